@@ -14,11 +14,11 @@ from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.model.beliefs import Beliefs
 from edgetune.stages.search.model.coordinates import Coordinates, OpenPoints
 from edgetune.stages.search.model.fit import mixed
-from edgetune.stages.search.model.relatives import LEAST_ROWS, relative_curves
+from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import find_strategy
-from edgetune.stages.search.strategy import NO_HINTS, Hints, PointResult
+from edgetune.stages.search.strategy import LEAST_POINTS, NO_HINTS, Hints, PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 SPACE = Space.of(grid_points())
@@ -82,7 +82,7 @@ def test_a_relative_on_another_grid_is_interpolated():
 @pytest.mark.parametrize(
     "rows",
     [
-        relative()[: LEAST_ROWS - 1],
+        relative()[: LEAST_POINTS - 1],
         [replace(row, cpu_cores=4) for row in relative()],
         [replace(row, minibatch_s=None, status="failed") for row in relative()],
         [replace(row, minibatch_s=math.nan) for row in relative()],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgetune.artifacts.mode import KNOBS, Mode
@@ -91,6 +91,11 @@ class Space:
         return cls(points, tuple(axes), levels, {place: point for point, place in levels.items()}, background)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the axes: what varies."""
+        return tuple(axis.name for axis in self.axes)
+
+    @property
     def named(self) -> Axis | None:
         """Return the axis of modes that only their names tell apart; ``None`` where numbers do."""
         return next((axis for axis in self.axes if axis.labels), None)
@@ -158,6 +163,11 @@ def value_of(point: Point, axis: str) -> float | None:
         return point.batch_size
     value: float | None = getattr(point.mode, axis)
     return value
+
+
+def without_network(point: Point) -> Point:
+    """Return a point without its network, to compare the points of two networks."""
+    return replace(point, workload="", task="train")
 
 
 def order(point: Point) -> tuple[Any, ...]:

@@ -78,6 +78,10 @@ class OperatorTotals:
     weight_bytes: int
 
 
+LEAST_POINTS = 5
+"""Fewer points of a relative than this say nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hints:
     """Prior knowledge; a strategy may ignore it, and must not treat it as a measurement.

@@ -24,7 +24,8 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.artifacts.recognition import recognise
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.errors import InputError
-from edgetune.stages.search.space import Space, offered_space
+from edgetune.stages.search.space import Space, offered_space, without_network
+from edgetune.stages.search.strategy import LEAST_POINTS
 from edgetune.units import counted
 from edgetune.workflows.search.candidates import Candidates
 from edgetune.workflows.search.options import SearchOptions
@@ -34,8 +35,6 @@ MOST_ROWS = 4096
 """Rows that are read of a longer table, besides those in the modes to choose from; spread over the table."""
 MOST_OFFERED_ROWS = 20_000
 """Most rows that are read in the modes to choose from."""
-LEAST_POINTS = 5
-"""Fewer points of a network than this say nothing."""
 _RAW = ("times_s", "power_trace")
 """Columns of raw samples, which are not needed."""
 _DEVICE = ("device", "board", "module", "gpu", "cpu")
@@ -289,32 +288,23 @@ def _aligned(spaces: Sequence[Space], rows: Sequence[ProfileRow]) -> Sequence[Pr
     Raises:
         InputError: the rows are too few or vary other knobs, so that they say nothing about any of the points.
     """
-    points = {_place(row.point) for row in rows}
+    points = {without_network(row.point) for row in rows}
     if len(points) < LEAST_POINTS:
         raise InputError(f"{counted(len(points), 'point')}, and {LEAST_POINTS} are needed", "")
-    theirs = _varied(Space.of(points))
-    space = next((space for space in spaces if _varied(space) == theirs), None)
+    theirs = Space.of(points).names
+    space = next((space for space in spaces if space.names == theirs), None)
     if space is None:
-        if any({_place(point) for point in space.points} <= points for space in spaces):
+        if any({without_network(point) for point in space.points} <= points for space in spaces):
             return rows
-        raise InputError(f"it varies {', '.join(theirs)}, the search {', '.join(_varied(spaces[0])) or 'nothing'}", "")
+        raise InputError(f"it varies {', '.join(theirs)}, the search {', '.join(spaces[0].names) or 'nothing'}", "")
     fixed = {knob: getattr(space.points[0].mode, knob) for knob in KNOBS if knob not in theirs}
     names = {_knobs(point.mode): point.mode.power_mode for point in space.points}
     rows = [replace(row, **fixed) for row in rows]
     return rows if space.named else [replace(row, power_mode=names.get(_knobs(row.mode))) for row in rows]
 
 
-def _varied(space: Space) -> list[str]:
-    return [axis.name for axis in space.axes]
-
-
 def _knobs(mode: Mode) -> tuple[Any, ...]:
     return tuple(getattr(mode, knob) for knob in KNOBS)
-
-
-def _place(point: Point) -> Point:
-    """Return a point without its network."""
-    return replace(point, workload="", task="train")
 
 
 def _without_any(candidates: Candidates, opts: SearchOptions) -> str:

@@ -17,7 +17,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
 from edgetune.stages.search.model.fit import NOISES, Law, Prior, mixed
-from edgetune.stages.search.model.hypotheses import Blend, any_slope, physics, related
+from edgetune.stages.search.model.hypotheses import Blend, Hypothesis, any_slope, physics, related
 from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import Hints, PointResult, Suggestion
@@ -64,6 +64,8 @@ class Beliefs:
     relatives: Relatives = NO_RELATIVES
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
+    _of_time: list[Hypothesis] = field(init=False)
+    _of_power: list[Hypothesis] = field(init=False)  # besides the physics, which depends on the fit of time
     _time: Blend | None = None
     _power: Blend | None = None
     _scale: tuple[float, float] = (0.0, 0.0)
@@ -73,6 +75,9 @@ class Beliefs:
         self._power_model = PowerModel.of(self.coordinates)
         if self.time_prior is not None:
             self._time_model = replace(self._time_model, prior=self.time_prior)
+        self._of_time = physics(self._time_model.law, self._time_model.prior)
+        self._of_time += related(self.relatives.log_times, TIME_SCALE_SD)
+        self._of_power = [any_slope(self.coordinates.logs), *related(self.relatives.log_powers, POWER_SCALE_SD)]
 
     def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
         """Fit both models to these measurements, at least one; a power that was not measured is NaN.
@@ -83,10 +88,8 @@ class Beliefs:
         log_time = np.log(times_s)
         time_scale = float(np.median(log_time))
         unit = self.coordinates.unit
-        hypotheses = physics(self._time_model.law, self._time_model.prior)
-        hypotheses += related(self.relatives.log_times, TIME_SCALE_SD)
         log_time = log_time - time_scale
-        self._time = Blend.of(hypotheses, rows, unit, log_time, readings=readings, before=self._time)
+        self._time = Blend.of(self._of_time, rows, unit, log_time, readings=readings, before=self._time)
         known = np.isfinite(powers_w)
         rows, readings, log_power = rows[known], readings[known], np.log(powers_w[known])
         power_scale = float(np.median(log_power)) if len(rows) else 0.0
@@ -99,8 +102,7 @@ class Beliefs:
         def law(rows: Rows) -> Law:
             return self._power_model.law(rows, self._time_model.busy(theta, rows), self._cap(rows))
 
-        hypotheses = [*physics(law, self._power_model.prior), any_slope(self.coordinates.logs)]
-        hypotheses += related(self.relatives.log_powers, POWER_SCALE_SD)
+        hypotheses = [*physics(law, self._power_model.prior), *self._of_power]
         noises = (self.power_noise,) if self.power_noise else NOISES
         log_power = log_power - power_scale
         self._power = Blend.of(hypotheses, rows, unit, log_power, readings=readings, noises=noises, before=self._power)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import RBFInterpolator
 
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.model.coordinates import Array, Coordinates
-from edgetune.stages.search.space import Space
+from edgetune.stages.search.space import Space, without_network
+from edgetune.stages.search.strategy import LEAST_POINTS
 
-LEAST_ROWS = 5
-"""Fewer rows of a relative than this say nothing."""
 MOST_ROWS = 4096
 """Rows of a relative that are looked at, spread over all of them."""
 NEIGHBOURS = 24
@@ -48,7 +46,7 @@ def relative_curves(points: Sequence[Point], rows: Iterable[ProfileRow]) -> Rela
 
     A network with too few rows, or whose rows do not vary the knobs of the points, has none.
     """
-    places = [_anonymous(point) for point in points]
+    places = [without_network(point) for point in points]
     names, log_times, log_powers = [], [], []
     for name, found in by_network(rows).items():
         curve = _curve(places, found)
@@ -75,34 +73,28 @@ def by_network(rows: Iterable[ProfileRow]) -> dict[str, list[ProfileRow]]:
 
 def _curve(places: Sequence[Point], rows: list[ProfileRow]) -> Array | None:
     """Return log time and log power at some places, shape (places, 2), or ``None`` if the rows do not say."""
-    known = {_anonymous(row.point): row for row in rows}
+    known = {without_network(row.point): row for row in rows}
     wanted = set(places)
     exact = [place for place in known if place in wanted]
     if len(exact) < len(wanted):
         spread = np.linspace(0, len(known) - 1, min(len(known), MOST_ROWS)).round().astype(int)
         every = list(known)
         known = {every[i]: known[every[i]] for i in np.unique(spread)} | {place: known[place] for place in exact}
-    if len(known) < LEAST_ROWS:
+    if len(known) < LEAST_POINTS:
         return None
     values = np.array([[_log(row.minibatch_s), _log(row.power_w)] for row in known.values()])
     if len(exact) == len(wanted):
         index = {place: i for i, place in enumerate(known)}
         return values[[index[place] for place in places]]
-    if _varying(known) != _varying(places):
+    if Space.of(known).names != Space.of(places).names:
         return None
+    from scipy.interpolate import RBFInterpolator  # takes as long to load as numpy, for tables on another grid only
+
     space = Space.of([*places, *known])
     unit = dict(zip(space.points, Coordinates.of(space).unit, strict=True))
     at = np.array([unit[place] for place in known])
     interpolate = RBFInterpolator(at, values, neighbors=min(NEIGHBOURS, len(known)), kernel="linear")
     return np.asarray(interpolate(np.array([unit[place] for place in places])))
-
-
-def _varying(places: Iterable[Point]) -> tuple[str, ...]:
-    return tuple(axis.name for axis in Space.of(places).axes)
-
-
-def _anonymous(point: Point) -> Point:
-    return replace(point, workload="", task="train")
 
 
 def _log(value: float | None) -> float:

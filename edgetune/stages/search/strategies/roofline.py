@@ -92,6 +92,7 @@ class _RooflinePoints:
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
         self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
         self._measured: dict[int, tuple[float, float, int]] = {}
+        self._stale = False
         self._log_costs: dict[int, float] = {}
 
     def ask(self) -> Suggestion | None:
@@ -140,7 +141,7 @@ class _RooflinePoints:
             return
         power_w = math.nan if result.power_w is None else result.power_w
         readings = self._measured[row][2] + 1 if row in self._measured else 1
-        self._measured[row] = (result.minibatch_s, power_w, readings)
+        self._measured[row], self._stale = (result.minibatch_s, power_w, readings), True
         self._rule_out(row)
         objective = result.judgement.objective
         self._log_costs.pop(row, None)
@@ -173,6 +174,10 @@ class _RooflinePoints:
             self._candidates.close_above(row)
 
     def _learn(self) -> None:
+        """Fit the model, if anything was measured since the last fit."""
+        if not self._stale:
+            return
+        self._stale = False
         times_s, powers_w, readings = np.array(list(self._measured.values()), dtype=float).T
         self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
 
