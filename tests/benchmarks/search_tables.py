@@ -10,6 +10,7 @@ two knobs and ten for more. The tables are:
   Xavier NX and Nano), Zeus (batch size x power limit on two GPUs), and a Titan X, an A100 and a V100;
 - the families of ``search_families.py``.
 
+``--at-once 4`` asks for four points before any is measured, as for four boards, with 1.3 times as many points.
 ``--like`` searches every table with the other tables of its board as relatives: without any, with one, with all.
 ``--large`` times a search among the 18,096 modes of an Orin AGX instead.
 """
@@ -47,6 +48,8 @@ from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategy import PointResult
 
 TWIN_NETWORKS = ("mobilenet_v3_large", "resnet18", "yolov8n", "bert_base", "lstm")
+AT_ONCE_COST = 1.3
+"""Number of points of a search that asks for several at once, relative to one at a time."""
 SEEDS = 4
 """Tables of each made-up family."""
 
@@ -156,12 +159,13 @@ class Job:
     strategy: str
     points: int
     budgets: int
+    at_once: int = 1
 
     def run(self) -> Searches:
         """Search for every budget, and keep what was predicted of each measured point."""
         case = case_of(self.table, self.budgets, self.relatives)
         _held.clear()
-        contender = Contender(self.strategy, self.points)
+        contender = Contender(self.strategy, self.points, self.at_once)
         runner = EvaluationRunner([case], truths([case]), [np.arange(len(case.problems))], [contender])
         runner.run()
         return Searches(self.table.family, self.table.name, self.kind, runner.runs(), list(_held))
@@ -250,7 +254,8 @@ LEAST_SD = 0.01
 def keep_predictions() -> None:
     """Let the searches of one workload in this process record whether each measured point was within its interval.
 
-    The public interface has means only, so this reads the beliefs of ``roofline``.
+    The public interface has means only, so this reads the beliefs of ``roofline``. Several points at once are told what
+    was predicted of them too, so that nothing can be recorded.
     """
     searcher = roofline._RooflinePoints
     tell = searcher.tell
@@ -283,17 +288,19 @@ def jobs_of(tables: Sequence[Table], options: argparse.Namespace) -> Iterator[Jo
         kinds = {"none": (), "one": ((after or others)[0],), "all": tuple(others)} if options.like else {"": ()}
         knobs = len(offered_space(Problem("train"), [row.point for row in table.rows]).axes)
         points = options.points or (4 if options.like else 5 if knobs <= 2 else 10)
+        points = math.ceil(points * (AT_ONCE_COST if options.at_once > 1 else 1))
         for kind, relatives in kinds.items():
-            yield Job(table, kind, relatives, options.strategy, points, options.budgets)
+            yield Job(table, kind, relatives, options.strategy, points, options.budgets, options.at_once)
 
 
 def done(jobs: Sequence[Job], processes: int) -> Iterator[Searches]:
     """Yield the searches of every job, in their order; with 0 processes in this one, else with one thread in each."""
+    begin = keep_predictions if all(job.at_once == 1 for job in jobs) else _held.clear
     if not processes:
-        keep_predictions()
+        begin()
         yield from map(Job.run, jobs)
         return
-    with _single_threaded(), ProcessPoolExecutor(processes, get_context("spawn"), keep_predictions) as pool:
+    with _single_threaded(), ProcessPoolExecutor(processes, get_context("spawn"), begin) as pool:
         yield from pool.map(Job.run, jobs)
 
 
@@ -362,6 +369,13 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--cache", type=Path, default=Path("build/search-tables"), help="where twin tables are kept")
     parser.add_argument("--strategy", default="roofline")
     parser.add_argument("--points", type=int, help="points per search; default: 5 or 10 by the knobs, 4 with --like")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=1,
+        metavar="N",
+        help="points asked for before one is measured, with 1.3 times as many points",
+    )
     parser.add_argument("--budgets", type=int, default=25, metavar="N", help="power budgets per table")
     parser.add_argument("--only", default="", help="tables whose name contains this")
     parser.add_argument(

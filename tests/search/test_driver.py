@@ -209,6 +209,25 @@ def test_the_plan_says_the_gain_to_expect_of_more_points(forecasting):
     assert search(TABLE, strategy="random", max_points=3).plan.search.expected_gain is None
 
 
+class InThrees(Exhaustive):
+    """Measures every point, up to three at a time."""
+
+    name = "in-threes"
+
+    def ask_many(self, count):
+        return [found for found in (self.ask() for _ in range(min(count, 3))) if found]
+
+
+def test_points_asked_for_at_once_never_exceed_the_number_of_points(monkeypatch):
+    monkeypatch.setitem(STRATEGIES, "in-threes", InThrees)
+    assert [
+        search(TABLE, strategy="in-threes", at_once=4, max_points=n).plan.search.points_measured for n in (1, 2, 4)
+    ] == [1, 2, 4]
+    whole = search(TABLE, strategy="in-threes", at_once=4)
+    assert whole.plan.configuration == search(TABLE, strategy="exhaustive").plan.configuration
+    assert search(TABLE, strategy="random", at_once=4, max_points=3).plan.search.points_measured == 3
+
+
 @pytest.mark.parametrize(("share", "points"), [(0.0, 4), (0.01, 4), (0.02, 3), (0.031, 2), (1.0, 1)])
 def test_a_search_ends_when_more_points_gain_too_little(forecasting, share, points):
     assert forecasting(good_enough=share).plan.search.points_measured == points

@@ -45,11 +45,11 @@ def unlike() -> list[ProfileRow]:
     ]
 
 
-def mean_excess(rows: dict[Point, ProfileRow], hints: Hints, points: int) -> float:
+def mean_excess(rows: dict[Point, ProfileRow], hints: Hints, points: int, at_once: int = 1) -> float:
     """Return the mean excess over the budgets of a search by ``roofline``."""
     excess = []
     for budget_w in BUDGETS_W:
-        settings = SearchSettings("roofline", max_points=points, hints=hints)
+        settings = SearchSettings("roofline", max_points=points, at_once=at_once, hints=hints)
         plan = run_search(Problem("train", power_budget_w=budget_w), list(rows), rows.__getitem__, settings).plan
         assert plan.measured.power_w <= budget_w
         best = min(row.minibatch_s for row in rows.values() if row.power_w <= budget_w)
@@ -160,3 +160,35 @@ def test_the_expected_gain_shrinks_to_nothing_as_the_search_goes_on():
     known = [gain for gain in gains if gain is not None]
     assert known[0] > 0.02
     assert known[-1] < 0.003
+
+
+def test_four_points_at_a_time_cost_at_most_a_third_more_measurements():
+    assert mean_excess(ROWS, NO_HINTS, 13, at_once=4) <= mean_excess(ROWS, NO_HINTS, 10) + 0.001
+    assert mean_excess(non_monotone(), NO_HINTS, 13, at_once=4) < 0.03
+
+
+def test_points_asked_for_at_once_differ_and_are_at_most_half_as_many_as_were_measured():
+    problem = Problem("train", power_budget_w=28.0)
+    strategy = find_strategy("roofline")(SPACE, problem, seed=0)
+    asked, sizes = [], []
+    while len(asked) < 8:
+        suggestions = strategy.ask_many(4)
+        sizes.append(len(suggestions))
+        for suggestion in suggestions:
+            row = ROWS[suggestion.point]
+            strategy.tell(suggestion.point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
+            asked.append(suggestion.point)
+    assert sizes == [1, 1, 1, 2, 3]
+    assert len(set(asked)) == len(asked)
+
+
+def test_what_is_imagined_for_points_at_once_is_forgotten():
+    problem = Problem("train", power_budget_w=28.0)
+    strategy = find_strategy("roofline")(SPACE, problem, seed=0)
+    for _ in range(6):
+        suggestion = strategy.ask()
+        row = ROWS[suggestion.point]
+        strategy.tell(suggestion.point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
+    first = strategy.ask()
+    assert strategy.ask_many(3)[0] == first
+    assert strategy.ask() == first

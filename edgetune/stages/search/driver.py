@@ -39,7 +39,16 @@ from edgetune.stages.search.problem import (
 )
 from edgetune.stages.search.space import Space, offered_space
 from edgetune.stages.search.strategies import STRATEGIES
-from edgetune.stages.search.strategy import NO_HINTS, AskTell, GainForecast, Hints, PointResult, Strategy, Suggestion
+from edgetune.stages.search.strategy import (
+    NO_HINTS,
+    AsksMany,
+    AskTell,
+    GainForecast,
+    Hints,
+    PointResult,
+    Strategy,
+    Suggestion,
+)
 
 
 class BothHalves:
@@ -140,6 +149,7 @@ class SearchSettings:
         time_budget_s: Longest time of measurements and computation, s; ``None`` for no limit.
         good_enough: Expected gain of ``MORE`` measurements, a share of the objective, at which the search ends;
             ``None`` for never.
+        at_once: Number of points that are asked for before any of them is measured, as for several boards.
         hints: Prior knowledge of network and device.
         known: Rows measured earlier; those of offered points are told first and not counted. Of several rows of
             one point the last counts, or all where readings waver; rows that cannot be judged are left aside, so that
@@ -155,6 +165,7 @@ class SearchSettings:
     power_noise: float = 0.0
     time_budget_s: float | None = None
     good_enough: float | None = None
+    at_once: int = 1
     hints: Hints = NO_HINTS
     known: Sequence[ProfileRow] = ()
     on_step: Callable[[TraceRow], None] | None = None
@@ -252,7 +263,7 @@ def run_search(
             break
         if left <= reserved and loop.confirm(left):
             continue
-        if (loop.good_enough() or not loop.step()) and not loop.confirm(left):
+        if (loop.good_enough() or not loop.step(left)) and not loop.confirm(left):
             break
     header = partial(Header.new, inputs=settings.inputs, warnings=warnings)
     asked = {"problem": plain(problem), "strategy": settings.strategy, "seed": settings.seed}
@@ -295,20 +306,26 @@ class _Loop:
         gain = self.expected_gain()
         return gain is not None and gain <= self.settings.good_enough
 
-    def step(self) -> bool:
-        """Ask for a point, measure it, record it, tell the result; return whether a point was left."""
+    def step(self, most: int) -> bool:
+        """Ask for points, ``at_once`` but at most ``most``, measure and tell them; return whether one was left."""
         started_s = self.settings.clock_s()
+        suggestions = self._ask(min(self.settings.at_once, most))
+        strategy_s = (self.settings.clock_s() - started_s) / max(len(suggestions), 1)
+        for suggestion in suggestions:
+            point = suggestion.point
+            if point not in self.halves:
+                raise RuntimeError(f"strategy {self.settings.strategy} asked for a point that was not offered: {point}")
+            if point in self.history.outcomes:
+                raise RuntimeError(f"strategy {self.settings.strategy} asked twice for {point}")
+            self._measure(suggestion, strategy_s)
+        return bool(suggestions)
+
+    def _ask(self, count: int) -> list[Suggestion]:
+        """Return the next points: up to ``count`` of a strategy that can ask for several, else one."""
+        if count > 1 and isinstance(self.searcher, AsksMany):
+            return self.searcher.ask_many(count)
         suggestion = self.searcher.ask()
-        strategy_s = self.settings.clock_s() - started_s
-        if suggestion is None:
-            return False
-        point = suggestion.point
-        if point not in self.halves:
-            raise RuntimeError(f"strategy {self.settings.strategy} asked for a point that was not offered: {point}")
-        if point in self.history.outcomes:
-            raise RuntimeError(f"strategy {self.settings.strategy} asked twice for {point}")
-        self._measure(suggestion, strategy_s)
-        return True
+        return [] if suggestion is None else [suggestion]
 
     def confirm(self, left: int) -> bool:
         """Measure the best point again if its power is uncertain; return whether there was such a point."""

@@ -128,6 +128,14 @@ class GainForecast(Protocol):
         """
 
 
+@runtime_checkable
+class AsksMany(Protocol):
+    """What a strategy may add to the interface: several points at a time, for several boards."""
+
+    def ask_many(self, count: int) -> list[Suggestion]:
+        """Return up to ``count`` different points, to be measured before any of them is told; none at the end."""
+
+
 class Strategy(AskTell, Protocol):
     """A search strategy: each is a subclass and a row in ``STRATEGIES``."""
 

@@ -28,10 +28,11 @@ from edgetune.stages.search.strategy import Hints
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A strategy and the most points it may measure per problem; ``None`` for its default."""
+    """A strategy, the most points it may measure per problem (``None`` for its default), and how many at once."""
 
     strategy: str
     max_points: int | None = None
+    at_once: int = 1
 
     @property
     def measures_once(self) -> bool:
@@ -40,7 +41,8 @@ class Contender:
 
     def settings(self, seed: int, noise: float, relatives: tuple[ProfileRow, ...]) -> SearchSettings:
         """Return the settings of its search; ``noise`` is the relative deviation of times, twice that of powers."""
-        return SearchSettings(self.strategy, self.max_points, seed, noise / 2, hints=Hints(relatives=relatives))
+        hints = Hints(relatives=relatives)
+        return SearchSettings(self.strategy, self.max_points, seed, noise / 2, at_once=self.at_once, hints=hints)
 
     def __str__(self) -> str:
         return self.strategy if self.max_points is None else f"{self.strategy}:{self.max_points}"

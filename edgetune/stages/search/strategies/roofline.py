@@ -27,18 +27,19 @@ nothing. The answer is a pair of which both halves were measured.
 from __future__ import annotations
 
 import math
+from copy import copy, deepcopy
 from typing import ClassVar
 
 import numpy as np
 
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.model.beliefs import Belief, Beliefs, Halves
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
 from edgetune.stages.search.model.priors import informed_time_prior
 from edgetune.stages.search.model.relatives import relative_curves
-from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge_pair, objective_of
+from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge, judge_pair, objective_of
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, Suggestion
 
@@ -55,6 +56,9 @@ BOTH_UNKNOWN = 1.6
 """Divisor of the score of a pair of which both halves are unmeasured."""
 DRAWS = 400
 """Number of draws for the expected gain of more measurements."""
+SHARE_AT_ONCE = 0.5
+"""Most points that are asked for at once, as a share of those measured: with 1.3 times as many points a search is then
+as good as one point at a time (``tests/benchmarks/search_tables.py --at-once 4``)."""
 FILLING_SHARE = 0.8
 """Share of the latency budget that filling the first batch may take: the rest is for running it."""
 
@@ -72,6 +76,13 @@ class RooflineSearch(DelegatingStrategy):
     def expected_gain(self, count: int) -> float | None:
         """Return the gain to expect of so many more measurements, a share of the best cost; ``None`` for pairs."""
         return self._search.expected_gain(count) if isinstance(self._search, _RooflinePoints) else None
+
+    def ask_many(self, count: int) -> list[Suggestion]:
+        """Return up to ``count`` points to measure at once; one of a start or of pairs."""
+        if isinstance(self._search, _RooflinePoints):
+            return self._search.ask_many(count)
+        suggestion = self.ask()
+        return [] if suggestion is None else [suggestion]
 
 
 class _RooflinePoints:
@@ -107,6 +118,27 @@ class _RooflinePoints:
         if best is None:
             return self._suggestion(found[0], "likeliest to keep the budgets")
         return self._suggestion(found[0], f"most to gain, {100 * found[1]:.2g} % expected")
+
+    def ask_many(self, count: int) -> list[Suggestion]:
+        """Return up to ``count`` points, each chosen as if those before had given what was predicted of them.
+
+        This is the kriging believer of Ginsbourger et al. (2010), Kriging is well-suited to parallelize optimization.
+        Predictions from few measurements mislead, so that there are at most ``SHARE_AT_ONCE`` as many points as have
+        been measured, and the first comes alone.
+        """
+        count = min(count, max(1, math.ceil(SHARE_AT_ONCE * len(self._measured))))
+        self._learn()
+        imagined = copy(self)
+        imagined._measured, imagined._log_costs = dict(self._measured), dict(self._log_costs)
+        imagined._candidates, imagined._beliefs = deepcopy(self._candidates), copy(self._beliefs)
+        found: list[Suggestion] = []
+        while len(found) < count and (suggestion := imagined.ask()) is not None:
+            found.append(suggestion)
+            row = ProfileRow.at(
+                suggestion.point, suggestion.predicted_minibatch_s, power_w=suggestion.predicted_power_w
+            )
+            imagined.tell(row.point, PointResult(judge(self._problem, row), row.minibatch_s, row.power_w))
+        return found
 
     def expected_gain(self, count: int) -> float | None:
         """Return the gain to expect of so many more measurements, a share of the best cost; ``None`` without a best.
