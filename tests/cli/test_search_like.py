@@ -55,6 +55,13 @@ def test_several_files_are_relatives(search, tmp_path):
     assert "left-out" not in ended.err
 
 
+def test_of_many_relatives_the_number_that_counts_is_said(search, tmp_path):
+    files = [write(tmp_path / f"n{i:02}.parquet", rows_of(f"n{i:02}", scale=i + 1)) for i in range(10)]
+    said = "each step uses those 8 of the 10 that best fit the measurements"
+    assert f"and 2 more; {said}" in search(*files).err
+    assert "each step uses" not in search(*files[:8]).err
+
+
 def test_a_folder_has_profiles_and_other_files(search, tmp_path, edgetune):
     folder = tmp_path / "sweeps"
     (folder / "within").mkdir(parents=True)

@@ -14,6 +14,7 @@ from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.model.beliefs import Beliefs
 from edgetune.stages.search.model.coordinates import Coordinates, OpenPoints
 from edgetune.stages.search.model.fit import mixed
+from edgetune.stages.search.model.hypotheses import MOST_RELATED
 from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
@@ -107,6 +108,20 @@ def test_evidence_decides_how_much_a_relative_counts(rows, alike):
     beliefs.learn(chosen, times_s[chosen], powers_w[chosen])
     for blend in (beliefs._time, beliefs._power):
         assert (blend.weights[-1] > 0.5) == alike
+
+
+def test_of_many_relatives_those_that_fit_the_measurements_are_used():
+    rows = [replace(row, workload=f"unlike{i}") for i in range(20) for row in unlike()] + relative()
+    beliefs = Beliefs(COORDINATES, None, relatives=relative_curves(SPACE.points, rows))
+    times_s, powers_w = np.array([(row.minibatch_s, row.power_w) for row in map(ROWS.get, SPACE.points)]).T
+    for count in (1, 8):
+        chosen = np.random.default_rng(0).choice(len(SPACE.points), count, replace=False)
+        beliefs.learn(chosen, times_s[chosen], powers_w[chosen])
+    physics = (2, 3)
+    for blend, others in zip((beliefs._time, beliefs._power), physics, strict=True):
+        assert len(blend.hypotheses) == others + MOST_RELATED + 1
+        assert blend.weights[-2] > 0.2  # the one that is alike, given last
+        assert blend.weights[-2] > 10 * blend.weights[others:-2].max()
 
 
 def test_three_measurements_suffice_where_the_relative_is_alike():

@@ -24,6 +24,7 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.artifacts.recognition import recognise
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.errors import InputError
+from edgetune.stages.search.model.hypotheses import MOST_RELATED
 from edgetune.stages.search.space import Space, offered_space, without_network
 from edgetune.stages.search.strategy import LEAST_POINTS
 from edgetune.units import counted
@@ -77,6 +78,8 @@ def read_relatives(candidates: Candidates, problem: Problem, opts: SearchOptions
     left_out = DataWarning("relatives-left-out", _listed(found.left_out), {"count": len(found.left_out)})
     data_warnings = (*found.suspect, *([left_out] if found.left_out else []))
     described = f"relatives: {_listed(found.used)}" if found.used else _without_any(candidates, opts)
+    if len(found.used) > MOST_RELATED:
+        described += f"; each step uses those {MOST_RELATED} of the {len(found.used)} that best fit the measurements"
     return Relatives(one_per_point(found.rows).rows, described, data_warnings)
 
 

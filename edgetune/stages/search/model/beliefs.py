@@ -64,7 +64,7 @@ class Beliefs:
     relatives: Relatives = NO_RELATIVES
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
-    _of_time: list[Hypothesis] = field(init=False)
+    _of_time: list[Hypothesis] = field(init=False)  # besides the relatives, as below
     _of_power: list[Hypothesis] = field(init=False)  # besides the physics, which depends on the fit of time
     _time: Blend | None = None
     _power: Blend | None = None
@@ -76,8 +76,7 @@ class Beliefs:
         if self.time_prior is not None:
             self._time_model = replace(self._time_model, prior=self.time_prior)
         self._of_time = physics(self._time_model.law, self._time_model.prior)
-        self._of_time += related(self.relatives.log_times, TIME_SCALE_SD)
-        self._of_power = [any_slope(self.coordinates.logs), *related(self.relatives.log_powers, POWER_SCALE_SD)]
+        self._of_power = [any_slope(self.coordinates.logs)]
 
     def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
         """Fit both models to these measurements, at least one; a power that was not measured is NaN.
@@ -89,7 +88,8 @@ class Beliefs:
         time_scale = float(np.median(log_time))
         unit = self.coordinates.unit
         log_time = log_time - time_scale
-        self._time = Blend.of(self._of_time, rows, unit, log_time, readings=readings, before=self._time)
+        hypotheses = [*self._of_time, *related(self.relatives.log_times, TIME_SCALE_SD, rows, log_time)]
+        self._time = Blend.of(hypotheses, rows, unit, log_time, readings=readings, before=self._time)
         known = np.isfinite(powers_w)
         rows, readings, log_power = rows[known], readings[known], np.log(powers_w[known])
         power_scale = float(np.median(log_power)) if len(rows) else 0.0
@@ -105,6 +105,7 @@ class Beliefs:
         hypotheses = [*physics(law, self._power_model.prior), *self._of_power]
         noises = (self.power_noise,) if self.power_noise else NOISES
         log_power = log_power - power_scale
+        hypotheses += related(self.relatives.log_powers, POWER_SCALE_SD, rows, log_power)
         self._power = Blend.of(hypotheses, rows, unit, log_power, readings=readings, noises=noises, before=self._power)
 
     def about(self, rows: Rows) -> Belief:

@@ -10,7 +10,7 @@ discrepancy, a level of a knob that was never measured may differ by a tenth or 
 with any slope along each knob has no physics at all: it may decrease as well as increase.
 
 A relative is a table of another network on the same board. Its curve is a hypothesis like any other, so that an unlike
-relative loses its weight.
+relative loses its weight. Of many relatives only those nearest to the measurements are fitted.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ RELATED = Kernel(reach=0.5, per_knob=0.5, sizes=(0.03, 0.1, 0.25))
 """By how much, and how smoothly, two networks on one board differ."""
 ALIKE_SD = 0.2
 """Standard deviation of how much steeper the curve of a network is than its relative's, in log y."""
+MOST_RELATED = 8
+"""Number of relatives that are fitted: those whose curves, up to a factor, are nearest to the measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +73,26 @@ def any_slope(logs: Array) -> Hypothesis:
     return Hypothesis(_linear((logs - logs.mean(axis=0)).T), Prior(np.zeros(len(sd)), sd), BUMPY, ANY_SLOPE_LOG_WEIGHT)
 
 
-def related(curves: Array, scale_sd: float) -> list[Hypothesis]:
-    """Return one hypothesis per relative, and one of their mixture where there are several.
+def related(curves: Array, scale_sd: float, rows: Rows, log_y: Array) -> list[Hypothesis]:
+    """Return one hypothesis per relative near to the measurements, and one of their mixture where there are several.
 
     Args:
         curves: Log y of each relative at every point, shape (relatives, points).
         scale_sd: Standard deviation of the log of the ratio between the network's scale and its relatives'.
+        rows: The points measured.
+        log_y: What was measured, shape (measurements,).
     """
     if not len(curves):
         return []
-    centred = curves - np.median(curves, axis=1, keepdims=True)
+    nearest = np.sort(np.argsort((log_y - curves[:, rows]).std(axis=1).round(9), kind="stable")[:MOST_RELATED])
+    centred = curves[nearest] - np.median(curves[nearest], axis=1, keepdims=True)
     groups = [centred[[i]] for i in range(len(centred))] + ([centred] if len(centred) > 1 else [])
     return [
         Hypothesis(
             _linear(group),
             Prior(np.array([0.0] + [1 / len(group)] * len(group)), np.array([scale_sd] + [ALIKE_SD] * len(group))),
             RELATED,
-            -np.log(len(groups)),
+            -np.log(len(curves) + (len(curves) > 1)),  # those left out share the prior weight
         )
         for group in groups
     ]
@@ -132,7 +137,7 @@ class Blend:
         """Fit every hypothesis to measurements.
 
         Args:
-            hypotheses: The hypotheses, the same in every call of one search.
+            hypotheses: The hypotheses, as many in every call of one search, with as many coefficients each.
             rows: The points measured.
             unit: Places of all points, shape (points, axes).
             log_y: What was measured, shape (measurements,).
