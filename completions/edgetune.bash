@@ -7,7 +7,7 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"merge"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"merge"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile search interleave schedule roofline merge device zoo show help doctor" ;;
@@ -33,13 +33,14 @@ _edgetune() {
         "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "merge") options="--output -o --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore units watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore units export watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
         "device show") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device modes") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device set") options="--root --dry-run --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device restore") options="--root --dry-run --forget --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device units") options="--write --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device export") options="--format --device -d --root --output -o --json --quiet -q --help -h" arguments="" ;;
         "device watch") options="--interval --count --root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
@@ -363,6 +364,12 @@ _edgetune() {
         "device set --root") values=""; expects=1 ;;
         "device restore --root") values=""; expects=1 ;;
         "device units --write") values=""; expects=1 ;;
+        "device export --format") values=""; expects=1 ;;
+        "device export --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "device export -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "device export --root") values=""; expects=1 ;;
+        "device export --output") values=""; expects=1 ;;
+        "device export -o") values=""; expects=1 ;;
         "device watch --interval") values=""; expects=1 ;;
         "device watch --count") values=""; expects=1 ;;
         "device watch --root") values=""; expects=1 ;;

@@ -13,6 +13,7 @@ from edgetune.cli.screen import answer, print_document, print_folded, print_line
 from edgetune.errors import ExitCode, InputError
 from edgetune.workflows.device.options import (
     DeviceOptions,
+    ExportOptions,
     ModesOptions,
     RestoreOptions,
     SetOptions,
@@ -144,6 +145,28 @@ def units(opts: UnitsOptions, terminal: AnswerTerminal) -> None:
         print_lines(*(str(Path(opts.folder) / file) for file in made))
     else:
         print_document("\n".join(f"# /etc/systemd/system/{file}\n{text}" for file, text in made.items()))
+
+
+@command(app, short_help="A plan's mode for nvpmodel, systemd or sh.")
+def export(opts: ExportOptions, terminal: QuietTerminal) -> None:
+    """Print the power mode of a plan as an nvpmodel mode, a systemd unit or a shell script.
+
+    Nothing is installed or set.
+
+    \b
+      edgetune device export plan.yaml --format nvpmodel
+      edgetune device export plan.yaml --format shell --root board -o mode.sh
+    """
+    from edgetune.artifacts.files import write_atomically
+    from edgetune.workflows.device.export import export as workflow
+
+    text = workflow(opts)
+    if opts.output is not None:
+        write_atomically(text.encode(), opts.output)
+    if terminal.json:
+        answer({"format": opts.format, "text": text})
+    elif opts.output is None:
+        print_document(text)
 
 
 @command(app, short_help="Clocks, power and temperatures as they change.")

@@ -99,6 +99,21 @@ class UnitsOptions:
 
 
 @options_class
+class ExportOptions:
+    """Of ``edgetune device export``."""
+
+    plan: Annotated[str, Option("A plan, as edgetune search writes it.", metavar="PLAN", argument=True)]
+    format: Annotated[str, Option("nvpmodel, systemd or shell.", ("--format",), "Output", "NAME")]
+    device: Annotated[
+        str | None,
+        Option("The device, or a board such as jetson-agx-orin-64gb. Default: the plan's.", ("--device", "-d"), "Where",
+               "NAME"),
+    ] = None  # fmt: skip
+    root: Root = None
+    output: Annotated[str | None, Option("Write the text to FILE.", ("--output", "-o"), "Files", "FILE")] = None
+
+
+@options_class
 class WatchOptions:
     """Of ``edgetune device watch``."""
 

@@ -1,0 +1,99 @@
+"""``edgetune device export``: the mode of a plan for nvpmodel, systemd and sh, tried on a fake board."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.jetson.control import JetsonControl
+from edgetune.devices.jetson.knobs import find_knobs, presets_of
+from edgetune.devices.jetson.nvpmodel import read_nvpmodel
+from edgetune.devices.sysfs import Sysfs
+from edgetune.testing.fake_board import make_board
+
+PLAN = (Path(__file__).parents[1] / "golden/plan-v1.yaml").read_text()
+MODE = Mode(8, 1344, 726.75, 2133)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    return str(tmp_path / "plan.yaml")
+
+
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_the_nvpmodel_block_parses_back_to_the_mode(edgetune, plan, tmp_path, at_hand):
+    board = tmp_path / "board"
+    make_board(board)
+    block = edgetune("device", "export", plan, "--format", "nvpmodel", *(["--root", str(board)] if at_hand else []))
+    assert "SIMULATED" in block.out
+    conf = next((board / "etc/nvpmodel").iterdir())
+    conf.write_text(f"{conf.read_text()}\n{block.out}")
+    sysfs = Sysfs(board)
+    found = read_nvpmodel(sysfs)
+    assert presets_of(found, find_knobs(sysfs).tables, {}).modes["EDGETUNE"] == MODE
+    assert found.notes == ()
+
+
+def test_the_shell_script_sets_the_mode_and_restores_it(edgetune, plan, tmp_path):
+    board = tmp_path / "board"
+    kernel = make_board(board)
+    before = kernel.settings()
+    script = str(tmp_path / "mode.sh")
+    assert edgetune("device", "export", plan, "--format", "shell", "--root", str(board), "-o", script).code == 0
+
+    def run(*words):
+        return subprocess.run(["sh", script, *words], env={**os.environ, "ROOT": str(board)}, check=False).returncode
+
+    assert run("set") == 0
+    assert JetsonControl(Sysfs(board)).read() == MODE
+    assert run("set") == 1
+    assert run("restore") == 0
+    assert kernel.settings() == before
+    assert run("run", "sh", "-c", "exit 3") == 3
+    assert kernel.settings() == before
+    (board / "sys/devices/system/cpu/cpu9/online").unlink()
+    (board / "sys/devices/system/cpu/cpu9/online").mkdir()
+    assert run("set") == 1
+
+
+def test_the_unit_sets_and_restores(edgetune, plan):
+    unit = edgetune("device", "export", plan, "--format", "systemd").out
+    assert "device set jetson cpu_cores=8,cpu_mhz=1344,gpu_mhz=726.75,mem_mhz=2133\n" in unit
+    assert all(line in unit for line in ("Type=oneshot\n", "RemainAfterExit=yes\n", "device restore jetson\n"))
+
+
+@pytest.mark.parametrize(("device", "mode", "says"), [
+    ("nvidia:0", "gpu_mhz: 900, power_limit_w: 150", "nvidia-smi -i 0 -lgc 900,900"),
+    ("host", "cpu_mhz: 2000", "pin_cpu 2000000"),
+])  # fmt: skip
+def test_scripts_of_other_devices_are_valid_shell(edgetune, tmp_path, device, mode, says):
+    text = PLAN.replace("twin:orin-agx", device).replace("  simulated: true\n", "")
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(text.replace("cpu_cores: 8, cpu_mhz: 1344, gpu_mhz: 726.75, mem_mhz: 2133", mode))
+    script = edgetune("device", "export", str(plan), "--format", "shell").out
+    assert says in script
+    assert "SIMULATED" not in script
+    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (("--format", "shel"), "did you mean shell?"),
+    (("--format", "nvpmodel", "-d", "jetson-nano"), "not for jetson-nano"),
+    (("--format", "systemd", "-d", "host"), "not for host"),
+    (("--format", "systemd", "-d", "jetson\nExecStart=/x"), "no device that has a mode"),
+])  # fmt: skip
+def test_bad_input_is_refused(edgetune, plan, words, says):
+    ended = edgetune("device", "export", plan, *words)
+    assert_two_lines(ended, 2)
+    assert says in ended.err
+
+
+def test_a_plan_without_a_mode_or_with_a_knob_that_the_device_lacks_is_refused(edgetune, plan, tmp_path):
+    mode = "cpu_cores: 8, cpu_mhz: 1344, gpu_mhz: 726.75, mem_mhz: 2133"
+    for wrong in ("", "power_limit_w: 30", "gpu_mhz: 727"):
+        Path(plan).write_text(PLAN.replace(mode, wrong))
+        assert_two_lines(edgetune("device", "export", plan, "--format", "nvpmodel"), 2)
