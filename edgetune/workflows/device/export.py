@@ -42,7 +42,7 @@ def export(opts: ExportOptions) -> str:
     plan = read(Plan, opts.plan)
     mode = Mode.of(plan.configuration.mode.knobs())
     if not mode.knobs():
-        raise InputError(f"{opts.plan} has no mode: it sets no knob", "edgetune search --modes all writes a plan with one")
+        raise InputError(f"{opts.plan} has no mode: it sets no knob", "edgetune search --modes all finds one")
     name = opts.device or str(plan.header.conditions.get("device", ""))
     kind, board = _target(name, plan, opts)
     for knob, value in mode.knobs().items():
