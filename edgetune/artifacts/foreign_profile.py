@@ -45,7 +45,7 @@ _REPEAT = (
 _SETTING = re.compile(r"freq|clock|clk|[mgk]?hz$|core|mode|limit|cap$|batch|thread|precision|dtype|stream|level|device")
 """Names of settings rather than of figures."""
 _SAME_IN_ALL = ("workload", "task", "batch_size", "power_mode", "device")
-"""What ``--column task=infer`` may say of every row of a table that has no such column."""
+"""What ``--column task=infer`` may say of every row of a table without such a column, or with one value in it."""
 
 
 def foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, name: str) -> Profile:
@@ -68,7 +68,7 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> tuple
     Args:
         table: A ``pyarrow.Table``; of a CSV file all texts.
         columns: The stated meanings of columns, by name: a profile's column in any unit, or ``-`` to ignore it. For a
-            column that the table lacks, by the profile's name, the value of every row.
+            column that the table lacks or that has one value, by the profile's name, the value of every row.
         name: The file, for messages.
 
     Raises:
@@ -99,16 +99,24 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> tuple
 
 
 def _with_constants(table: Any, columns: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
-    """Return the table with the columns of constant value added, and the statements on all other columns."""
+    """Return the table with the stated columns of constant value, and the statements on all other columns."""
     import pyarrow as pa
 
     said = {}
     for theirs, ours in columns.items():
-        if theirs in _SAME_IN_ALL and theirs not in table.column_names:
+        if theirs in _SAME_IN_ALL and _is_replaced(table, theirs, ours):
+            table = table.drop_columns([theirs] if theirs in table.column_names else [])
             table = table.append_column(theirs, pa.repeat(pa.scalar(ours), table.num_rows))
         else:
             said[theirs] = ours
     return table, said
+
+
+def _is_replaced(table: Any, theirs: str, ours: str) -> bool:
+    """Return whether the stated word is the value of every row: the column is absent, or has one value, e.g. none."""
+    if theirs not in table.column_names:
+        return True
+    return ours != LEFT_OUT and meaning_of(ours) is None and len(table.column(theirs).unique()) < 2
 
 
 def _meanings(table: Any, columns: Mapping[str, str], *, name: str) -> dict[str, Meaning]:

@@ -1,8 +1,8 @@
 """Reads and writes the files of artifacts.
 
 A file is written in the format of its ending. The format of a file to read follows from its content: ``PAR1`` is
-Parquet, a JSON object with ``rows`` is a table, other text with a ``kind:`` is YAML, and the rest is CSV with a header
-line. ``-`` is standard input, read whole.
+Parquet, a JSON object with ``rows`` or the results of a tool in ``READERS`` are a table, other text with a ``kind:`` is
+YAML, and the rest is CSV with a header line. ``-`` is standard input, read whole.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from edgetune.artifacts.document import Document
 from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.foreign_columns import one_row_per_point
 from edgetune.artifacts.foreign_profile import foreign_profile
+from edgetune.artifacts.foreign_results import READERS, results_table, results_tool
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.json_format import has_rows, json_table
 from edgetune.artifacts.kinds import DOCUMENT, KINDS, Format, article, class_of, current_version, format_of, kind_of
@@ -31,6 +32,7 @@ from edgetune.errors import InputError
 A = TypeVar("A", bound=Artifact)
 
 _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)
+_JSON_LIST = re.compile(r"""\A\s*\[\s*[\[{\]]""")
 _DOCUMENTS = "|".join(name for name, kind in KINDS.items() if kind.endings == DOCUMENT)
 _DOCUMENT_KIND = re.compile(rf"""(?:^|[{{,]\s*)["']?kind["']?\s*:\s*["']?({_DOCUMENTS})\b""", re.MULTILINE)
 
@@ -178,7 +180,9 @@ def _parts(document: Mapping[str, Any]) -> Raw:
 
 
 def sniff(data: bytes, *, name: str) -> Format:
-    """Return the format of ``data``: of a table Parquet, CSV, or JSON with ``rows``; of a document YAML, JSON included.
+    """Return the format of ``data``: of a table Parquet, CSV or JSON; of a document YAML, JSON included.
+
+    JSON is a table if it has ``rows`` or the results of another tool.
 
     Raises:
         InputError: the file is empty, or neither Parquet nor UTF-8 text.
@@ -195,7 +199,7 @@ def sniff(data: bytes, *, name: str) -> Format:
         network = f"of a network, edgetune roofline ops {name} lists the operators"
         hint = network if name.endswith(".onnx") else "text files must be UTF-8"
         raise InputError(f"{name} is neither Parquet, YAML nor CSV", hint)
-    if has_rows(text):
+    if has_rows(text) or results_tool(text) is not None:
         return "json"
     return "yaml" if _KIND_LINE.search(text[:65536]) else "csv"
 
@@ -210,11 +214,20 @@ def table_in(data: bytes, form: Format, columns: Sequence[str] = (), *, name: st
         name: The file, for messages.
 
     Raises:
-        InputError: the file is damaged or irregular.
+        InputError: the file is damaged or irregular, or a JSON list of no tool in ``READERS``.
     """
+    if form == "parquet":
+        return parquet_table(data, name=name)
+    text = text_of(data)
     if form == "csv":
-        return csv_table(text_of(data), name=name), None
-    return json_table(text_of(data), columns, name=name) if form == "json" else parquet_table(data, name=name)
+        if _JSON_LIST.search(text):
+            raise InputError(
+                f"{name} is a JSON list, and no results of a known tool", f"known are {', '.join(READERS)}"
+            )
+        return csv_table(text, name=name), None
+    if not has_rows(text) and (tool := results_tool(text)) is not None:
+        return results_table(text, tool, name=name), None
+    return json_table(text, columns, name=name)
 
 
 def document_kind(data: bytes) -> str:
