@@ -10,7 +10,7 @@ import pytest
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import DeviceError, InfeasibleError
+from edgetune.errors import DeviceError, InfeasibleError, InputError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.history import half_of
 from edgetune.stages.search.model.coordinates import ALL_AT_ONCE
@@ -171,3 +171,26 @@ def test_a_big_space_is_searched_whole_or_coarse_to_fine(affordable, monkeypatch
     rows, problem = big_rows(), replace(PAIR, power_budget_w=30.0)
     plan = searched(problem, rows).plan
     assert plan.measured.throughput_per_s >= 0.98 * best_throughput(problem, rows)
+
+
+def test_the_expected_gain_of_more_halves_is_about_what_they_give():
+    expected, given = [], []
+    for problem in PROBLEMS[::3]:
+        try:
+            plan = searched(problem, ROWS, max_points=7).plan
+        except InfeasibleError:
+            continue
+        expected.append(plan.search.expected_gain)
+        given.append(best_throughput(problem, ROWS) / plan.measured.throughput_per_s - 1)
+    assert len(given) >= 10
+    assert np.mean(given) > 0.03
+    assert np.mean(expected) == pytest.approx(np.mean(given), rel=0.5)
+
+
+def test_a_search_of_two_networks_ends_once_more_halves_gain_too_little():
+    whole, ended = searched(PAIR, ROWS), searched(PAIR, ROWS, good_enough=0.01)
+    assert ended.plan.search.expected_gain <= 0.01
+    assert ended.plan.search.points_measured <= whole.plan.search.points_measured
+    assert ended.plan.measured.throughput_per_s >= 0.98 * whole.plan.measured.throughput_per_s
+    with pytest.raises(InputError, match="gmd does not say what more measurements would gain"):
+        run_search(PAIR, list(ROWS), ROWS.__getitem__, SearchSettings("gmd", good_enough=0.01))

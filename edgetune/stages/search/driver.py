@@ -219,10 +219,7 @@ def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> 
 
 def _refuse_without_forecast(kind: type[Strategy], problem: Problem) -> None:
     """Refuse a strategy that does not predict the gain of more measurements."""
-    if problem.kind in PAIRS:
-        message = "--good-enough: what more measurements would gain is not known of two networks"
-        raise InputError(message, "leave it out; --max-points ends a search")
-    if not issubclass(kind, GainForecast):
+    if not issubclass(kind, GainForecast) or (problem.kind in PAIRS and not kind.learns_halves):
         able = [name for name in STRATEGIES if issubclass(STRATEGIES[name], GainForecast)]
         message = f"--good-enough: {kind.name} does not say what more measurements would gain"
         raise InputError(message, f"--strategy {' or '.join(able)}" if able else "leave it out")

@@ -34,7 +34,7 @@ import numpy as np
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.stages.search.model.beliefs import Belief, Beliefs, Halves
+from edgetune.stages.search.model.beliefs import Belief, Beliefs, Halves, PointBeliefs
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
 from edgetune.stages.search.model.priors import informed_time_prior
@@ -74,8 +74,8 @@ class RooflineSearch(DelegatingStrategy):
         self._search: _RooflinePoints | _RooflinePairs = kind(space, problem, hints)
 
     def expected_gain(self, count: int) -> float | None:
-        """Return the gain to expect of so many more measurements, a share of the best cost; ``None`` for pairs."""
-        return self._search.expected_gain(count) if isinstance(self._search, _RooflinePoints) else None
+        """Return the gain to expect of so many more measurements, a share of the best objective."""
+        return self._search.expected_gain(count)
 
     def ask_many(self, count: int) -> list[Suggestion]:
         """Return up to ``count`` points to measure at once; one of a start or of pairs."""
@@ -265,6 +265,38 @@ class _RooflinePairs:
         for pair in pairs[urgent & background & ~failed]:
             self._judge(int(pair))
 
+    def expected_gain(self, count: int) -> float | None:
+        """Return the gain to expect of so many more halves, a share of the best throughput; ``None`` without a best.
+
+        Time and power of each half of the most promising pairs are drawn once for all the pairs that contain it.
+        """
+        halves = self._halves
+        if not self._best:
+            return None
+        pairs = self._candidates.top(self._score, count)
+        urgent, background = halves.measured(pairs)
+        _, first = np.unique(halves.background_rows[pairs], return_index=True)
+        new = ~background & np.isin(np.arange(len(pairs)), first)  # a background half counts once
+        pairs = pairs[np.cumsum((~urgent).astype(int) + new) <= count]
+        if not len(pairs):
+            return 0.0
+        random = np.random.default_rng(0)
+
+        def drawn(learnt: PointBeliefs, rows: Rows) -> Belief:
+            unique, places = np.unique(rows, return_inverse=True)
+            belief = learnt.about(unique)
+            time, power = random.standard_normal((2, DRAWS, len(unique)))
+            figures = (belief.log_time + belief.time_sd * time, belief.log_power + belief.power_sd * power)
+            log_time, log_power = (each[:, places].ravel() for each in figures)
+            return Belief(log_time, np.zeros(len(log_time)), log_power, np.zeros(len(log_time)))
+
+        urgent_draws = drawn(halves.urgent, halves.urgent_rows[pairs])
+        background_draws = drawn(halves.background, halves.background_rows[pairs])
+        sizes = np.tile(halves.batch_sizes[pairs], DRAWS)
+        found = self._gain_of(Pairs(urgent_draws, background_draws, sizes, halves.background_size))
+        gain = found.gain * found.urgent_chance * found.background_chance
+        return round(float(gain.reshape(DRAWS, -1).max(axis=1).mean()), 6)
+
     def _judge(self, pair: int) -> None:
         """Record a pair that keeps every budget; measured again, it may no longer."""
         self._best.pop(pair, None)
@@ -298,10 +330,12 @@ class _RooflinePairs:
 
     def _gain(self, pairs: Rows) -> PairGain:
         halves = self._halves
-        best = max(self._best.values(), key=lambda pair: (pair.throughput_per_s, -pair.latency_s), default=None)
         urgent = halves.urgent.about(halves.urgent_rows[pairs])
         background = halves.background.about(halves.background_rows[pairs])
-        believed = Pairs(urgent, background, halves.batch_sizes[pairs], halves.background_size)
+        return self._gain_of(Pairs(urgent, background, halves.batch_sizes[pairs], halves.background_size))
+
+    def _gain_of(self, believed: Pairs) -> PairGain:
+        best = max(self._best.values(), key=lambda pair: (pair.throughput_per_s, -pair.latency_s), default=None)
         return pair_gain(self._problem, believed, best, power_noise=self._power_noise)
 
     def _score(self, pairs: Rows) -> Array:
