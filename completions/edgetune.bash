@@ -7,12 +7,13 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"merge"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"merge"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
-        "") options="--version --raise-limit --help -h" arguments="profile search interleave schedule roofline merge device zoo show help doctor" ;;
-        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --seed --target-ci --minibatches --retries --interleave-repeats --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --seed --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline merge device zoo show help doctor" ;;
+        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --task -t --model --prompt-tokens --output-tokens --batch-sizes -b --batch-axis --batch-option --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "measure") options="--device -d --root --target-ci --runs --step-pattern --steps --point-timeout --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --step-pattern --steps --start --seed --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --dim --batch-axis --device -d --root --modes -m --engine -e --policy --turns --duration --adapt --govern --best-effort --seed --profile --inputs --handler --checkpoint --resume --output -o --plot --view --force --json --quiet -q --verbose --dry-run --explain --help -h" arguments="" ;;
@@ -57,11 +58,15 @@ _edgetune() {
         "profile --inputs") values=""; expects=1 ;;
         "profile --dim") values=""; expects=1 ;;
         "profile --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
+        "profile --step-pattern") values=""; expects=1 ;;
+        "profile --start") values=""; expects=1 ;;
         "profile --seed") values=""; expects=1 ;;
         "profile --target-ci") values=""; expects=1 ;;
         "profile --minibatches") values=""; expects=1 ;;
         "profile --retries") values=""; expects=1 ;;
         "profile --interleave-repeats") values=""; expects=1 ;;
+        "profile --soak") values=""; expects=1 ;;
+        "profile --idle-gap") values=""; expects=1 ;;
         "profile --dataset") values=""; expects=1 ;;
         "profile --target-accuracy") values=""; expects=1 ;;
         "profile --max-epochs") values=""; expects=1 ;;
@@ -71,9 +76,13 @@ _edgetune() {
         "profile --learning-rate") values=""; expects=1 ;;
         "profile --task") values="infer train"; expects=1 ;;
         "profile -t") values="infer train"; expects=1 ;;
+        "profile --model") values=""; expects=1 ;;
+        "profile --prompt-tokens") values=""; expects=1 ;;
+        "profile --output-tokens") values=""; expects=1 ;;
         "profile --batch-sizes") values=""; expects=1 ;;
         "profile -b") values=""; expects=1 ;;
         "profile --batch-axis") values=""; expects=1 ;;
+        "profile --batch-option") values=""; expects=1 ;;
         "profile --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "profile -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "profile --root") values=""; expects=1 ;;
@@ -82,6 +91,15 @@ _edgetune() {
         "profile --ops") values=""; expects=1 ;;
         "profile --output") values=""; expects=1 ;;
         "profile -o") values=""; expects=1 ;;
+        "measure --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "measure -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "measure --root") values=""; expects=1 ;;
+        "measure --target-ci") values=""; expects=1 ;;
+        "measure --runs") values=""; expects=1 ;;
+        "measure --step-pattern") values=""; expects=1 ;;
+        "measure --point-timeout") values=""; expects=1 ;;
+        "measure --output") values=""; expects=1 ;;
+        "measure -o") values=""; expects=1 ;;
         "search --kind") values="train infer train+infer infer+infer accuracy"; expects=1 ;;
         "search --power-budget") values=""; expects=1 ;;
         "search --latency-budget") values=""; expects=1 ;;
@@ -103,6 +121,8 @@ _edgetune() {
         "search --inputs") values=""; expects=1 ;;
         "search --dim") values=""; expects=1 ;;
         "search --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
+        "search --step-pattern") values=""; expects=1 ;;
+        "search --start") values=""; expects=1 ;;
         "search --seed") values=""; expects=1 ;;
         "search --workload") values=""; expects=1 ;;
         "search --task") values="infer train"; expects=1 ;;

@@ -11,7 +11,6 @@ import inspect
 import os
 from collections import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import MISSING, Field
 from functools import wraps
 from numbers import Real
@@ -53,8 +52,8 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
-    from edgetune.stages.profiling.window import Window
     from edgetune.workflows.kept_rows import FinishedRun
+    from edgetune.workflows.measure import Measurement
     from edgetune.workflows.roofline.placed import Placed
 
 P = ParamSpec("P")
@@ -277,19 +276,25 @@ def schedule(opts: ScheduleOptions) -> Timeline:
 
 
 def measure(
-    device: str = "auto", *, mode: str | None = None, root: str | None = None
-) -> AbstractContextManager[Window]:
-    """Measure the body of a ``with`` statement: time, power, energy and memory.
+    device: str = "auto", *, mode: str | None = None, root: str | None = None, name: str | None = None
+) -> Measurement:
+    """Measure the body of a ``with`` statement, or each call of a function: time, power, energy and memory.
 
         with edgetune.measure("jetson") as window:
             train_one_epoch()
         print(window.time_s, window.energy_j)
 
-    See ``edgetune.workflows.measure.measure``.
+        @edgetune.measure("jetson")
+        def prefill(prompt): ...
+        prefill(prompt)
+        print(prefill.windows[-1].time_s)
+
+    A window inside another, or beside it in another thread or task, joins its recording.
+    See ``edgetune.workflows.measure.Measurement``.
     """
     from edgetune.workflows.measure import measure as workflow
 
-    return workflow(device, mode=mode, root=root)
+    return workflow(device, mode=mode, root=root, name=name)
 
 
 def read(path: str | os.PathLike[str]) -> Artifact:

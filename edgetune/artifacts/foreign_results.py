@@ -111,21 +111,19 @@ def _seconds(values: Sequence[Any], unit: str, *, where: str) -> list[float]:
 def _hyperfine(document: Any, name: str) -> list[Row]:
     """Return a row per command of ``hyperfine --export-json``: an object with ``results``, times in s.
 
-    Parameters that are knobs become the mode, ``batch`` and ``batch_size`` the batch size, and their values in the
-    command become ``{NAME}``, so that one command is one workload. A run with a non-zero exit code, or ended by a
-    signal (null), makes the row ``failed``.
+    Parameters that are knobs become the mode, ``batch`` and ``batch_size`` the batch size. A run with a non-zero
+    exit code, or ended by a signal (null), makes the row ``failed``.
 
     Source: ``BenchmarkResult`` in src/benchmark/benchmark_result.rs of sharkdp/hyperfine.
     """
     rows = []
     for place, result in enumerate(document["results"]):
-        where, command = f"{name}: results.{place}", result["command"]
+        where, command = f"{name}: results.{place}", _template(result, document["results"])
         row: Row = {}
         for key, value in (result.get("parameters") or {}).items():
             ours = "batch_size" if key in _BATCH else key
             if ours in SETTINGS or ours == "batch_size":
                 row[ours] = _number(value, key, where=where) if ours in KNOBS or ours == "batch_size" else value
-                command = re.sub(rf"(?<![\w.]){re.escape(value)}(?![\w.])", f"{{{key}}}", command)
             elif value not in command:
                 command += f" {key}={value}"
         codes = result.get("exit_codes") or []
@@ -138,6 +136,22 @@ def _hyperfine(document: Any, name: str) -> list[Row]:
             row |= {"status": "ok", "minibatch_s": _seconds([result["median"]], "s", where=where)[0]}
         rows.append(_row(command, **{"minibatch_s": None, **row}))
     return rows
+
+
+def _template(result: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
+    """Return a command with ``{NAME}`` for the values of settings, so that one command is one workload.
+
+    Only words that differ between the commands change: in ``--batch 8 --threads 8`` the threads remain.
+    """
+    settings = {k: v for k, v in (result.get("parameters") or {}).items() if k in SETTINGS or k in _BATCH}
+    words = result["command"].split(" ")
+    others = [each["command"].split(" ") for each in results if each is not result]
+    others = [each for each in others if len(each) == len(words)]
+    for place, word in enumerate(words):
+        if not others or any(each[place] != word for each in others):
+            for key, value in settings.items():
+                words[place] = re.sub(rf"(?<![\w.{{]){re.escape(value)}(?![\w.}}])", f"{{{key}}}", words[place])
+    return " ".join(words)
 
 
 def _number(value: str, key: str, *, where: str) -> float:

@@ -15,7 +15,7 @@ from edgetune.errors import InputError
 KIND = "profile"
 VERSION = 2
 """Version 2 added ``power_from_s``, ``temp_start_c`` and ``round``; all rows of version 1 are without.
-``others_cpu_share`` came later and may be missing."""
+``others_cpu_share`` and the columns after it came later and may be missing."""
 
 Task = Literal["infer", "train"]
 TASKS: tuple[Task, ...] = ("infer", "train")
@@ -25,6 +25,17 @@ Status = Literal["ok", "failed", "throttled", "drifted"]
 
 REQUIRED_COLUMNS: tuple[str, ...] = ("workload", "task", "batch_size", "minibatch_s")
 """Columns a table needs, besides at least one knob, to be read as a profile."""
+
+RAW_COLUMNS = (
+    "times_s",
+    "power_trace",
+    "look_s",
+    "look_temp_c",
+    "look_throttle_events",
+    "look_clocks",
+    "look_clocks_mhz",
+)
+"""Columns of raw samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,19 @@ class ProfileRow:
         temp_start_c: Temperature when work began, degrees Celsius.
         round: Number of the visit to the point, from 1; see ``--interleave-repeats``.
         others_cpu_share: Share of the workload's CPUs that other processes used while it ran, 0 to 1.
+        look_s: Times at which a soak looked at the device, on the time axis of ``power_trace``, s; see ``--soak``.
+        look_temp_c, look_throttle_events: What it saw: temperature, degrees Celsius, and throttling events so far.
+        look_clocks, look_clocks_mhz: Names of the clocks, and all looks at the first, at the second ..., MHz.
+        own_value, own_unit: The command's own figure, a median, see ``--step-pattern``.
+        idle_gap_s, idle_minibatch_s: Gaps without work, and the median time of the first minibatch after each, s; see
+            ``--idle-gap``.
+        ttft_s, ttft_p95_s: Time to the first token of an answer of a server, s: median, 95th percentile.
+        token_s, token_p95_s, token_p99_s: Time of each token after the first, a mean for each answer, s.
+        prompt_tokens, output_tokens: Lengths of prompts and answers, medians.
+        tokens_per_s: Output tokens of all streams per second.
+        tokens_counted: ``server``, or ``estimated`` where a chunk of the answer counts as a token.
+        own_ttft_s, own_token_s: The server's own times of a prompt and of a token, medians, s.
+        bunched_share: Share of the answers of which most chunks arrived together, 0 to 1.
     """
 
     workload: str
@@ -117,6 +141,27 @@ class ProfileRow:
     temp_start_c: FiniteFloat | None = None
     round: NonNegativeInt | None = None
     others_cpu_share: NonNegativeFloat | None = None
+    look_s: tuple[float, ...] | None = None
+    look_temp_c: tuple[float, ...] | None = None
+    look_throttle_events: tuple[int, ...] | None = None
+    look_clocks: tuple[str, ...] | None = None
+    look_clocks_mhz: tuple[float, ...] | None = None
+    idle_gap_s: tuple[float, ...] | None = None
+    idle_minibatch_s: tuple[float, ...] | None = None
+    ttft_s: NonNegativeFloat | None = None
+    ttft_p95_s: NonNegativeFloat | None = None
+    token_s: NonNegativeFloat | None = None
+    token_p95_s: NonNegativeFloat | None = None
+    token_p99_s: NonNegativeFloat | None = None
+    prompt_tokens: NonNegativeFloat | None = None
+    output_tokens: NonNegativeFloat | None = None
+    tokens_per_s: NonNegativeFloat | None = None
+    tokens_counted: str | None = None
+    own_value: FiniteFloat | None = None
+    own_unit: str | None = None
+    own_ttft_s: NonNegativeFloat | None = None
+    own_token_s: NonNegativeFloat | None = None
+    bunched_share: NonNegativeFloat | None = None
 
     @classmethod
     def at(cls, point: Point, minibatch_s: float | None, **figures: Any) -> ProfileRow:

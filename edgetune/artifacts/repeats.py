@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.profile import RAW_COLUMNS, Point, ProfileRow
 from edgetune.stats import median
 
 SAME = 0.03
@@ -28,14 +28,33 @@ _DIGITS = 6
 PointKey: TypeAlias = tuple[str, str, int, tuple[float | str | None, ...]]
 """What is equal for two spellings of one point."""
 
-_MIDDLE = ("minibatch_s", "power_w", "energy_j", "minibatch_p95_s", "temp_start_c", "duration_s")
+_MIDDLE = (
+    "minibatch_s",
+    "power_w",
+    "energy_j",
+    "minibatch_p95_s",
+    "temp_start_c",
+    "duration_s",
+    "own_value",
+    "ttft_s",
+    "ttft_p95_s",
+    "token_s",
+    "token_p95_s",
+    "token_p99_s",
+    "prompt_tokens",
+    "output_tokens",
+    "tokens_per_s",
+    "own_ttft_s",
+    "own_token_s",
+    "bunched_share",
+)
 _LOWEST = ("minibatch_ci95_low_s",)
 _HIGHEST = ("power_peak_w", "temp_max_c", "minibatch_ci95_high_s", "others_cpu_share")
 _SUMS = ("minibatches", "warmups", "power_samples")
 _SUMMARIES: tuple[tuple[tuple[str, ...], Callable[[list[Any]], Any]], ...] = (
     (_MIDDLE, median), (_LOWEST, min), (_HIGHEST, max), (_SUMS, sum),
 )  # fmt: skip
-_RAW: Mapping[str, Any] = {"times_s": None, "power_trace": None, "power_from_s": None, "round": None}
+_RAW: Mapping[str, Any] = dict.fromkeys((*RAW_COLUMNS, "power_from_s", "round"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from edgetune.version import __version__
 
 COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
+    "measure": "Measure commands in the power mode that is: time, power and energy of a run, or of its steps.",
     "search": "Find the best power mode and batch size within budgets, and print a plan.",
     "interleave": "Answer requests in time, and train in the time that is left.",
     "schedule": "Run several networks in little memory, layer by layer, for real or simulated.",
@@ -33,7 +34,7 @@ COMMANDS: dict[str, str] = {
 }
 """Every visible subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""
 
-STEPS_OF_ROOT = ("profile", "search", "interleave", "schedule", "roofline", "device", "doctor")
+STEPS_OF_ROOT = ("profile", "measure", "search", "interleave", "schedule", "roofline", "device", "doctor")
 """Subcommands that use devices or memory limits; under sudo the others give root up before they read anything."""
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from edgetune.cli.cells import cell, si_cell
 from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
+from edgetune.units import format_duration, format_si
 from edgetune.visible import visible
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def show_profile_rows(
     table(columns, cells, stream=stream)
     for reason in dict.fromkeys(row.reason for row in rows if row.status == "ok" and row.reason):
         print_folded(f"note: {reason}", stream=stream)
+    _show_long(rows, varying, stream)
 
 
 def show_trace_rows(rows: Sequence[TraceRow]) -> None:
@@ -140,6 +142,30 @@ def _report_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: Text
     shared = ", ".join(filter(None, [" ".join(what + where), *batch, *mode]))
     print_folded(shared, stream=stream)
     return [name for name in names if name not in same]
+
+
+def _show_long(rows: Sequence[ProfileRow], varying: Sequence[str], stream: TextIO | None) -> None:
+    """Print a command's own figure, what soaks showed, and the first minibatches after idling, below the table."""
+    from edgetune.stages.profiling.soak import soak_sentence, soak_summary
+
+    for row in rows:
+        which = ", ".join(
+            f"{_column(name).rstrip('>')} {value}" for name, value in zip(varying, _settings(row, varying), strict=True)
+        )
+        head = f"{which}: " if which else ""
+        if (soak := soak_summary(row)) is not None:
+            print_folded(f"{head}{soak_sentence(soak)}", stream=stream)
+        if row.own_value is not None:
+            unit = f" {row.own_unit}" if row.own_unit else ""
+            print_folded(f"{head}its own figure: {row.own_value:.4g}{unit}", stream=stream)
+        gaps = zip(row.idle_gap_s or (), row.idle_minibatch_s or (), strict=True)
+        said = [
+            f"{format_si(first_s, 's')} after {format_duration(gap_s)} ({first_s / row.minibatch_s:.2g} x)"
+            for gap_s, first_s in gaps
+            if row.minibatch_s
+        ]
+        if said:
+            print_folded(f"{head}first minibatch after idling: {', '.join(said)}", stream=stream)
 
 
 def _column(name: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from edgetune.artifacts.profile import RAW_COLUMNS
 from edgetune.units import format_si
 
 Of = TypeVar("Of")
-_RAW = ("times_s", "power_trace", "_samples_s")
+_RAW = (*RAW_COLUMNS, "_samples_s")
 """Endings of the columns with raw samples."""
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import shlex
 from collections.abc import Callable
 from dataclasses import MISSING, Field
 from functools import wraps
@@ -19,6 +20,7 @@ from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
 from edgetune.workflows.options import Group, Option, declared, options_class
 
+COMMAND_PREFIX = "command:"
 _NEAR = 0.75
 """Likeness above which a word that names no file is taken for a misspelt subcommand."""
 
@@ -115,7 +117,15 @@ class PlanningTerminal(Terminal):
 
 
 class GroupedCommand(TyperCommand):
-    """A command whose ``--help`` lists its options by group."""
+    """A command whose ``--help`` lists its options by group; words after ``--`` are the command that it measures."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Join the words after ``--`` to one argument where there is an argument ``model`` or ``commands``."""
+        if "--" in args and any(each.name in ("model", "commands") for each in self.get_params(ctx)):
+            place = args.index("--")
+            args = [*args[:place], "--", COMMAND_PREFIX + shlex.join(args[place + 1 :])]
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section per group."""

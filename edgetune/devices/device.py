@@ -22,10 +22,14 @@ from edgetune.devices.cpu import CpuLoad
 
 @dataclass(frozen=True, slots=True)
 class Minibatches:
-    """Start and end of consecutive minibatches on the device's clock, integer nanoseconds, equal lengths."""
+    """Start and end of consecutive minibatches on the device's clock, integer nanoseconds, equal lengths.
+
+    ``columns`` are further columns of a profile's row, over all minibatches of the runner so far.
+    """
 
     start_ns: Sequence[int]
     end_ns: Sequence[int]
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Runner(Protocol):

@@ -8,7 +8,9 @@ from pathlib import Path
 TOPICS: dict[str, str] = {
     "first-steps": "Install, measure a network, choose a power mode.",
     "your-network": "Measure an ONNX network: batches, inputs, operators.",
+    "your-command": "Measure any program, or a training script as it is.",
     "your-training": "Measure a Python file that trains; time to accuracy.",
+    "your-server": "Measure a language-model server: tokens, first token.",
     "your-table": "Search a table that somebody else measured.",
     "power-modes": "Name modes, set one, restore the board.",
     "jetson": "A Jetson board: begin with commands that change nothing.",

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from edgetune import errors, limits
 from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.processes.families import descendants
 from edgetune.processes.messages import decoded, encoded
 from edgetune.processes.privilege import Invoker, invoking_user
 from edgetune.processes.replies import ReplyLines, signal_name
@@ -174,7 +174,7 @@ class Child:
         """Kill the child, its process group, and all its descendants; idempotent."""
         if self._log.closed:
             return
-        strays = _descendants(self._process.pid)
+        strays = descendants(self._process.pid)
         self.kill()
         for pid in strays:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -218,15 +218,3 @@ def _reply(line: bytes) -> dict[str, Any]:
         if isinstance(reply, dict) and "ok" in reply:
             return reply
     raise InputError("the workload wrote into edgetune's pipes", "do not write to file descriptors you did not open")
-
-
-def _descendants(pid: int) -> list[int]:
-    """Return all descendants of a process; empty without /proc."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # the process has just ended
-            parents[int(stat.parent.name)] = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
-    family = [pid]
-    for parent in family:  # grows while it is walked
-        family += [other for other, its_parent in parents.items() if its_parent == parent]
-    return family[1:]

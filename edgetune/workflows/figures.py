@@ -35,6 +35,7 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
         "timeline.responses": "edgetune.stages.schedule.figures.responses:responses_figure",
         "kernel_timeline.gantt": "edgetune.stages.elastic.figures.gantt:gantt_figure",
         "profile.points": "edgetune.stages.profiling.figures:profile_figure",
+        "profile.soak": "edgetune.stages.profiling.soak_figure:soak_figure",
         "evaluation.excess": "edgetune.stages.search.evaluation.results:evaluation_figure",
         "elastic_table.pieces": "edgetune.stages.elastic.figures.pruned:pruned_figure",
     },

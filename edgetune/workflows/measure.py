@@ -1,41 +1,175 @@
-"""Measures a part of a Python program on a device, in a requested power mode, and restores the mode found."""
+"""Measures a part of a Python program on a device, in a requested power mode, and restores the mode found.
+
+The first window of a process opens the device and records its power; those that begin meanwhile, nested or in other
+threads and tasks, join it, and the last to end closes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import functools
+import inspect
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from edgetune.devices.capabilities import Absent
 from edgetune.errors import InputError
 from edgetune.stages.profiling.measure import apply_mode
-from edgetune.stages.profiling.window import Window, measured_window
+from edgetune.stages.profiling.window import Meter, Window
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.parse_options import choose_modes
 
+_KEPT_WINDOWS = 1000
+"""Windows of a decorated function that are kept; the oldest go first."""
 
-@contextmanager
-def measure(device: str = "auto", *, mode: str | None = None, root: str | None = None) -> Iterator[Window]:
-    """Measure the body of the ``with`` statement.
+_P = ParamSpec("_P")
+_R_co = TypeVar("_R_co", covariant=True)
+
+
+class MeasuredFunction(Protocol[_P, _R_co]):
+    """A decorated function; ``windows`` are those of its last 1000 calls, oldest first."""
+
+    windows: deque[Window]
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
+        """Call the function in a window of its own."""
+
+
+class _Open:
+    """A device that windows of this process measure on, and the number of them."""
+
+    def __init__(self, device: str, mode: str | None, root: str | None) -> None:
+        opened = open_named(device, root)
+        self.mode, self.windows = mode, 0
+        with ExitStack() as stack:
+            stack.enter_context(opened.exclusive())
+            modes = () if mode is None else choose_modes(opened, mode).modes
+            if len(modes) > 1:
+                raise InputError(f"{mode} names {len(modes)} modes, and a window has one", "name one, e.g. MAXN")
+            for each in modes:
+                if not isinstance(opened.modes, Absent):
+                    stack.callback(opened.modes.restore)
+                apply_mode(opened, each)
+            self.meter = stack.enter_context(Meter(opened))
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        """End the recording, restore the mode and release the device."""
+        self._stack.close()
+
+
+_opened: dict[tuple[int, str, str | None], _Open] = {}
+_lock = threading.Lock()
+
+
+class Measurement:
+    """A context manager that measures its body, and a decorator that measures each call of a function.
 
     Args:
         device: As ``edgetune device`` lists it; a real device, neither a twin nor a table.
         mode: A power mode to set meanwhile, as ``--modes`` names one; ``None`` keeps the mode found.
         root: The folder of the board's files, as ``--root``.
+        name: Name of its windows.
 
     Raises:
-        InputError: the device or mode is unknown, or there are several modes.
+        InputError: the device or mode is unknown, there are several modes, the open windows have another one, one
+            object is entered twice, or a generator is decorated.
         DeviceError: the device is absent, cannot run workloads, or cannot set the mode.
     """
-    opened = open_named(device, root)
-    with opened.exclusive():
-        modes = () if mode is None else choose_modes(opened, mode).modes
-        if len(modes) > 1:
-            raise InputError(f"{mode} names {len(modes)} modes, and a window has one", "name one, e.g. MAXN")
+
+    def __init__(self, device: str, *, mode: str | None, root: str | None, name: str | None) -> None:
+        if not isinstance(device, str):
+            raise InputError("edgetune.measure: the device is missing", 'write @edgetune.measure("host")')
+        self._device, self._mode, self._root, self._name = device, mode, root, name
+        self._key: tuple[int, str, str | None] | None = None
+
+    def __enter__(self) -> Window:
+        if self._key is not None:
+            raise InputError("this window is open already", "call edgetune.measure(...) again for each window")
+        key = (os.getpid(), self._device, self._root)
+        with _lock:
+            found = _opened.get(key)
+            if found is None:
+                found = _opened[key] = _Open(self._device, self._mode, self._root)
+                first = True
+            else:
+                first = False
+                if self._mode is not None and self._mode != found.mode:
+                    raise InputError(
+                        f"mode {self._mode}: open windows measure {self._device} in {found.mode or 'the mode found'}",
+                        "leave mode out of the inner window, or measure one after the other",
+                    )
+            found.windows += 1
+        self._key, self._found, self._whole = key, found, ExitStack()
         try:
-            for each in modes:
-                apply_mode(opened, each)
-            with measured_window(opened) as window:
-                yield window
+            if first:
+                return self._whole.enter_context(found.meter.whole(self._name))
+            window = Window(found.meter, self._name)
+            found.meter.begin(window)
+            self._whole.callback(found.meter.end, window)
+        except BaseException:
+            self._release()
+            raise
+        return window
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._whole.close()
         finally:
-            if modes and not isinstance(opened.modes, Absent):
-                opened.modes.restore()
+            self._release()
+
+    def _release(self) -> None:
+        """Close the device after the last window."""
+        key, self._key = self._key, None
+        with _lock:
+            self._found.windows -= 1
+            if not self._found.windows and key is not None:
+                _opened.pop(key, None)
+                self._found.close()
+
+    def __call__(self, function: Callable[_P, _R_co]) -> MeasuredFunction[_P, _R_co]:
+        """Return the function, measured at each call; ``windows`` of it are those of its last calls."""
+        name = self._name or getattr(function, "__name__", None)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InputError(
+                f"{name} is a generator: its body runs after the call has returned",
+                "write `with edgetune.measure(...)` inside it, around the work between two yields",
+            )
+        windows: deque[Window] = deque(maxlen=_KEPT_WINDOWS)
+
+        def measurement() -> Measurement:
+            return Measurement(self._device, mode=self._mode, root=self._root, name=name)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def measured_task(*args: Any, **kwargs: Any) -> Any:
+                with measurement() as window:
+                    windows.append(window)
+                    return await function(*args, **kwargs)
+
+            wrapped: Any = measured_task
+        else:
+
+            @functools.wraps(function)
+            def measured_call(*args: Any, **kwargs: Any) -> Any:
+                with measurement() as window:
+                    windows.append(window)
+                    return function(*args, **kwargs)
+
+            wrapped = measured_call
+        wrapped.windows = windows
+        return cast("MeasuredFunction[_P, _R_co]", wrapped)
+
+
+def measure(
+    device: str = "auto", *, mode: str | None = None, root: str | None = None, name: str | None = None
+) -> Measurement:
+    """Return a context manager and decorator that measures; see ``Measurement``."""
+    return Measurement(device, mode=mode, root=root, name=name)

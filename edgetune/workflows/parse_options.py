@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -161,11 +162,40 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         cool_to_c=None if cool_to is None else parse_quantity(cool_to, _DEGREES, what="--cool-to", example="50C"),
         cool_timeout_s=parse_time_s(opts.cool_timeout, what="--cool-timeout"),
         interleave_repeats=sweep.interleave_repeats or 1,
+        soak_s=None if sweep.soak is None else parse_time_s(sweep.soak, what="--soak"),
+        idle_gaps_s=_idle_gaps_s(sweep.idle_gap),
+        step_pattern=_step_pattern(opts.step_pattern),
+        steps=opts.steps,
+        start=opts.start,
         inputs=parse_inputs(opts.inputs),
         dimensions=parse_dimensions(opts.dim),
         precision=None if opts.precision is None else parse_precision(opts.precision),
         seed=opts.seed,
     )
+
+
+def _step_pattern(text: str | None) -> str | None:
+    """Return a regular expression, checked.
+
+    Raises:
+        InputError: it is none, or matches every line.
+    """
+    try:
+        everything = text is not None and re.compile(text).search("") is not None
+    except re.error as error:
+        raise InputError(f"--step-pattern {text!r} is no regular expression: {error}", "e.g. 'step +[0-9]+'") from None
+    if everything:
+        raise InputError(f"--step-pattern {text!r} matches every line", "e.g. 'step +[0-9]+'")
+    return text
+
+
+def _idle_gaps_s(text: str | None) -> tuple[float, ...]:
+    """Return the gaps of ``1s,10s``, s.
+
+    Raises:
+        InputError: one is not a time above zero.
+    """
+    return () if text is None else tuple(parse_time_s(word, what="--idle-gap") for word in text.split(","))
 
 
 _EXAMPLE = "e.g. --batch-axis x=1, or --batch-axis none"

@@ -195,22 +195,26 @@ def refuse_foreign(path: Path, reference: str, *, by_name: bool = False) -> None
         raise InputError(f"{reference} is {kind.what}", hint) from None
 
 
+def is_script(path: Path) -> bool:
+    """Return whether a Python file defines no ``make``; it is not executed, since a script may train for hours."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False  # executing the file reports the error with its line
+    return not any(_may_bind(node) for node in ast.walk(tree))
+
+
 def refuse_script(path: Path, reference: str) -> None:
-    """Refuse a Python file that defines no ``make``, without executing it, since a script may train for hours.
+    """Refuse a Python file that defines no ``make``.
 
     Raises:
         InputError: the file defines no ``make``.
     """
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return  # executing the file reports the error with its line
-    if any(_may_bind(node) for node in ast.walk(tree)):
-        return
-    raise InputError(
-        f"{reference} does not define make(batch_size): it is an ordinary script, whose steps cannot be told apart",
-        f"put its step into make(batch_size) as {EXAMPLE} does; to run scripts as they are is planned",
-    )
+    if is_script(path):
+        raise InputError(
+            f"{reference} does not define make(batch_size): it is an ordinary script, which only profile runs as it is",
+            f"put its step into make(batch_size) as {EXAMPLE} does",
+        )
 
 
 def _may_bind(node: ast.AST) -> bool:

@@ -19,6 +19,8 @@ KINDS: Registry[WorkloadKind] = Registry(
         "onnx": "edgetune.workloads.onnx_file:KIND",
         "kernel": "edgetune.workloads.kernels:KIND",
         "llm": "edgetune.workloads.llm:KIND",
+        "endpoint": "edgetune.workloads.endpoint:KIND",
+        "command": "edgetune.workloads.command:KIND",
     },
     group="edgetune.workloads",
     contract=WorkloadKind,
@@ -40,7 +42,8 @@ def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:
     Args:
         reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` file, a peak kernel:
             ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``), the configuration of a language model:
-            ``llm:config.json`` (see ``llm``), or a reference of a kind that an installed package adds.
+            ``llm:config.json`` (see ``llm``), a server (see ``endpoint``), or a reference of a kind
+            that an installed package adds.
         batch_axes: See ``Workload``.
 
     Raises:

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from edgetune.artifacts.profile import Task
 from edgetune.workloads.resolve import KINDS
-from edgetune.workloads.torch_required import Step, require_accelerator, require_torch
+from edgetune.workloads.torch_required import Step, TimedSteps, require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
 
 RUNTIMES: Mapping[str, str] = {
@@ -20,12 +20,10 @@ RUNTIMES: Mapping[str, str] = {
     "train": "edgetune.workloads.torch_module",
 }
 """Modules of graphs by task."""
-_WAITS_ITSELF = RUNTIMES["infer"]
-"""Its steps wait: ONNX Runtime returns with the outputs, while PyTorch may return before an accelerator ends."""
 
 
-def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions | None = None) -> Step:
-    """Load a workload and return the step that runs one minibatch of it.
+def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions | None = None) -> Step | TimedSteps:
+    """Load a workload and return the step that runs one minibatch of it, or that times minibatches elsewhere.
 
     Args:
         workload: The workload. Networks infer on ONNX Runtime and train on PyTorch; Python files train; a kernel runs
@@ -43,8 +41,10 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     runtime = (kind.runtime if kind else "") or RUNTIMES[task]
     if runtime == RUNTIMES["train"]:
         require_torch()
-    step: Step = import_module(runtime).open_step(workload, task, batch_size, options)
-    if runtime == _WAITS_ITSELF or not options.torch_device.startswith("cuda"):
+    step: Step | TimedSteps = import_module(runtime).open_step(workload, task, batch_size, options)
+    if isinstance(step, TimedSteps):
+        return step
+    if runtime == RUNTIMES["infer"] or not options.torch_device.startswith("cuda"):
         return step
     require_accelerator(options.torch_device)
     synchronize = require_torch().cuda.synchronize

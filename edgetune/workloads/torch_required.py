@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from edgetune.errors import DeviceError
 
@@ -39,3 +39,25 @@ def require_torch() -> Any:
 
 
 Step = Callable[[], object]
+"""Runs one minibatch."""
+
+
+@runtime_checkable
+class TimedSteps(Protocol):
+    """Minibatches that take their own times, because they run in another process."""
+
+    def times_ns(self, minibatches: int) -> tuple[list[int], list[int]]:
+        """Return when each of the next minibatches started and ended, CLOCK_MONOTONIC, ns.
+
+        Raises:
+            EdgetuneError: the workload failed.
+        """
+        ...
+
+    def columns(self) -> dict[str, Any]:
+        """Return further columns of a profile's row, over all minibatches so far."""
+        ...
+
+    def close(self) -> None:
+        """End what runs."""
+        ...

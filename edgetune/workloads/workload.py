@@ -37,6 +37,11 @@ class RunOptions:
         inputs: ``.npz`` of arrays named as the network's inputs; ``None`` for random ones.
         dimensions: Values of symbolic dimensions besides the batch, by name.
         seed: Seed of random inputs and weights.
+        mode: Settings of the point, for the placeholders of a command.
+        step_pattern: Marks the lines of a command's output at which a step ends; see ``markers``.
+        steps: Whether a command reports its steps by ``edgetune.step()`` or PyTorch's optimisers.
+        start: Command that starts a server; ``None`` if it runs already.
+        start_within_s: How long the server may take to become ready, s.
     """
 
     ort_providers: tuple[str, ...] = ("CPUExecutionProvider",)
@@ -45,6 +50,11 @@ class RunOptions:
     inputs: str | None = None
     dimensions: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
+    mode: Mapping[str, Any] = field(default_factory=dict)
+    step_pattern: str | None = None
+    steps: bool = False
+    start: str | None = None
+    start_within_s: float = 600.0
 
     @classmethod
     def from_plain(cls, described: Mapping[str, Any]) -> RunOptions:
@@ -129,6 +139,7 @@ class WorkloadKind:
         runtime: The module whose ``open_step`` runs it, see ``steps``; empty for a graph of operators, which ONNX
             Runtime infers and PyTorch trains.
         runs_code: Whether a step runs code of the user, which an estimate does not run unasked.
+        per_mode: Whether it is opened anew in each mode and closed after each point, because it runs by itself.
     """
 
     load: Callable[[str], Workload]
@@ -137,3 +148,4 @@ class WorkloadKind:
     task: Task | None = None
     runtime: str = ""
     runs_code: bool = False
+    per_mode: bool = False

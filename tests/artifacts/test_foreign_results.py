@@ -79,6 +79,18 @@ def test_other_hyperfine_parameters_tell_workloads_apart(tmp_path: Path) -> None
     assert (row.workload, row.batch_size) == ("resnet threads=4", 1)
 
 
+def test_a_command_of_several_batch_sizes_is_one_workload(tmp_path: Path) -> None:
+    results = [
+        {"command": f"./app --batch={size} --threads 8", "median": 0.1, "parameters": {"batch": str(size)}}
+        for size in (1, 8)
+    ]
+    rows = rows_in(tmp_path, {"results": results})
+    assert [(row.workload, row.batch_size) for row in rows] == [
+        ("./app --batch={batch} --threads 8", 1),
+        ("./app --batch={batch} --threads 8", 8),
+    ]
+
+
 def test_hyperfine_without_raw_times_has_its_median(tmp_path: Path) -> None:
     (row,) = rows_in(tmp_path, hyperfine(times=..., parameters=...))
     assert (row.minibatch_s, row.times_s, row.minibatch_ci95_low_s) == (0.1025, None, None)

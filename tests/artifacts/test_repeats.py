@@ -97,7 +97,18 @@ def test_every_column_is_either_summed_up_or_the_same_for_all_rounds() -> None:
     """A figure added to the profile must say what becomes of it over rounds."""
     summed = {name for names, _ in repeats._SUMMARIES for name in names} | set(repeats._RAW)
     same = {"workload", "task", "batch_size", "cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz", "power_limit_w", "device"}
-    same |= {"power_mode", "power_source", "throttled", "status", "reason", "started"}
+    same |= {
+        "power_mode",
+        "power_source",
+        "throttled",
+        "status",
+        "reason",
+        "started",
+        "idle_gap_s",
+        "idle_minibatch_s",
+        "own_unit",
+        "tokens_counted",
+    }
     assert summed | same == {field.name for field in fields(ProfileRow)}
     assert not summed & same
 

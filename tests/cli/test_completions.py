@@ -29,6 +29,7 @@ CASES = {
         "doctor",
         "roofline",
         "schedule",
+        "measure",
         "merge",
     },
     "edgetune zoo ex": {"export"},

@@ -63,8 +63,7 @@ class ChildHere:
         assert self._module == "edgetune.stages.profiling.worker"
         if command["command"] == "prepare":
             return {"load_ns": self._session.prepare({**command, "cpus": [], "threads": 1})}
-        start_ns, end_ns = self._session.run(command["minibatches"])
-        return {"start_ns": start_ns, "end_ns": end_ns}
+        return self._session.run(command["minibatches"])
 
     @staticmethod
     def _compared(command: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import LiveSource
-from edgetune.stages.profiling.window import measured_window
+from edgetune.stages.profiling.window import Meter, Window, measured_window
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakePower, FakeSource, fake_device
 
@@ -55,3 +55,31 @@ def test_an_error_inside_passes_through():
     clock = FakeClock()
     with pytest.raises(KeyError), measured_window(device(clock, Absent("none"))):
         raise KeyError
+
+
+def test_inner_windows_share_the_recording_and_say_so():
+    clock = FakeClock()
+    power = FakePower(clock, energy_j=lambda t_s: 5 * t_s)
+    with Meter(device(clock, power)) as meter, meter.whole("all") as outer:
+        clock.sleep_s(1.0)
+        inner = Window(meter, "part")
+        meter.begin(inner)
+        assert inner.time_s is None
+        clock.sleep_s(1.0)
+        meter.end(inner)
+    assert (outer.time_s, inner.time_s) == (pytest.approx(2.0), pytest.approx(1.0))
+    assert inner.energy_j == pytest.approx(5.0)
+    assert inner.overlapped
+    assert "whole board" in inner.reason
+    assert (inner.memory_bytes, inner.throttled) == (None, None)
+
+
+def test_windows_one_after_the_other_do_not_overlap():
+    clock = FakeClock()
+    with Meter(device(clock, Absent("none"))) as meter:
+        windows = [Window(meter), Window(meter)]
+        for window in windows:
+            meter.begin(window)
+            clock.sleep_s(1.0)
+            meter.end(window)
+    assert [window.overlapped for window in windows] == [False, False]

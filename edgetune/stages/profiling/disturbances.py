@@ -16,7 +16,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.devices.capabilities import Absent, ModeReader, SlightThrottleCounter
 from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share
-from edgetune.devices.device import Device
+from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.options import ProfileOptions
 
@@ -112,12 +112,16 @@ class Cooling:
 OnCooling = Callable[[Cooling], None]
 
 
-def check_cooling(device: Device, options: ProfileOptions) -> None:
-    """Refuse to wait for a temperature on a device without a thermometer.
+def check_possible(device: Device, options: ProfileOptions) -> None:
+    """Refuse to wait for a temperature without a thermometer, and to soak or idle without a real device.
 
     Raises:
-        InputError: The device has no thermometer.
+        InputError: The device has no thermometer, or neither heat nor a governor.
     """
+    if not isinstance(device.source, LiveSource) and (options.soak_s is not None or options.idle_gaps_s):
+        raise InputError(
+            f"--soak and --idle-gap: {device.name} has neither heat nor governors to show", "measure on a real device"
+        )
     if options.cool_to_c is not None and isinstance(device.temperature, Absent):
         raise InputError(
             f"--cool-to: {device.name} has no thermometer: {device.temperature.reason}", "leave --cool-to out"
@@ -128,7 +132,7 @@ def cool_down(device: Device, options: ProfileOptions, on_cooling: OnCooling | N
     """Wait until the device has cooled to ``cool_to_c``, if that is set; return whether it has.
 
     Args:
-        device: With a thermometer, see ``check_cooling``.
+        device: With a thermometer, see ``check_possible``.
         options: The temperature, and the longest wait.
         on_cooling: Called about once a second.
     """

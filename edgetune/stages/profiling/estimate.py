@@ -12,7 +12,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
-from edgetune.stages.profiling.disturbances import check_cooling
+from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import open_profiler
@@ -67,7 +67,7 @@ def estimate(
         InputError: The options do not fit the device.
         EdgetuneError: The workload cannot run.
     """
-    check_cooling(device, options)
+    check_possible(device, options)
     points = tuple(dict.fromkeys(points))
     if not points:
         return SweepEstimate(0, 0.0, 0.0, "nothing to measure")
@@ -75,7 +75,8 @@ def estimate(
         return SweepEstimate(len(points), 0.0, 0.0, "looked up in the recorded table")
     kind = KINDS.get(workload.kind)
     if isinstance(device.source, LiveSource) and kind is not None and kind.runs_code and not run_code:
-        basis = f"only running {workload.reference} would tell, and its code is not run for this"
+        code = workload.reference.removeprefix("command:")
+        basis = f"only running {code} would tell, and its code is not run for this"
         once = SweepEstimate(len(points), None, None, basis)
     elif isinstance(device.source, LiveSource):
         once = _probed(device, device.source, workload, points, options)

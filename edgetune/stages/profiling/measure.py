@@ -33,6 +33,7 @@ from edgetune.stages.profiling.disturbances import (
 from edgetune.stages.profiling.energy import power_figures, power_trace, settling_s
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sampling import Samples, collect
+from edgetune.stages.profiling.soak import SoakWatch, after_idling, settled_from
 from edgetune.stats import find_warmup, summarise
 
 Opener = Callable[[Point], Runner]
@@ -78,7 +79,7 @@ def measure_point(
         NotRestoredError: the device could not be restored; any other error is a failed row.
     """
     attempts: list[Attempt] = []
-    for _ in range(options.retries + 1):
+    for _ in range(1 if options.soak_s is not None else options.retries + 1):
         begun_ns = device.clock.now_ns()
         cooled = cool_down(device, options, on_cooling)
         attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns), cooled=cooled))
@@ -99,11 +100,13 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         stage = "run"
         others.begin()
         with contextlib.closing(runner):
-            throttling, watch = ThrottleWatch(device), DeviceWatch(device, point.mode)
+            throttling = ThrottleWatch(device)
+            watch = DeviceWatch(device, point.mode) if options.soak_s is None else SoakWatch(device, point.mode)
             with _recording(device) as recording:
                 samples = collect(device, runner, options, recording, watch)
             throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
             watch.poll_now()
+            columns = {} if watch.drift else after_idling(device, runner, options)
         status, reason = _verdict(throttled, watch.drift)
     except NotRestoredError:
         raise
@@ -111,9 +114,12 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         row = _blank_row(device, point, point.mode, started, begun_ns)
         row = replace(row, status="failed", reason=error.message)
         return Attempt(row, target_reached=False, error=error, failed_at=stage)
+    columns |= samples.columns
+    if isinstance(watch, SoakWatch):
+        columns |= watch.looks.columns(samples.start_ns[0])
     row = replace(
         _blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled,
-        temp_start_c=watch.temp_start_c, temp_max_c=watch.temp_max_c, others_cpu_share=others_share,
+        temp_start_c=watch.temp_start_c, temp_max_c=watch.temp_max_c, others_cpu_share=others_share, **columns,
     )  # fmt: skip
     attempt = _summarised(device, row, samples, recording.readings, options)
     notes = (attempt.row.reason, recording.failure, slight, describe_contention(others_share))
@@ -176,6 +182,9 @@ def _summarised(
     """Fill in a row's times, power and energy."""
     times_s = samples.times_s
     settled = find_warmup(times_s).length
+    if options.soak_s is not None:
+        level = settled_from(times_s)
+        settled = len(times_s) * 3 // 4 if level is None else level
     warmups = settled if options.minibatches is None else max(0, len(times_s) - options.minibatches)
     summary = summarise(times_s[warmups:])
     row = replace(

@@ -11,6 +11,15 @@ from edgetune.errors import InputError
 from edgetune.stats import StoppingRule
 from edgetune.workloads.observed import Feed
 
+_REPEATS = (3, 10)
+_GAP_BUDGET_S = 60.0
+"""A gap is repeated as often as fits this time, within ``_REPEATS``: a median of three takes out one interruption."""
+
+
+def gap_repeats(gap_s: float) -> int:
+    """Return how many times a gap is waited."""
+    return min(max(math.floor(_GAP_BUDGET_S / gap_s), _REPEATS[0]), _REPEATS[1])
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
@@ -26,10 +35,14 @@ class ProfileOptions:
         cool_to_c: Wait before each point until the device is no hotter than this, degrees Celsius.
         cool_timeout_s: Measure the point anyway after waiting for so long, s.
         interleave_repeats: Visit all points so many times, each round in an order of its own.
+        soak_s: Sample for so long whatever the interval, s, and keep what the device reads meanwhile; see ``soak``.
+        idle_gaps_s: Gaps without work, after each of which the first minibatch is timed, s.
         inputs: ``.npz`` file of inputs; random ones without it.
         dimensions: Values of symbolic dimensions besides the batch, by name.
         precision: What a simulated device is to compute in; without it the types of the network's own tensors.
         seed: Seed of random inputs and weights.
+        step_pattern, steps: How a command marks its steps, see ``RunOptions``; without, a run is a minibatch.
+        start: Command that starts a server for each point.
     """
 
     target_ci: float = 0.02
@@ -41,10 +54,20 @@ class ProfileOptions:
     cool_to_c: float | None = None
     cool_timeout_s: float = 300.0
     interleave_repeats: int = 1
+    soak_s: float | None = None
+    idle_gaps_s: tuple[float, ...] = ()
     inputs: str | None = None
     dimensions: Mapping[str, int] = field(default_factory=dict)
     precision: str | None = None
     seed: int = 0
+    step_pattern: str | None = None
+    steps: bool = False
+    start: str | None = None
+
+    @property
+    def long_s(self) -> float:
+        """Time of a soak and of idling, s, by which the limit of a point is extended."""
+        return (self.soak_s or 0.0) + sum(gap_s * gap_repeats(gap_s) for gap_s in self.idle_gaps_s)
 
     @property
     def feed(self) -> Feed:
@@ -69,6 +92,7 @@ class ProfileOptions:
                 "degrees Celsius, e.g. 50",
             ),
             "the longest time to cool": (self.cool_timeout_s, _positive(self.cool_timeout_s), "seconds, e.g. 300"),
+            "the soak": (self.soak_s, self.soak_s is None or _positive(self.soak_s), "seconds, e.g. 1800"),
             "the number of rounds": (self.interleave_repeats, self.interleave_repeats >= 1, "1 or more"),
         }
         for what, (value, good, example) in bounds.items():
@@ -82,7 +106,7 @@ class ProfileOptions:
 
     def plain(self) -> dict[str, Any]:
         """Return the options as plain data, for headers and hashes."""
-        return asdict(self)
+        return {**asdict(self), "idle_gaps_s": list(self.idle_gaps_s)}
 
 
 def _positive(seconds: float) -> bool:

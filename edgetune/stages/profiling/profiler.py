@@ -14,7 +14,7 @@ from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, ModelSource, RoundSource, Runner, TableSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.profiling.disturbances import OnCooling, check_cooling
+from edgetune.stages.profiling.disturbances import OnCooling, check_possible
 from edgetune.stages.profiling.measure import Attempt, measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.queue import GIVE_UP_AFTER
@@ -40,7 +40,7 @@ def open_profiler(
         InputError: The options do not fit the device.
     """
     options = options or ProfileOptions()
-    check_cooling(device, options)
+    check_possible(device, options)
     return Profiler(device, workload, task, options, on_cooling)
 
 

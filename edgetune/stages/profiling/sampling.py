@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording, PowerSensor
 from edgetune.devices.device import Device, Runner
@@ -29,12 +30,18 @@ _FIRST_CALL = 10
 """Minibatches of the first call where there is something to look after: as many as the stopping rule asks for first."""
 
 
+_SOAK_CHUNK_S = 10.0
+"""The time left of a soak is asked again after so long: minibatches may become slower."""
+
+
 @dataclass(slots=True)
 class Samples:
     """Start and end of each minibatch of a point, on the device's clock, ns."""
 
     start_ns: list[int] = field(default_factory=list)
     end_ns: list[int] = field(default_factory=list)
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """Further columns of the row."""
 
     @property
     def times_s(self) -> list[float]:
@@ -92,6 +99,7 @@ def _run(runner: Runner, minibatches: int, samples: Samples, watch: DeviceWatch)
         batch = runner.run(now)
         samples.start_ns.extend(batch.start_ns)
         samples.end_ns.extend(batch.end_ns)
+        samples.columns = batch.columns
         left -= now
         if not watch.poll():
             return
@@ -107,6 +115,10 @@ def _per_look(samples: Samples) -> int:
 
 def _more(device: Device, samples: Samples, options: ProfileOptions, readings: Sequence[PowerReading]) -> int:
     """Return how many minibatches to run next; 0 when done."""
+    if options.soak_s is not None and samples.end_ns:
+        left_s = options.soak_s - samples.elapsed_s
+        per_s = len(samples.end_ns) / samples.elapsed_s
+        return math.ceil(min(left_s, _SOAK_CHUNK_S) * per_s) if left_s > 0 else 0
     rule, times_s = options.rule, samples.times_s
     more = rule.more(times_s)
     if not times_s:
@@ -141,6 +153,8 @@ def _power_wait_s(power: PowerSensor | Absent, samples: Samples, readings: Seque
 
 def typical_sampling_s(power: PowerSensor | Absent, minibatch_s: float, options: ProfileOptions) -> float:
     """Return the sampling time of a steady workload, s, given its minibatch time."""
+    if options.soak_s is not None:
+        return options.soak_s
     rule = options.rule
     needed_s = (rule.fixed or 1.5 * rule.minimum) * minibatch_s
     if isinstance(power, Absent):

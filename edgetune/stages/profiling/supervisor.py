@@ -6,6 +6,7 @@ point it happened at: the process is killed with all it started, and the next po
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,7 +21,12 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import format_duration
 from edgetune.workloads.kernels import parse_kernel
 from edgetune.workloads.onnx_file import stored_precisions
+from edgetune.workloads.resolve import KINDS
 from edgetune.workloads.workload import LayerSampling, Workload
+
+_RELEASED_WITHIN_S = 10.0
+_START_SHARE = 0.8
+"""Share of the time limit in which a server must be ready: the rest is for its report of why it is not."""
 
 
 def _check_precision(workload: Workload, precision: str | None) -> None:
@@ -59,8 +65,11 @@ class Supervisor:
         self._source = source
         self._workload = workload
         self._options = options
+        kind = KINDS.get(workload.kind)
+        self._per_mode = kind is not None and kind.per_mode
         self._child: Child | None = None
         self._prepared: Mapping[str, Any] | None = None
+        self._asking = False
         self.last_output = ""
         """The last lines that the last failed child printed."""
 
@@ -71,7 +80,7 @@ class Supervisor:
             InputError: The workload cannot be loaded, crashed, was killed or took too long.
             DeviceError: A library or provider is missing.
         """
-        deadline_s = time.monotonic() + self._options.point_timeout_s
+        deadline_s = time.monotonic() + self._options.point_timeout_s + self._options.long_s
         command = self._prepare_command(point)
         if self._child is not None and not self._child.alive:
             self.close()
@@ -96,8 +105,11 @@ class Supervisor:
         """Send a command to the child and return its reply; start a missing child, and end one that fails."""
         if self._child is None:
             self._child = Child("edgetune.stages.profiling.worker", environment=self._source.environment)
+        self._asking = True
         try:
-            return self._child.ask(command, deadline_s=deadline_s)
+            reply = self._child.ask(command, deadline_s=deadline_s)
+            self._asking = False
+            return reply
         except (EdgetuneError, TimeoutError) as error:
             self.last_output = self._child.log_tail()
             self.close()
@@ -109,6 +121,17 @@ class Supervisor:
             f"the workload did not finish within {limit} (--point-timeout) and was stopped",
             "give it longer (edgetune profile --point-timeout), or a smaller batch size",
         )
+
+    def release(self) -> None:
+        """Close the workload in the child if it runs by itself."""
+        if not self._per_mode or self._child is None:
+            return
+        self._prepared = None
+        if self._asking:  # interrupted: the child would answer only when its minibatches are done
+            self.close()
+        else:
+            with contextlib.suppress(EdgetuneError):  # the next point starts a fresh child
+                self.ask({"command": "drop"}, deadline_s=time.monotonic() + _RELEASED_WITHIN_S)
 
     def close(self) -> None:
         """Kill the child, if there is one."""
@@ -122,6 +145,17 @@ class Supervisor:
         cores = point.mode.cpu_cores
         if cores is not None:
             cpus = cpus[:cores]
+        of_command = (
+            {
+                "mode": point.mode.settings(),
+                "step_pattern": self._options.step_pattern,
+                "steps": self._options.steps,
+                "start": self._options.start,
+                "start_within_s": _START_SHARE * self._options.point_timeout_s,
+            }
+            if self._per_mode
+            else {}
+        )
         return {
             "command": "prepare",
             "workload": self._workload.plain(),
@@ -134,6 +168,7 @@ class Supervisor:
             "inputs": self._options.inputs,
             "dimensions": dict(self._options.dimensions),
             "seed": self._options.seed,
+            **of_command,
         }
 
 
@@ -152,7 +187,8 @@ class ChildRunner:
         """
         command = {"command": "run", "minibatches": minibatches}
         reply = self._supervisor.ask(command, deadline_s=self._deadline_s)
-        return Minibatches(reply["start_ns"], reply["end_ns"])
+        return Minibatches(reply["start_ns"], reply["end_ns"], reply.get("columns", {}))
 
     def close(self) -> None:
-        """Leave the workload loaded: the next point may be the same at another power mode."""
+        """Leave the workload loaded for the next mode; end one that runs by itself."""
+        self._supervisor.release()

@@ -21,7 +21,7 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.processes.privilege import runs_as_root
-from edgetune.stages.profiling.disturbances import Cooling, check_cooling, contention_warning, describe_contention
+from edgetune.stages.profiling.disturbances import Cooling, check_possible, contention_warning, describe_contention
 from edgetune.stages.profiling.identity import identify, identity_sha256, origin_of, partial_points, points_sha256
 from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.stages.profiling.journal_lines import SweepJournalEntry
@@ -88,7 +88,7 @@ def sweep(
     points = tuple(dict.fromkeys(points))
     if not points:
         raise InputError("there are no points to measure", "give at least one batch size and one mode")
-    check_cooling(device, options)
+    check_possible(device, options)
     _check_rounds(device, options)
     order = visits(points, options.interleave_repeats, options.seed)
     told = _ProgressReporter(on_progress, SweepProgress(0, len(order), 0))

@@ -6,6 +6,7 @@ The arguments are two file descriptors and the process number of the parent.
 
     {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
+    {"command": "drop"}                                         -> {"ok": true}
     {"command": "layers", "how": {"minibatches": 16, "warmup": 4, "optimisation": "all"}, and what "prepare" has}
                                                                 -> {"ok": true, "layers": {"minibatch_s": ..., ...}}
 
@@ -25,7 +26,7 @@ from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
 from edgetune.processes.messages import serve
 from edgetune.workloads.steps import open_step
-from edgetune.workloads.torch_required import Step
+from edgetune.workloads.torch_required import Step, TimedSteps
 from edgetune.workloads.workload import LayerSampling, RunOptions, Workload
 
 
@@ -38,8 +39,10 @@ def main(arguments: list[str]) -> None:
             return {"load_ns": session.prepare(command)}
         if command["command"] == "layers":
             return {"layers": session.layers(command)}
-        start_ns, end_ns = session.run(command["minibatches"])
-        return {"start_ns": start_ns, "end_ns": end_ns}
+        if command["command"] == "drop":
+            session.drop()
+            return {}
+        return session.run(command["minibatches"])
 
     serve(arguments, handle)
 
@@ -48,12 +51,12 @@ class _Session:
     """The step that is loaded now."""
 
     def __init__(self) -> None:
-        self._step: Step | None = None
+        self._step: Step | TimedSteps | None = None
 
     def prepare(self, command: Mapping[str, Any]) -> int:
         """Drop the old step, take the cores asked for, load the new one; return how long loading took, ns."""
         begun = time.monotonic_ns()
-        self._drop(command["cpus"])
+        self.drop(command["cpus"])
         self._step = open_step(
             Workload.from_plain(command["workload"]),
             command["task"],
@@ -64,7 +67,7 @@ class _Session:
 
     def layers(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Drop the step, run minibatches under the runtime's profiler; return ``LayerTimes`` as plain data."""
-        self._drop(command["cpus"])
+        self.drop(command["cpus"])
         from edgetune.workloads.layer_times import measure  # it needs onnx, which a training file does not
 
         times = measure(
@@ -76,18 +79,24 @@ class _Session:
         )
         return asdict(times)
 
-    def _drop(self, cpus: Sequence[int]) -> None:
+    def drop(self, cpus: Sequence[int] = ()) -> None:
         """Drop the step, and take the cores asked for."""
-        self._step = None
+        step, self._step = self._step, None
+        if isinstance(step, TimedSteps):
+            step.close()
         gc.collect()
         if cpus:
             pin(cpus)
 
-    def run(self, minibatches: int) -> tuple[list[int], list[int]]:
-        """Run minibatches back to back and return when each started and ended, ns."""
+    def run(self, minibatches: int) -> dict[str, Any]:
+        """Run minibatches back to back and return when each started and ended, ns, and further columns."""
         if self._step is None:
             raise InputError("no workload is loaded", "this is a defect of edgetune: please report it")
-        return _timed(self._step, minibatches, time.monotonic_ns)
+        if isinstance(self._step, TimedSteps):
+            start_ns, end_ns = self._step.times_ns(minibatches)
+            return {"start_ns": start_ns, "end_ns": end_ns, "columns": self._step.columns()}
+        start_ns, end_ns = _timed(self._step, minibatches, time.monotonic_ns)
+        return {"start_ns": start_ns, "end_ns": end_ns}
 
 
 def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], int]) -> tuple[list[int], list[int]]:

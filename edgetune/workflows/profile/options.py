@@ -8,6 +8,16 @@ from typing import Annotated, Any
 from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
 
+TargetCi = Annotated[str | float, Option("Stop when the 95 % interval of the median is this narrow.", metavar="SHARE")]
+StepPattern = Annotated[
+    str | None,
+    Option("A step of COMMAND ends at each line that matches, e.g. 'iter (?P<value>[0-9.]+) ms'.", metavar="REGEX"),
+]
+Steps = Annotated[
+    bool,
+    Option("COMMAND reports its steps by edgetune.step(), or is a script that trains with PyTorch.", ("--steps",)),
+]
+
 
 @options_class
 class PointOptions:
@@ -19,6 +29,12 @@ class PointOptions:
     inputs: options.Inputs = None
     dim: options.Dim = ()
     precision: options.Precision = None
+    step_pattern: StepPattern = None
+    steps: Steps = False
+    start: Annotated[
+        str | None,
+        Option("Starts the server for each point, e.g. 'llama-server -m m.gguf --port {port}'.", metavar="COMMAND"),
+    ] = None
     seed: options.Seed = 0
 
 
@@ -26,9 +42,7 @@ class PointOptions:
 class MeasuringOptions(PointOptions):
     """The measuring options of a sweep, as written."""
 
-    target_ci: Annotated[
-        str | float, Option("Stop when the 95 % interval of the median is this narrow.", metavar="SHARE")
-    ] = "2%"
+    target_ci: TargetCi = "2%"
     minibatches: Annotated[
         int | None,
         Option("Time exactly N minibatches instead, e.g. 40.", metavar="N", least=1, most=1_000_000),
@@ -38,6 +52,35 @@ class MeasuringOptions(PointOptions):
         int | None,
         Option("Visit all points N times, each round in a new random order.", metavar="N", least=1, most=1000),
     ] = None
+    soak: Annotated[
+        str | None, Option("Keep each point running so long, and show where it settles, e.g. 30m.", metavar="TIME")
+    ] = None
+    idle_gap: Annotated[
+        str | None, Option("Also time the first minibatch after so long without work, e.g. 1s,10s.", metavar="TIME,...")
+    ] = None
+
+
+@options_class
+class MeasureCommandOptions:
+    """The options of ``edgetune measure``."""
+
+    commands: Annotated[
+        Sequence[str],
+        Option(
+            "Commands, each in quotes; or one, unquoted, after --.", metavar="COMMAND", argument=True, repeatable=True
+        ),
+    ] = field(kw_only=False)
+    device: options.Device = "auto"
+    root: options.Root = None
+    target_ci: TargetCi = "2%"
+    runs: Annotated[
+        int | None, Option("Time exactly N runs or steps instead, e.g. 40.", metavar="N", least=1, most=1_000_000)
+    ] = None
+    step_pattern: StepPattern = None
+    steps: Steps = False
+    point_timeout: options.PointTimeout = options.POINT_TIMEOUT
+    output: Annotated[str | None, Option("Also write a table, a profile.", ("-o", "--output"), "Files", "FILE")] = None
+    force: options.Force = False
 
 
 _trained = partial(Option, group="Training")
@@ -74,7 +117,8 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
     model: Annotated[
         str,
         Option(
-            "An ONNX file, a Python training file, zoo:NAME, or a name in a table; proxy:NAME to --convergence.",
+            "An ONNX file, a Python file that trains, zoo:NAME, a server http://..., -- COMMAND ..., or a name in a "
+            "table; proxy:NAME to --convergence.",
             metavar="MODEL", argument=True,
         ),
     ] = field(kw_only=False)  # fmt: skip
@@ -85,8 +129,25 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
             ("--task", "-t"), "Problem", "infer|train",
         ),
     ] = None  # fmt: skip
+    served_model: Annotated[
+        str | None, Option("Name of the model at a server, http://...", ("--model",), "Problem", "NAME")
+    ] = None
+    prompt_tokens: Annotated[
+        int | None, Option("Tokens of each prompt to a server. Default: 128.", (), "Problem", "N", 1, 1_000_000)
+    ] = None
+    output_tokens: Annotated[
+        int | None, Option("Tokens of each answer of a server. Default: 64.", (), "Problem", "N", 1, 1_000_000)
+    ] = None
     batch_sizes: options.BatchSizes = None
     batch_axis: options.BatchAxis = ()
+    batch_option: Annotated[
+        str | None,
+        Option(
+            "The option by which a Python script takes its batch size, e.g. --batch-size.",
+            group="Problem",
+            metavar="OPTION",
+        ),
+    ] = None
     device: options.Device = "auto"
     root: options.Root = None
     modes: options.Modes = None

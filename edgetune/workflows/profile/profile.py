@@ -24,9 +24,11 @@ from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.convergence import refuse_training
 from edgetune.workflows.profile.options import ProfileCommandOptions
+from edgetune.workflows.profile.script import as_command
 from edgetune.workflows.profile.subject import WorkloadOptions, check, choose_subject
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
+from edgetune.workloads.endpoint import with_requests
 from edgetune.workloads.workload import Workload
 
 
@@ -78,8 +80,10 @@ def plan_profile(
 def request_of(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileRequest:
     """Open the device and choose the points, without measuring."""
     refuse_training(opts)
+    opts = as_command(opts)
     options = profile_options(opts)
-    words = WorkloadOptions(opts.model, opts.task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
+    model = with_requests(opts.model, opts.served_model, opts.prompt_tokens, opts.output_tokens)
+    words = WorkloadOptions(model, opts.task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
     device = open_named(opts.device, opts.root, seed=options.seed)
     subject = choose_subject(device, words, options, default_size=1)

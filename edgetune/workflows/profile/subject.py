@@ -24,6 +24,8 @@ from edgetune.workflows.parse_options import (
     parse_batch_sizes,
     parse_task,
 )
+from edgetune.workloads.command import takes_batch
+from edgetune.workloads.endpoint_server import check_start
 from edgetune.workloads.resolve import recognised, resolve
 from edgetune.workloads.workload import Workload
 
@@ -102,6 +104,8 @@ def choose_subject(
         workload, sizes = _recorded(device, device.source, words.model, task, sizes)
     else:
         workload = resolve(words.model, parse_batch_axes(words.batch_axis))
+        _check_command(device, workload, sizes, options)
+        _check_server(device, workload, options)
         sizes, batch = choose_batch_sizes(
             workload,
             sizes,
@@ -121,6 +125,46 @@ def choose_subject(
     return WorkloadSelection(
         workload, task, tuple(points), chosen.notes, batch, _fed(device, workload, task, sizes, options)
     )
+
+
+def _check_command(device: Device, workload: Workload, sizes: Sequence[int], options: ProfileOptions) -> None:
+    """Check what only a command can be asked, and what a command cannot.
+
+    Raises:
+        InputError: the device runs no commands, the command takes no batch size, or the options are for a command.
+    """
+    marked = options.step_pattern is not None or options.steps
+    if workload.kind != "command":
+        if marked:
+            raise InputError("--step-pattern and --steps are for a command", "edgetune profile --steps -- COMMAND")
+        return
+    if not isinstance(device.source, LiveSource):
+        raise InputError(f"{device.name} cannot run a command: it simulates or looks up", "measure on a real device")
+    if options.step_pattern is not None and options.steps:
+        raise InputError("--step-pattern and --steps are two ways to tell steps apart", "give one of them")
+    if set(sizes) - {1} and not takes_batch(workload.reference):
+        raise InputError(
+            "--batch-sizes: the command takes no batch size",
+            "write {batch} where it takes one; for a Python script name its option with --batch-option",
+        )
+
+
+def _check_server(device: Device, workload: Workload, options: ProfileOptions) -> None:
+    """Check what only a server can be asked.
+
+    Raises:
+        InputError: the device sends no requests, the server cannot be started, or ``--start`` is for a server.
+    """
+    if workload.kind == "endpoint" and not isinstance(device.source, LiveSource):
+        raise InputError(
+            f"{device.name} is simulated and cannot send requests to a server",
+            "measure on the board itself, or simulate an ONNX network: edgetune help your-network",
+        )
+    if options.start is None:
+        return
+    if workload.kind != "endpoint":
+        raise InputError("--start is for a server", "leave it out, or give the address: http://127.0.0.1/v1")
+    check_start(options.start)
 
 
 def _fed(

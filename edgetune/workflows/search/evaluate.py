@@ -16,7 +16,7 @@ from edgetune.artifacts.evaluation import KIND, VERSION, Evaluation, EvaluationR
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.io import from_bytes, read
-from edgetune.artifacts.profile import ProfileRow, Task
+from edgetune.artifacts.profile import RAW_COLUMNS, ProfileRow, Task
 from edgetune.choices import choose
 from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import InputError
@@ -88,11 +88,12 @@ def read_tables(sources: Sequence[str]) -> EvaluationTables:
             if name not in files:
                 files.append(name)
     subjects: dict[tuple[str | None, str, Task], list[ProfileRow]] = {}
+    no_samples: dict[str, Any] = dict.fromkeys(RAW_COLUMNS)
     for device, found in rows.items():
         table = RecordedTable.of(found, name=device or "the table")
         data_warnings += table.data_warnings
         for row in table.rows:
-            slim = replace(row, times_s=None, power_trace=None)  # worker processes get a copy, and need no raw readings
+            slim = replace(row, **no_samples)  # worker processes get a copy, and need no raw readings
             subjects.setdefault((device, row.workload, row.task), []).append(slim)
     made = [ProfiledWorkload(" + ".join(names[key]), *key, tuple(found)) for key, found in subjects.items()]
     devices = tuple(sorted(device for device in rows if device is not None))

@@ -20,7 +20,7 @@ from edgetune.artifacts.kinds import ENDINGS
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import Point, Profile, ProfileRow
+from edgetune.artifacts.profile import RAW_COLUMNS, Point, Profile, ProfileRow
 from edgetune.artifacts.recognition import recognise
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.errors import InputError
@@ -36,8 +36,6 @@ MOST_ROWS = 4096
 """Rows that are read of a longer table, besides those in the modes to choose from; spread over the table."""
 MOST_OFFERED_ROWS = 20_000
 """Most rows that are read in the modes to choose from."""
-_RAW = ("times_s", "power_trace")
-"""Columns of raw samples, which are not needed."""
 _DEVICE = ("device", "board", "module", "gpu", "cpu")
 """Conditions that tell two devices apart."""
 _LISTED = 8
@@ -223,7 +221,7 @@ def _thinned(table: Any, points: Sequence[Point]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    table = table.select([name for name in table.column_names if name not in _RAW])
+    table = table.select([name for name in table.column_names if name not in RAW_COLUMNS])
     if table.num_rows <= MOST_ROWS:
         return table
     here = pa.repeat(pa.scalar(True), table.num_rows)

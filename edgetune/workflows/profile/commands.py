@@ -1,0 +1,76 @@
+"""Measures commands once, in the power mode that is: from the options of ``edgetune measure`` to a table."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from edgetune.artifacts.file_names import storable
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, Profile
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import LiveSource
+from edgetune.errors import InputError
+from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.sweep import request_header
+from edgetune.workflows.device_option import open_named
+from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.output import Target, choose_target
+from edgetune.workflows.parse_options import profile_options
+from edgetune.workflows.profile.options import MeasureCommandOptions, MeasuringOptions
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workloads.command import PREFIX
+from edgetune.workloads.resolve import resolve
+
+
+def measure_commands(opts: MeasureCommandOptions, reporter: Reporter) -> tuple[Profile, Target | None]:
+    """Measure every command and return a row for each, and where the table was written, if anywhere.
+
+    Raises:
+        InputError: a command or an option cannot be used, or every command failed: the error of the last.
+        DeviceError: the device is absent.
+    """
+    options = profile_options(
+        MeasuringOptions(
+            point_timeout=opts.point_timeout,
+            target_ci=opts.target_ci,
+            minibatches=opts.runs,
+            step_pattern=opts.step_pattern,
+            steps=opts.steps,
+        )
+    )
+    named = [_named(words) for words in opts.commands]
+    workloads = [replace(resolve(reference), name=name) for name, reference in named]
+    if len({workload.name for workload in workloads}) < len(workloads):
+        raise InputError("the same command is given twice", "give each command once")
+    device = open_named(opts.device, opts.root)
+    if not isinstance(device.source, LiveSource):
+        raise InputError(f"{device.name} cannot run a command: it simulates or looks up", "measure on a real device")
+    device = replace(device, modes=Absent("a command is measured in the mode that is"))
+    target = None if opts.output is None else choose_target(opts.output, "", stdout=reporter.stdout)
+    if target is not None:
+        target.check("profile")
+    SimulationLabel(device.simulated, reporter).announce()
+    warn_of_load(device, reporter)
+    rows, error = [], None
+    for workload in workloads:
+        reporter.detail(f"measuring {workload.name}")
+        with open_profiler(device, workload, "infer", options) as profiler:
+            rows.append(profiler.attempts(Point(workload.name, "infer", 1, Mode()))[-1].row)
+            error = profiler.last_error or error
+    if error is not None and all(row.minibatch_s is None for row in rows):
+        raise error
+    table = Profile(request_header(device, workloads[0], options), tuple(rows))
+    if target is not None:
+        target.write(table)
+    return table, target
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Return the name of a command, as people write it, and its reference."""
+    words = text.removeprefix(PREFIX)
+    try:
+        shown = " ".join(shlex.split(words))
+    except ValueError:
+        shown = words
+    return storable(shown), PREFIX + words

@@ -1,0 +1,30 @@
+"""An ordinary Python script that trains, measured as it is: a command that reports its steps."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from edgetune.errors import InputError
+from edgetune.workflows.profile.options import ProfileCommandOptions
+from edgetune.workloads.command import PREFIX
+from edgetune.workloads.foreign_files import is_script
+from edgetune.workloads.model_file import require_file
+
+
+def as_command(opts: ProfileCommandOptions) -> ProfileCommandOptions:
+    """Return the options with a Python script that defines no ``make`` as a command; others unchanged.
+
+    Raises:
+        InputError: the file is missing, or ``--batch-option`` is given for something else.
+    """
+    if Path(opts.model).suffix == ".py" and not opts.model.startswith(PREFIX) and is_script(require_file(opts.model)):
+        words = [sys.executable, opts.model]
+        if opts.batch_option is not None:
+            words += [opts.batch_option, "{batch}"]
+        return replace(opts, model=PREFIX + shlex.join(words), steps=True, task=opts.task or "train")
+    if opts.batch_option is not None:
+        raise InputError("--batch-option is for Python scripts without make(batch_size)", "write {batch} in a command")
+    return opts

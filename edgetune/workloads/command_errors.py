@@ -1,0 +1,41 @@
+"""The errors of commands: not started, and ended in another way than with exit code 0."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgetune.errors import InputError
+from edgetune.processes.replies import signal_name
+from edgetune.visible import visible
+
+_LAST_WORDS = 200
+
+
+def not_started(words: Sequence[str], error: OSError) -> InputError:
+    """Return the error of a command that cannot be started."""
+    return InputError(f"cannot run {words[0]!r}: {error.strerror or error}", why_not(words[0]))
+
+
+def failed(words: Sequence[str], code: int, output: bytes) -> InputError:
+    """Return the error of a command that ended with an exit code, or a signal where it is negative."""
+    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    message = f"{Path(words[0]).name} {how}{last_line(output)}"
+    return InputError(message, f"run it by itself: {shlex.join(words)[:_LAST_WORDS]}")
+
+
+def last_line(output: bytes) -> str:
+    """Return the last line of an output, as the end of a message; empty without one."""
+    lines = [line for line in map(visible, output.decode(errors="replace").expandtabs().splitlines()) if line.strip()]
+    return f"; its last output: {lines[-1][:_LAST_WORDS]}" if lines else ""
+
+
+def why_not(program: str) -> str:
+    """Return advice on a program that cannot be run."""
+    path = Path(program)
+    if path.is_dir():
+        return f"{program} is a folder"
+    if path.is_file():
+        return f"make it executable: chmod +x {program}"
+    return "check the path, e.g. ./app for a program in this folder"

@@ -1,0 +1,266 @@
+"""The client of a language-model server: sends a streamed request and times its answer.
+
+The protocol is that of https://platform.openai.com/docs/api-reference/chat/streaming: events ``data: {...}`` end with
+``data: [DONE]``, and ``stream_options.include_usage`` asks for the server's own count of tokens in the last one.
+``ignore_eos`` is an extension of llama.cpp and vLLM. Times are of CLOCK_MONOTONIC, taken when a line has arrived.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import itertools
+import json
+import math
+import random
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgetune.errors import InputError
+from edgetune.visible import visible
+from edgetune.workloads.endpoint import Endpoint
+
+STALL_S = 60.0
+"""A server that sends nothing for so long is given up."""
+BUNCHED_BELOW_S = 1e-4
+"""Chunks of one answer closer than this left the server together: no model writes 10,000 tokens a second."""
+_LINE_BYTES = 1 << 20
+_CHAT = "/chat/completions"
+_WORDS = [
+    "time",
+    "year",
+    "day",
+    "way",
+    "man",
+    "world",
+    "life",
+    "hand",
+    "part",
+    "place",
+    "case",
+    "week",
+    "fact",
+    "group",
+    "number",
+    "night",
+    "water",
+    "room",
+    "point",
+    "home",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer.
+
+    Args:
+        ttft_s: Time to the first token, s; NaN if the answer came in bunches.
+        token_s: Time of each token after the first, s; NaN for bunches or for one token.
+        prompt_tokens: Length of the prompt; NaN if the server does not count.
+        output_tokens: Length of the answer.
+        estimated: 1 if the number of chunks stands for the number of tokens, because the server does not count.
+        bunched: 1 if most chunks arrived together.
+        own_ttft_s, own_token_s: The server's own times of the prompt and of a token, s; NaN if it sends none.
+        end_ns: When the last event had arrived, CLOCK_MONOTONIC, ns.
+    """
+
+    ttft_s: float
+    token_s: float
+    prompt_tokens: float
+    output_tokens: float
+    estimated: float
+    bunched: float
+    own_ttft_s: float
+    own_token_s: float
+    end_ns: int
+
+
+class Client:
+    """Sends one request at a time.
+
+    Args:
+        endpoint: The server and the lengths.
+        seed: Seed of the prompts, which differ in their first word so that no cache of prompts answers.
+        route: Where requests go; ``find_route`` finds it.
+    """
+
+    def __init__(self, endpoint: Endpoint, seed: int, route: str = _CHAT) -> None:
+        self._endpoint = endpoint
+        self._seed = seed
+        self._socket: socket.socket | None = None
+        self.route = route
+
+    def find_route(self) -> str:
+        """Send a request to find out whether the server chats or only completes; return the route.
+
+        Raises:
+            InputError: see ``ask``.
+        """
+        try:
+            self.ask()
+        except _NotFoundError:
+            self.route = "/completions"
+            self.ask()
+        return self.route
+
+    def ask(self) -> Answer:
+        """Send a request and wait for the whole answer.
+
+        Raises:
+            InputError: the server cannot be reached, or does not answer as the protocol says.
+        """
+        endpoint, prompt = self._endpoint, self._prompt()
+        body: dict[str, Any] = {
+            "model": endpoint.model, "max_tokens": endpoint.output_tokens, "temperature": 0, "seed": self._seed,
+            "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True},
+        }  # fmt: skip
+        chat = self.route == _CHAT
+        body |= {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
+        kind = http.client.HTTPSConnection if endpoint.secure else http.client.HTTPConnection
+        connection = kind(endpoint.host, endpoint.port, timeout=STALL_S)
+        hint = "start the server, or correct the address"
+        try:
+            begun_s = time.monotonic()
+            headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+            connection.request("POST", endpoint.path + self.route, json.dumps(body), headers)
+            self._socket = connection.sock
+            with connection.getresponse() as response:
+                _check_status(endpoint, response)
+                return _answer(endpoint, _events(endpoint, response), begun_s)
+        except TimeoutError:
+            raise InputError(f"{endpoint.url} sent nothing for {STALL_S:.0f} s", "look at the server's log") from None
+        except ssl.SSLCertVerificationError as error:
+            message = f"{endpoint.url}: the certificate does not verify: {error.verify_message}"
+            raise InputError(
+                message, "add its authority to the system's, or use http:// on a trusted network"
+            ) from None
+        except http.client.IncompleteRead:
+            raise _cut_off(endpoint) from None
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            why = visible(str(getattr(error, "strerror", None) or error or type(error).__name__))[:200]
+            raise InputError(f"{endpoint.url} cannot be used: {why}", hint) from None
+        finally:
+            self._socket = None
+            connection.close()
+
+    def cut(self) -> None:
+        """End the request that another thread waits for, if there is one."""
+        waiting = self._socket
+        if waiting is not None:
+            with contextlib.suppress(OSError):
+                waiting.shutdown(socket.SHUT_RDWR)
+
+    def _prompt(self) -> str:
+        words = random.Random(self._seed).choices(_WORDS, k=max(0, self._endpoint.prompt_tokens - 4))
+        return " ".join([secrets.token_hex(4), *words])
+
+
+class _NotFoundError(InputError):
+    """The server does not have the route."""
+
+
+def _check_status(endpoint: Endpoint, response: http.client.HTTPResponse) -> None:
+    if response.status == 200:
+        return
+    if 300 <= response.status < 400:
+        message = f"{endpoint.url} redirects to {visible(response.headers.get('Location') or 'nowhere')[:100]}"
+        raise InputError(message, "redirects are not followed: give the address of the server itself")
+    said = visible(response.read(300).decode(errors="replace")).strip()
+    message = f"{endpoint.url} answers {response.status} {visible(response.reason)}" + (f": {said}" if said else "")
+    if response.status == 404:
+        raise _NotFoundError(message, "check the address, which often ends with /v1, and the name of the model")
+    hint = "ask for fewer requests at once: --batch-sizes 1" if response.status == 429 else "look at the server's log"
+    raise InputError(message, hint)
+
+
+def _events(endpoint: Endpoint, response: http.client.HTTPResponse) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    """Yield the arrival, s, and the content of each event up to the last.
+
+    Raises:
+        InputError: the stream ends early, or an event is not JSON.
+    """
+    while line := response.readline(_LINE_BYTES):
+        now_s = time.monotonic()
+        if not line.startswith(b"data:"):
+            if line.strip() and line[:1] not in b":" and not line.startswith((b"event:", b"id:", b"retry:")):
+                raise _malformed(endpoint, line)
+            continue
+        data = line[5:].strip()
+        if data == b"[DONE]":
+            return
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            raise _malformed(endpoint, data) from None
+        if not isinstance(event, dict):
+            raise _malformed(endpoint, data)
+        if "error" in event:
+            raise InputError(f"{endpoint.url} failed: {visible(str(event['error']))[:200]}", "look at the server's log")
+        yield now_s, event
+    raise _cut_off(endpoint)
+
+
+def _answer(endpoint: Endpoint, events: Iterator[tuple[float, Mapping[str, Any]]], begun_s: float) -> Answer:
+    arrivals: list[float] = []
+    usage: Mapping[str, Any] = {}
+    timings: Mapping[str, Any] = {}
+    for now_s, event in events:
+        choices = event.get("choices") or [{}]
+        choice = choices[0] if isinstance(choices, list) and isinstance(choices[0], dict) else {}
+        delta = choice.get("delta")
+        said: Mapping[str, Any] = delta if isinstance(delta, dict) else choice
+        if any(said.get(name) for name in ("text", "content", "reasoning_content", "reasoning")):
+            arrivals.append(now_s)
+        if isinstance(event.get("usage"), dict):
+            usage = event["usage"]
+        if isinstance(event.get("timings"), dict):
+            timings = event["timings"]
+    end_ns = time.monotonic_ns()
+    if not arrivals:
+        raise InputError(f"{endpoint.url} sent no text", "check that the server streams chat or text completions")
+    prompt = usage.get("prompt_tokens")
+    output, chunks = usage.get("completion_tokens"), len(arrivals)
+    if output is not None and (type(output) is not int or not 1 <= output <= endpoint.output_tokens):
+        message = (
+            f"{endpoint.url} counts {visible(str(output))[:50]} tokens, asked for {endpoint.output_tokens} at most"
+        )
+        raise InputError(message, "the server's usage is wrong: update the server")
+    tokens = chunks if output is None else output
+    gaps = [later - sooner for sooner, later in itertools.pairwise(arrivals)]
+    bunched = (chunks == 1 and tokens > 1) or sum(gap < BUNCHED_BELOW_S for gap in gaps) > len(gaps) / 2
+    told = prompt if type(prompt) is int and 0 <= prompt < 1 << 40 else math.nan
+    token_s = math.nan if bunched or tokens < 2 else (arrivals[-1] - arrivals[0]) / (tokens - 1)
+    ttft_s = math.nan if bunched else arrivals[0] - begun_s
+    own_ttft_s, own_token_s = _own_s(timings)
+    return Answer(
+        ttft_s, token_s, float(told), float(tokens), float(output is None), float(bunched), own_ttft_s, own_token_s,
+        end_ns,
+    )  # fmt: skip
+
+
+def _own_s(timings: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the time of the prompt and of a token, s, that llama.cpp sends; NaN for what is missing.
+
+    The names are those of https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md.
+    """
+
+    def positive(name: str) -> float:
+        value = timings.get(name)
+        return float(value) if isinstance(value, int | float) and 0 < value < 1e12 else math.nan
+
+    return positive("prompt_ms") / 1e3, positive("predicted_per_token_ms") / 1e3
+
+
+def _malformed(endpoint: Endpoint, line: bytes) -> InputError:
+    said = visible(line[:80].decode(errors="replace"))
+    return InputError(f"{endpoint.url} sent a malformed event: {said}", "check that it speaks the OpenAI protocol")
+
+
+def _cut_off(endpoint: Endpoint) -> InputError:
+    return InputError(f"{endpoint.url} ended the stream before its last event", "look at the server's log")

@@ -1,0 +1,175 @@
+"""The closed loop of requests to a server: each stream sends its next request as soon as its last is answered.
+
+    stream 1   |--- request ---|--- request ---|--- request ---|
+    stream 2   |---- request ----|---- request ----|-- request --|
+    answers                    1 2             3   4           5 6
+    minibatches |-------- 1 -----|-------- 2 ------|----- 3 -----|
+
+A minibatch is as many answers as there are streams, whichever stream they are of. Minibatches follow each other without
+a gap, and by Little's law (a closed loop without pauses) their mean time is the mean latency of a request, and the
+batch size divided by it is the rate of requests.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Task
+from edgetune.errors import InputError
+from edgetune.stats import find_warmup, median, percentile
+from edgetune.workloads.endpoint import parse_endpoint
+from edgetune.workloads.endpoint_client import Answer, Client
+from edgetune.workloads.endpoint_server import StartedServer
+from edgetune.workloads.workload import RunOptions, Workload
+
+_LINGER_S = 0.25
+"""Streams go on for so long after a call, so that the next call continues the loop, and then pause."""
+_CLOSED_WITHIN_S = 2.0
+_ENDS_WITHIN_S = 0.5
+"""A server that crashes cuts its answers off a little before it has ended."""
+
+
+class Streams:
+    """Streams of requests, in threads; they pause until the first call.
+
+    Args:
+        clients: One for each stream.
+        server: The server, if it was started for them and ends with them.
+    """
+
+    def __init__(self, clients: Sequence[Client], server: StartedServer | None = None) -> None:
+        self._clients = clients
+        self._server = server
+        self._condition = threading.Condition()
+        self._go_on_until_s = -math.inf
+        self._paused = 0
+        self._answers: list[Answer] = []
+        self._spans_ns: list[tuple[int, int]] = []
+        self._error: InputError | None = None
+        self._closed = False
+        self._threads = [threading.Thread(target=self._loop, args=(client,), daemon=True) for client in clients]
+        for thread in self._threads:
+            thread.start()
+
+    def times_ns(self, minibatches: int) -> tuple[list[int], list[int]]:
+        """Wait for so many further minibatches; return when each started and ended, CLOCK_MONOTONIC, ns.
+
+        Raises:
+            InputError: the server failed.
+        """
+        streams = len(self._clients)
+        taken = len(self._spans_ns) * streams
+        end = taken + minibatches * streams
+        with self._condition:
+            if self._pausing:
+                self._condition.wait_for(lambda: self._error or self._paused == streams)
+                del self._answers[taken:]
+                start_ns = time.monotonic_ns()
+            else:
+                start_ns = self._spans_ns[-1][1]
+            self._go_on_until_s = math.inf
+            self._condition.notify_all()
+            self._condition.wait_for(lambda: self._error or len(self._answers) >= end)
+            if len(self._answers) < end and self._error is not None:
+                raise _why(self._error, self._server)
+            self._go_on_until_s = time.monotonic() + _LINGER_S
+            ends_ns = [answer.end_ns for answer in self._answers[taken + streams - 1 : end : streams]]
+        starts_ns = [start_ns, *ends_ns[:-1]]
+        self._spans_ns += zip(starts_ns, ends_ns, strict=True)
+        return starts_ns, ends_ns
+
+    def columns(self) -> dict[str, Any]:
+        """Return the figures of all answers after the warm-up, which ``stats.find_warmup`` finds."""
+        times_s = [(end - start) / 1e9 for start, end in self._spans_ns]
+        warmups, streams = find_warmup(times_s).length, len(self._clients)
+        return _summary(self._answers[warmups * streams : len(times_s) * streams], sum(times_s[warmups:]))
+
+    def close(self) -> None:
+        """End the requests and the streams."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+        for client in self._clients:
+            client.cut()
+        for thread in self._threads:
+            thread.join(_CLOSED_WITHIN_S)
+        if self._server is not None:
+            self._server.close()
+
+    @property
+    def _pausing(self) -> bool:
+        return time.monotonic() > self._go_on_until_s
+
+    def _loop(self, client: Client) -> None:
+        """Send request after request until the streams are closed or one fails."""
+        while self._awaited():
+            try:
+                answer = client.ask()
+            except InputError as error:
+                with self._condition:
+                    self._error = self._error or error
+                    self._condition.notify_all()
+                return
+            with self._condition:
+                self._answers.append(answer)
+                self._condition.notify_all()
+
+    def _awaited(self) -> bool:
+        """Wait while the streams pause; return whether to send a request."""
+        with self._condition:
+            self._paused += 1
+            self._condition.notify_all()
+            self._condition.wait_for(lambda: self._closed or self._error or not self._pausing)
+            self._paused -= 1
+            return not (self._closed or self._error)
+
+
+def _summary(answers: Sequence[Answer], elapsed_s: float) -> dict[str, Any]:
+    """Return the columns of answers that took so long together, s; a figure that no answer has is left out."""
+
+    def share(name: str, percent: float) -> float | None:
+        known = [value for answer in answers if math.isfinite(value := getattr(answer, name))]
+        return percentile(known, percent) if known else None
+
+    found = {
+        "ttft_s": share("ttft_s", 50), "ttft_p95_s": share("ttft_s", 95), "token_s": share("token_s", 50),
+        "token_p95_s": share("token_s", 95), "token_p99_s": share("token_s", 99),
+        "prompt_tokens": share("prompt_tokens", 50), "output_tokens": median([each.output_tokens for each in answers]),
+        "tokens_per_s": sum(each.output_tokens for each in answers) / elapsed_s,
+        "tokens_counted": "estimated" if any(each.estimated for each in answers) else "server",
+        "own_ttft_s": share("own_ttft_s", 50), "own_token_s": share("own_token_s", 50),
+        "bunched_share": sum(each.bunched for each in answers) / len(answers),
+    }  # fmt: skip
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Streams:  # noqa: ARG001
+    """Send one request to the server, and return ``batch_size`` streams of requests.
+
+    Raises:
+        InputError: see ``Client.ask`` and ``StartedServer``.
+    """
+    endpoint, server = parse_endpoint(workload.reference), None
+    if options.start is not None:
+        mode = Mode(**dict(options.mode))
+        values = {"batch": batch_size, "mode": str(mode), **mode.settings()}
+        server = StartedServer(options.start, endpoint, values, options.start_within_s)
+        endpoint = server.endpoint
+    try:
+        route = Client(endpoint, options.seed).find_route()
+    except InputError as error:
+        why = _why(error, server)
+        if server is not None:
+            server.close()
+        raise why from None
+    return Streams([Client(endpoint, options.seed, route) for _ in range(batch_size)], server)
+
+
+def _why(error: InputError, server: StartedServer | None) -> InputError:
+    """Return the error of a stream, or how the server ended, which explains it."""
+    return (server and server.ended(_ENDS_WITHIN_S)) or error

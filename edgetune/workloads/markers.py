@@ -1,0 +1,246 @@
+"""Steps of a running command, told apart by markers: lines of its output, or what ``edgetune.step()`` sends.
+
+The command writes to a terminal of its own, so that programs flush each line as they do for people; its lines are read
+by a thread and get the time of their arrival. A command that ends with exit code 0 before enough steps is started
+again, and the gap is no step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import threading
+import time
+import tty
+from collections.abc import Sequence
+from typing import Any
+
+from edgetune.errors import InputError
+from edgetune.processes.families import end_descendants
+from edgetune.stats import median
+from edgetune.units import counted
+from edgetune.workloads.command_errors import failed, not_started
+from edgetune.workloads.script_hook import hook_environment
+
+_READ_BYTES = 1 << 16
+_TAIL_BYTES = 4096
+_LONGEST_LINE = 1 << 16
+"""A longer line is cut: its beginning is matched, and a program without line ends does not fill the memory."""
+_ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+_ENDS = re.compile(rb"[\r\n]+")
+_RECORD = struct.Struct("=cq")
+"""A record of the step pipe: ``c`` for a call of ``edgetune.step``, ``o`` for an optimiser, and the time, ns."""
+_BUNCHED = 0.05
+_JUDGED = 10
+_CLOSED_WITHIN_S = 2.0
+_UNIT = re.compile(r"\s*([A-Za-zµ/%]{1,12})")
+
+
+class StepMarkers:
+    """Markers that the command sends through a pipe: calls of ``edgetune.step``, or the steps of its optimisers."""
+
+
+class MarkedRuns:
+    """Runs a command, and times its steps from one marker to the next.
+
+    Args:
+        words: The command.
+        marker: A regular expression that marks lines, or ``StepMarkers``.
+    """
+
+    def __init__(self, words: Sequence[str], marker: str | StepMarkers) -> None:
+        self._words = words
+        self._pattern = None if isinstance(marker, StepMarkers) else re.compile(marker)
+        self._spans_ns: list[tuple[int, int]] = []
+        self._own: list[float] = []
+        self._own_unit: str | None = None
+        self._condition = threading.Condition()
+        self._error: InputError | None = None
+        self._closed = False
+        self._taken = 0
+        self._reader = threading.Thread(target=self._read_all, name="edgetune-markers", daemon=True)
+        self._reader.start()
+
+    def times_ns(self, minibatches: int) -> tuple[list[int], list[int]]:
+        """Wait for so many further steps; return when each started and ended, CLOCK_MONOTONIC, ns.
+
+        Raises:
+            InputError: the command cannot be started, failed, marked no step, or its markers arrive in bunches.
+        """
+        end = self._taken + minibatches
+        with self._condition:
+            self._condition.wait_for(lambda: self._error is not None or len(self._spans_ns) >= end)
+            if self._error is not None and len(self._spans_ns) < end:
+                raise self._error
+            spans_ns = self._spans_ns[self._taken : end]
+        self._taken = end
+        self._check_bunched()
+        return [start for start, _ in spans_ns], [stop for _, stop in spans_ns]
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of the program's own figure: the median of the group ``value``, and its unit."""
+        with self._condition:
+            own = list(self._own)
+        return {"own_value": median(own), "own_unit": self._own_unit} if own else {}
+
+    def close(self) -> None:
+        """End the command and all that it started."""
+        self._closed = True
+        end_descendants()
+        self._reader.join(_CLOSED_WITHIN_S)
+        end_descendants()  # a run that began meanwhile
+
+    def _check_bunched(self) -> None:
+        """Refuse markers that arrive together because the program buffers its output."""
+        times_ns = [stop - start for start, stop in self._spans_ns[: self._taken]]
+        typical_ns = sum(times_ns) / max(len(times_ns), 1)
+        together = sum(time_ns <= _BUNCHED * typical_ns for time_ns in times_ns)
+        if len(times_ns) >= _JUDGED and 2 * together > len(times_ns):
+            raise InputError(
+                f"{together} of {len(times_ns)} lines of --step-pattern arrived together with another: "
+                "the program buffers its output",
+                "make it flush each line: stdbuf -oL COMMAND, or python -u",
+            )
+
+    def _read_all(self) -> None:
+        """Run the command again and again until it is closed or fails."""
+        try:
+            while not self._closed:
+                self._read_one()
+        except InputError as error:
+            with self._condition:
+                self._error = error
+                self._condition.notify_all()
+
+    def _read_one(self) -> None:
+        """Run the command once, from start to exit."""
+        terminal, theirs = pty.openpty()
+        tty.setraw(theirs, termios.TCSANOW)
+        steps, steps_write = os.pipe()
+        environment = {**os.environ, "TERM": "dumb", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+        if self._pattern is None:
+            environment = hook_environment(environment, steps_write)
+        try:
+            process = subprocess.Popen(
+                self._words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment,
+                pass_fds=() if self._pattern is not None else (steps_write,),
+            )  # fmt: skip
+        except OSError as error:
+            os.close(terminal)
+            os.close(steps)
+            raise not_started(self._words, error) from None
+        finally:
+            os.close(theirs)
+            os.close(steps_write)
+        run = _Run(self, process)
+        try:
+            run.read(terminal, steps)
+        finally:
+            os.close(terminal)
+            os.close(steps)
+        if self._closed:
+            return
+        code = process.wait()
+        if code != 0:
+            raise failed(self._words, code, run.tail)
+        if run.markers < 2:
+            raise _no_steps(self._words, run, self._pattern)
+
+    def add(self, start_ns: int, end_ns: int) -> None:
+        """Add a step."""
+        with self._condition:
+            self._spans_ns.append((start_ns, end_ns))
+            self._condition.notify_all()
+
+    def match(self, line: str) -> bool:
+        """Return whether a line is a marker, and keep the program's own figure in it."""
+        found = None if self._pattern is None else self._pattern.search(line)
+        if found is None:
+            return False
+        groups = found.groupdict()
+        if groups.get("value") is not None:
+            with contextlib.suppress(ValueError), self._condition:
+                self._own.append(float(groups["value"]))
+                after = _UNIT.match(line, found.end("value"))
+                self._own_unit = groups.get("unit") or (after[1] if after else None)
+        return True
+
+
+class _Run:
+    """One run of the command: the markers of its output and of its pipe."""
+
+    def __init__(self, runs: MarkedRuns, process: subprocess.Popen[bytes]) -> None:
+        self._runs = runs
+        self._process = process
+        self._line = b""
+        self._records = b""
+        self._last_ns: int | None = None
+        self._kind = b"o"
+        self.markers = 0
+        self.tail = b""
+
+    def read(self, terminal: int, steps: int) -> None:
+        """Read until both ends are closed, or the process has ended and nothing is left to read."""
+        open_ends = {terminal, steps}
+        while open_ends:
+            ready, _, _ = select.select(list(open_ends), [], [], 0.2)
+            arrived_ns = time.monotonic_ns()
+            for end in ready:
+                try:
+                    data = os.read(end, _READ_BYTES)
+                except OSError:  # EIO: the last process that had the terminal has ended
+                    data = b""
+                if not data:
+                    open_ends.discard(end)
+                elif end == terminal:
+                    self._text(data, arrived_ns)
+                else:
+                    self._sent(data)
+            if not ready and self._process.poll() is not None:
+                return  # what it started may still hold the terminal
+
+    def _text(self, data: bytes, arrived_ns: int) -> None:
+        self.tail = (self.tail + data)[-_TAIL_BYTES:]
+        *lines, rest = _ENDS.split(self._line + data)
+        self._line = rest[:_LONGEST_LINE]
+        for line in lines:
+            if self._runs.match(_ESCAPES.sub(b"", line[:_LONGEST_LINE]).decode(errors="replace")):
+                self._mark(arrived_ns)
+
+    def _sent(self, data: bytes) -> None:
+        data = self._records + data
+        whole = len(data) // _RECORD.size * _RECORD.size
+        self._records = data[whole:]
+        for kind, time_ns in _RECORD.iter_unpack(data[:whole]):
+            if kind == b"c" and self._kind != b"c":  # calls win over optimisers
+                self._kind, self._last_ns = kind, None
+            if kind == self._kind:
+                self._mark(time_ns)
+
+    def _mark(self, time_ns: int) -> None:
+        self.markers += 1
+        if self._last_ns is not None:
+            self._runs.add(self._last_ns, time_ns)
+        self._last_ns = time_ns
+
+
+def _no_steps(words: Sequence[str], run: _Run, pattern: re.Pattern[str] | None) -> InputError:
+    """Return the error of a run with fewer than two markers."""
+    if pattern is None:
+        return InputError(
+            f"{words[-1] if len(words) < 3 else words[0]} ended after {counted(run.markers, 'step')}: "
+            "neither edgetune.step() was called nor an optimiser of PyTorch stepped often enough",
+            "call edgetune.step() at the end of each step",
+        )
+    lines = run.tail.decode(errors="replace").split()
+    said = f"; its last output: {' '.join(lines)[-120:]}" if lines else "; it printed nothing"
+    return InputError(
+        f"{counted(run.markers, 'line')} matched --step-pattern {pattern.pattern!r}, and a step lies between two{said}",
+        "try the pattern on the output: COMMAND | grep -E PATTERN",
+    )

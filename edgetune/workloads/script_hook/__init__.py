@@ -1,0 +1,17 @@
+"""The environment in which a Python program reports its steps; see ``sitecustomize``, which only that program loads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+STEP_PIPE = "EDGETUNE_STEP_FD"
+"""The variable with the descriptor of the pipe; ``markers`` describes its records."""
+
+
+def hook_environment(environment: Mapping[str, str], descriptor: int) -> dict[str, str]:
+    """Return an environment whose first Python program reports its steps to a descriptor that it inherits."""
+    before = environment.get("PYTHONPATH", "")
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parent), before)))
+    return {**environment, "PYTHONPATH": path, STEP_PIPE: str(descriptor)}

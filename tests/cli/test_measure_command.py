@@ -1,0 +1,67 @@
+"""``edgetune measure``: commands once, in the mode that is, compared with the fastest."""
+
+import json
+
+import pytest
+from command_line import assert_two_lines
+from test_profile_board import Board
+
+from edgetune.artifacts import io
+
+QUICK = ("measure", "--device", "host", "--runs", "10")
+
+
+def test_one_command_after_two_dashes(edgetune):
+    ended = edgetune(*QUICK, "--", "sleep", "0.02")
+    assert ended.code == 0, ended.err
+    name, median, spread, *_ = ended.out.splitlines()
+    assert name == "sleep 0.02"
+    assert median.startswith("  median  2")
+    assert spread.endswith(", 10 timed")
+
+
+def test_several_are_compared_and_kept(edgetune, tmp_path):
+    table = tmp_path / "m.parquet"
+    ended = edgetune(*QUICK, "sleep 0.02", "sleep 0.06", "sh -c 'exit 3'", "-o", str(table))
+    assert ended.code == 5
+    assert "failed: sh ended with exit code 3" in ended.out
+    assert "sleep 0.02 is 2." in ended.out
+    assert "times as fast" in ended.out
+    assert [(row.workload, row.status) for row in io.read_profile(str(table)).rows] == [
+        ("sleep 0.02", "ok"), ("sleep 0.06", "ok"), ("sh -c exit 3", "failed"),
+    ]  # fmt: skip
+
+
+def test_the_answer_for_machines(edgetune):
+    words = "sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.02; echo took 3.5 ms; done'"
+    ended = edgetune(*QUICK, "--json", "--step-pattern", "took (?P<value>[0-9.]+)", words)
+    (row,) = json.loads(ended.out)["rows"]
+    assert row["minibatch_s"] == pytest.approx(0.0215, abs=0.004)
+    assert (row["own_value"], row["own_unit"]) == (3.5, "ms")
+
+
+def test_a_board_keeps_its_mode_and_gives_power(edgetune, tmp_path):
+    board = Board(tmp_path)
+    ended = edgetune("measure", "--device", "jetson", "--root", str(board.root), "--runs", "20", "--", "sleep", "0.05")
+    assert ended.code == 0, ended.err
+    assert "  power   " in ended.out
+    assert ended.err.startswith("SIMULATED: ")
+    assert board.kernel.writes == []
+    assert board.as_found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "missing argument"),
+        (("true", "true"), "given twice"),
+        (("nosuchprogram",), "there is no program"),
+        (('a "b',), "is not a command"),
+        (("false",), "exit code 1"),
+        (("--device", "twin:orin-agx", "true"), "cannot run a command"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(edgetune, words, said):
+    ended = edgetune("measure", "--runs", "3", *words)
+    assert_two_lines(ended, 2)
+    assert said in ended.err

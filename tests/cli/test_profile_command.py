@@ -1,0 +1,252 @@
+"""``edgetune profile -- COMMAND``: whole runs, marked steps, scripts, and whatever goes wrong with them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from command_line import assert_two_lines
+from test_profile_board import Board
+
+from edgetune.artifacts import io
+
+QUICK = ("--device", "host", "--minibatches", "10")
+STEPS = "i=0; while [ $i -lt 40 ]; do sleep 0.0{batch}; i=$((i+1)); echo step $i took 1.5 ms; done"
+TRAIN = """
+import argparse, json, sys, time
+import torch
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch-size", type=int, default=8)
+    size = parser.parse_args().batch_size
+    data = torch.utils.data.TensorDataset(torch.randn(400, 4))
+    loader = torch.utils.data.DataLoader(data, batch_size=size, num_workers=2, multiprocessing_context=START)
+    net = torch.nn.Linear(4, 1)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+    for epoch in range(1000):
+        for (x,) in loader:
+            optimiser.zero_grad()
+            net(x).sum().backward()
+            time.sleep(0.01 if size == 8 else 0.03)
+            optimiser.step()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """No process that a test starts remains."""
+    before = {each.pid for each in psutil.process_iter()}
+    yield
+    mine = [each for each in psutil.process_iter() if each.pid not in before]
+    gone, left = psutil.wait_procs([each for each in mine if "sleep" in _words(each) or "step" in _words(each)], 3)
+    del gone
+    assert not left
+
+
+def _words(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def rows(path):
+    return io.read_profile(str(path)).rows
+
+
+def test_a_whole_run_is_a_minibatch(edgetune, tmp_path):
+    table = tmp_path / "p.parquet"
+    ended = edgetune("profile", *QUICK, "-o", str(table), "--", "sleep", "0.05")
+    assert ended.code == 0, ended.err
+    (row,) = rows(table)
+    assert (row.workload, row.task, row.batch_size) == ("sleep", "infer", 1)
+    assert row.minibatch_s == pytest.approx(0.053, abs=0.003)
+    again = edgetune("profile", *QUICK, "-o", str(table), "--", "sleep", "0.05")
+    assert "has these points already" in again.err
+    other = edgetune("profile", *QUICK, "-o", str(table), "--", "sleep", "0.06")
+    assert other.code == 2
+
+
+def test_lines_mark_steps_and_state_the_programs_own_figure(edgetune, tmp_path):
+    table = tmp_path / "p.parquet"
+    pattern = r"^step \d+ took (?P<value>[0-9.]+)"
+    ended = edgetune(
+        "profile", *QUICK, "--batch-sizes", "2,4", "--step-pattern", pattern, "-o", str(table), "--", "sh", "-c", STEPS
+    )
+    assert ended.code == 0, ended.err
+    small, large = rows(table)
+    assert small.minibatch_s == pytest.approx(0.0215, abs=0.003)
+    assert large.minibatch_s == pytest.approx(0.0415, abs=0.003)
+    assert (small.own_value, small.own_unit) == (1.5, "ms")
+    assert "its own figure: 1.5 ms" in ended.err
+
+
+def test_a_run_that_ends_is_started_again_and_the_gap_is_no_step(edgetune, tmp_path):
+    table = tmp_path / "p.parquet"
+    words = ("sh", "-c", "sleep 0.5; for i in 1 2 3 4; do sleep 0.02; echo step; done")
+    assert edgetune("profile", *QUICK, "--step-pattern", "step", "-o", str(table), "--", *words).code == 0
+    (row,) = rows(table)
+    assert max(row.times_s) < 0.2
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start):
+    pytest.importorskip("torch")
+    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
+    script.write_text(TRAIN.replace("START", repr(start)))
+    ended = edgetune(
+        "profile", str(script), "--batch-option=--batch-size", "--batch-sizes", "8,16", *QUICK, "-o", str(table)
+    )
+    assert ended.code == 0, ended.err
+    small, large = rows(table)
+    assert (small.workload, small.task) == ("train_step", "train")
+    assert small.minibatch_s == pytest.approx(0.011, abs=0.004)
+    assert large.minibatch_s == pytest.approx(0.031, abs=0.004)
+
+
+def test_calls_of_step_win_over_optimisers(edgetune, tmp_path):
+    pytest.importorskip("torch")
+    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
+    script.write_text(
+        "import time, torch, edgetune\n"
+        "net = torch.nn.Linear(1, 1)\noptimiser = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "while True:\n    for _ in range(4):\n        time.sleep(0.005)\n        optimiser.step()\n"
+        "    edgetune.step()\n"
+    )
+    assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
+    assert rows(table)[0].minibatch_s == pytest.approx(0.0215, abs=0.004)
+
+
+def test_a_step_of_two_optimisers_is_one_step(edgetune, tmp_path):
+    pytest.importorskip("torch")
+    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
+    script.write_text(
+        "import time, torch\nnet = torch.nn.Linear(1, 1)\n"
+        "pair = [torch.optim.SGD(net.parameters(), lr=0.1) for _ in range(2)]\n"
+        "while True:\n    for each in pair:\n        time.sleep(0.01)\n        each.step()\n"
+    )
+    assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
+    assert rows(table)[0].minibatch_s == pytest.approx(0.0205, abs=0.004)
+
+
+def test_step_does_nothing_elsewhere_and_hides_from_other_programs():
+    code = "import edgetune, os; edgetune.step(); print(os.environ.get('EDGETUNE_STEP_FD'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "said"),
+    [
+        ((), ("nosuchprogram",), "there is no program 'nosuchprogram'"),
+        ((), ("/tmp",), "no program '/tmp'"),
+        ((), ("sh", "-c", "echo boom >&2; exit 7"), "exit code 7; its last output: boom"),
+        ((), ("sh", "-c", "kill -SEGV $$"), "ended by SIGSEGV"),
+        ((), ("sh", "-c", "sleep 300 & exit 0"), "left 10 of its processes running"),
+        ((), ("sh", "-c", "(setsid sleep 300 &) ; exit 0"), "left 10 of its processes running"),
+        (("--point-timeout", "1s"), ("sleep", "300"), "did not finish within 1 s"),
+        (("--step-pattern", "step"), ("echo", "hello"), "0 lines matched --step-pattern 'step'"),
+        (("--step-pattern", "step"), ("true",), "it printed nothing"),
+        (("--step-pattern", "step", "--point-timeout", "1s"), ("sleep", "300"), "did not finish within 1 s"),
+        (("--step-pattern", "s"), ("sh", "-c", "for i in 1 2 3; do echo s; sleep 0.02; done; exit 3"), "exit code 3"),
+        (("--step-pattern", "("), ("true",), "is no regular expression"),
+        (("--step-pattern", "x*"), ("true",), "matches every line"),
+        (("--step-pattern", "x", "--steps"), ("true",), "two ways to tell steps apart"),
+        (("--steps",), ("true",), "ended after 0 steps"),
+        (("--batch-sizes", "4"), ("true",), "takes no batch size"),
+        ((), ("echo", "{bach}"), "no placeholder {bach}"),
+        ((), ("echo", "{gpu_mhz}"), "leaves gpu_mhz as found"),
+        ((), (), "there is no command to run"),
+    ],
+)
+def test_a_command_that_cannot_be_measured_is_refused(edgetune, tmp_path, options, words, said):
+    ended = edgetune("profile", *QUICK, *options, "-o", str(tmp_path / "p.parquet"), "--", *words)
+    assert_two_lines(ended, 2)
+    assert said in ended.err
+
+
+def test_output_that_arrives_in_bunches_is_refused(edgetune, tmp_path):
+    code = "import time\nwhile True:\n    time.sleep(0.2)\n    print('step\\n' * 20, end='', flush=True)\n"
+    words = (sys.executable, "-c", code)
+    ended = edgetune("profile", *QUICK, "--step-pattern", "step", "-o", str(tmp_path / "p"), "--force", "--", *words)
+    assert_two_lines(ended, 2)
+    assert "the program buffers its output" in ended.err
+
+
+@pytest.mark.parametrize("device", ["twin:orin-agx"])
+def test_a_simulated_device_runs_no_command(edgetune, tmp_path, device):
+    ended = edgetune("profile", "--device", device, "-o", str(tmp_path / "p.parquet"), "--", "true")
+    assert_two_lines(ended, 2)
+
+
+def test_a_script_that_never_steps_gets_a_hint(edgetune, tmp_path):
+    script = tmp_path / "train_step.py"
+    script.write_text("import sys\nprint('done')\nsys.exit(0)\n")
+    ended = edgetune("profile", str(script), *QUICK, "-o", str(tmp_path / "p.parquet"))
+    assert_two_lines(ended, 2)
+    assert "call edgetune.step()" in ended.err
+
+
+def test_a_dry_run_runs_nothing(edgetune, tmp_path):
+    mark = tmp_path / "ran"
+    ended = edgetune("profile", *QUICK, "--dry-run", "-o", str(tmp_path / "p.parquet"), "--", "touch", str(mark))
+    assert ended.code == 0, ended.err
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("options", [(), ("--step-pattern", "never")])
+def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number, options):
+    words = ("sh", "-c", "trap '' INT TERM; (setsid sleep 321 &) ; while :; do sleep 322; done")
+    command = (sys.executable, "-m", "edgetune", "profile", *QUICK, *options, "-o", str(tmp_path / "p.parquet"), "--")
+    process = subprocess.Popen([*command, *words], stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        _wait(lambda: sum("sleep 32" in _words(each) for each in psutil.Process(process.pid).children(True)) >= 2)
+        started = psutil.Process(process.pid).children(recursive=True)
+        os.kill(process.pid, number)
+        process.wait(timeout=20)
+    finally:
+        process.kill()
+    _, left = psutil.wait_procs(started, 10)
+    assert not left
+
+
+def _wait(what):
+    give_up_s = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.05)
+
+
+def test_on_a_board_every_mode_gets_its_words_and_a_killed_sweep_resumes(edgetune, tmp_path):
+    board = Board(tmp_path)
+    record = tmp_path / "modes.txt"
+    on = ("--device", "jetson", "--root", str(board.root), "--modes", "gpu_mhz=306:612:4", "--minibatches", "10")
+    words = ("sh", "-c", f"echo {{gpu_mhz}} >> {record}; sleep 0.02")
+    ended = edgetune("profile", *on, "-o", str(board.table), "--", *words)
+    assert ended.code == 0, ended.err
+    assert ended.lines[0].startswith("SIMULATED: ")  # a fake board
+    found = rows(board.table)
+    assert len(found) == 4
+    assert sorted(set(map(float, record.read_text().split()))) == sorted(row.gpu_mhz for row in found)
+    assert board.restored()
+    size = record.stat().st_size
+    assert "has these points already" in edgetune("profile", *on, "-o", str(board.table), "--", *words).err
+    assert record.stat().st_size == size
+
+
+def test_the_answer_in_json_has_the_own_figure(edgetune, tmp_path):
+    words = ("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.02; echo step 2.5 fps; done")
+    pattern = r"step (?P<value>[\d.]+)"
+    ended = edgetune("profile", *QUICK, "--json", "--step-pattern", pattern, "-o", str(tmp_path / "p"), "--", *words)
+    assert ended.code == 0, ended.err
+    (row,) = json.loads(ended.out)["rows"]
+    assert (row["own_value"], row["own_unit"]) == (2.5, "fps")

@@ -1,0 +1,115 @@
+"""A server that streams answers as language-model servers do, and misbehaves as they do.
+
+``python openai_server.py PORT HOW`` serves until it is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+TOKEN_S = 0.004
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    how = "good"
+    prompts: list[str]
+    state: dict[str, int]
+    lock = threading.Lock()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+    def do_GET(self) -> None:
+        self._end(404 if self.path == "/health" and self.how == "models" else 200)
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.lock:
+            self.state["now"] += 1
+        if self.how == "few at once" and self.state["now"] > 3:
+            self._end(429)
+        elif self.how in ("404", "429", "500") or (self.how == "completions" and "messages" in asked):
+            self._end(404 if self.how == "completions" else int(self.how))
+        elif self.how == "redirect":
+            self._end(307, Location="http://198.51.100.1/v1/chat/completions")
+        else:
+            if self.how == "dies" and len(self.prompts) > 1:
+                print("out of memory", flush=True)
+                os._exit(3)
+            self.prompts.append(asked.get("prompt") or asked["messages"][0]["content"])
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._stream(asked)
+        with self.lock:
+            self.state["now"] -= 1
+
+    def _end(self, status: int, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": "4"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(b"busy")
+
+    def _stream(self, asked: dict[str, object]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        count = int(str(asked["max_tokens"]))
+        events = [{"choices": [{"delta": {"content": f"w{index} "}, "text": f"w{index} "}]} for index in range(count)]
+        lines = [f"data: {json.dumps(event)}\n\n".encode() for event in events]
+        if self.how == "bunched":
+            lines = [b"".join(lines)]
+        for index, line in enumerate(lines):
+            time.sleep(TOKEN_S)
+            self.wfile.write(line)
+            self.wfile.flush()
+            if index == count // 2 and self.how == "stalls":
+                time.sleep(1.0)
+            if index == count // 2 and self.how in ("cut off", "malformed"):
+                self.wfile.write(b"data: {broken\n\n" if self.how == "malformed" else b"")
+                return
+        timings = {"prompt_n": 17, "prompt_ms": 12.3, "predicted_n": count, "predicted_per_token_ms": 4.0}
+        usage = {"prompt_tokens": 17, "completion_tokens": count * (3 if self.how == "wrong counts" else 1)}
+        extra = {"timings": timings} if self.how == "timings" else {}
+        if self.how != "uncounted":
+            self.wfile.write(f"data: {json.dumps({'choices': [], 'usage': usage} | extra)}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
+
+@contextlib.contextmanager
+def serving(how: str = "good", certificate: Path | None = None, port: int = 0) -> Iterator[tuple[str, list[str]]]:
+    """Serve on a free port; yield the address and the prompts received so far."""
+    prompts: list[str] = []
+    handler = type("Handler", (_Handler,), {"how": how, "prompts": prompts, "state": {"now": 0}})
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server.daemon_threads = True
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}/v1", prompts
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "ends":
+        sys.exit("no such model")
+    with serving(sys.argv[2], port=int(sys.argv[1])):
+        threading.Event().wait(60.0)

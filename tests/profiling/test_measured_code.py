@@ -1,0 +1,98 @@
+"""`edgetune.measure` nests, runs in many threads and tasks, decorates, and leaves nothing open."""
+
+import asyncio
+import threading
+
+import pytest
+
+import edgetune
+from edgetune.workflows import measure as module
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open():
+    yield
+    assert not module._opened
+    assert not [thread for thread in threading.enumerate() if thread.name == "edgetune-power"]
+
+
+def test_nested_windows_open_the_device_once(monkeypatch):
+    opened = []
+    real = module.open_named
+    monkeypatch.setattr(module, "open_named", lambda *a: opened.append(a) or real(*a))
+    with edgetune.measure("host", name="all") as outer, edgetune.measure("host", name="part") as inner:
+        pass
+    assert len(opened) == 1
+    assert outer.time_s >= inner.time_s > 0
+    assert outer.memory_bytes
+    assert inner.memory_bytes is None
+    assert (outer.overlapped, inner.overlapped, inner.name) == (True, True, "part")
+
+
+def test_threads_share_it_and_the_last_closes_it():
+    begun, end = threading.Barrier(5), threading.Event()
+    windows = []
+
+    def work():
+        with edgetune.measure("host") as window:
+            begun.wait(30)
+            end.wait(30)
+        windows.append(window)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    begun.wait(30)
+    assert len(module._opened) == 1
+    end.set()
+    for thread in threads:
+        thread.join()
+    assert all(window.time_s > 0 and window.overlapped for window in windows)
+
+
+def test_a_decorated_function_keeps_its_windows_after_an_error_too():
+    @edgetune.measure("host")
+    def halve(x, fail=False):
+        """Halve."""
+        if fail:
+            raise KeyError(x)
+        return x / 2
+
+    assert halve(3) == 1.5
+    with pytest.raises(KeyError):
+        halve(1, fail=True)
+    assert (halve.__name__, halve.__doc__) == ("halve", "Halve.")
+    assert [(window.name, window.time_s > 0) for window in halve.windows] == [("halve", True)] * 2
+
+
+def test_a_decorated_coroutine_is_measured_until_it_ends():
+    @edgetune.measure("host", name="wait")
+    async def wait():
+        await asyncio.sleep(0.05)
+        return 7
+
+    async def both():
+        return await asyncio.gather(wait(), wait())
+
+    assert asyncio.run(both()) == [7, 7]
+    assert all(window.time_s >= 0.05 and window.overlapped for window in wait.windows)
+
+
+def test_misuse_is_told():
+    with pytest.raises(edgetune.EdgetuneError, match="generator"):
+
+        @edgetune.measure("host")
+        def numbers():
+            yield 1
+
+    with pytest.raises(edgetune.EdgetuneError, match="device is missing"):
+        edgetune.measure(len)
+    again = edgetune.measure("host")
+    with again, pytest.raises(edgetune.EdgetuneError, match="open already"), again:
+        pass
+    with (
+        edgetune.measure("host"),
+        pytest.raises(edgetune.EdgetuneError, match="the mode found"),
+        edgetune.measure("host", mode="MAXN"),
+    ):
+        pass

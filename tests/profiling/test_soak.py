@@ -1,0 +1,154 @@
+"""A soak keeps a point running and shows where it settles; gaps show the first minibatch after idling."""
+
+import pytest
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.io import read_profile
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import KIND, VERSION, Point, Profile
+from edgetune.devices.capabilities import Absent
+from edgetune.errors import InputError
+from edgetune.plotting.style import styled
+from edgetune.stages.profiling.measure import measure_point
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.soak import settled_from, soak_sentence, soak_summary
+from edgetune.stages.profiling.soak_figure import soak_figure
+from edgetune.testing.fake_clock import FakeClock
+from edgetune.workflows.parse_options import profile_options
+from edgetune.workflows.profile.options import MeasuringOptions
+from edgetune.workloads.workload import Workload
+from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, fake_device
+
+POINT = Point("net", "infer", 1, Mode())
+HOT_S = 120.0
+
+
+class Hot:
+    """A board that heats by 0.2 C a second, and throttles from ``HOT_S`` on: counter, thermometer and clock."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    @property
+    def now_s(self):
+        return self.clock.now_ns() / 1e9
+
+    def read_c(self):
+        return min(40 + 0.2 * self.now_s, 70.0)
+
+
+class Throttle(Hot):
+    def read(self):
+        return 3 + 5 * (self.now_s >= HOT_S)
+
+
+class Clocks(Hot):
+    def read(self):
+        return {"clocks_mhz": {"gpu": 1300.0 if self.now_s < HOT_S else 900.0, "unknown": None}}
+
+
+class Governed(FakeRunner):
+    """A runner whose first minibatch after half a second or more without work takes three times as long."""
+
+    def run(self, minibatches):
+        now_ns = self._clock.now_ns()
+        if now_ns - getattr(self, "ended_ns", now_ns) >= 5e8:
+            self._clock.advance_ns(0)
+            slow = self._duration_ns
+            self._duration_ns = lambda n: slow(n) * 3
+            found = super().run(minibatches)
+            self._duration_ns = slow
+        else:
+            found = super().run(minibatches)
+        self.ended_ns = self._clock.now_ns()
+        return found
+
+
+def soaked(options, *, hot=True):
+    clock = FakeClock()
+    heat = Throttle(clock)
+    device = fake_device(
+        clock, FakeSource(None), modes=FakeModes(), power=FakePower(clock, lambda t: 9 * t),
+        temperature=heat if hot else Absent("none"), throttle=heat if hot else Absent("none"),
+    )  # fmt: skip
+    if hot:
+        object.__setattr__(device, "telemetry", Clocks(clock))
+
+    def duration_ns(_):
+        return 50_000_000 if heat.now_s < HOT_S or not hot else 65_000_000
+
+    attempts = measure_point(device, lambda _: Governed(clock, duration_ns), POINT, options)
+    assert len(attempts) == 1  # a soak is not repeated because it throttled: that is what it shows
+    return attempts[0].row
+
+
+def test_a_soak_lasts_as_long_as_asked_and_its_figures_are_of_the_settled_part():
+    row = soaked(ProfileOptions(soak_s=600))
+    assert sum(row.times_s) == pytest.approx(600, rel=0.02)
+    assert row.minibatch_s == pytest.approx(0.065)
+    assert (row.status, row.throttled) == ("throttled", True)
+    soak = soak_summary(row)
+    assert (soak.first_s, soak.last_s) == (pytest.approx(0.05), pytest.approx(0.065))
+    assert soak.settled_s == pytest.approx(HOT_S, rel=0.15)
+    assert soak.throttled_s == pytest.approx(HOT_S, abs=2)
+    assert (soak.first_c, soak.last_c) == (pytest.approx(40, abs=1), 70.0)
+    assert soak.slowed == (("gpu", 1300.0, 900.0),)
+    assert "70 C; gpu 1300 to 900 MHz; throttled from 2 m" in soak_sentence(soak)
+
+
+def test_a_soak_without_sensors_shows_times_alone():
+    row = soaked(ProfileOptions(soak_s=60), hot=False)
+    assert (row.look_temp_c, row.look_throttle_events, row.look_clocks) == (None, None, None)
+    assert soak_sentence(soak_summary(row)) == (
+        "soak of 1 m 00 s: 50 ms at first, 50 ms at the end (+0.0%); settled after 0 s"
+    )
+
+
+def test_a_soak_that_goes_on_slowing_has_not_settled():
+    assert settled_from([1 + 0.001 * n for n in range(1000)]) is None
+
+
+def test_a_lone_interruption_is_not_the_end_of_settling():
+    assert settled_from([0.01] * 900 + [2.0] + [0.01] * 300) == 0
+
+
+def test_the_first_minibatch_after_idling():
+    row = soaked(ProfileOptions(idle_gaps_s=(0.1, 2.0)), hot=False)
+    assert row.idle_gap_s == (0.1, 2.0)
+    assert row.idle_minibatch_s == (pytest.approx(0.05), pytest.approx(0.15))
+    assert row.minibatch_s == pytest.approx(0.05)
+
+
+def test_a_soak_extends_the_limit_of_a_point():
+    assert ProfileOptions(soak_s=1800, idle_gaps_s=(1.0, 10.0)).long_s == 1800 + 10 + 60
+
+
+def test_a_simulated_device_has_neither_heat_nor_governors():
+    device = fake_device(FakeClock(), FakeSource(None))
+    with pytest.raises(InputError, match="neither heat nor governors"):
+        open_profiler(device, Workload("net", "net", "name", None, ""), "infer", ProfileOptions(soak_s=60))
+
+
+@pytest.mark.parametrize("text", ["0", "1s,,2s", "", "fast", "-1s"])
+def test_a_gap_that_is_no_time_is_refused(text):
+    with pytest.raises(InputError, match="--idle-gap"):
+        profile_options(MeasuringOptions(idle_gap=text))
+
+
+def test_a_soak_is_kept_in_its_file_and_drawn(tmp_path):
+    row = soaked(ProfileOptions(soak_s=600))
+    table = Profile(Header.new(KIND, VERSION), (row,))
+    table.save(tmp_path / "soak.parquet")
+    (back,) = read_profile(tmp_path / "soak.parquet").rows
+    assert back == row
+    with styled():
+        figure = soak_figure(table)
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "minibatch (ms)",
+        "power (W)",
+        "temperature (°C)",
+        "gpu (MHz)",
+    ]
+    with pytest.raises(InputError, match="no soak"):
+        soak_figure(Profile(Header.new(KIND, VERSION), (soaked(ProfileOptions(), hot=False),)))

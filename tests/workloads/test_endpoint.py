@@ -1,0 +1,145 @@
+"""Language-model servers as workloads: references, figures and faults, against a server that streams."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from edgetune.artifacts.io import read_profile
+from edgetune.cli.main import run
+from edgetune.errors import InputError
+from edgetune.workloads import endpoint_client, endpoint_streams
+from edgetune.workloads.endpoint import parse_endpoint, with_requests
+from edgetune.workloads.endpoint_client import Client
+from edgetune.workloads.endpoint_streams import Streams
+from edgetune.workloads.resolve import resolve
+from tests.fakes.openai_server import TOKEN_S, serving
+
+
+def _client(url: str) -> Client:
+    return Client(parse_endpoint(f"{url}#model=m&prompt=20&output=8"), 0)
+
+
+def test_fragment_names_the_requests() -> None:
+    reference = with_requests("http://127.0.0.1:8080/v1", "my model", 12, 8)
+    found = parse_endpoint(reference)
+    assert (found.host, found.port, found.path, found.model) == ("127.0.0.1", 8080, "/v1", "my model")
+    assert (resolve(reference).name, resolve(reference).kind) == ("my model:p12:o8", "endpoint")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["http://", "http://h:99999/v1#model=m", "http://h/v1", "http://u:p@h/v1#model=m", "http://h/v1#model=m&output=0",
+     "http://h/v1#model=m&x=1", "http://h/v1?a#model=m", "http://h/v1#model=m&prompt=²"],
+)  # fmt: skip
+def test_bad_references_are_refused(reference: str) -> None:
+    with pytest.raises(InputError):
+        parse_endpoint(reference)
+
+
+@pytest.mark.parametrize("how", ["good", "completions", "uncounted"])
+def test_figures_of_an_answer(how: str) -> None:
+    with serving(how) as (url, prompts):
+        client = _client(url)
+        client.find_route()
+        answer = client.ask()
+    assert len({prompt.split()[0] for prompt in prompts}) == len(prompts) == 2
+    assert (answer.output_tokens, answer.estimated, answer.bunched) == (8, how == "uncounted", 0)
+    assert min(answer.token_s / 0.7, answer.ttft_s) >= TOKEN_S
+    assert math.isnan(answer.own_ttft_s)
+
+
+def test_bunched_chunks_have_no_time_per_token() -> None:
+    with serving("bunched") as (url, _):
+        answer = _client(url).ask()
+    assert answer.bunched == 1
+    assert math.isnan(answer.token_s)
+    assert math.isnan(answer.ttft_s)
+
+
+def test_own_timings_of_llama_cpp() -> None:
+    with serving("timings") as (url, _):
+        answer = _client(url).ask()
+    assert (answer.own_ttft_s, answer.own_token_s) == (0.0123, 0.004)
+
+
+def test_closed_loop() -> None:
+    with serving() as (url, prompts), contextlib.closing(Streams([_client(url) for _ in range(3)])) as streams:
+        assert not prompts
+        first, second = streams.times_ns(2), streams.times_ns(2)
+        starts_ns, ends_ns = (one + other for one, other in zip(first, second, strict=True))
+        assert starts_ns[1:] == ends_ns[:-1]
+        assert min(end - start for start, end in zip(starts_ns, ends_ns, strict=True)) >= 8 * TOKEN_S * 0.5e9
+        columns = streams.columns()
+        time.sleep(endpoint_streams._LINGER_S + 40 * TOKEN_S)
+        sent = len(prompts)
+        time.sleep(20 * TOKEN_S)
+        assert len(prompts) == sent
+        resumed_ns = time.monotonic_ns()
+        assert streams.times_ns(1)[0][0] >= resumed_ns
+    assert 3 / TOKEN_S * 0.3 < columns["tokens_per_s"] < 3 / TOKEN_S
+    assert columns["tokens_counted"] == "server"
+    assert not any(thread.is_alive() for thread in streams._threads)
+
+
+def test_closing_ends_a_request() -> None:
+    with serving("stalls") as (url, _):
+        streams = Streams([_client(url)])
+        closing = threading.Timer(8 * TOKEN_S, streams.close)
+        closing.start()
+        begun_s = time.monotonic()
+        with pytest.raises(InputError):
+            streams.times_ns(1)
+        closing.join()
+    assert time.monotonic() - begun_s < 0.9
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("404", "404"), ("429", "429"), ("500", "500"), ("redirect", "redirects"), ("malformed", "malformed event"),
+     ("cut off", "before its last event"), ("stalls", "sent nothing"), ("wrong counts", "counts 24 tokens")],
+)  # fmt: skip
+def test_faults_are_refused(how: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_client, "STALL_S", 0.3)
+    with serving(how) as (url, _), pytest.raises(InputError, match=words):
+        _client(url).ask()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_a_certificate_that_does_not_verify(tmp_path: Path) -> None:
+    made = tmp_path / "c.pem"
+    words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -keyout k.pem -out c.pem"
+    subprocess.run(words.split(), check=True, cwd=tmp_path, capture_output=True)
+    made.write_bytes(made.read_bytes() + (tmp_path / "k.pem").read_bytes())
+    with serving(certificate=made) as (url, _), pytest.raises(InputError, match="does not verify"):
+        _client(url).ask()
+
+
+def test_profile_of_a_server(tmp_path: Path) -> None:
+    out = tmp_path / "s.parquet"
+    with serving() as (url, _):
+        words = ["profile", url, "--model", "m", "--prompt-tokens", "20", "--output-tokens", "8"]
+        assert run([*words, "--batch-sizes", "1,3", "--device", "host", "--minibatches", "5", "-o", str(out)]) == 0
+    rows = read_profile(str(out)).rows
+    assert [(row.workload, row.batch_size, row.status) for row in rows] == [("m:p20:o8", size, "ok") for size in (1, 3)]
+    for row in rows:
+        assert row.minibatch_s is not None
+        assert row.tokens_per_s == pytest.approx(8 * row.batch_size / row.minibatch_s, rel=0.3)
+        assert (row.output_tokens, row.prompt_tokens, row.tokens_counted) == (8, 17, "server")
+
+
+def test_points_before_a_fault_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "s.parquet"
+    with serving("few at once") as (url, _):
+        words = ["profile", url, "--model", "m", "--output-tokens", "4", "--batch-sizes", "1,6", "--device", "host"]
+        run([*words, "--minibatches", "5", "-o", str(out)])
+    rows = read_profile(str(out)).rows
+    assert [(row.batch_size, row.status) for row in rows] == [(1, "ok"), (6, "failed")]
+    assert "429" in str(rows[1].reason)
