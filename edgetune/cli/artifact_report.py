@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.cli.cells import cell, si_cell
+from edgetune.cli.endpoint_report import show_answers
 from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
 from edgetune.units import format_duration, format_si
 from edgetune.visible import visible
@@ -48,8 +51,6 @@ def show_profile_rows(
     rows: Sequence[ProfileRow], *, whole: Sequence[ProfileRow] | None = None, stream: TextIO | None = None
 ) -> None:
     """Print rows, below the values that all rows of the ``whole`` table share and above remarks on measured rows."""
-    from edgetune.stages.search.problem import energy_per_minibatch_j
-
     if not rows:
         print_lines("no rows", stream=stream)
         return
@@ -64,6 +65,7 @@ def show_profile_rows(
     table(columns, cells, stream=stream)
     for reason in dict.fromkeys(row.reason for row in rows if row.status == "ok" and row.reason):
         print_folded(f"note: {reason}", stream=stream)
+    show_answers(rows, {_column(name): partial(_setting, name) for name in varying}, stream)
     _show_long(rows, varying, stream)
 
 
@@ -173,14 +175,16 @@ def _column(name: str) -> str:
 
 
 def _settings(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:
-    values = (getattr(row, name) for name in names)
-    return [f"{value:g}" if isinstance(value, float) else value for value in values]
+    return [_setting(name, row) for name in names]
+
+
+def _setting(name: str, row: ProfileRow | TraceRow) -> object:
+    value = getattr(row, name)
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def _measured(row: ProfileRow) -> tuple[object, ...]:
     """Return a row's figures; the interval is its half width relative to the median."""
-    from edgetune.stages.search.problem import energy_per_minibatch_j
-
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
     known = low is not None and high is not None and row.minibatch_s
     within = f"+-{(high - low) / 2 / row.minibatch_s:.1%}" if known else None  # type: ignore[operator]

@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.problem import Objective, Problem
 from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.stages.search.problem import energy_per_minibatch_j, judge, validate
+from edgetune.stages.search.problem import judge, validate
 
 
 @dataclass(frozen=True, slots=True)

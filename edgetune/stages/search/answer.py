@@ -14,6 +14,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.plan import KIND, VERSION, Configuration, HalfFigures, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.search.history import JudgedPoint, half_of
@@ -22,7 +23,6 @@ from edgetune.stages.search.problem import (
     Judgement,
     Violation,
     background_minibatches,
-    energy_per_minibatch_j,
     needs_power,
     pair_power_w,
     peak_latency_s,

@@ -25,6 +25,7 @@ from typing import Literal
 
 from edgetune.artifacts.problem import Objective, Problem
 from edgetune.artifacts.profile import ProfileRow, Task
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.errors import InputError
 
 Constraint = Literal["power", "latency", "rate", "room"]
@@ -194,15 +195,6 @@ def judge(problem: Problem, row: ProfileRow) -> Judgement:
         unknown = row.reason or given
     feasible = False if violations else (None if unknown else True)
     return Judgement(objective, feasible, violations, unknown)
-
-
-def energy_per_minibatch_j(row: ProfileRow) -> float | None:
-    """Return the energy of one minibatch, J: as measured, else mean power times time, else ``None``."""
-    if row.energy_j is not None and _positive(row.energy_j):
-        return float(row.energy_j)
-    if row.power_w is None or row.minibatch_s is None or not _positive(row.power_w * row.minibatch_s):
-        return None
-    return float(row.power_w * row.minibatch_s)
 
 
 def _violations(problem: Problem, batch_size: int, time_s: float, power_w: float | None) -> Iterable[Violation]:

@@ -1,0 +1,56 @@
+"""Prints what a profile of a language-model server tells of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from edgetune.artifacts.row_figures import energy_per_output_token_j, energy_per_request_j, requests_per_s
+from edgetune.cli.cells import cell, rows_of, si_cell
+from edgetune.cli.screen import print_folded, table
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.profile import ProfileRow
+
+_Figures = Mapping[str, "Callable[[ProfileRow], object]"]
+
+_TIMES: _Figures = {
+    "ttft>": lambda row: si_cell(row.ttft_s, "s"),
+    "ttft p95>": lambda row: si_cell(row.ttft_p95_s, "s"),
+    "own ttft>": lambda row: si_cell(row.own_ttft_s, "s"),
+    "token>": lambda row: si_cell(row.token_s, "s"),
+    "token p95>": lambda row: si_cell(row.token_p95_s, "s"),
+    "own token>": lambda row: si_cell(row.own_token_s, "s"),
+    "bunched>": lambda row: cell(row.bunched_share or None, ".0%"),
+}
+_RATES: _Figures = {
+    "requests/s>": lambda row: cell(requests_per_s(row), ".4g"),
+    "tokens/s>": lambda row: cell(row.tokens_per_s, ".4g"),
+    "energy/request>": lambda row: si_cell(energy_per_request_j(row), "J"),
+    "energy/token>": lambda row: si_cell(energy_per_output_token_j(row), "J"),
+}
+
+
+def show_answers(rows: Sequence[ProfileRow], settings: _Figures, stream: TextIO | None) -> None:
+    """Print times, rates and energy of the answers of a server; nothing if no row is of a server.
+
+    Args:
+        rows: Measured points.
+        settings: The first columns of both tables.
+        stream: Where to print; standard output by default.
+    """
+    found = [row for row in rows if row.tokens_per_s is not None]
+    if not found:
+        return
+    own = any(row.own_ttft_s is not None or row.own_token_s is not None for row in found)
+    text = "answers: time to the first token (ttft) and of each token after it" + (
+        ", own: by the server" if own else ""
+    )
+    print_folded(text, stream=stream)
+    table(*rows_of({**settings, **_TIMES}, found), stream=stream)
+    table(*rows_of({**settings, **_RATES}, found), stream=stream)
+    if any(row.bunched_share for row in found):
+        text = "bunched: share of the answers whose tokens arrived together; they have no ttft and no time of a token"
+        print_folded(text, stream=stream)
+    if any(row.tokens_counted == "estimated" for row in found):
+        print_folded("the server does not count tokens: each chunk of an answer counts as one", stream=stream)
