@@ -23,7 +23,7 @@ _CONDITIONS: tuple[str, ...] = (
 """Conditions that a figure depends on, the weightiest first; the load and temperature of the day do not count."""
 _OFF = ("simulated", "noise")
 """Conditions of which none is a statement too."""
-_COUNTED = {"points-failed": "failed", "points-throttled": "throttled", "points-drifted": "drifted"}
+_COUNTED = {f"points-{status}": status for status in ("failed", "throttled", "drifted", "swapped")}
 
 
 @dataclass(frozen=True, slots=True)

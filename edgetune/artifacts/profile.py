@@ -20,7 +20,7 @@ VERSION = 2
 Task = Literal["infer", "train"]
 TASKS: tuple[Task, ...] = ("infer", "train")
 
-Status = Literal["ok", "failed", "throttled", "drifted"]
+Status = Literal["ok", "failed", "throttled", "drifted", "swapped"]
 """``ok`` rows are measurements; every other row is kept, with its ``reason``, and never averaged in."""
 
 REQUIRED_COLUMNS: tuple[str, ...] = ("workload", "task", "batch_size", "minibatch_s")
@@ -105,6 +105,10 @@ class ProfileRow:
         tokens_per_s: Output tokens of all streams per second.
         tokens_counted: ``server``, or ``estimated`` where a chunk of the answer counts as a token.
         own_ttft_s, own_token_s: The server's own times of a prompt and of a token, medians, s.
+        memory_peak_bytes: Most memory that the workload's processes had resident at once, its loading included, bytes.
+        memory_device_bytes: Most memory that PyTorch had allocated on the GPU, bytes.
+        memory_available_min_bytes: Least memory that the machine had left, ``MemAvailable``, bytes.
+        swap_in_bytes: What the machine read back from swap meanwhile, bytes.
         bunched_share: Share of the answers of which most chunks arrived together, 0 to 1.
     """
 
@@ -162,6 +166,10 @@ class ProfileRow:
     own_ttft_s: NonNegativeFloat | None = None
     own_token_s: NonNegativeFloat | None = None
     bunched_share: NonNegativeFloat | None = None
+    memory_peak_bytes: NonNegativeInt | None = None
+    memory_device_bytes: NonNegativeInt | None = None
+    memory_available_min_bytes: NonNegativeInt | None = None
+    swap_in_bytes: NonNegativeInt | None = None
 
     @classmethod
     def at(cls, point: Point, minibatch_s: float | None, **figures: Any) -> ProfileRow:

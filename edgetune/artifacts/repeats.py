@@ -2,7 +2,7 @@
 
 A table may have several rows of one point for three reasons:
 
-    an attempt that throttled, drifted or failed, before one that did not     the measurement stands
+    an attempt that throttled, drifted, swapped or failed, before one that did not     the measurement stands
     a point measured again later                                              the newest measurement stands
     rounds of one sweep (``--interleave-repeats``), all of equal standing     the median of the rounds that are ``ok``
 
@@ -48,9 +48,16 @@ _MIDDLE = (
     "own_token_s",
     "bunched_share",
 )
-_LOWEST = ("minibatch_ci95_low_s",)
-_HIGHEST = ("power_peak_w", "temp_max_c", "minibatch_ci95_high_s", "others_cpu_share")
-_SUMS = ("minibatches", "warmups", "power_samples")
+_LOWEST = ("minibatch_ci95_low_s", "memory_available_min_bytes")
+_HIGHEST = (
+    "power_peak_w",
+    "temp_max_c",
+    "minibatch_ci95_high_s",
+    "others_cpu_share",
+    "memory_peak_bytes",
+    "memory_device_bytes",
+)
+_SUMS = ("minibatches", "warmups", "power_samples", "swap_in_bytes")
 _SUMMARIES: tuple[tuple[tuple[str, ...], Callable[[list[Any]], Any]], ...] = (
     (_MIDDLE, median), (_LOWEST, min), (_HIGHEST, max), (_SUMS, sum),
 )  # fmt: skip

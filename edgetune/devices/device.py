@@ -18,6 +18,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.capabilities import Absent, ModeControl, PowerSensor, Telemetry, Thermometer, ThrottleCounter
 from edgetune.devices.clock import Clock
 from edgetune.devices.cpu import CpuLoad
+from edgetune.devices.memory import MachineMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,15 @@ class Runner(Protocol):
 
     def close(self) -> None:
         """Release all resources."""
+        ...
+
+
+@runtime_checkable
+class HasProcesses(Protocol):
+    """A runner whose work is done by processes of this machine."""
+
+    def processes(self) -> Sequence[int]:
+        """Return the process ids that the memory of the workload counts from, their descendants included."""
         ...
 
 
@@ -123,6 +133,7 @@ class Device:
         telemetry: All readings for live display; ``None`` for no more than the capabilities above.
         exclusive: Context that reserves the device for this process; a host is shared.
         load: Load of the CPUs by other processes; ``None`` where workloads do not run on this machine.
+        memory: Memory of this machine; ``None`` where workloads do not run on it.
     """
 
     name: str
@@ -138,6 +149,7 @@ class Device:
     telemetry: Telemetry | None = None
     exclusive: Callable[[], AbstractContextManager[None]] = nullcontext
     load: CpuLoad | None = None
+    memory: MachineMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)

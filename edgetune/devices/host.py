@@ -20,6 +20,7 @@ from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.direct_modes import DirectModes
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.host_sensors import open_rapl, open_thermometer, open_throttle_events
+from edgetune.devices.memory import MachineMemory
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import InputError
@@ -107,6 +108,7 @@ def host_device(sysfs: Sysfs, frequency: GuardianModes | None = None) -> Device:
         throttle=open_throttle_events(sysfs),
         conditions=_conditions(sysfs, model, cores),
         load=CpuLoad(sysfs),
+        memory=MachineMemory(sysfs),
     )
 
 

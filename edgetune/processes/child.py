@@ -16,6 +16,7 @@ from typing import Any
 from edgetune import errors, limits
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.families import descendants
+from edgetune.processes.memory import kills, why_killed
 from edgetune.processes.messages import decoded, encoded
 from edgetune.processes.privilege import Invoker, invoking_user
 from edgetune.processes.replies import ReplyLines, signal_name
@@ -77,6 +78,7 @@ class Child:
             os.close(commands_read)
             os.close(replies_write)
         self._lines = ReplyLines(self._replies)
+        self._kills_before = kills()
 
     @property
     def pid(self) -> int:
@@ -143,10 +145,10 @@ class Child:
         except subprocess.TimeoutExpired:
             return InputError("the workload closed edgetune's pipes", "do not close file descriptors you did not open")
         if code == -signal.SIGKILL:
-            return InputError(
-                "the workload was killed (SIGKILL), as the kernel does when memory runs out",
-                "use a smaller batch size, or free memory",
-            )
+            why = why_killed(self._kills_before)
+            said = "as the kernel does when memory runs out" if why is None else f"by the kernel: {why}"
+            hint = "use a smaller batch size, or free memory"
+            return InputError(f"the workload was killed (SIGKILL), {said}", hint)
         said = "".join(f"; its last output: {words[:_LAST_WORDS]}" for words in self._last_words())
         if code < 0:
             return InputError(f"the workload crashed: {signal_name(-code)}{said}", "see --verbose for its output")

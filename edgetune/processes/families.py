@@ -28,6 +28,27 @@ def descendants(pid: int) -> list[int]:
     return family[1:]
 
 
+def children(pid: int) -> list[int]:
+    """Return the children of a process; empty on a kernel that does not list them.
+
+    See proc(5), ``/proc/PID/task/TID/children``.
+    """
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return found
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and its descendants, faster than ``descendants``; see ``children``."""
+    pids = [pid]
+    for each in pids:  # grows while it is walked
+        pids += children(each)
+    return pids
+
+
 def keep_descendants() -> None:
     """Make this process responsible for its descendants, also for those that detach or whose parent ends.
 

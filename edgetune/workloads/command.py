@@ -28,6 +28,7 @@ from edgetune.artifacts.profile import Task
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.processes.families import descendants, end_descendants, keep_descendants
+from edgetune.processes.memory import ended_peak_bytes, kills
 from edgetune.workloads.command_errors import failed, not_started, why_not
 from edgetune.workloads.markers import MarkedRuns, StepMarkers
 from edgetune.workloads.torch_required import TimedSteps
@@ -139,6 +140,8 @@ class WholeRuns:
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
+        self._kills_before = kills()
+        self._peak_bytes: int | None = 0
 
     def times_ns(self, minibatches: int) -> tuple[list[int], list[int]]:
         """Run the command so many times; return when each run started and ended, CLOCK_MONOTONIC, ns.
@@ -163,17 +166,20 @@ class WholeRuns:
             process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         except OSError as error:
             raise not_started(self._words, error) from None
-        code = process.wait()
+        _, status, usage = os.wait4(process.pid, 0)
         end_ns = time.monotonic_ns()
+        process.returncode = code = os.waitstatus_to_exitcode(status)
+        peak_bytes = ended_peak_bytes(usage)
+        self._peak_bytes = None if peak_bytes is None or self._peak_bytes is None else max(peak_bytes, self._peak_bytes)
         if code != 0:
             size = self._log.seek(0, os.SEEK_END)
             self._log.seek(max(0, size - _TAIL_BYTES))
-            raise failed(self._words, code, self._log.read())
+            raise failed(self._words, code, self._log.read(), self._kills_before)
         return start_ns, end_ns
 
     def columns(self) -> dict[str, Any]:
-        """Return no further columns."""
-        return {}
+        """Return the peak of memory, of the largest process of all runs, where it is known."""
+        return {"memory_peak_bytes": self._peak_bytes} if self._peak_bytes else {}
 
     def close(self) -> None:
         """End what the command left running."""

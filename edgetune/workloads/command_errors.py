@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from edgetune.errors import InputError
+from edgetune.processes.memory import why_killed
 from edgetune.processes.replies import signal_name
 from edgetune.visible import visible
 
@@ -18,10 +20,18 @@ def not_started(words: Sequence[str], error: OSError) -> InputError:
     return InputError(f"cannot run {words[0]!r}: {error.strerror or error}", why_not(words[0]))
 
 
-def failed(words: Sequence[str], code: int, output: bytes) -> InputError:
-    """Return the error of a command that ended with an exit code, or a signal where it is negative."""
+def failed(words: Sequence[str], code: int, output: bytes, kills_before: int | None) -> InputError:
+    """Return the error of a command that ended with an exit code, or a signal where it is negative.
+
+    Args:
+        words: The command.
+        code: As ``Popen.returncode``.
+        output: The end of its output.
+        kills_before: ``memory.kills()`` before it ran.
+    """
     how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-    message = f"{Path(words[0]).name} {how}{last_line(output)}"
+    why = why_killed(kills_before) if code == -signal.SIGKILL else None
+    message = f"{Path(words[0]).name} {how}{f': {why}' if why else ''}{last_line(output)}"
     return InputError(message, f"run it by itself: {shlex.join(words)[:_LAST_WORDS]}")
 
 

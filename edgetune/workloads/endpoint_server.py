@@ -22,6 +22,7 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.processes.families import end_descendants, keep_descendants
+from edgetune.processes.memory import kills
 from edgetune.units import format_duration
 from edgetune.workloads.command import KNOWN, filled, placeholders, split
 from edgetune.workloads.command_errors import failed, last_line, not_started, why_not
@@ -70,6 +71,7 @@ class StartedServer:
         self._words = [filled(word, {"port": endpoint.port, **values}, _START_KNOWN) for word in words]
         self.endpoint = endpoint
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in close()
+        self._kills_before = kills()
         keep_descendants()
         try:
             self._process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
@@ -84,7 +86,7 @@ class StartedServer:
     def ended(self, within_s: float = 0.0) -> InputError | None:
         """Return the error of a server that has ended by itself, or does so within some time, s."""
         try:
-            return failed(self._words, self._process.wait(within_s), self._tail())
+            return failed(self._words, self._process.wait(within_s), self._tail(), self._kills_before)
         except subprocess.TimeoutExpired:
             return None
 

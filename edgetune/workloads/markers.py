@@ -23,6 +23,7 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.processes.families import end_descendants
+from edgetune.processes.memory import kills
 from edgetune.stats import median
 from edgetune.units import counted
 from edgetune.workloads.command_errors import failed, not_started
@@ -126,6 +127,7 @@ class MarkedRuns:
         environment = {**os.environ, "TERM": "dumb", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
         if self._pattern is None:
             environment = hook_environment(environment, steps_write)
+        kills_before = kills()
         try:
             process = subprocess.Popen(
                 self._words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment,
@@ -148,7 +150,7 @@ class MarkedRuns:
             return
         code = process.wait()
         if code != 0:
-            raise failed(self._words, code, run.tail)
+            raise failed(self._words, code, run.tail, kills_before)
         if run.markers < 2:
             raise _no_steps(self._words, run, self._pattern)
 

@@ -28,6 +28,7 @@ from edgetune.devices.jetson.options import POWER_SENSORS, JetsonOptions, parse_
 from edgetune.devices.jetson.power import BoardPower
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, read_fan
 from edgetune.devices.jetson.throttle import open_board_throttle
+from edgetune.devices.memory import MachineMemory
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
@@ -185,6 +186,7 @@ def open_jetson(
         telemetry=BoardTelemetry(sysfs, modes, power, temperature, throttle),
         exclusive=Exclusive("jetson", sysfs.root),
         load=CpuLoad(sysfs) if made_up is None else None,
+        memory=MachineMemory(sysfs) if made_up is None else None,
     )
 
 

@@ -18,6 +18,7 @@ from edgetune.devices.direct_modes import DirectModes
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.detect import detect_jetson
+from edgetune.devices.memory import MachineMemory
 from edgetune.devices.nvml.control import NvmlControl
 from edgetune.devices.nvml.gpu import Gpu, gpu_count, load_nvml, text, unusable
 from edgetune.devices.nvml.sensors import GpuTelemetry, open_power, open_thermometer, open_throttling
@@ -75,6 +76,7 @@ def open_nvml_device(
         telemetry=GpuTelemetry(gpu),
         exclusive=nullcontext if library is not None else Exclusive(control.name, root),
         load=CpuLoad(Sysfs(root)),
+        memory=MachineMemory(Sysfs(root)),
     )
 
 

@@ -31,6 +31,7 @@ from edgetune.stages.profiling.disturbances import (
     mode_difference,
 )
 from edgetune.stages.profiling.energy import power_figures, power_trace, settling_s
+from edgetune.stages.profiling.memory import MemoryWatch
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sampling import Samples, collect
 from edgetune.stages.profiling.soak import SoakWatch, after_idling, settled_from
@@ -66,7 +67,7 @@ class Attempt:
 def measure_point(
     device: Device, open_runner: Opener, point: Point, options: ProfileOptions, on_cooling: OnCooling | None = None
 ) -> list[Attempt]:
-    """Measure a point, repeatedly while it throttles or drifts, and return every attempt; the last one counts.
+    """Measure a point, repeatedly while it throttles, drifts or swaps, and return every attempt; the last one counts.
 
     Args:
         device: Where to measure.
@@ -83,7 +84,7 @@ def measure_point(
         begun_ns = device.clock.now_ns()
         cooled = cool_down(device, options, on_cooling)
         attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns), cooled=cooled))
-        if attempts[-1].row.status not in ("throttled", "drifted"):
+        if attempts[-1].row.status not in ("throttled", "drifted", "swapped"):
             break
     return attempts
 
@@ -102,12 +103,12 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         with contextlib.closing(runner):
             throttling = ThrottleWatch(device)
             watch = DeviceWatch(device, point.mode) if options.soak_s is None else SoakWatch(device, point.mode)
-            with _recording(device) as recording:
+            with _recording(device) as recording, MemoryWatch(device, runner) as memory:
                 samples = collect(device, runner, options, recording, watch)
             throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
             watch.poll_now()
             columns = {} if watch.drift else after_idling(device, runner, options)
-        status, reason = _verdict(throttled, watch.drift)
+        status, reason = _verdict(throttled, watch.drift, swapped=memory.swapped())
     except NotRestoredError:
         raise
     except EdgetuneError as error:
@@ -115,6 +116,7 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         row = replace(row, status="failed", reason=error.message)
         return Attempt(row, target_reached=False, error=error, failed_at=stage)
     columns |= samples.columns
+    columns |= memory.columns(columns.get("memory_peak_bytes"))
     if isinstance(watch, SoakWatch):
         columns |= watch.looks.columns(samples.start_ns[0])
     row = replace(
@@ -142,12 +144,14 @@ def apply_mode(device: Device, mode: Mode) -> Mode:
     return applied
 
 
-def _verdict(throttled: bool | None, drift: str) -> tuple[Status, str | None]:
+def _verdict(throttled: bool | None, drift: str, *, swapped: bool) -> tuple[Status, str | None]:
     """Return the status of the samples as a measurement of the requested mode, and the reason if they are none."""
     if throttled:
         return "throttled", "the device throttled while it was measured"
     if drift:
         return "drifted", f"the mode changed while it was measured: {drift}"
+    if swapped:
+        return "swapped", "the machine read memory back from swap while it was measured"
     return "ok", None
 
 

@@ -31,7 +31,7 @@ class ProfileOptions:
         max_minibatches: Most minibatches of a point, whatever the interval.
         max_sampling_s: Longest time to sample a point for, s; the loading of the network is not counted.
         point_timeout_s: A point that has not finished after this is given up, its process killed, s.
-        retries: How often a point that throttled or drifted is measured again.
+        retries: How often a point that throttled, drifted or swapped is measured again.
         cool_to_c: Wait before each point until the device is no hotter than this, degrees Celsius.
         cool_timeout_s: Measure the point anyway after waiting for so long, s.
         interleave_repeats: Visit all points so many times, each round in an order of its own.

@@ -17,6 +17,7 @@ from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import LiveSource, Minibatches
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
+from edgetune.processes.families import children
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import format_duration
 from edgetune.workloads.kernels import parse_kernel
@@ -133,6 +134,12 @@ class Supervisor:
             with contextlib.suppress(EdgetuneError):  # the next point starts a fresh child
                 self.ask({"command": "drop"}, deadline_s=time.monotonic() + _RELEASED_WITHIN_S)
 
+    def processes(self) -> list[int]:
+        """Return the processes of the workload: the child, or what it started if that runs by itself."""
+        if self._child is None:
+            return []
+        return children(self._child.pid) if self._per_mode else [self._child.pid]
+
     def close(self) -> None:
         """Kill the child, if there is one."""
         self._prepared = None
@@ -188,6 +195,10 @@ class ChildRunner:
         command = {"command": "run", "minibatches": minibatches}
         reply = self._supervisor.ask(command, deadline_s=self._deadline_s)
         return Minibatches(reply["start_ns"], reply["end_ns"], reply.get("columns", {}))
+
+    def processes(self) -> list[int]:
+        """See ``devices.device.HasProcesses``."""
+        return self._supervisor.processes()
 
     def close(self) -> None:
         """Leave the workload loaded for the next mode; end one that runs by itself."""

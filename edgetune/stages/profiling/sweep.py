@@ -240,14 +240,13 @@ def _header(
 
 def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -> tuple[DataWarning, ...]:
     """Return warnings about points that failed, were disturbed, or are less certain than others."""
-    counts = {
-        status: sum(entry.rows[-1].status == status for entry in last) for status in ("failed", "throttled", "drifted")
-    }
     advice = {
         "failed": "edgetune show FILE gives the reason of each; the same edgetune profile command tries them again",
         "throttled": "improve cooling or leave these modes out; the rows are kept but not used",
         "drifted": "look for a power daemon that changes clocks; the rows are kept but not used",
+        "swapped": "free memory, or use smaller batch sizes; the rows are kept but not used",
     }
+    counts = {status: sum(entry.rows[-1].status == status for entry in last) for status in advice}
     found = [
         DataWarning(f"points-{status}", advice[status], {"points": count}) for status, count in counts.items() if count
     ]

@@ -13,19 +13,14 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import DeviceError
+from edgetune.processes.memory import gpu_peak_bytes, peak_bytes, reset_peaks
 from edgetune.stages.profiling.disturbances import ContentionWatch, ThrottleWatch, describe_contention
 from edgetune.stages.profiling.energy import PowerFigures, window_figures
-
-_STATUS = Path("/proc/self/status")
-_CLEAR = Path("/proc/self/clear_refs")
-_RESET_PEAK = "5"
-"""Written to ``clear_refs``, sets the peak of resident memory (VmHWM) to what is resident now (proc(5))."""
 
 
 class Window:
@@ -162,15 +157,15 @@ class Meter:
         """Measure a window that others may join, with its memory, throttling and other processes."""
         window = Window(self, name)
         throttling, others = ThrottleWatch(self.device), ContentionWatch(self.device, Mode())
-        reset = _reset_peaks()
+        reset = reset_peaks()
         others.begin()
         self.begin(window)
         try:
             yield window
         finally:
             self.end(window)
-            window.memory_bytes = _peak_bytes() if reset else None
-            window.gpu_memory_bytes = _gpu_peak_bytes()
+            window.memory_bytes = peak_bytes() if reset else None
+            window.gpu_memory_bytes = gpu_peak_bytes()
             window.throttled = throttling.throttled()
             window.note = describe_contention(others.share())
 
@@ -205,28 +200,3 @@ def _synchronise() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.synchronize()
-
-
-def _reset_peaks() -> bool:
-    """Reset the peaks of memory; return whether the kernel allowed it."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-    try:
-        _CLEAR.write_text(_RESET_PEAK)
-    except OSError:
-        return False
-    return True
-
-
-def _gpu_peak_bytes() -> int | None:
-    torch = sys.modules.get("torch")
-    return torch.cuda.max_memory_allocated() if torch is not None and torch.cuda.is_available() else None
-
-
-def _peak_bytes() -> int | None:
-    """Return the most memory that was resident since the peak was reset, bytes."""
-    for line in _STATUS.read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return None

@@ -24,6 +24,7 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
+from edgetune.processes.memory import give_back, gpu_peak_bytes, reset_peaks
 from edgetune.processes.messages import serve
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_required import Step, TimedSteps
@@ -57,6 +58,7 @@ class _Session:
         """Drop the old step, take the cores asked for, load the new one; return how long loading took, ns."""
         begun = time.monotonic_ns()
         self.drop(command["cpus"])
+        reset_peaks()
         self._step = open_step(
             Workload.from_plain(command["workload"]),
             command["task"],
@@ -84,7 +86,7 @@ class _Session:
         step, self._step = self._step, None
         if isinstance(step, TimedSteps):
             step.close()
-        gc.collect()
+        give_back()
         if cpus:
             pin(cpus)
 
@@ -96,7 +98,9 @@ class _Session:
             start_ns, end_ns = self._step.times_ns(minibatches)
             return {"start_ns": start_ns, "end_ns": end_ns, "columns": self._step.columns()}
         start_ns, end_ns = _timed(self._step, minibatches, time.monotonic_ns)
-        return {"start_ns": start_ns, "end_ns": end_ns}
+        held = gpu_peak_bytes()
+        columns = {} if held is None else {"memory_device_bytes": held}
+        return {"start_ns": start_ns, "end_ns": end_ns, "columns": columns}
 
 
 def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], int]) -> tuple[list[int], list[int]]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetune.devices.device import Device, LiveSource
+from edgetune.devices.memory import MachineMemory
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import InputError
 from edgetune.units import format_bytes
@@ -48,7 +49,7 @@ def buffer_limits_on(device: Device, sysfs: Sysfs | None = None) -> BufferLimits
         return BufferLimits(_SIMULATED_BYTES, None)
     on_host = device.source.torch_device == "cpu"
     own_bytes = device.conditions.get("gpu_memory_bytes")
-    free_bytes = own_bytes or _meminfo_bytes(sysfs, "MemAvailable") or 0
+    free_bytes = own_bytes or MachineMemory(sysfs).available_bytes() or 0
     return BufferLimits(int(free_bytes), _cache_bytes(sysfs) if on_host else None)
 
 
@@ -60,21 +61,9 @@ def memory_of(device: Device, sysfs: Sysfs | None = None) -> int | None:
     """
     if isinstance(device.source, LiveSource):
         own_bytes = device.conditions.get("gpu_memory_bytes")
-        return int(own_bytes) if own_bytes else _meminfo_bytes(sysfs or Sysfs(), "MemTotal")
+        return int(own_bytes) if own_bytes else MachineMemory(sysfs or Sysfs()).total_bytes()
     named = re.search(r"-(\d+)gb$", str(device.conditions.get("board", "")))
     return int(named[1]) << 30 if named else None
-
-
-def _meminfo_bytes(sysfs: Sysfs, key: str) -> int | None:
-    """Return a line of the kernel's account of memory; see its Documentation/filesystems/proc.rst."""
-    try:
-        for line in sysfs.read("proc/meminfo").splitlines():
-            name, _, rest = line.partition(":")
-            if name == key:
-                return int(rest.split()[0]) << 10
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
 
 
 def _cache_bytes(sysfs: Sysfs) -> int | None:

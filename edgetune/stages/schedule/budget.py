@@ -246,14 +246,3 @@ class MemoryInUse:
     def bytes(self) -> int:
         """Return the bytes in use."""
         return self.mapped_bytes() if self._usage is None else int(os.pread(self._usage, 100, 0))
-
-
-def peak_resident_bytes() -> int:
-    """Return the most that was mapped at once, ``VmHWM`` (proc_pid_status(5)).
-
-    Raises:
-        OSError, StopIteration: the system does not tell.
-    """
-    with open("/proc/self/status") as status:
-        peak = next(line for line in status if line.startswith("VmHWM:"))
-    return int(peak.split()[1]) * 1024

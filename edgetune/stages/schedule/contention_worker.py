@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.processes.memory import resident_bytes
 from edgetune.processes.messages import serve
 from edgetune.stages.schedule.live import LiveTaskBackend
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.policies.classic import Masa
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.sampling import FEWEST, made_up, open_weighed, resident_bytes, why_not_cold
+from edgetune.stages.schedule.sampling import FEWEST, made_up, open_weighed, why_not_cold
 from edgetune.stages.schedule.state import Parallelism
 from edgetune.stats import median
 from edgetune.workloads.prepared import open_prepared

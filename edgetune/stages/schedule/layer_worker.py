@@ -27,9 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.processes.memory import resident_bytes
 from edgetune.processes.messages import serve
 from edgetune.stages.schedule.executor import WholeNetwork
-from edgetune.stages.schedule.sampling import made_up, open_weighed, resident_bytes, rise_bytes, sampled, why_not_cold
+from edgetune.stages.schedule.sampling import made_up, open_weighed, rise_bytes, sampled, why_not_cold
 from edgetune.stages.schedule.weights import drop_cached
 from edgetune.stats import StoppingRule
 from edgetune.workloads.prepared import Prepared, check_file, open_prepared

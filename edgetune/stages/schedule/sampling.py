@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.schedule.budget import peak_resident_bytes
+from edgetune.processes.memory import give_back, peak_bytes, reset_peaks, resident_bytes
 from edgetune.stages.schedule.executor import PreparedLayers
 from edgetune.stages.schedule.weights import cached_share, drop_cached
 from edgetune.stats import StoppingRule
@@ -24,7 +21,6 @@ FEWEST = 6
 are asked for."""
 _CACHED_SHARE = 0.05
 """With more of a file than this in the page cache, a load is not from storage: reading ahead leaves a page or two."""
-_RESET_PEAK = "5"  # proc(5), /proc/pid/clear_refs: the peak resident size becomes the present one
 
 
 def sampled(rule: StoppingRule, longest_s: float, once: Callable[[], float]) -> list[float]:
@@ -60,15 +56,12 @@ def why_not_cold(files: Sequence[Path]) -> str | None:
 def rise_bytes(work: Callable[[], Any]) -> int | None:
     """Return the most by which some work raises resident memory, bytes; ``None`` where the kernel does not tell."""
     give_back()
-    try:
-        Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
-        before = peak_resident_bytes()
-        made = work()
-        risen = peak_resident_bytes() - before
-    except (OSError, StopIteration):
+    if not reset_peaks() or (before := peak_bytes()) is None:
         return None
+    made = work()
+    after = peak_bytes()
     del made
-    return risen
+    return None if after is None else after - before
 
 
 def open_weighed(prepared: Prepared, changed_ns: Mapping[str, int], *, drop_cache: bool) -> tuple[PreparedLayers, int]:
@@ -82,18 +75,6 @@ def open_weighed(prepared: Prepared, changed_ns: Mapping[str, int], *, drop_cach
     taken_bytes = max(resident_bytes() - before, 0)
     del weighed
     return kept, taken_bytes
-
-
-def give_back() -> None:
-    """Return free memory of the C library to the system, or work would be served from resident memory."""
-    gc.collect()
-    with contextlib.suppress(AttributeError):  # of glibc
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def resident_bytes() -> int:
-    """Return what is resident now; see proc_pid_statm(5)."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def made_up(tensor: TensorSpec, drawn: np.random.Generator) -> Any:

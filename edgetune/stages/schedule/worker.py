@@ -26,8 +26,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from edgetune.processes.memory import peak_bytes
 from edgetune.processes.messages import answer, decoded, encoded, pipes
-from edgetune.stages.schedule.budget import MemoryInUse, MemorySensor, PressureObserver, left_bytes, peak_resident_bytes
+from edgetune.stages.schedule.budget import MemoryInUse, MemorySensor, PressureObserver, left_bytes
 from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.requests import Request
 from edgetune.units import NS
@@ -146,7 +147,7 @@ class _Run:
             for number in _STOP:  # what it would wake is gone, and the last reply is still to be sent
                 signal.signal(number, signal.SIG_IGN)
             backend.close()
-        done = {"event": "done", "peak_bytes": peak_resident_bytes(), "stopped": self._stopping}
+        done = {"event": "done", "peak_bytes": peak_bytes(), "stopped": self._stopping}
         return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
 
     def _settle(self, networks: Mapping[str, LayeredNetwork], asked: Mapping[str, LayeredNetwork]) -> None:
