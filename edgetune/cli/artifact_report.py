@@ -11,7 +11,7 @@ from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.cli.cells import cell, si_cell
 from edgetune.cli.endpoint_report import show_answers
 from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
-from edgetune.units import format_duration, format_si
+from edgetune.units import format_bytes, format_duration, format_si
 from edgetune.visible import visible
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def show_profile_rows(
         print_folded("energy: power times time, where the table has none", stream=stream)
     columns = (*map(_column, varying), "minibatch>", "ci95>", "power>", "energy>", "timed>")
     cells = [(*_settings(row, varying), *_measured(row)) for row in rows]
+    if any(row.memory_peak_bytes is not None for row in rows):
+        columns, cells = (*columns, "memory>"), [(*of, _memory(row)) for of, row in zip(cells, rows, strict=True)]
     if any(row.status != "ok" for row in rows):
         said = ("ok" if row.status == "ok" else f"{row.status}: {row.reason}" for row in rows)
         columns, cells = (*columns, "status"), [(*cell, status) for cell, status in zip(cells, said, strict=True)]
@@ -181,6 +183,10 @@ def _settings(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:
 def _setting(name: str, row: ProfileRow | TraceRow) -> object:
     value = getattr(row, name)
     return f"{value:g}" if isinstance(value, float) else value
+
+
+def _memory(row: ProfileRow) -> str | None:
+    return None if row.memory_peak_bytes is None else format_bytes(row.memory_peak_bytes)
 
 
 def _measured(row: ProfileRow) -> tuple[object, ...]:

@@ -46,7 +46,7 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
 def _report(rows: tuple[ProfileRow, ...]) -> None:
     """Print a block for each command, then the comparison."""
     from edgetune.cli.screen import print_folded, print_lines
-    from edgetune.units import format_si
+    from edgetune.units import format_bytes, format_si
 
     for row in rows:
         print_lines(row.workload)
@@ -62,6 +62,8 @@ def _report(rows: tuple[ProfileRow, ...]) -> None:
         print_lines(f"  range   {format_si(min(timed), 's')} to {format_si(max(timed), 's')}, {len(timed)} timed")
         if row.power_w is not None and row.energy_j is not None:
             print_lines(f"  power   {format_si(row.power_w, 'W')}, {format_si(row.energy_j, 'J')} each")
+        if row.memory_peak_bytes is not None:
+            print_lines(f"  memory  {format_bytes(row.memory_peak_bytes)} at most")
         if row.own_value is not None:
             print_lines(f"  its own figure: {row.own_value:.4g} {row.own_unit or ''}".rstrip())
         if row.reason:

@@ -81,9 +81,9 @@ class MemoryWatch:
         self._look(memory, runner.processes())
 
     def _look(self, memory: MachineMemory, roots: Sequence[int]) -> None:
-        pids = list(dict.fromkeys(pid for root in roots for pid in family(root)))
-        for pid in pids:
-            faults = major_faults([pid])
+        now = {pid: major_faults([pid]) for root in roots for pid in family(root)}
+        pids = [pid for pid in now if pid in self._faults]  # one just forked is still a copy of its parent
+        for pid, faults in now.items():
             first, _ = self._faults.get(pid, (faults, faults))
             self._faults[pid] = (first, faults)
         peaks = [peak_bytes(pid) or 0 for pid in pids]

@@ -1,0 +1,108 @@
+"""The kernel's counts of memory agree with those that a process ends with, and a kill for want of memory is told."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from edgetune.processes import memory
+from edgetune.processes.families import children, family
+from edgetune.workloads.command_errors import failed
+
+HELD = "x = bytearray(120 << 20); print(flush=True); input(); x = None"
+MIB = 1 << 20
+
+
+@pytest.fixture
+def holder():
+    """A process that has held 120 MiB."""
+    with subprocess.Popen([sys.executable, "-c", HELD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_peak_of_a_living_process_is_that_of_its_end(holder):
+    peak = memory.peak_bytes(holder.pid)
+    assert peak > 120 * MIB
+    holder.stdin.close()
+    _, _, usage = os.wait4(holder.pid, 0)
+    holder.returncode = 0
+    assert usage.ru_maxrss << 10 == pytest.approx(peak, rel=0.05)
+    assert memory.ended_peak_bytes(usage) in (None, usage.ru_maxrss << 10)
+
+
+def test_peak_that_a_child_may_have_inherited_is_unknown():
+    held = bytearray(60 << 20)
+    with subprocess.Popen(["true"]) as process:
+        _, _, usage = os.wait4(process.pid, 0)
+        process.returncode = 0
+    assert memory.ended_peak_bytes(usage) is None
+    del held
+
+
+def test_shared_pages_count_in_part(holder):
+    assert 120 * MIB < memory.shared_out_bytes(holder.pid) <= memory.peak_bytes(holder.pid)
+
+
+def test_reset_forgets_a_peak_that_is_over():
+    held = bytearray(100 << 20)
+    del held
+    before = memory.peak_bytes()
+    assert memory.reset_peaks()
+    assert memory.peak_bytes() < before - 50 * MIB
+    assert memory.peak_bytes() == pytest.approx(memory.resident_bytes(), rel=0.1)
+
+
+def test_processes_that_have_ended_have_no_figures():
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    assert memory.peak_bytes(process.pid) is memory.shared_out_bytes(process.pid) is None
+    assert memory.major_faults([process.pid]) == 0
+    assert children(process.pid) == []
+
+
+def test_family_is_a_process_with_its_descendants():
+    with subprocess.Popen(["sh", "-c", "sh -c 'sleep 60; true'; true"], start_new_session=True) as process:
+        while len(found := family(process.pid)) < 3:
+            pass
+        os.killpg(process.pid, signal.SIGKILL)
+    assert found[0] == process.pid
+    assert children(process.pid) == []
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    """The counts of a kernel that has killed once; call it with the number of kills."""
+    monkeypatch.setattr(memory, "_PROC", tmp_path)
+    (tmp_path / "self").mkdir()
+
+    def kill(count: int) -> None:
+        (tmp_path / "vmstat").write_text(f"pgfault 9\noom_kill {count}\n")
+
+    kill(1)
+    return kill
+
+
+@pytest.mark.parametrize(("code", "kills", "told"), [(-9, 2, True), (-9, 1, False), (-15, 2, False)])
+def test_kill_for_want_of_memory_is_told(kernel, code, kills, told):
+    before = memory.kills()
+    kernel(kills)
+    assert before == 1
+    assert ("memory ran out" in failed(["./app"], code, b"", before).message) == told
+
+
+def test_kernel_without_the_count_tells_nothing(kernel, tmp_path):
+    (tmp_path / "vmstat").unlink()
+    assert memory.kills() is None
+    assert memory.why_killed(None) is None
+
+
+def test_limits_are_those_of_the_groups_around_this_process(kernel, monkeypatch):
+    files = {"/proc/self/cgroup": "0::/a/b\n", "/sys/fs/cgroup/a/memory.max": f"{512 * MIB}\n",
+             "/sys/fs/cgroup/a/b/memory.max": "max\n"}  # fmt: skip
+    monkeypatch.setattr(memory, "_PROC", memory.Path("/proc"))
+    monkeypatch.setattr(memory, "_text", lambda path: files.get(str(path), "oom_kill 2\n"))
+    assert memory.why_killed(1) == "memory ran out (its control group may use 512 MiB)"
