@@ -19,7 +19,7 @@ from edgetune.units import parse_quantity, parse_share, parse_time_s
 from edgetune.workflows.profile.options import MeasuringOptions, PointOptions
 from edgetune.workloads.batch import Axes
 from edgetune.workloads.kernels import PRECISIONS
-from edgetune.workloads.resolve import recognised
+from edgetune.workloads.resolve import KINDS, recognised
 from edgetune.workloads.workload import Workload
 
 _MOST = 1_000_000_000
@@ -247,6 +247,14 @@ def choose_batch_sizes(
     Raises:
         InputError: see ``network_batch`` and ``check_batch``.
     """
+    kind = KINDS.get(workload.kind)
+    if kind is not None and kind.batch_limits is not None:
+        limits = kind.batch_limits(workload)
+        fits = [size for size in default if size >= limits.least and (limits.most is None or size <= limits.most)]
+        chosen = tuple(sizes) or tuple(fits) or (limits.usual,)
+        for size in chosen:
+            limits.check(size, workload.reference)
+        return chosen, f"{workload.name}: takes {limits}, {use} at {', '.join(map(str, chosen))}"
     if not workload.has_graph:
         return tuple(sizes) or default, None
     from edgetune.workloads.batch_check import check_batch

@@ -68,9 +68,8 @@ TABLE = ForeignKind(
 
 KINDS: Sequence[ForeignKind] = (
     ForeignKind(
-        "a program of torch.export, which edgetune does not run yet (planned)",
-        "export it to ONNX (pip install onnxscript): torch.onnx.export(torch.export.load('{file}'), f='{onnx}')",
-        (".pt2",),
+        "a program of torch.export without the ending .pt2",
+        "give its name that ending: .pt2",
         archive=lambda names: "archive_format" in names or "serialized_exported_program.json" in names,
     ),
     ForeignKind(

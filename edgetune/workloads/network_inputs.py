@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,8 +182,15 @@ def read_inputs(path: str, model: onnx.ModelProto, batch_size: int, axes: Mappin
     Raises:
         InputError: the file cannot be read, an input is missing or unknown, or a shape or type does not fit.
     """
+    return fit_inputs(path, input_specs(model), batch_size, axes)
+
+
+def fit_inputs(
+    path: str, inputs: Iterable[tuple[str, Shape, str]], batch_size: int, axes: Mapping[str, int] | None
+) -> Arrays:
+    """Return the arrays of an ``.npz`` file for inputs given by name, shape and NumPy type; see ``read_inputs``."""
     arrays = _load_npz(path)
-    specs = {name: (shape, np.dtype(type_name)) for name, shape, type_name in input_specs(model)}
+    specs = {name: (shape, np.dtype(type_name)) for name, shape, type_name in inputs}
     missing, unknown = sorted(set(specs) - set(arrays)), sorted(set(arrays) - set(specs))
     if missing or unknown:
         wrong = [f"lacks {', '.join(missing)}"] if missing else []

@@ -77,6 +77,12 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
             f"{workload.reference} is a configuration: it has no graph and no weights to run",
             "edgetune roofline ops costs it; to run the model, export it to ONNX",
         )
+    if workload.kind == "program":
+        raise InputError(
+            f"{workload.reference} is a program of torch.export, whose operators edgetune does not cost",
+            f"export it to ONNX: torch.onnx.export(torch.export.load({workload.reference!r}), f='net.onnx'); "
+            "edgetune profile runs it as it is",
+        )
     if workload.kind != "onnx" or workload.path is None:
         what = {"python": "Python workload", "name": "name in a table"}.get(workload.kind, workload.kind)
         raise InputError(

@@ -17,6 +17,7 @@ KINDS: Registry[WorkloadKind] = Registry(
         "python": "edgetune.workloads.python_file:KIND",
         "zoo": "edgetune.workloads.zoo:KIND",
         "onnx": "edgetune.workloads.onnx_file:KIND",
+        "program": "edgetune.workloads.torch_program:KIND",
         "kernel": "edgetune.workloads.kernels:KIND",
         "llm": "edgetune.workloads.llm:KIND",
         "endpoint": "edgetune.workloads.endpoint:KIND",
@@ -40,10 +41,10 @@ def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:
     """Return the workload named by ``reference``.
 
     Args:
-        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` file, a peak kernel:
-            ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``), the configuration of a language model:
-            ``llm:config.json`` (see ``llm``), a server (see ``endpoint``), or a reference of a kind
-            that an installed package adds.
+        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` or ``.pt2`` file, a peak
+            kernel: ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``), the configuration of a language
+            model: ``llm:config.json`` (see ``llm``), a server (see ``endpoint``), or a reference of a kind that an
+            installed package adds.
         batch_axes: See ``Workload``.
 
     Raises:
@@ -54,7 +55,7 @@ def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:
     if batch_axes is None:
         return found
     if not found.is_graph:
-        raise InputError(f"--batch-axis: {reference} has no graph with inputs", "leave --batch-axis out")
+        raise InputError(f"--batch-axis: {reference} is no ONNX network", "leave --batch-axis out")
     return replace(found, batch_axes=batch_axes)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Task
+from edgetune.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,36 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """The batch sizes that a compiled or exported program takes as it is.
+
+    Args:
+        least, most: The smallest and the largest; ``None`` for no largest.
+        usual: The batch size that it was exported or tuned with.
+        fix: How to get a program for other batch sizes.
+    """
+
+    least: int
+    most: int | None
+    usual: int
+    fix: str
+
+    def __str__(self) -> str:
+        if self.most == self.least:
+            return f"batch {self.least} only"
+        return f"batch {self.least} {'or more' if self.most is None else f'to {self.most}'}"
+
+    def check(self, batch_size: int, reference: str) -> None:
+        """Check that the program takes a batch size.
+
+        Raises:
+            InputError: it does not.
+        """
+        if batch_size < self.least or (self.most is not None and batch_size > self.most):
+            raise InputError(f"{reference} takes {self}, not {batch_size}", self.fix)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadKind:
     """A kind of workload: how a reference to one is recognised, loaded and run.
 
@@ -140,6 +171,7 @@ class WorkloadKind:
             Runtime infers and PyTorch trains.
         runs_code: Whether a step runs code of the user, which an estimate does not run unasked.
         per_mode: Whether it is opened anew in each mode and closed after each point, because it runs by itself.
+        batch_limits: Returns the batch sizes that a workload takes; ``None`` if a graph or the user decides.
     """
 
     load: Callable[[str], Workload]
@@ -149,3 +181,4 @@ class WorkloadKind:
     runtime: str = ""
     runs_code: bool = False
     per_mode: bool = False
+    batch_limits: Callable[[Workload], BatchLimits] | None = None

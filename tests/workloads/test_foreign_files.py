@@ -62,7 +62,7 @@ def folder(*names):
 
 
 FILES = [
-    ("net.pt2", exported, "torch.export", "torch.onnx.export(torch.export.load("),
+    ("net.bin", exported, "torch.export", "give its name that ending: .pt2"),
     ("net.pt", torchscript, "TorchScript", "torch.onnx.export(torch.jit.load("),
     ("net.pt", checkpoint, "PyTorch checkpoint", "torch.onnx.export(model"),
     ("net.pth", old_checkpoint, "PyTorch checkpoint", "torch.onnx.export(model"),

@@ -117,8 +117,8 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
     model: Annotated[
         str,
         Option(
-            "An ONNX file, a Python file that trains, zoo:NAME, a server http://..., -- COMMAND ..., or a name in a "
-            "table; proxy:NAME to --convergence.",
+            "An ONNX file, a .pt2 program, a Python file that trains, zoo:NAME, a server http://..., "
+            "-- COMMAND ..., or a name in a table; proxy:NAME to --convergence.",
             metavar="MODEL", argument=True,
         ),
     ] = field(kw_only=False)  # fmt: skip

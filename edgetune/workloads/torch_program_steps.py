@@ -1,0 +1,161 @@
+"""Inference of a program of ``torch.export.save`` by PyTorch, on generated inputs or those of the user.
+
+Source: https://docs.pytorch.org/docs/stable/export.html (``torch.export.load``, ``ExportedProgram.module``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from edgetune.artifacts.profile import Task
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.workloads.network_inputs import fit_inputs
+from edgetune.workloads.torch_program import ProgramShapes, shapes_of
+from edgetune.workloads.torch_required import INSTALL_TORCH, require_accelerator, require_torch
+from edgetune.workloads.workload import RunOptions, Workload
+
+
+def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:
+    """Return a step that calls the program with one minibatch; see ``steps.open_step``.
+
+    Raises:
+        InputError: the task is to train, the program cannot be loaded or does not take this batch size, a size of an
+            input is unknown, or the inputs do not fit.
+        DeviceError: PyTorch is missing or too old, or cannot use the device.
+    """
+    if task != "infer":
+        raise InputError(
+            f"{workload.reference} is an exported program, which infers and does not train",
+            "use --task infer, or give a Python file or an ONNX file to train",
+        )
+    torch = require_torch()
+    require_accelerator(options.torch_device)
+    shapes = shapes_of(workload)
+    shapes.batch_limits.check(batch_size, workload.reference)
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    program = _loaded(torch, workload, shapes.torch_version, options.torch_device)
+    arguments, named = _arguments(torch, program, shapes, batch_size, options)
+    with _refusing(f"{workload.reference} cannot be made to run"):
+        module = program.module()
+
+    def step() -> object:
+        with torch.no_grad():
+            try:
+                return module(*arguments, **named)
+            except Exception as error:
+                raise InputError(
+                    f"{workload.reference} failed at batch size {batch_size}: {_one_line(error)}",
+                    "give real inputs with --inputs FILE.npz if it looks them up, or export it for these shapes",
+                ) from None
+
+    return step
+
+
+def _loaded(torch: Any, workload: Workload, written_by: str, device: str) -> Any:
+    """Return the program on a device.
+
+    Raises:
+        InputError: it cannot be loaded.
+        DeviceError: this PyTorch has no ``torch.export.load``.
+    """
+    if not hasattr(torch, "export") or not hasattr(torch.export, "load"):
+        raise DeviceError(f"PyTorch {torch.__version__} cannot load programs of torch.export", INSTALL_TORCH)
+    made = f", which PyTorch {written_by} saved" if written_by else ""
+    with _refusing(
+        f"PyTorch {torch.__version__} cannot load {workload.reference}{made}",
+        "export it with the PyTorch that runs it, or install the one that saved it",
+    ):
+        program = torch.export.load(str(workload.path))
+        if device == "cpu" and all(tensor.device.type == "cpu" for tensor in program.state_dict.values()):
+            return program
+        from torch.export.passes import move_to_device_pass
+
+        return move_to_device_pass(program, device)
+
+
+@contextmanager
+def _refusing(what: str, hint: str = "export it again") -> Iterator[None]:
+    """Report any exception of PyTorch as an ``InputError``."""
+    try:
+        yield
+    except EdgetuneError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what}: {_one_line(error)}", hint) from None
+
+
+def _arguments(
+    torch: Any, program: Any, shapes: ProgramShapes, batch_size: int, options: RunOptions
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the positional and the named arguments of a call.
+
+    Floats are uniform in [0, 1), whole numbers 0 or 1; constants are those of the export.
+
+    Raises:
+        InputError: a size is unknown, an argument is no tensor, or the user's arrays do not fit.
+    """
+    values = dict(options.dimensions)
+    if shapes.batch_symbol is not None:
+        values[shapes.batch_symbol] = batch_size
+    tensors = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    arguments = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    constants = {each.name: each.value for each in arguments if type(each).__name__ == "ConstantArgument"}
+    names = [each.name for each in arguments if each.name not in constants]
+    if any(not isinstance(tensors[name], torch.Tensor) for name in names):
+        raise InputError("the program takes a number or an object, not only tensors", "export it with tensors alone")
+    sizes = {name: tuple(_size(each, values, shapes) for each in tensors[name].shape) for name in names}
+    if options.inputs is None:
+        generator = torch.Generator().manual_seed(options.seed)
+        made = {name: _random(torch, sizes[name], tensors[name].dtype, generator) for name in names}
+    else:
+        specs = [(name, sizes[name], _numpy_type(tensors[name].dtype)) for name in names]
+        arrays = fit_inputs(options.inputs, specs, batch_size, shapes.batch_axes)
+        made = {name: torch.from_numpy(arrays[name]).to(tensors[name].dtype) for name in names}
+    flat = [
+        constants[each.name] if each.name in constants else made[each.name].to(options.torch_device)
+        for each in arguments
+    ]
+    from torch.utils._pytree import tree_unflatten  # since 2.1, and what torch.export itself uses
+
+    positional, named = tree_unflatten(flat, program.call_spec.in_spec)
+    return tuple(positional), dict(named)
+
+
+def _size(size: Any, values: Mapping[str, int], shapes: ProgramShapes) -> int:
+    """Return a size of an input with the symbols of ``values`` filled in.
+
+    Raises:
+        InputError: a symbol has no value, or one out of its range.
+    """
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    for symbol in sorted(map(str, expression.free_symbols)):
+        example = shapes.examples.get(symbol)
+        least, most = shapes.ranges.get(symbol, (0, None))
+        if symbol not in values:
+            seen = "" if example is None else f", which the program was exported with at {example}"
+            raise InputError(f"the size {symbol} is open{seen}", f"--dim {symbol}={example or max(least, 1)}")
+        if values[symbol] < least or (most is not None and values[symbol] > most):
+            upper = "or more" if most is None else f"to {most}"
+            raise InputError(f"the program takes {symbol} of {least} {upper}, not {values[symbol]}", "change --dim")
+    return int(expression.subs({each: values[str(each)] for each in expression.free_symbols}))
+
+
+def _random(torch: Any, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.rand(shape, generator=generator).to(dtype)
+    return torch.randint(0, 2, shape, generator=generator).to(dtype)
+
+
+def _numpy_type(dtype: Any) -> str:
+    """Return the NumPy type in which the user gives an input; bfloat16 and FP8 have none of their own."""
+    name = str(dtype).removeprefix("torch.")
+    return "float32" if name.startswith(("bfloat", "float8")) else name
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

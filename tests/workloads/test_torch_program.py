@@ -1,0 +1,193 @@
+"""Programs of ``torch.export``: their batch is read without PyTorch, and they run at the sizes that they take."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from torch.export import Dim
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.workflows.parse_options import choose_batch_sizes
+from edgetune.workloads import torch_program_steps
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.steps import open_step
+from edgetune.workloads.torch_program import shapes_of
+from edgetune.workloads.workload import RunOptions
+
+
+class Scaled(torch.nn.Module):
+    """Looks rows up, adds an optional second input and scales both by a constant argument."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.nn.Embedding(2, 4)
+        torch.nn.init.ones_(self.rows.weight)
+
+    def forward(self, ids, factor, *, more=None):
+        found = self.rows(ids) * factor
+        return found if more is None else found + more
+
+
+def save(path, inputs=(3, 5), *, dynamic=None, more=None):
+    ids = torch.zeros(inputs, dtype=torch.int64)
+    named = {} if more is None else {"more": torch.zeros(more)}
+    shapes = None if dynamic is None else {"ids": dynamic, "factor": None, **({"more": dynamic} if named else {})}
+    torch.export.save(torch.export.export(Scaled().eval(), (ids, 2.0), named, dynamic_shapes=shapes), path)
+    return resolve(str(path))
+
+
+def rewritten(path, change):
+    """Change the graph in the archive as JSON, as a PyTorch of another version would have written it."""
+    with zipfile.ZipFile(path) as archive:
+        files = {each.filename: archive.read(each) for each in archive.infolist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            graph = json.loads(content) if name.endswith("models/model.json") else None
+            if graph is not None:
+                change(graph)
+            archive.writestr(name, content if graph is None else json.dumps(graph))
+
+
+def test_an_open_batch_takes_any_size_in_its_range(tmp_path):
+    workload = save(tmp_path / "net.pt2", dynamic={0: Dim("batch", min=2, max=8)}, more=(3, 5, 4))
+    shapes = shapes_of(workload)
+    assert shapes.batch_axes == {"ids": 0, "more": 0}
+    assert choose_batch_sizes(workload, (), task="infer") == ((3,), "net: takes batch 2 to 8, measured at 3")
+    assert choose_batch_sizes(workload, (2, 8), task="infer")[0] == (2, 8)
+    for size in (2, 8):
+        found = open_step(workload, "infer", size, RunOptions(threads=1))()
+        assert found.shape == (size, 5, 4)
+        assert not found.requires_grad
+        assert 2.0 <= found.min() <= found.max() < 3.0, "rows of ones, times the constant, plus floats in [0, 1)"
+    for refused in (1, 9):
+        with pytest.raises(InputError, match=f"takes batch 2 to 8, not {refused}"):
+            choose_batch_sizes(workload, (refused,), task="infer")
+
+
+def test_a_fixed_batch_is_the_only_one(tmp_path):
+    workload = save(tmp_path / "net.pt2")
+    assert choose_batch_sizes(workload, (), task="infer")[0] == (3,)
+    with pytest.raises(InputError, match="takes batch 3 only, not 1") as caught:
+        choose_batch_sizes(workload, (1,), task="infer")
+    assert "dynamic_shapes" in caught.value.hint
+    assert open_step(workload, "infer", 3, RunOptions(threads=1))().shape == (3, 5, 4)
+
+
+def test_inputs_and_outputs_that_disagree_have_no_batch(tmp_path):
+    class Flat(torch.nn.Module):
+        def forward(self, x):
+            return x.sum(0)
+
+    torch.export.save(torch.export.export(Flat(), (torch.zeros(7, 3),)), tmp_path / "net.pt2")
+    workload = resolve(str(tmp_path / "net.pt2"))
+    assert choose_batch_sizes(workload, (), task="infer")[0] == (1,)
+    assert open_step(workload, "infer", 1, RunOptions(threads=1))().shape == (3,)
+
+
+def test_another_open_size_is_to_be_named(tmp_path):
+    workload = save(tmp_path / "net.pt2", dynamic={0: Dim("batch"), 1: Dim("length", min=2, max=16)})
+    with pytest.raises(InputError, match="exported with at 5") as caught:
+        open_step(workload, "infer", 1, RunOptions(threads=1))
+    symbol = caught.value.hint.removeprefix("--dim ").partition("=")[0]
+    with pytest.raises(InputError, match="of 2 to 16, not 17"):
+        open_step(workload, "infer", 1, RunOptions(threads=1, dimensions={symbol: 17}))
+    found = open_step(workload, "infer", 1, RunOptions(threads=1, dimensions={symbol: 9}))()
+    assert found.shape == (1, 9, 4)
+
+
+def test_a_size_computed_from_the_batch_follows_it(tmp_path):
+    class Pairs(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y.reshape(x.shape[0], 2, 3).sum(1)
+
+    batch = Dim("batch", min=1, max=64)
+    program = torch.export.export(
+        Pairs(), (torch.zeros(3, 3), torch.zeros(6, 3)), dynamic_shapes=[{0: batch}, {0: 2 * batch}]
+    )
+    torch.export.save(program, tmp_path / "net.pt2")
+    assert open_step(resolve(str(tmp_path / "net.pt2")), "infer", 5, RunOptions(threads=1))().shape == (5, 3)
+
+
+def test_the_users_inputs_are_fed(tmp_path):
+    workload = save(tmp_path / "net.pt2", dynamic={0: Dim("batch")}, more=(3, 5, 4))
+    np.savez(tmp_path / "in.npz", ids=np.zeros((1, 5), np.int64), more=np.full((1, 5, 4), 10, np.float32))
+    options = RunOptions(threads=1, inputs=str(tmp_path / "in.npz"))
+    assert torch.equal(open_step(workload, "infer", 4, options)(), torch.full((4, 5, 4), 12.0))
+    np.savez(tmp_path / "in.npz", ids=np.zeros((1, 5), np.int64))
+    with pytest.raises(InputError, match="lacks more"):
+        open_step(workload, "infer", 4, options)
+
+
+def test_an_index_that_the_program_does_not_have_is_two_lines(tmp_path):
+    workload = save(tmp_path / "net.pt2")
+    np.savez(tmp_path / "in.npz", ids=np.full((3, 5), 7))
+    step = open_step(workload, "infer", 3, RunOptions(threads=1, inputs=str(tmp_path / "in.npz")))
+    with pytest.raises(InputError, match="failed at batch size 3: index out of range"):
+        step()
+
+
+def test_a_program_does_not_train_and_has_no_operator_table(tmp_path):
+    workload = save(tmp_path / "net.pt2")
+    with pytest.raises(InputError, match="infers and does not train"):
+        open_step(workload, "train", 3)
+    from edgetune.workloads.costs import operator_table
+
+    with pytest.raises(InputError, match="does not cost") as caught:
+        operator_table(workload, "infer", 3)
+    assert "torch.onnx.export" in caught.value.hint
+
+
+def test_damaged_and_foreign_files_are_refused_before_pytorch_sees_them(tmp_path):
+    save(tmp_path / "net.pt2")
+    whole = (tmp_path / "net.pt2").read_bytes()
+    bad = tmp_path / "bad.pt2"
+    for content in (whole[: len(whole) // 2], whole[:30], whole.replace(b'"tensor_values"', b'"tensor_valuez"')):
+        bad.write_bytes(content)
+        with pytest.raises(InputError, match="cut short or damaged"):
+            resolve(str(bad))
+    bad.write_bytes(b"not a zip")
+    with pytest.raises(InputError, match=r"no program of torch\.export"):
+        resolve(str(bad))
+    for name, what in (("readme.txt", "zip archive, but no program"), ("x/data/aotinductor/model.so", "AOTInductor")):
+        with zipfile.ZipFile(bad, "w") as archive:
+            archive.writestr(name, "")
+        with pytest.raises(InputError, match=what):
+            resolve(str(bad))
+    torch.save({"w": torch.zeros(1)}, bad)
+    with pytest.raises(InputError, match="PyTorch checkpoint"):
+        resolve(str(bad))
+
+
+def test_a_program_of_a_newer_pytorch_names_both(tmp_path):
+    workload = save(tmp_path / "net.pt2")
+
+    def newer(graph):
+        graph["torch_version"] = "99.1.0"
+        graph["schema_version"]["major"] += 1
+
+    rewritten(tmp_path / "net.pt2", newer)
+    workload = resolve(str(tmp_path / "net.pt2"))
+    with pytest.raises(InputError, match=rf"PyTorch {torch.__version__[:4]}.* which PyTorch 99\.1\.0 saved") as caught:
+        open_step(workload, "infer", 3)
+    assert "\n" not in caught.value.message
+
+
+def test_without_pytorch_the_hint_says_what_to_install(tmp_path, monkeypatch):
+    workload = save(tmp_path / "net.pt2")
+
+    def missing():
+        raise DeviceError("training and CUDA need PyTorch: No module named 'torch'", "pip install 'edgetune[torch]'")
+
+    monkeypatch.setattr(torch_program_steps, "require_torch", missing)
+    with pytest.raises(DeviceError) as caught:
+        open_step(workload, "infer", 3)
+    assert "pip install" in caught.value.hint
+
+
+def test_a_device_that_pytorch_lacks_is_refused(tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("PyTorch has a GPU here")
+    with pytest.raises(DeviceError, match="cannot use cuda:0"):
+        open_step(save(tmp_path / "net.pt2"), "infer", 3, RunOptions(torch_device="cuda:0"))
