@@ -13,7 +13,7 @@ _edgetune() {
         "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline merge device zoo show help doctor" ;;
         "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --task -t --model --prompt-tokens --output-tokens --batch-sizes -b --batch-axis --batch-option --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "measure") options="--device -d --root --target-ci --runs --step-pattern --steps --point-timeout --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --step-pattern --steps --start --seed --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search") options="--kind --power-budget --latency-budget --ttft-budget --token-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --step-pattern --steps --start --seed --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --dim --batch-axis --device -d --root --modes -m --engine -e --policy --turns --duration --adapt --govern --best-effort --seed --profile --inputs --handler --checkpoint --resume --output -o --plot --view --force --json --quiet -q --verbose --dry-run --explain --help -h" arguments="" ;;
@@ -103,8 +103,10 @@ _edgetune() {
         "search --kind") values="train infer train+infer infer+infer accuracy"; expects=1 ;;
         "search --power-budget") values=""; expects=1 ;;
         "search --latency-budget") values=""; expects=1 ;;
+        "search --ttft-budget") values=""; expects=1 ;;
+        "search --token-budget") values=""; expects=1 ;;
         "search --arrival-rate") values=""; expects=1 ;;
-        "search --objective") values="throughput latency energy energy-delay time"; expects=1 ;;
+        "search --objective") values="throughput latency energy energy-delay time tokens-per-joule"; expects=1 ;;
         "search --margin") values=""; expects=1 ;;
         "search --problem") values=""; expects=1 ;;
         "search --background") values=""; expects=1 ;;
@@ -167,7 +169,7 @@ _edgetune() {
         "search sensitivity --convergence") values=""; expects=1 ;;
         "search sensitivity --power-budget") values=""; expects=1 ;;
         "search sensitivity --margin") values=""; expects=1 ;;
-        "search sensitivity --objective") values="throughput latency energy energy-delay time"; expects=1 ;;
+        "search sensitivity --objective") values="throughput latency energy energy-delay time tokens-per-joule"; expects=1 ;;
         "search sensitivity --workload") values=""; expects=1 ;;
         "interleave --infer") values=""; expects=1 ;;
         "interleave --train") values=""; expects=1 ;;

@@ -52,7 +52,8 @@ class PlanFigures:
     """Figures of one configuration, measured or predicted; ``None`` if absent.
 
     For two workloads ``power_w`` is the larger one, ``latency_s`` that of the urgent one and ``throughput_per_s`` that
-    of the background one; ``infer`` and ``train`` (or ``background`` if both infer) have the figures of each.
+    of the background one; ``infer`` and ``train`` (or ``background`` if both infer) have the figures of each. Those of
+    tokens are of a server, see ``ProfileRow``.
     """
 
     minibatch_s: PositiveFloat | None = None
@@ -60,6 +61,10 @@ class PlanFigures:
     latency_s: PositiveFloat | None = None
     throughput_per_s: PositiveFloat | None = None
     energy_j: PositiveFloat | None = None
+    ttft_p95_s: PositiveFloat | None = None
+    token_p95_s: PositiveFloat | None = None
+    tokens_per_s: PositiveFloat | None = None
+    tokens_per_j: PositiveFloat | None = None
     infer: HalfFigures | None = None
     train: HalfFigures | None = None
     background: HalfFigures | None = None

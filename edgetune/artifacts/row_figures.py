@@ -30,6 +30,12 @@ def energy_per_output_token_j(row: ProfileRow) -> float | None:
     return energy_j / (row.tokens_per_s * row.minibatch_s)
 
 
+def tokens_per_j(row: ProfileRow) -> float | None:
+    """Return the output tokens per joule."""
+    token_j = energy_per_output_token_j(row)
+    return None if token_j is None else 1 / token_j
+
+
 def requests_per_s(row: ProfileRow) -> float | None:
     """Return the samples or requests per second."""
     return row.batch_size / row.minibatch_s if row.minibatch_s else None

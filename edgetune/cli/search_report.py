@@ -92,6 +92,8 @@ def _report_top(top: Sequence[RankedPoint]) -> None:
     figures: dict[str, Callable[[RankedPoint], object]] = {
         **{f"{name}>": partial(_setting, name) for name in varied},
         **{name: speeds[name] for name in shown},
+        "tokens/s>": lambda each: cell(each.measured.tokens_per_s, ".4g"),
+        "tokens/J>": lambda each: cell(each.measured.tokens_per_j, ".4g"),
         "power>": lambda each: si_cell(each.measured.power_w, "W"),
         "why it lost": lambda each: each.lost or "the answer",
     }

@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from edgetune.artifacts.column_budgets import COLUMN_BUDGETS
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.plan import KIND, VERSION, Configuration, HalfFigures, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, tokens_per_j
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.search.history import JudgedPoint, half_of
@@ -105,6 +106,10 @@ def _alone(problem: Problem, row: ProfileRow) -> PlanFigures:
         latency_s=peak_latency_s(problem, row.batch_size, time_s) if problem.kind == "infer" else None,
         throughput_per_s=row.batch_size / time_s,
         energy_j=energy_per_minibatch_j(row),
+        ttft_p95_s=row.ttft_p95_s,
+        token_p95_s=row.token_p95_s,
+        tokens_per_s=row.tokens_per_s,
+        tokens_per_j=tokens_per_j(row),
     )
 
 
@@ -184,8 +189,11 @@ def _nothing_judged(
             return NothingFeasibleError(message, alone)
         message = "the search ended before both workloads had been measured in one mode"
         return NothingFeasibleError(message, "give it more points or more time")
-    if measured:
+    if measured and needs_power(problem) and not any(result.power_w for result in measured):
         return _no_power(problem, reasons[-1])
+    if measured:
+        message = f"no measured point can be judged; the last: {reasons[-1]}"
+        return NothingFeasibleError(message, "give a table or a server that has this figure, or drop the budget")
     if not outcomes:
         return NothingFeasibleError("the search ended before anything was measured", "give it more time")
     last = f"; the last: {reasons[-1]}" if reasons else ""
@@ -233,6 +241,11 @@ def _in_words(problem: Problem, violation: Violation) -> tuple[str, str, str]:
     """
     kept, value, limit = 1 - problem.margin, violation.value, violation.limit
     margin = f" (with {problem.margin:.3g} of the budget kept free)" if problem.margin else ""
+    if (budget := COLUMN_BUDGETS.get(violation.constraint)) is not None:
+        unit, factor = budget.written_in
+        option = f"{budget.option} {_rounded(value / kept * factor, math.ceil):g}{unit}"
+        wish, fact = (budget.words.format(budget.show(each)) for each in (limit, value))
+        return f"{wish}{margin}", fact, option
     value_s, limit_s = format_si(value, "s"), format_si(limit, "s")
     if violation.constraint == "power":
         option = f"--power-budget {_rounded(value / kept, math.ceil):g}W"

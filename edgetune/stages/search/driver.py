@@ -17,6 +17,7 @@ from typing import Any
 
 from edgetune.artifacts import plan as plans
 from edgetune.artifacts import trace as traces
+from edgetune.artifacts.column_budgets import asked_budgets
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.plain import plain
@@ -213,6 +214,11 @@ def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> 
             "modes",
             "--strategy exhaustive, random, tpe or gp; or add the clocks of each mode to the table",
         )
+    budgets = [budget.option for budget in asked_budgets(problem)]
+    counted = [*budgets, *(["--objective tokens-per-joule"] if problem.objective == "tokens-per-joule" else [])]
+    if counted and not kind.judges_columns:
+        able = ", ".join(name for name in STRATEGIES if STRATEGIES[name].judges_columns)
+        raise InputError(f"{settings.strategy} does not know {counted[0]}", f"--strategy {able}")
     strategy = kind(space, problem, seed=settings.seed, hints=replace(settings.hints, power_noise=settings.power_noise))
     return BothHalves(strategy, space, problem) if problem.kind in PAIRS and not kind.learns_halves else strategy
 

@@ -21,26 +21,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
+from edgetune.artifacts.column_budgets import asked_budgets
 from edgetune.artifacts.problem import Objective, Problem
 from edgetune.artifacts.profile import ProfileRow, Task
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, tokens_per_j
 from edgetune.errors import InputError
-
-Constraint = Literal["power", "latency", "rate", "room"]
 
 KINDS: tuple[str, ...] = ("train", "infer", "train+infer", "infer+infer", "accuracy")
 PAIRS: tuple[str, ...] = ("train+infer", "infer+infer")
 """Kinds with two workloads."""
 _OBJECTIVES: dict[str, tuple[Objective, ...]] = {
     "train": ("throughput", "energy", "energy-delay"),
-    "infer": ("latency", "throughput", "energy", "energy-delay"),
+    "infer": ("latency", "throughput", "energy", "energy-delay", "tokens-per-joule"),
     "train+infer": ("throughput",),
     "infer+infer": ("throughput",),
     "accuracy": ("time", "energy", "energy-delay"),
 }
-_NEED_POWER: tuple[Objective, ...] = ("energy", "energy-delay")
+_NEED_POWER: tuple[Objective, ...] = ("energy", "energy-delay", "tokens-per-joule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +46,14 @@ class Violation:
     """A constraint that a measured point breaks.
 
     Args:
-        constraint: ``power`` (W), ``latency`` (s, of the slowest request), ``rate`` (s per minibatch, keeping up) or
-            ``room`` (s of a background minibatch, against the time left between two urgent batches).
+        constraint: ``power`` (W), ``latency`` (s, of the slowest request), ``rate`` (s per minibatch, keeping up),
+            ``room`` (s of a background minibatch, against the time left between two urgent batches) or a name of
+            ``COLUMN_BUDGETS``.
         value: The measured figure.
         limit: The limit less its margin; ``value`` exceeds it.
     """
 
-    constraint: Constraint
+    constraint: str
     value: float
     limit: float
 
@@ -70,6 +69,7 @@ class Judgement:
         violations: The constraints it breaks.
         unknown: Why the point cannot be judged completely, in words; ``None`` if it can.
         second: Tie-breaker between equal objectives, larger is better: minus the latency of two workloads, s.
+        shares: Measured values of columns with a budget, as shares of the limit, by name.
     """
 
     objective: float | None
@@ -77,6 +77,7 @@ class Judgement:
     violations: tuple[Violation, ...] = ()
     unknown: str | None = None
     second: float = 0.0
+    shares: tuple[tuple[str, float], ...] = ()
 
 
 def validate(problem: Problem) -> None:
@@ -88,7 +89,8 @@ def validate(problem: Problem) -> None:
     """
     if problem.kind not in KINDS:
         raise InputError(f"there are no problems of kind {problem.kind!r}", f"known: {', '.join(KINDS)}")
-    for name in ("power_budget_w", "latency_budget_s", "arrival_rate_per_s"):
+    columns = [budget.field for budget in asked_budgets(problem)]
+    for name in ("power_budget_w", "latency_budget_s", "arrival_rate_per_s", *columns):
         value = getattr(problem, name)
         if value is not None and not (math.isfinite(value) and value > 0):
             raise InputError(f"{name} must be a finite number above zero, not {value}", "e.g. 30W, 80ms, 60/s")
@@ -100,6 +102,9 @@ def validate(problem: Problem) -> None:
             f"a problem of kind {problem.kind} has no objective {problem.objective!r}", f"known: {allowed}"
         )
     _validate_requests(problem)
+    if problem.kind in PAIRS and (budgets := asked_budgets(problem)):
+        message = f"two workloads have no {budgets[0].option}, which is of one"
+        raise InputError(message, "leave it out, or search for infer alone")
     if problem.kind not in PAIRS and (problem.background or problem.background_batch_size):
         raise InputError(f"a problem of kind {problem.kind} has no second workload", f"known: {', '.join(PAIRS)}")
     if problem.kind == "accuracy":
@@ -187,14 +192,31 @@ def judge(problem: Problem, row: ProfileRow) -> Judgement:
     if time_s is None or not _positive(time_s):
         return Judgement(None, None, unknown=f"minibatch_s is {time_s}")
     power_w = figures_of(row)[1]
-    violations = tuple(_violations(problem, row.batch_size, time_s, power_w))
-    objective = _objective(problem, row.batch_size, time_s, energy_per_minibatch_j(row))
-    unknown = None
-    if objective is None or (problem.power_budget_w is not None and power_w is None):
+    columns, missing = _column_figures(problem, row)
+    broken = (figure for figure in columns if figure.value > figure.limit)
+    violations = (*_violations(problem, row.batch_size, time_s, power_w), *broken)
+    objective = _objective(problem, row, time_s)
+    unknown = missing
+    if objective_of(problem) == "tokens-per-joule" and row.tokens_per_s is None:
+        unknown = "no tokens were counted"
+    elif objective is None or (problem.power_budget_w is not None and power_w is None):
         given = "no power was measured" if row.power_w is None else f"power_w is {row.power_w}"
         unknown = row.reason or given
     feasible = False if violations else (None if unknown else True)
-    return Judgement(objective, feasible, violations, unknown)
+    shares = tuple((figure.constraint, figure.value / figure.limit) for figure in columns)
+    return Judgement(objective, feasible, violations, unknown, shares=shares)
+
+
+def _column_figures(problem: Problem, row: ProfileRow) -> tuple[list[Violation], str | None]:
+    """Return the values of the columns that have a budget beside their limits, and why one is missing."""
+    found, missing = [], None
+    for budget in asked_budgets(problem):
+        value, limit = budget.value(row), budget.limit(problem)
+        if value is None or limit is None:
+            missing = f"{budget.columns[0]} was not measured"
+        else:
+            found.append(Violation(budget.name, value, limit))
+    return found, missing
 
 
 def _violations(problem: Problem, batch_size: int, time_s: float, power_w: float | None) -> Iterable[Violation]:
@@ -208,9 +230,11 @@ def _violations(problem: Problem, batch_size: int, time_s: float, power_w: float
         yield Violation("latency", latency_s, problem.latency_budget_s * kept)
 
 
-def _objective(problem: Problem, batch_size: int, time_s: float, energy_j: float | None) -> float | None:
+def _objective(problem: Problem, row: ProfileRow, time_s: float) -> float | None:
     """Return the objective, larger is better; delay is time per sample in training, peak latency in inference."""
-    objective = objective_of(problem)
+    objective, batch_size, energy_j = objective_of(problem), row.batch_size, energy_per_minibatch_j(row)
+    if objective == "tokens-per-joule":
+        return tokens_per_j(row)
     if objective == "throughput":
         return float(batch_size / time_s)
     if problem.kind == "accuracy":
@@ -220,10 +244,8 @@ def _objective(problem: Problem, batch_size: int, time_s: float, energy_j: float
         return -float(latency_s)
     if energy_j is None:
         return None
-    if objective == "energy":
-        return -energy_j / batch_size
     delay_s = time_s / batch_size if problem.kind == "train" else latency_s
-    return -float(energy_j / batch_size * delay_s)
+    return -float(energy_j / batch_size * (1.0 if objective == "energy" else delay_s))
 
 
 def _accuracy_objective(problem: Problem, batch_size: int, time_s: float, energy_j: float | None) -> float | None:

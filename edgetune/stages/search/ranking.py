@@ -6,6 +6,7 @@ import heapq
 import math
 from dataclasses import dataclass
 
+from edgetune.artifacts.column_budgets import COLUMN_BUDGETS
 from edgetune.artifacts.plan import Configuration, PlanFigures
 from edgetune.artifacts.problem import Problem
 from edgetune.stages.search.answer import configuration_of, plan_figures
@@ -13,7 +14,7 @@ from edgetune.stages.search.history import JudgedPoint, SearchHistory
 from edgetune.stages.search.problem import Violation, objective_of
 from edgetune.units import format_si
 
-_COMPARATIVES = {"energy": "more energy", "energy-delay": "worse"}
+_COMPARATIVES = {"energy": "more energy", "energy-delay": "worse", "tokens-per-joule": "more energy"}
 """How a point loses by its objective; ``slower`` by the others."""
 
 
@@ -83,6 +84,8 @@ def _why(problem: Problem, best: JudgedPoint, other: JudgedPoint) -> str:
 
 def _broken(violation: Violation) -> str:
     """Return the constraint that a point breaks; the unit says which budget it exceeds."""
+    if (budget := COLUMN_BUDGETS.get(violation.constraint)) is not None:
+        return f"{budget.show(violation.value - violation.limit)} over {budget.option.lstrip('-')}"
     if violation.constraint in ("power", "latency"):
         unit = "W" if violation.constraint == "power" else "s"
         return f"{format_si(violation.value - violation.limit, unit)} over budget"

@@ -151,6 +151,9 @@ class Strategy(AskTell, Protocol):
     takes_names: ClassVar[bool] = False
     """Whether it can choose among modes that differ in their names only; other strategies need an order."""
 
+    judges_columns: ClassVar[bool] = False
+    """Whether it takes budgets on columns other than time and power, and objectives that count tokens."""
+
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
         """Return the default number of points for this problem; ``None`` for all points."""

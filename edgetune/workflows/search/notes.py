@@ -28,6 +28,10 @@ def describe_plan(plan: Plan, points: str | None = None) -> str:
         figures.append("batches back to back (the latency is the time of a batch)")
     elif plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
         figures.append(f"answers within {format_si(measured.latency_s, 's')}")
+    if measured.tokens_per_s is not None:
+        figures.append(f"{measured.tokens_per_s:.4g} tokens/s")
+    if measured.tokens_per_j is not None:
+        figures.append(f"{measured.tokens_per_j:.4g} tokens/J")
     if measured.power_w is not None:
         figures.append(format_si(measured.power_w, "W"))
     points = points or f"{search.points_measured} point{'' if search.points_measured == 1 else 's'} measured"

@@ -34,9 +34,18 @@ class ProblemOptions:
     latency_budget: Annotated[
         str | float | None, _asked("Longest latency of a request, e.g. 80ms.", metavar="TIME")
     ] = None
+    ttft_budget: Annotated[
+        str | float | None, _asked("Longest time to the first token (p95) of a server, e.g. 500ms.", metavar="TIME")
+    ] = None
+    token_budget: Annotated[
+        str | float | None, _asked("Longest time of a further token (p95) of a server, e.g. 50ms.", metavar="TIME")
+    ] = None
     arrival_rate: Annotated[str | float | None, _asked("Request rate to serve, e.g. 60/s.", metavar="RATE")] = None
     objective: Annotated[
-        str | None, _asked("What to optimise: throughput, latency, time, energy or energy-delay.", metavar="NAME")
+        str | None,
+        _asked(
+            "What to optimise: throughput, latency, time, energy, energy-delay or tokens-per-joule.", metavar="NAME"
+        ),
     ] = None  # fmt: skip
     margin: Margin = None
     problem: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast, get_args
 
+from edgetune.artifacts.column_budgets import COLUMN_BUDGETS
 from edgetune.artifacts.convergence import Convergence, Epochs, epochs_of
 from edgetune.artifacts.io import read
 from edgetune.artifacts.problem import Objective, Problem, ProblemKind, read_problem
@@ -59,6 +60,10 @@ def problem_of(
         "power_budget_w": _parsed(opts.power_budget, parse_power_w, "--power-budget"),
         "latency_budget_s": _parsed(opts.latency_budget, parse_time_s, "--latency-budget"),
         "arrival_rate_per_s": _parsed(opts.arrival_rate, parse_rate_per_s, "--arrival-rate"),
+        **{
+            budget.field: _parsed(getattr(opts, f"{budget.name}_budget"), budget.parse, budget.option)
+            for budget in COLUMN_BUDGETS.values()
+        },
         "objective": opts.objective,
         "margin": _parsed(opts.margin, parse_share, "--margin"),
         "background": background or opts.background,

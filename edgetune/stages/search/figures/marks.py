@@ -62,6 +62,8 @@ def scale_of(problem: Problem | None, objectives: Sequence[float]) -> Scale:
     if objective in ("energy", "energy-delay"):
         unit = "J" if objective == "energy" else "J s"
         return Scale(f"{objective} {target} ({unit})", unit, -1.0, inverse=False, less_is_better=True)
+    if objective == "tokens-per-joule":
+        return Scale("energy per output token (J)", "J", 1.0, inverse=True, less_is_better=True)
     factor, unit = time_unit(largest)
     what = "peak latency" if objective == "latency" else f"time {target}"
     return Scale(f"{what} ({unit})", unit, -factor, inverse=False, less_is_better=True)

@@ -6,10 +6,12 @@ not measured is no marker, and is counted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
+from edgetune.artifacts.column_budgets import asked_budgets
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -228,7 +230,10 @@ def _alone(problem: Problem | None, point: Point, rows: Sequence[TraceRow]) -> S
     # the trace knows more than can be worked out again: measured energy, and the mean of all readings
     judgement = Judgement(last.objective, last.feasible)
     if problem is not None and row.minibatch_s is not None:
-        judgement = replace(judgement, violations=judge(problem, row).violations)
+        violations = judge(problem, row).violations
+        if last.feasible is False and not violations:  # over a budget on a column, which no trace has
+            violations = tuple(Violation(budget.name, math.inf, 1.0) for budget in asked_budgets(problem))
+        judgement = replace(judgement, violations=violations)
     known = all(row.source == "known" for row in rows)
     return replace(search_point_of(row, judgement, steps), point=point, known=known)
 

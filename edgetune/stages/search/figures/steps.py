@@ -76,6 +76,8 @@ def _scale_of(trace: Trace) -> _Scale:
     objective = problem.get("objective") or {"train": "throughput", "accuracy": "time"}.get(problem.get("kind"))
     if objective == "throughput":
         return _Scale("throughput (samples/s)", 1.0)
+    if objective == "tokens-per-joule":
+        return _Scale("output tokens per joule", 1.0)
     if objective in ("energy", "energy-delay"):
         unit = "J" if objective == "energy" else "J s"
         return _Scale(

@@ -101,7 +101,7 @@ def _log_cost_of(problem: Problem, belief: Belief, batch_sizes: Array, waits: Ar
         return latency, share * belief.time_sd
     log_power = np.nan_to_num(belief.log_power)
     power_sd = np.nan_to_num(belief.power_sd)
-    if objective == "energy":
+    if objective in ("energy", "tokens-per-joule"):  # as many tokens in each request
         return per_sample + log_power, np.hypot(belief.time_sd, power_sd)
     delay, slope = (latency, share) if problem.kind == "infer" else (per_sample, 1.0)
     return per_sample + log_power + delay, np.hypot((1 + slope) * belief.time_sd, power_sd)

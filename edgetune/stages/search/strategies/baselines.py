@@ -18,6 +18,7 @@ class _Listed(Strategy):
 
     reason: ClassVar[str]
     takes_names: ClassVar[bool] = True
+    judges_columns: ClassVar[bool] = True
 
     def __init__(self, points: Iterable[Point]) -> None:
         self._left = iter(dict.fromkeys(points))

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from edgetune.artifacts.column_budgets import asked_budgets
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
@@ -37,6 +38,7 @@ class OptunaSearch(Strategy):
     """A search led by an Optuna sampler, which a subclass names."""
 
     takes_names: ClassVar[bool] = True
+    judges_columns: ClassVar[bool] = True
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del hints
@@ -129,6 +131,8 @@ class OptunaSearch(Strategy):
             found["latency"] = latency_s / (problem.latency_budget_s * kept) - 1 if single else 0.0
         if problem.kind in ("train+infer", "infer+infer"):
             found["room"] = 0.0
+        found |= {budget.name: 0.0 for budget in asked_budgets(problem)}
+        found |= {name: share - 1 for name, share in result.judgement.shares}
         for violation in result.judgement.violations:
             found[violation.constraint] = violation.value / violation.limit - 1
         return {name: min(share, _WORST_EXCESS) for name, share in found.items()}

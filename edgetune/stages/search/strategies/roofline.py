@@ -35,6 +35,7 @@ import numpy as np
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.model.beliefs import Belief, Beliefs, Halves, PointBeliefs
+from edgetune.stages.search.model.columns import ColumnBeliefs
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
 from edgetune.stages.search.model.priors import informed_time_prior
@@ -67,6 +68,7 @@ class RooflineSearch(DelegatingStrategy):
     """The physical model, fitted anew after every measurement, chooses the next point, without random numbers."""
 
     name: ClassVar[str] = "roofline"
+    judges_columns: ClassVar[bool] = True
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed
@@ -98,6 +100,7 @@ class _RooflinePoints:
         relatives = relative_curves(space.points, hints.relatives)
         prior = informed_time_prior(coordinates, hints)
         self._beliefs = Beliefs(coordinates, log_caps(space), hints.power_noise, prior, relatives)
+        self._columns = ColumnBeliefs(coordinates)
         budget_w = problem.power_budget_w
         self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
@@ -163,7 +166,8 @@ class _RooflinePoints:
         sure = np.zeros((DRAWS, len(rows)))
         draws = Belief(drawn(belief.log_time, belief.time_sd), sure, drawn(belief.log_power, belief.power_sd), sure)
         found = worth(self._problem, draws, self._batch_sizes[rows], power_noise=self._power_noise)
-        return round(float(found.score(best).max(axis=1).mean()), 6)
+        scores = found.score(best) * self._columns.chance(rows)
+        return round(float(scores.max(axis=1).mean()), 6)
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a point; a failed one is never asked for again."""
@@ -174,14 +178,22 @@ class _RooflinePoints:
         power_w = math.nan if result.power_w is None else result.power_w
         readings = self._measured[row][2] + 1 if row in self._measured else 1
         self._measured[row], self._stale = (result.minibatch_s, power_w, readings), True
+        self._columns.tell(row, result.judgement.shares)
         self._rule_out(row)
         objective = result.judgement.objective
         self._log_costs.pop(row, None)
         sure = is_confirmed(self._problem, result.power_w, max(readings, EXPECTED_READINGS), self._power_noise)
         if result.judgement.feasible and sure and objective is not None:
-            self._log_costs[row] = -math.log(objective) if objective > 0 else math.log(-objective)
+            self._log_costs[row] = self._log_cost(row, objective)
             if objective_of(self._problem) == "latency":
                 self._close_slow_to_fill(-objective)
+
+    def _log_cost(self, row: int, objective: float) -> float:
+        """Return the log of the cost of a point: what the model predicts, of which the objective is the inverse."""
+        if objective_of(self._problem) == "tokens-per-joule":  # the model predicts the energy of a request
+            minibatch_s, power_w, _ = self._measured[row]
+            return math.log(minibatch_s * power_w / self._batch_sizes[row])
+        return -math.log(objective) if objective > 0 else math.log(-objective)
 
     def _close_slow_to_fill(self, latency_s: float) -> None:
         """Remove batches whose first request waits this long, s, before the batch is full: they cannot be better."""
@@ -217,7 +229,7 @@ class _RooflinePoints:
 
         weights, belief = self._beliefs.parts(rows)
         found = worth(self._problem, belief, self._batch_sizes[rows], power_noise=self._power_noise)
-        return np.asarray(weights @ found.score(self._best_log_cost()))
+        return np.asarray(weights @ found.score(self._best_log_cost()) * self._columns.chance(rows))
 
     def _best_log_cost(self) -> float | None:
         """Return the log of the least cost of a point that keeps every budget, as far as a few readings can confirm."""
