@@ -61,13 +61,13 @@ class PlanFigures:
     latency_s: PositiveFloat | None = None
     throughput_per_s: PositiveFloat | None = None
     energy_j: PositiveFloat | None = None
+    infer: HalfFigures | None = None
+    train: HalfFigures | None = None
+    background: HalfFigures | None = None
     ttft_p95_s: PositiveFloat | None = None
     token_p95_s: PositiveFloat | None = None
     tokens_per_s: PositiveFloat | None = None
     tokens_per_j: PositiveFloat | None = None
-    infer: HalfFigures | None = None
-    train: HalfFigures | None = None
-    background: HalfFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ class Problem:
         margin: Share of each budget kept free, 0 to 1 (0.05 keeps 5 %).
         background: Name of the workload without a deadline, of two; ``None`` if the points have only one candidate.
         background_batch_size: Its samples per minibatch; ``None`` if the points have only one value.
+        epochs_to_target: Batch size and epochs until the target accuracy, for ``accuracy``; only ratios matter.
         ttft_budget_s: Time to the first token of a server's answers at most, 95th percentile, s.
         token_budget_s: Time of each further token at most, 95th percentile, s.
-        epochs_to_target: Batch size and epochs until the target accuracy, for ``accuracy``; only ratios matter.
     """
 
     kind: ProblemKind
@@ -41,9 +41,9 @@ class Problem:
     margin: Share = 0.0
     background: str | None = None
     background_batch_size: PositiveInt | None = None
+    epochs_to_target: tuple[tuple[PositiveInt, PositiveFloat], ...] = ()
     ttft_budget_s: PositiveFloat | None = None
     token_budget_s: PositiveFloat | None = None
-    epochs_to_target: tuple[tuple[PositiveInt, PositiveFloat], ...] = ()
 
 
 def read_problem(source: str) -> Problem:
