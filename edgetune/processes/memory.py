@@ -96,11 +96,11 @@ def why_killed(kills_before: int | None) -> str | None:
     now = kills()
     if kills_before is None or now is None or now <= kills_before:
         return None
-    limit = min(_limits(), default=None)
+    limit = min(limits(), default=None)
     return "memory ran out" + (f" (its control group may use {limit / (1 << 20):,.0f} MiB)" if limit else "")
 
 
-def _limits() -> list[int]:
+def limits() -> list[int]:
     """Return the limits of the control groups around this process, bytes; see cgroups(7)."""
     found = []
     for line in _text(_PROC / "self/cgroup").splitlines():

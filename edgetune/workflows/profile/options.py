@@ -138,7 +138,18 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
     output_tokens: Annotated[
         int | None, Option("Tokens of each answer of a server. Default: 64.", (), "Problem", "N", 1, 1_000_000)
     ] = None
-    batch_sizes: options.BatchSizes = None
+    batch_sizes: Annotated[
+        str | Sequence[int] | None,
+        Option(
+            "Samples per minibatch, e.g. 1,4,16; max for the largest that fits in memory. Default: the exported size, "
+            "else 1; of a table, all sizes.",
+            ("--batch-sizes", "-b"), "Problem", "LIST",
+        ),
+    ] = None  # fmt: skip
+    memory_budget: Annotated[
+        str | int | None,
+        Option("Most memory for --batch-sizes max, e.g. 2GiB. Default: 90% of what is free.", (), "Problem", "SIZE"),
+    ] = None
     batch_axis: options.BatchAxis = ()
     batch_option: Annotated[
         str | None,

@@ -18,11 +18,13 @@ from edgetune.stages.profiling.identity import default_journal_path, grown, iden
 from edgetune.stages.profiling.journal import discard_journal, points_in_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import request_header, sweep
+from edgetune.units import parse_bytes
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.convergence import refuse_training
+from edgetune.workflows.profile.largest import with_largest, without_max
 from edgetune.workflows.profile.options import ProfileCommandOptions
 from edgetune.workflows.profile.script import as_command
 from edgetune.workflows.profile.subject import WorkloadOptions, check, choose_subject
@@ -71,21 +73,29 @@ def plan_profile(
     Raises:
         InputError, DeviceError: see ``profile``.
     """
-    request = request_of(opts, reporter)
+    request = request_of(opts, reporter, run_code=False)
     left = request.points if opts.fresh else sweep_state(request).left
     expected = estimate(request.device, request.workload, left, request.options, run_code=False) if left else None
     return request, left, expected
 
 
-def request_of(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileRequest:
-    """Open the device and choose the points, without measuring."""
+def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: bool = True) -> ProfileRequest:
+    """Open the device and choose the points, without measuring any; ``run_code`` allows to look for the largest."""
     refuse_training(opts)
     opts = as_command(opts)
     options = profile_options(opts)
     model = with_requests(opts.model, opts.served_model, opts.prompt_tokens, opts.output_tokens)
-    words = WorkloadOptions(model, opts.task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
+    sizes, largest = without_max(opts.batch_sizes)
+    words = WorkloadOptions(model, opts.task, sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
+    budget_bytes = None if opts.memory_budget is None else parse_bytes(opts.memory_budget, what="--memory-budget")
+    if not largest and budget_bytes is not None:
+        raise InputError("--memory-budget is for --batch-sizes max", "edgetune search keeps a budget of memory, too")
+    if largest and not run_code:
+        raise InputError("--batch-sizes max runs the network to find it", "leave --dry-run out, or name sizes")
     device = open_named(opts.device, opts.root, seed=options.seed)
+    if largest:
+        words = with_largest(device, words, options, budget_bytes, reporter)
     subject = choose_subject(device, words, options, default_size=1)
     for note in subject.notes:
         reporter.info(f"note: {note.advice}")

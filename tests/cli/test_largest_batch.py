@@ -1,0 +1,37 @@
+"""``edgetune profile --batch-sizes max`` on real networks, and where it cannot be."""
+
+from dataclasses import replace
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+
+
+def test_largest_batch_within_a_budget_is_measured(edgetune, tmp_path):
+    table = tmp_path / "p.parquet"
+    ended = edgetune(
+        "profile", "zoo:squeezenet", "--device", "host", "--batch-sizes", "4,max", "--memory-budget", "300MiB",
+        "--minibatches", "5", "-o", str(table),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    small, large = io.read_profile(str(table)).rows
+    assert small.batch_size == 4 < large.batch_size
+    assert f"largest batch size: {large.batch_size}" in ended.err
+    assert small.memory_peak_bytes < large.memory_peak_bytes < 1.1 * (300 << 20)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--device", "twin:orin-agx", "--batch-sizes", "max"), "runs nothing in memory"),
+        (("--device", "host", "--batch-sizes", "max", "--dry-run"), "runs the network"),
+        (("--device", "host", "--memory-budget", "1GiB"), "is for --batch-sizes max"),
+        (("--device", "host", "--batch-sizes", "max", "--memory-budget", "1MiB"), "does not fit in 1 MiB"),
+        (("--device", "host", "--batch-sizes", "max", "--memory-budget", "much"), "memory-budget"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(edgetune, tmp_path, options, what):
+    ended = edgetune("profile", "zoo:squeezenet", *options, "-o", str(tmp_path / "p.parquet"))
+    assert_two_lines(replace(ended, err="\n".join(ended.lines[-2:])), 2)
+    assert what in ended.err
