@@ -109,6 +109,8 @@ class ProfileRow:
         memory_device_bytes: Most memory that PyTorch had allocated on the GPU, bytes.
         memory_available_min_bytes: Least memory that the machine had left, ``MemAvailable``, bytes.
         swap_in_bytes: What the machine read back from swap meanwhile, bytes.
+        build_s: Time that building the TensorRT engine took before the measurement, or when it was built, s.
+        engine_bytes: Size of the TensorRT engine, bytes.
         bunched_share: Share of the answers of which most chunks arrived together, 0 to 1.
     """
 
@@ -170,6 +172,8 @@ class ProfileRow:
     memory_device_bytes: NonNegativeInt | None = None
     memory_available_min_bytes: NonNegativeInt | None = None
     swap_in_bytes: NonNegativeInt | None = None
+    build_s: NonNegativeFloat | None = None
+    engine_bytes: NonNegativeInt | None = None
 
     @classmethod
     def at(cls, point: Point, minibatch_s: float | None, **figures: Any) -> ProfileRow:

@@ -47,6 +47,8 @@ _MIDDLE = (
     "own_ttft_s",
     "own_token_s",
     "bunched_share",
+    "build_s",
+    "engine_bytes",
 )
 _LOWEST = ("minibatch_ci95_low_s", "memory_available_min_bytes")
 _HIGHEST = (

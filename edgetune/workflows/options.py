@@ -158,7 +158,7 @@ BatchAxis = Annotated[
 Precision = Annotated[
     str | None,
     Option(
-        "Precision of a twin's computation: fp32, fp16, ... Default: the network's own types.",
+        "Precision of a twin or of TensorRT: fp32, fp16, ... Default: the network's own types.",
         ("--precision",),
         "How",
         "NAME",

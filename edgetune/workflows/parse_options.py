@@ -18,6 +18,7 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import parse_quantity, parse_share, parse_time_s
 from edgetune.workflows.profile.options import MeasuringOptions, PointOptions
 from edgetune.workloads.batch import Axes
+from edgetune.workloads.engines import ENGINES
 from edgetune.workloads.kernels import PRECISIONS
 from edgetune.workloads.resolve import KINDS, recognised
 from edgetune.workloads.workload import Workload
@@ -167,6 +168,7 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         step_pattern=_step_pattern(opts.step_pattern),
         steps=opts.steps,
         start=opts.start,
+        engine=choose(opts.engine, ENGINES, what="engine"),
         inputs=parse_inputs(opts.inputs),
         dimensions=parse_dimensions(opts.dim),
         precision=None if opts.precision is None else parse_precision(opts.precision),

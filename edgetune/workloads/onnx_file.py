@@ -195,4 +195,13 @@ def stored_precisions(workload: Workload) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_PRECISIONS[kind] for kind in kinds if kind in _PRECISIONS)) or _DEFAULT
 
 
+def is_quantized(workload: Workload) -> bool:
+    """Return whether a network's graph has the scales of its 8-bit tensors (QDQ).
+
+    Raises:
+        InputError: see ``load_model``.
+    """
+    return any(node.op_type == "QuantizeLinear" for node in load_model(workload, weights=False).graph.node)
+
+
 KIND = WorkloadKind(load, endings=(".onnx",), task="infer")

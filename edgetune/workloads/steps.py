@@ -2,24 +2,21 @@
 
 It runs in the child process of the profiler, the only process that loads PyTorch, ONNX Runtime or the user's code.
 A runtime is one module with a function ``open_step(workload, task, batch_size, options)``. The kind of the workload
-names it (``resolve.KINDS``); those of graphs are in ``RUNTIMES``.
+names it (``resolve.KINDS``); those of graphs are in ``engines.ENGINES`` and ``TRAINING``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 
 from edgetune.artifacts.profile import Task
+from edgetune.workloads.engines import ENGINES
 from edgetune.workloads.resolve import KINDS
 from edgetune.workloads.torch_required import Step, TimedSteps, require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
 
-RUNTIMES: Mapping[str, str] = {
-    "infer": "edgetune.workloads.ort_session",
-    "train": "edgetune.workloads.torch_module",
-}
-"""Modules of graphs by task."""
+TRAINING = "edgetune.workloads.torch_module"
+"""Module that trains graphs; ``engines.ENGINES`` names those that infer them."""
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions | None = None) -> Step | TimedSteps:
@@ -38,13 +35,13 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     """
     options = options or RunOptions()
     kind = KINDS.get(workload.kind)
-    runtime = (kind.runtime if kind else "") or RUNTIMES[task]
-    if runtime == RUNTIMES["train"]:
+    runtime = (kind.runtime if kind else "") or (ENGINES[options.engine.name] if task == "infer" else TRAINING)
+    if runtime == TRAINING:
         require_torch()
     step: Step | TimedSteps = import_module(runtime).open_step(workload, task, batch_size, options)
     if isinstance(step, TimedSteps):
         return step
-    if runtime == RUNTIMES["infer"] or not options.torch_device.startswith("cuda"):
+    if runtime in ENGINES.values() or not options.torch_device.startswith("cuda"):
         return step
     require_accelerator(options.torch_device)
     synchronize = require_torch().cuda.synchronize

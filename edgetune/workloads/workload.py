@@ -10,6 +10,7 @@ from typing import Any
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
+from edgetune.workloads.engines import EngineOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class RunOptions:
         steps: Whether a command reports its steps by ``edgetune.step()`` or PyTorch's optimisers.
         start: Command that starts a server; ``None`` if it runs already.
         start_within_s: How long the server may take to become ready, s.
+        engine: What infers an ONNX network.
     """
 
     ort_providers: tuple[str, ...] = ("CPUExecutionProvider",)
@@ -56,12 +58,14 @@ class RunOptions:
     steps: bool = False
     start: str | None = None
     start_within_s: float = 600.0
+    engine: EngineOptions = field(default_factory=EngineOptions)
 
     @classmethod
     def from_plain(cls, described: Mapping[str, Any]) -> RunOptions:
         """Return the options from values that another process sends; missing ones have their defaults."""
         found = {each.name: described[each.name] for each in fields(cls) if each.name in described}
-        return cls(**{**found, "ort_providers": tuple(described["ort_providers"])})
+        engine = EngineOptions(**described.get("engine", {}))
+        return cls(**{**found, "ort_providers": tuple(described["ort_providers"]), "engine": engine})
 
 
 @dataclass(frozen=True, slots=True)

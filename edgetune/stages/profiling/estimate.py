@@ -74,7 +74,11 @@ def estimate(
     if isinstance(device.source, TableSource):
         return SweepEstimate(len(points), 0.0, 0.0, "looked up in the recorded table")
     kind = KINDS.get(workload.kind)
-    if isinstance(device.source, LiveSource) and kind is not None and kind.runs_code and not run_code:
+    live = isinstance(device.source, LiveSource)
+    if live and options.engine_options.builds and not run_code:
+        basis = "only building its engine would tell, which this does not do"
+        once = SweepEstimate(len(points), None, None, basis)
+    elif live and kind is not None and kind.runs_code and not run_code:
         code = workload.reference.removeprefix("command:")
         basis = f"only running {code} would tell, and its code is not run for this"
         once = SweepEstimate(len(points), None, None, basis)

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.stats import StoppingRule
+from edgetune.workloads.engines import EngineOptions
 from edgetune.workloads.observed import Feed
 
 _REPEATS = (3, 10)
@@ -43,6 +44,7 @@ class ProfileOptions:
         seed: Seed of random inputs and weights.
         step_pattern, steps: How a command marks its steps, see ``RunOptions``; without, a run is a minibatch.
         start: Command that starts a server for each point.
+        engine: Name of what infers an ONNX network, see ``engines.ENGINES``.
     """
 
     target_ci: float = 0.02
@@ -63,6 +65,12 @@ class ProfileOptions:
     step_pattern: str | None = None
     steps: bool = False
     start: str | None = None
+    engine: str = "ort"
+
+    @property
+    def engine_options(self) -> EngineOptions:
+        """The engine and its options."""
+        return EngineOptions(self.engine, self.precision)
 
     @property
     def long_s(self) -> float:

@@ -25,6 +25,8 @@ from edgetune.workloads.onnx_file import stored_precisions
 from edgetune.workloads.resolve import KINDS
 from edgetune.workloads.workload import LayerSampling, Workload
 
+WORKER = "edgetune.stages.profiling.worker"
+"""The module of the child."""
 _RELEASED_WITHIN_S = 10.0
 _START_SHARE = 0.8
 """Share of the time limit in which a server must be ready: the rest is for its report of why it is not."""
@@ -62,7 +64,8 @@ class Supervisor:
     """
 
     def __init__(self, source: LiveSource, workload: Workload, options: ProfileOptions) -> None:
-        _check_precision(workload, options.precision)
+        if not options.engine_options.builds:
+            _check_precision(workload, options.precision)
         self._source = source
         self._workload = workload
         self._options = options
@@ -82,7 +85,7 @@ class Supervisor:
             DeviceError: A library or provider is missing.
         """
         deadline_s = time.monotonic() + self._options.point_timeout_s + self._options.long_s
-        command = self._prepare_command(point)
+        command = self.prepare_command(point)
         if self._child is not None and not self._child.alive:
             self.close()
         if command != self._prepared or self._child is None:
@@ -97,7 +100,7 @@ class Supervisor:
             InputError, DeviceError: See ``open``.
         """
         self._prepared = None
-        command = {**self._prepare_command(point), "command": "layers", "how": asdict(how)}
+        command = {**self.prepare_command(point), "command": "layers", "how": asdict(how)}
         reply = self.ask(command, deadline_s=time.monotonic() + self._options.point_timeout_s)
         found: dict[str, Any] = reply["layers"]
         return found
@@ -105,7 +108,7 @@ class Supervisor:
     def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
         """Send a command to the child and return its reply; start a missing child, and end one that fails."""
         if self._child is None:
-            self._child = Child("edgetune.stages.profiling.worker", environment=self._source.environment)
+            self._child = Child(WORKER, environment=self._source.environment)
         self._asking = True
         try:
             reply = self._child.ask(command, deadline_s=deadline_s)
@@ -147,7 +150,8 @@ class Supervisor:
         if child is not None:
             child.close()
 
-    def _prepare_command(self, point: Point) -> dict[str, Any]:
+    def prepare_command(self, point: Point) -> dict[str, Any]:
+        """Return the command that loads a point in the child."""
         cpus = usable_cpus()
         cores = point.mode.cpu_cores
         if cores is not None:
@@ -175,6 +179,7 @@ class Supervisor:
             "inputs": self._options.inputs,
             "dimensions": dict(self._options.dimensions),
             "seed": self._options.seed,
+            "engine": asdict(self._options.engine_options),
             **of_command,
         }
 

@@ -26,6 +26,7 @@ from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
 from edgetune.processes.memory import give_back, gpu_peak_bytes, reset_peaks
 from edgetune.processes.messages import serve
+from edgetune.workloads.engines import BuiltStep
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_required import Step, TimedSteps
 from edgetune.workloads.workload import LayerSampling, RunOptions, Workload
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> None:
 
     def handle(command: Mapping[str, Any]) -> dict[str, Any]:
         if command["command"] == "prepare":
-            return {"load_ns": session.prepare(command)}
+            return session.prepare(command)
         if command["command"] == "layers":
             return {"layers": session.layers(command)}
         if command["command"] == "drop":
@@ -54,8 +55,8 @@ class _Session:
     def __init__(self) -> None:
         self._step: Step | TimedSteps | None = None
 
-    def prepare(self, command: Mapping[str, Any]) -> int:
-        """Drop the old step, take the cores asked for, load the new one; return how long loading took, ns."""
+    def prepare(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Drop the old step, take the cores asked for, load the new one; return how long it took and what it built."""
         begun = time.monotonic_ns()
         self.drop(command["cpus"])
         reset_peaks()
@@ -65,7 +66,8 @@ class _Session:
             command["batch_size"],
             RunOptions.from_plain(command),
         )
-        return time.monotonic_ns() - begun
+        built = asdict(self._step.built) if isinstance(self._step, BuiltStep) else None
+        return {"load_ns": time.monotonic_ns() - begun, "built": built}
 
     def layers(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Drop the step, run minibatches under the runtime's profiler; return ``LayerTimes`` as plain data."""
@@ -100,6 +102,8 @@ class _Session:
         start_ns, end_ns = _timed(self._step, minibatches, time.monotonic_ns)
         held = gpu_peak_bytes()
         columns = {} if held is None else {"memory_device_bytes": held}
+        if isinstance(self._step, BuiltStep):
+            columns |= self._step.columns()
         return {"start_ns": start_ns, "end_ns": end_ns, "columns": columns}
 
 

@@ -29,6 +29,9 @@ class PointOptions:
     inputs: options.Inputs = None
     dim: options.Dim = ()
     precision: options.Precision = None
+    engine: Annotated[
+        str, Option("What infers an ONNX network: ort, or ort-tensorrt on an NVIDIA GPU.", metavar="NAME")
+    ] = "ort"
     step_pattern: StepPattern = None
     steps: Steps = False
     start: Annotated[

@@ -24,6 +24,7 @@ from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.convergence import refuse_training
+from edgetune.workflows.profile.engines import build_engines
 from edgetune.workflows.profile.largest import with_largest, without_max
 from edgetune.workflows.profile.options import ProfileCommandOptions
 from edgetune.workflows.profile.script import as_command
@@ -118,6 +119,7 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
         label.announce()
         reporter.info(f"{target.path} has these points already; --fresh measures them again")
         return stands.before
+    build_engines(device, workload, stands.left, options, reporter)
     warn_of_load(device, reporter)
     identity = identify(device, workload, points[0].task, options)
     journal = default_journal_path(target.regular, identity, points)

@@ -24,6 +24,7 @@ from edgetune.workflows.parse_options import (
     parse_batch_sizes,
     parse_task,
 )
+from edgetune.workflows.profile.engines import check_engine
 from edgetune.workloads.command import takes_batch
 from edgetune.workloads.endpoint_server import check_start
 from edgetune.workloads.resolve import recognised, resolve
@@ -106,6 +107,7 @@ def choose_subject(
         workload = resolve(words.model, parse_batch_axes(words.batch_axis))
         _check_command(device, workload, sizes, options)
         _check_server(device, workload, options)
+        check_engine(device, workload, task, options)
         sizes, batch = choose_batch_sizes(
             workload,
             sizes,

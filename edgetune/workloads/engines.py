@@ -1,0 +1,102 @@
+"""The engines that infer an ONNX network, what each can be asked for, and the folder of built TensorRT engines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.errors import DeviceError, InputError
+
+ENGINES: Mapping[str, str] = {
+    "ort": "edgetune.workloads.ort_session",
+    "ort-tensorrt": "edgetune.workloads.ort_tensorrt",
+}
+"""Module of each engine, whose ``open_step`` runs a network; see ``steps``."""
+
+PRECISIONS = ("fp32", "fp16", "bf16", "int8")
+"""Precisions that TensorRT may be allowed to compute in, beside FP32."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """The engine of a network and its options.
+
+    Args:
+        name: One of ``ENGINES``.
+        precision: What TensorRT may compute in, one of ``PRECISIONS``; ``None`` for the network's own types.
+    """
+
+    name: str = "ort"
+    precision: str | None = None
+
+    @property
+    def builds(self) -> bool:
+        """Whether a network is compiled before it runs, for minutes."""
+        return self.name != "ort"
+
+    def check(self) -> None:
+        """Check that the options fit the engine.
+
+        Raises:
+            InputError: they do not.
+        """
+        if self.builds and self.precision not in (None, *PRECISIONS):
+            raise InputError(
+                f"--precision {self.precision}: --engine {self.name} computes in {', '.join(PRECISIONS)}",
+                "name one of these, or leave it out for the network's own types",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltEngine:
+    """A TensorRT engine that is ready to run.
+
+    Args:
+        build_s: Time that building it took, s; ``None`` if it is unknown.
+        engine_bytes: Size of its file, bytes.
+        cached: Whether it was built earlier.
+    """
+
+    build_s: float | None
+    engine_bytes: int
+    cached: bool
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of a profile's row."""
+        return {"build_s": self.build_s, "engine_bytes": self.engine_bytes}
+
+
+class BuiltStep:
+    """A step whose engine was built before it; ``columns`` tells how long that took."""
+
+    def __init__(self, step: Callable[[], object], built: BuiltEngine) -> None:
+        self._step = step
+        self.built = built
+
+    def __call__(self) -> object:
+        """Run one minibatch."""
+        return self._step()
+
+    def columns(self) -> dict[str, Any]:
+        """Return further columns of a profile's row."""
+        return self.built.columns()
+
+
+def engine_folder(*parts: str) -> Path:
+    """Return a folder for built engines after creating it: below ``$XDG_CACHE_HOME`` or ``~/.cache``.
+
+    Raises:
+        DeviceError: it cannot be created.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or ""
+    folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache").joinpath("edgetune", "engines", *parts)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeviceError(
+            f"cannot create {folder} for built engines: {error.strerror or error}", "set XDG_CACHE_HOME to a folder"
+        ) from None
+    return folder
