@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from edgetune.artifacts.row_figures import energy_per_output_token_j, energy_per_request_j, requests_per_s
@@ -11,6 +12,7 @@ from edgetune.cli.screen import print_folded, table
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
+    from edgetune.stages.profiling.token_energy import TokenEnergy
 
 _Figures = Mapping[str, "Callable[[ProfileRow], object]"]
 
@@ -31,6 +33,28 @@ _RATES: _Figures = {
 }
 
 
+def _show_energies(rows: Sequence[ProfileRow], settings: _Figures, stream: TextIO | None) -> None:
+    """Print the energy of a token of prompts and of answers, if the lengths of requests tell it."""
+    from edgetune.stages.profiling.token_energy import token_energies
+
+    found = token_energies(rows)
+    if not found:
+        return
+    print_folded("energy of a token by least squares over the lengths, and the residual of a request", stream=stream)
+    figures: Mapping[str, Callable[[TokenEnergy], object]] = {
+        **{name: partial(_of_row, cell_of) for name, cell_of in settings.items() if name != "workload"},
+        "of a prompt>": lambda each: si_cell(each.prompt_j, "J"),
+        "of an answer>": lambda each: si_cell(each.output_j, "J"),
+        "residual>": lambda each: f"{each.residual:.1%}" if each.pairs > 2 else None,
+        "lengths>": lambda each: each.pairs,
+    }
+    table(*rows_of(figures, found), stream=stream)
+
+
+def _of_row(cell_of: Callable[[ProfileRow], object], each: TokenEnergy) -> object:
+    return cell_of(each.row)
+
+
 def show_answers(rows: Sequence[ProfileRow], settings: _Figures, stream: TextIO | None) -> None:
     """Print times, rates and energy of the answers of a server; nothing if no row is of a server.
 
@@ -49,6 +73,7 @@ def show_answers(rows: Sequence[ProfileRow], settings: _Figures, stream: TextIO 
     print_folded(text, stream=stream)
     table(*rows_of({**settings, **_TIMES}, found), stream=stream)
     table(*rows_of({**settings, **_RATES}, found), stream=stream)
+    _show_energies(found, settings, stream)
     if any(row.bunched_share for row in found):
         text = "bunched: share of the answers whose tokens arrived together; they have no ttft and no time of a token"
         print_folded(text, stream=stream)

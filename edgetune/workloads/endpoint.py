@@ -1,18 +1,24 @@
 """Language-model servers that speak the OpenAI protocol, as workloads: ``http://127.0.0.1:8080/v1#model=NAME``.
 
-The fragment of the reference holds what is asked: ``model``, ``prompt`` and ``output``, numbers of tokens.
+The fragment of the reference holds what is asked: ``model``, ``prompt`` and ``output``, numbers of tokens, of which
+there may be several: ``prompt=64,256``.
 ``endpoint_streams`` says what a minibatch is.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from edgetune.errors import InputError
 from edgetune.workloads.workload import Workload, WorkloadKind
 
+Lengths: TypeAlias = str | int | Sequence[int] | None
+"""Numbers of tokens as written, ``64,256``, or from Python."""
 PROMPT_TOKENS, OUTPUT_TOKENS = 128, 64
 _MOST_TOKENS = 1_000_000
 _HINT = "e.g. edgetune profile http://127.0.0.1:8080/v1 --model NAME --prompt-tokens 128 --output-tokens 64"
@@ -45,9 +51,14 @@ class Endpoint:
         """The address, for messages."""
         return f"{'https' if self.secure else 'http'}://{self.host}:{self.port}{self.path}"
 
+    @property
+    def name(self) -> str:
+        """The name in the ``workload`` column."""
+        return f"{self.model.rpartition('/')[2]}:p{self.prompt_tokens}:o{self.output_tokens}"
 
-def parse_endpoint(reference: str) -> Endpoint:
-    """Return the endpoint that a reference names.
+
+def parse_endpoints(reference: str) -> tuple[Endpoint, ...]:
+    """Return the endpoints that a reference names: one for each pair of a length of prompts and one of answers.
 
     Raises:
         InputError: the address has no host, a user or a query; the model is missing; a length is no number above zero.
@@ -67,27 +78,40 @@ def parse_endpoint(reference: str) -> Endpoint:
         raise InputError(f"{bare}: {min(unknown)!r} is not known after #", "known: model, prompt, output")
     if not asked.get("model", "").rpartition("/")[2].isprintable() or not asked.get("model", "").strip("/ "):
         raise InputError(f"{bare}: the name of the model at the server is missing", _HINT)
-    prompt, output = _tokens(asked.get("prompt"), PROMPT_TOKENS), _tokens(asked.get("output"), OUTPUT_TOKENS)
-    path = parts.path.rstrip("/")
-    return Endpoint(parts.scheme == "https", parts.hostname, port, path, asked["model"], prompt, output)
+    path, secure = parts.path.rstrip("/"), parts.scheme == "https"
+    lengths = product(_tokens(asked.get("prompt"), PROMPT_TOKENS), _tokens(asked.get("output"), OUTPUT_TOKENS))
+    return tuple(Endpoint(secure, parts.hostname, port, path, asked["model"], *pair) for pair in lengths)
 
 
-def _tokens(word: str | None, default: int) -> int:
-    if word is None:
-        return default
-    if not (word.isascii() and word.isdigit() and len(word) < 8 and 1 <= int(word) <= _MOST_TOKENS):
-        raise InputError(f"{word!r} is not a number of tokens", f"a whole number from 1 to {_MOST_TOKENS}")
-    return int(word)
+def endpoint_of(workload: Workload) -> Endpoint:
+    """Return the endpoint of a workload; of one with several lengths that of its name.
+
+    Raises:
+        InputError: see ``parse_endpoints``.
+    """
+    return next(found for found in parse_endpoints(workload.reference) if found.name == workload.name)
 
 
-def with_requests(reference: str, model: str | None, prompt: int | None, output: int | None) -> str:
+def _tokens(words: str | None, default: int) -> tuple[int, ...]:
+    """Return the numbers of tokens in ``64,256``, each once."""
+    found = []
+    for word in str(default if words is None else words).split(","):
+        text = word.strip()
+        if not (text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= _MOST_TOKENS):
+            hint = f"whole numbers from 1 to {_MOST_TOKENS}, e.g. 64,256"
+            raise InputError(f"{text[:40]!r} is not a number of tokens", hint)
+        found.append(int(text))
+    return tuple(dict.fromkeys(found))
+
+
+def with_requests(reference: str, model: str | None, prompt: Lengths, output: Lengths) -> str:
     """Return a reference to a server with the options of the command line in its fragment; any other as it is.
 
     Raises:
         InputError: the options are given for another kind of workload.
     """
     given = {"model": model, "prompt": prompt, "output": output}
-    asked = {name: str(value) for name, value in given.items() if value is not None}
+    asked = {name: _written(value) for name, value in given.items() if value is not None}
     if not asked:
         return reference
     if not reference.startswith(KIND.prefixes):
@@ -97,16 +121,22 @@ def with_requests(reference: str, model: str | None, prompt: int | None, output:
     return f"{bare}#{urlencode({**dict(parse_qsl(fragment)), **asked})}"
 
 
+def _written(value: str | int | Sequence[int]) -> str:
+    return str(value) if isinstance(value, str | int) else ",".join(map(str, value))
+
+
 def load(reference: str) -> Workload:
     """Return the workload of a server, which is not asked anything.
 
     Raises:
-        InputError: see ``parse_endpoint``.
+        InputError: see ``parse_endpoints``.
     """
-    found = parse_endpoint(reference)
-    name = f"{found.model.rpartition('/')[2]}:p{found.prompt_tokens}:o{found.output_tokens}"
-    sha256 = hashlib.sha256(repr(found).encode()).hexdigest()
-    return Workload(reference, name, "endpoint", None, sha256)
+    found = parse_endpoints(reference)
+    names = tuple(each.name for each in found)
+    if len(found) == 1:
+        return Workload(reference, names[0], "endpoint", None, hashlib.sha256(repr(found[0]).encode()).hexdigest())
+    name, sha256 = found[0].name.rsplit(":", 2)[0], hashlib.sha256(repr(found).encode()).hexdigest()
+    return Workload(reference, name, "endpoint", None, sha256, parts=names)
 
 
 KIND = WorkloadKind(

@@ -22,7 +22,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.stats import find_warmup, median, percentile
-from edgetune.workloads.endpoint import parse_endpoint
+from edgetune.workloads.endpoint import endpoint_of
 from edgetune.workloads.endpoint_client import Answer, Client
 from edgetune.workloads.endpoint_server import StartedServer
 from edgetune.workloads.workload import RunOptions, Workload
@@ -154,7 +154,7 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     Raises:
         InputError: see ``Client.ask`` and ``StartedServer``.
     """
-    endpoint, server = parse_endpoint(workload.reference), None
+    endpoint, server = endpoint_of(workload), None
     if options.start is not None:
         mode = Mode(**dict(options.mode))
         values = {"batch": batch_size, "mode": str(mode), **mode.settings()}

@@ -100,6 +100,7 @@ class Workload:
         ops: Its operator table, if the user gives one.
         batch_axes: Input and axis of each batch axis that the user names, none for ``()``; ``None`` to decide from the
             graph, see ``batch``.
+        parts: Names in the ``workload`` column, if it is measured as several: the lengths of requests to a server.
     """
 
     reference: str
@@ -109,6 +110,12 @@ class Workload:
     sha256: str
     ops: OpsFile | None = None
     batch_axes: tuple[tuple[str, int], ...] | None = None
+    parts: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in the ``workload`` column."""
+        return self.parts or (self.name,)
 
     @property
     def is_graph(self) -> bool:
@@ -125,7 +132,8 @@ class Workload:
         """Return the workload described by the result of ``plain``."""
         path, axes = described["path"], described["batch_axes"]
         known = None if axes is None else tuple((name, axis) for name, axis in axes)
-        return Workload(**{**described, "path": None if path is None else Path(path), "batch_axes": known})
+        read = {"path": None if path is None else Path(path), "batch_axes": known, "parts": tuple(described["parts"])}
+        return Workload(**{**described, **read})
 
     def plain(self) -> dict[str, Any]:
         """Return the workload as plain data, without an operator table."""

@@ -16,7 +16,7 @@ from edgetune.artifacts.io import read_profile
 from edgetune.cli.main import run
 from edgetune.errors import InputError
 from edgetune.workloads import endpoint_client, endpoint_streams
-from edgetune.workloads.endpoint import parse_endpoint, with_requests
+from edgetune.workloads.endpoint import parse_endpoints, with_requests
 from edgetune.workloads.endpoint_client import Client
 from edgetune.workloads.endpoint_streams import Streams
 from edgetune.workloads.resolve import resolve
@@ -24,12 +24,12 @@ from tests.fakes.openai_server import TOKEN_S, serving
 
 
 def _client(url: str) -> Client:
-    return Client(parse_endpoint(f"{url}#model=m&prompt=20&output=8"), 0)
+    return Client(parse_endpoints(f"{url}#model=m&prompt=20&output=8")[0], 0)
 
 
 def test_fragment_names_the_requests() -> None:
     reference = with_requests("http://127.0.0.1:8080/v1", "my model", 12, 8)
-    found = parse_endpoint(reference)
+    (found,) = parse_endpoints(reference)
     assert (found.host, found.port, found.path, found.model) == ("127.0.0.1", 8080, "/v1", "my model")
     assert (resolve(reference).name, resolve(reference).kind) == ("my model:p12:o8", "endpoint")
 
@@ -41,7 +41,7 @@ def test_fragment_names_the_requests() -> None:
 )  # fmt: skip
 def test_bad_references_are_refused(reference: str) -> None:
     with pytest.raises(InputError):
-        parse_endpoint(reference)
+        parse_endpoints(reference)
 
 
 @pytest.mark.parametrize("how", ["good", "completions", "uncounted"])
@@ -143,3 +143,28 @@ def test_points_before_a_fault_are_kept(tmp_path: Path, capsys: pytest.CaptureFi
     rows = read_profile(str(out)).rows
     assert [(row.batch_size, row.status) for row in rows] == [(1, "ok"), (6, "failed")]
     assert "429" in str(rows[1].reason)
+
+
+def test_profile_of_several_lengths_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "s.parquet"
+    with serving() as (url, prompts):
+        words = ["profile", url, "--model", "m", "--prompt-tokens", "8,20", "--output-tokens", "2,4"]
+        words += ["--device", "host", "--minibatches", "2", "-o", str(out)]
+        assert run(words) == 0
+        rows, sent = read_profile(str(out)).rows, len(prompts)
+        assert [row.workload for row in rows] == ["m:p8:o2", "m:p8:o4", "m:p20:o2", "m:p20:o4"]
+        assert [row.output_tokens for row in rows] == [2, 4, 2, 4]
+        assert sorted({len(prompt.split()) for prompt in prompts}) == [5, 17]
+        assert run([*words, "--batch-sizes", "1"]) == 0
+        assert len(prompts) == sent
+        assert run([*words, "--batch-sizes", "1,2"]) == 0
+        assert len(read_profile(str(out)).rows) == 8
+        capsys.readouterr()
+        assert run([*words, "--prompt-tokens", "8,20,x"]) == 2
+        assert "'x' is not a number of tokens" in capsys.readouterr().err
+
+
+def test_a_search_is_for_one_length(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["search", "http://127.0.0.1:9/v1#model=m&output=2,4", "--device", "host", "--batch-sizes", "1,2"]
+    assert run(words) == 2
+    assert "a search is for one length" in capsys.readouterr().err

@@ -125,7 +125,7 @@ class Profiler:
             InputError: The point is of another workload or task, or not in the recorded table.
             DeviceError: A library or an execution provider is missing, so that no point can be measured.
         """
-        if (point.workload, point.task) != (self._workload.name, self._task):
+        if point.workload not in self._workload.names or point.task != self._task:
             raise InputError(
                 f"{point} is not a point of {self._workload.name} {self._task}", "profile one workload at a time"
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from edgetune.artifacts.profile import Point
@@ -169,7 +169,7 @@ class Supervisor:
         )
         return {
             "command": "prepare",
-            "workload": self._workload.plain(),
+            "workload": replace(self._workload, name=point.workload).plain(),
             "task": point.task,
             "batch_size": point.batch_size,
             "cpus": cpus,

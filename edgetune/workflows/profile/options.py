@@ -136,10 +136,12 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
         str | None, Option("Name of the model at a server, http://...", ("--model",), "Problem", "NAME")
     ] = None
     prompt_tokens: Annotated[
-        int | None, Option("Tokens of each prompt to a server. Default: 128.", (), "Problem", "N", 1, 1_000_000)
+        str | int | Sequence[int] | None,
+        Option("Tokens of each prompt to a server, e.g. 64,256. Default: 128.", (), "Problem", "LIST"),
     ] = None
     output_tokens: Annotated[
-        int | None, Option("Tokens of each answer of a server. Default: 64.", (), "Problem", "N", 1, 1_000_000)
+        str | int | Sequence[int] | None,
+        Option("Tokens of each answer of a server, e.g. 16,64. Default: 64.", (), "Problem", "LIST"),
     ] = None
     batch_sizes: Annotated[
         str | Sequence[int] | None,

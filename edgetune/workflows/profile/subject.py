@@ -120,7 +120,7 @@ def choose_subject(
         if not sizes:
             raise InputError("no batch sizes to choose from", "e.g. --batch-sizes 1,4,16")
     chosen = choose_modes(device, words.modes)
-    points = [Point(workload.name, task, size, mode) for size in sizes for mode in chosen.modes]
+    points = [Point(name, task, size, mode) for name in workload.names for size in sizes for mode in chosen.modes]
     if isinstance(device.source, TableSource) and words.modes in (None, "all"):
         there = {row.point for row in device.source.rows}
         points = [point for point in points if point in there]  # not every mode need be there for every batch size

@@ -78,6 +78,8 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Cand
     if opts.kind in PAIRS:
         each_options.append(replace(options, inputs=None))
         subjects.append(_background(device, opts, each_options[1]))
+    if len(names := subjects[0].workload.names) > 1:
+        raise InputError(f"a search is for one length of prompts and answers, not {len(names)}", "give one of each")
     inputs = _inputs(subjects, each_options)
     free = isinstance(device.source, TableSource)
 
