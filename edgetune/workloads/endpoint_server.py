@@ -93,6 +93,7 @@ class StartedServer:
     def close(self) -> None:
         """End the server and all that it started."""
         end_descendants()
+        self._process.poll()  # it has ended: leave no warning of it
         self._log.close()
 
     def _wait(self, limit_s: float) -> None:
