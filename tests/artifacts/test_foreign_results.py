@@ -120,6 +120,20 @@ def test_llama_bench_names_its_tests(tmp_path: Path) -> None:
     assert (rows[0].minibatch_s, rows[0].device, rows[0].batch_size) == (0.0717452, "Orin", 1)
 
 
+def test_llama_bench_in_lines_is_the_same(tmp_path: Path) -> None:
+    tests = [llama_bench(), llama_bench(n_prompt=0, n_gen=128)]
+    lines = tmp_path / "lines.json"
+    lines.write_text("\n".join(map(json.dumps, tests)) + "\n")
+    assert read_profile(str(lines)).rows == rows_in(tmp_path, tests)
+
+
+def test_llama_bench_cut_off_line_is_refused(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.json"
+    lines.write_text(json.dumps(llama_bench()) + "\n" + json.dumps(llama_bench())[:40])
+    with pytest.raises(InputError, match="is not JSON"):
+        read_profile(str(lines))
+
+
 def test_llama_bench_settings_that_differ_are_in_the_name(tmp_path: Path) -> None:
     rows = rows_in(tmp_path, [llama_bench(), llama_bench(n_threads=4)])
     assert [row.workload for row in rows] == ["qwen pp512 n_threads=8", "qwen pp512 n_threads=4"]
