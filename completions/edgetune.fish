@@ -81,6 +81,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate sensitivity' -l latency-budget -r -d 'Longest latency of a request, e.g. 80ms.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate sensitivity' -l ttft-budget -r -d 'Longest time to the first token (p95) of a server, e.g. 500ms.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate sensitivity' -l token-budget -r -d 'Longest time of a further token (p95) of a server, e.g. 50ms.'
+complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate sensitivity' -l memory-budget -r -d 'Most memory of the processes of a point, e.g. 2GiB.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate sensitivity' -l arrival-rate -r -d 'Request rate to serve, e.g. 60/s.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate sensitivity' -l objective -x -a 'throughput latency energy energy-delay time tokens-per-joule' -d 'What to optimise: throughput, latency, time, energy, energy-delay or tokens-per-joule.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate sensitivity' -l margin -r -d 'Share of each budget to keep free, e.g. 5%.'

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.units import format_si, parse_time_s
+from edgetune.units import format_bytes, format_si, parse_bytes, parse_time_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,10 @@ _TABLE = (
     ColumnBudget(
         "token", "token_budget_s", ("token_p95_s", "token_s"), "sends a further token within {}",
         parse_time_s, _seconds, ("ms", 1e3),
+    ),
+    ColumnBudget(
+        "memory", "memory_budget_bytes", ("memory_peak_bytes",), "stays within {} of memory",
+        parse_bytes, format_bytes, ("MiB", 2**-20),
     ),
 )  # fmt: skip
 

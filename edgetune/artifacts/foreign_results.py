@@ -175,7 +175,7 @@ def _trtexec(document: Any, name: str) -> list[Row]:
 
 
 def _llama_bench(document: Any, name: str) -> list[Row]:
-    """Return a row per test of ``llama-bench -o json`` or ``jsonl``: a list of objects, ``samples_ns`` a time per repetition, ns.
+    """Return a row per test of ``llama-bench -o json`` or ``jsonl``: objects, ``samples_ns`` a time per repetition, ns.
 
     A test processes ``n_prompt`` tokens and generates ``n_gen``; it is named as in llama-bench's own tables, e.g.
     ``pp512``. Settings that differ between tests are part of the name.
@@ -234,7 +234,7 @@ def _values(document: Any, keys: Sequence[str]) -> Iterator[Any]:
 READERS: Mapping[str, Reader] = {
     "hyperfine": Reader(re.compile(r'\A\s*\{\s*"results"\s*:\s*\[\s*(?:\]|\{\s*"command"\s*:)'), _hyperfine),
     "trtexec": Reader(re.compile(r'\A\s*\[\s*\{\s*"startEnqMs"\s*:'), _trtexec),
-    "llama-bench": Reader(re.compile(r'\A\s*(?:\[\s*)?\{[^{}]*"(?:samples_ns|n_gen|model_filename)"\s*:'), _llama_bench),
+    "llama-bench": Reader(re.compile(r'\A\s*\[?\s*\{[^{}]*"(?:samples_ns|n_gen|model_filename)"\s*:'), _llama_bench),
     "AIPerf": Reader(re.compile(r'\A\s*\{.*"request_latency"\s*:\s*\{\s*"', re.DOTALL), _aiperf),
 }
 """The readers by tool, as messages name it."""

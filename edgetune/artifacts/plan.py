@@ -68,6 +68,7 @@ class PlanFigures:
     token_p95_s: PositiveFloat | None = None
     tokens_per_s: PositiveFloat | None = None
     tokens_per_j: PositiveFloat | None = None
+    memory_peak_bytes: PositiveInt | None = None
 
 
 @dataclass(frozen=True, slots=True)

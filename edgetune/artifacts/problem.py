@@ -31,6 +31,7 @@ class Problem:
         epochs_to_target: Batch size and epochs until the target accuracy, for ``accuracy``; only ratios matter.
         ttft_budget_s: Time to the first token of a server's answers at most, 95th percentile, s.
         token_budget_s: Time of each further token at most, 95th percentile, s.
+        memory_budget_bytes: Most memory that the processes of a point may have resident, bytes.
     """
 
     kind: ProblemKind
@@ -44,6 +45,7 @@ class Problem:
     epochs_to_target: tuple[tuple[PositiveInt, PositiveFloat], ...] = ()
     ttft_budget_s: PositiveFloat | None = None
     token_budget_s: PositiveFloat | None = None
+    memory_budget_bytes: PositiveFloat | None = None
 
 
 def read_problem(source: str) -> Problem:

@@ -13,13 +13,13 @@ from edgetune.artifacts import io
 from edgetune.artifacts.document import present
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.plain import plain
-from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.plan import Plan, PlanFigures
 from edgetune.cli.cells import cell, rows_of, si_cell
 from edgetune.cli.plot import draw_finished
 from edgetune.cli.screen import Screen, answer, print_document, print_folded, table
 from edgetune.stages.search.accuracy import compare
 from edgetune.stages.search.figures.front import front_figure
-from edgetune.units import format_duration, format_si
+from edgetune.units import format_bytes, format_duration, format_si
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.search.notes import describe_plan
 
@@ -95,9 +95,14 @@ def _report_top(top: Sequence[RankedPoint]) -> None:
         "tokens/s>": lambda each: cell(each.measured.tokens_per_s, ".4g"),
         "tokens/J>": lambda each: cell(each.measured.tokens_per_j, ".4g"),
         "power>": lambda each: si_cell(each.measured.power_w, "W"),
+        "memory>": lambda each: _memory(each.measured),
         "why it lost": lambda each: each.lost or "the answer",
     }
     table(*rows_of(figures, top), stream=sys.stderr)
+
+
+def _memory(measured: PlanFigures) -> str | None:
+    return None if measured.memory_peak_bytes is None else format_bytes(measured.memory_peak_bytes)
 
 
 def _setting(name: str, point: RankedPoint) -> object:

@@ -129,3 +129,20 @@ def test_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for view in ("steps", "front"):
         assert run(["show", trace, "--plot", str(tmp_path / f"{view}.svg"), "--view", view]) == 0
     assert run([*words, "--ttft-budget", "1W"]) == 2
+
+
+def test_memory_is_a_budget_like_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [replace(row, memory_peak_bytes=(200 + 100 * row.batch_size) << 20) for row in ROWS.values()]
+    table, plan = str(tmp_path / "s.parquet"), str(tmp_path / "p.yaml")
+    write(Profile(Header.new(KIND, VERSION), tuple(rows)), table)
+    for strategy in ("exhaustive", "roofline"):
+        words = ["search", table, "--strategy", strategy, "-o", plan, "--force", "--objective", "throughput"]
+        assert run([*words, "--memory-budget", "650MiB", "--top", "3"]) == 0
+        found = read(Plan, plan)
+        assert found.configuration.batch_size == 4
+        assert found.measured.memory_peak_bytes == 600 << 20
+    assert run([*words, "--memory-budget", "100MiB"]) == 3
+    said = capsys.readouterr().err
+    assert "600 MiB" in said
+    assert "stays within 100 MiB of memory" in said
+    assert "--memory-budget 300MiB" in said

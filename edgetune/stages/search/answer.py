@@ -110,6 +110,7 @@ def _alone(problem: Problem, row: ProfileRow) -> PlanFigures:
         token_p95_s=row.token_p95_s,
         tokens_per_s=row.tokens_per_s,
         tokens_per_j=tokens_per_j(row),
+        memory_peak_bytes=row.memory_peak_bytes,
     )
 
 

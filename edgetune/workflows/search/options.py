@@ -40,6 +40,9 @@ class ProblemOptions:
     token_budget: Annotated[
         str | float | None, _asked("Longest time of a further token (p95) of a server, e.g. 50ms.", metavar="TIME")
     ] = None
+    memory_budget: Annotated[
+        str | float | None, _asked("Most memory of the processes of a point, e.g. 2GiB.", metavar="SIZE")
+    ] = None
     arrival_rate: Annotated[str | float | None, _asked("Request rate to serve, e.g. 60/s.", metavar="RATE")] = None
     objective: Annotated[
         str | None,
