@@ -10,6 +10,7 @@ TOPICS: dict[str, str] = {
     "your-network": "Measure an ONNX network: batches, inputs, operators.",
     "your-command": "Measure any program, or a training script as it is.",
     "your-training": "Measure a Python file that trains; time to accuracy.",
+    "engines": "Measure on TensorRT: builds, precisions, DLA, engine files.",
     "your-server": "Measure a language-model server: tokens, first token.",
     "your-table": "Search a table that somebody else measured.",
     "power-modes": "Name modes, set one, restore the board.",

@@ -19,6 +19,8 @@ from edgetune.errors import InputError
 _HEAD_BYTES = 16
 _LARGEST_HEADER_BYTES = 100 << 20
 """Limit of a safetensors header, set by the format."""
+ENGINE_MARKS = (b"ptrt", b"ftrt")
+"""First bytes of engines of TensorRT 8 to 10."""
 EXAMPLE = "examples/train_tiny.py"
 
 
@@ -86,10 +88,9 @@ KINDS: Sequence[ForeignKind] = (
         archive=lambda names: "data.pkl" in names,
     ),
     ForeignKind(
-        "a TensorRT engine, which edgetune does not run yet (planned)",
-        "name the ONNX file that the engine was built from",
-        (".engine", ".plan", ".trt"),
-        mark=_starts(b"ptrt", b"ftrt"),
+        "a TensorRT engine without the ending .engine",
+        "give its name that ending: .engine",
+        mark=_starts(*ENGINE_MARKS),
     ),
     ForeignKind(
         "a TensorFlow Lite model",

@@ -84,7 +84,9 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
             "edgetune profile runs it as it is",
         )
     if workload.kind != "onnx" or workload.path is None:
-        what = {"python": "Python workload", "name": "name in a table"}.get(workload.kind, workload.kind)
+        what = {"python": "Python workload", "name": "name in a table", "engine": "TensorRT engine"}.get(
+            workload.kind, workload.kind
+        )
         raise InputError(
             f"{workload.reference} is a {what} and has no graph of operators",
             "name an ONNX file or zoo:resnet18, or simulate what it costs: edgetune profile MODEL --ops FILE",

@@ -63,14 +63,10 @@ def open_session(
         options.inter_op_num_threads = 1
     if configure is not None:
         configure(options)
-    overrides = _overrides(declared, graph)
-    source: str | bytes
-    if workload.path is not None and overrides is not None and is_utf8(workload.path):
-        for name, size in overrides.items():
+    source = _source(workload, batch_size, dimensions, overrides := _overrides(declared, graph))
+    if isinstance(source, str):
+        for name, size in (overrides or {}).items():
             options.add_free_dimension_override_by_name(name, size)
-        source = str(workload.path)
-    else:
-        source = _serialised(fixed_model(workload, batch_size, dimensions, weights=True))
     asked = [(name, provider_options or {}) if name == providers[0] else name for name in providers]
     try:
         session = ort.InferenceSession(source, options, providers=asked)
@@ -81,6 +77,25 @@ def open_session(
         ) from None
     _refuse_fallback(session.get_providers(), providers, workload)
     return session, feed
+
+
+def model_source(workload: Workload, batch_size: int, dimensions: Mapping[str, int]) -> str | bytes:
+    """Return the path of a network whose sizes at a batch are open, or a network rewritten for it, serialised.
+
+    Raises:
+        InputError: see ``open_step``.
+    """
+    declared = load_model(workload, weights=False)
+    fixed = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
+    return _source(workload, batch_size, dimensions, _overrides(declared, fixed))
+
+
+def _source(
+    workload: Workload, batch_size: int, dimensions: Mapping[str, int], overrides: Mapping[str, int] | None
+) -> str | bytes:
+    if workload.path is not None and overrides is not None and is_utf8(workload.path):
+        return str(workload.path)
+    return _serialised(fixed_model(workload, batch_size, dimensions, weights=True))
 
 
 def optimisation_level(level: str) -> Any:

@@ -18,6 +18,7 @@ KINDS: Registry[WorkloadKind] = Registry(
         "zoo": "edgetune.workloads.zoo:KIND",
         "onnx": "edgetune.workloads.onnx_file:KIND",
         "program": "edgetune.workloads.torch_program:KIND",
+        "engine": "edgetune.workloads.tensorrt_engine:KIND",
         "kernel": "edgetune.workloads.kernels:KIND",
         "llm": "edgetune.workloads.llm:KIND",
         "endpoint": "edgetune.workloads.endpoint:KIND",
@@ -41,10 +42,10 @@ def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:
     """Return the workload named by ``reference``.
 
     Args:
-        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` or ``.pt2`` file, a peak
-            kernel: ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``), the configuration of a language
-            model: ``llm:config.json`` (see ``llm``), a server (see ``endpoint``), or a reference of a kind that an
-            installed package adds.
+        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py``, ``.pt2`` or ``.engine``
+            file, a peak kernel: ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``), the configuration
+            of a language model: ``llm:config.json`` (see ``llm``), a server (see ``endpoint``), or a reference of a
+            kind that an installed package adds.
         batch_axes: See ``Workload``.
 
     Raises:

@@ -66,7 +66,7 @@ FILES = [
     ("net.pt", torchscript, "TorchScript", "torch.onnx.export(torch.jit.load("),
     ("net.pt", checkpoint, "PyTorch checkpoint", "torch.onnx.export(model"),
     ("net.pth", old_checkpoint, "PyTorch checkpoint", "torch.onnx.export(model"),
-    ("net.engine", content(b"ptrt\0\0\0\0" + bytes(64)), "TensorRT engine", "ONNX file that the engine was built from"),
+    ("net.bin", content(b"ptrt\0\0\0\0" + bytes(64)), "TensorRT engine", "give its name that ending: .engine"),
     ("net.tflite", content(b"\x1c\0\0\0TFL3" + bytes(64)), "TensorFlow Lite", "tf2onnx.convert --tflite"),
     ("net.ort", content(b"\x1c\0\0\0ORTM" + bytes(64)), "ONNX Runtime's own format", "ONNX file"),
     ("net.gguf", content(b"GGUF\3\0\0\0" + bytes(64)), "llama.cpp", "edgetune roofline llm:config.json"),

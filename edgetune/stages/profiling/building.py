@@ -6,6 +6,7 @@ import select
 import time
 from collections.abc import Callable
 
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.device import LiveSource
 from edgetune.errors import InputError
@@ -14,10 +15,28 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.supervisor import WORKER, Supervisor
 from edgetune.units import format_duration
 from edgetune.workloads.engines import BuiltEngine
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import BatchLimits, Workload
 
 _LOOK_EVERY_S = 1.0
 _LONGEST_BUILD_S = 6 * 3600.0
+
+
+def inspect_engine(source: LiveSource, workload: Workload, options: ProfileOptions) -> BatchLimits:
+    """Return the batch sizes that an engine file takes, read in a child process.
+
+    Raises:
+        InputError: the engine cannot be loaded.
+        DeviceError: a library or the GPU is missing.
+    """
+    child = Child(WORKER, environment=source.environment)
+    command = Supervisor(source, workload, options).prepare_command(Point(workload.name, "infer", 1, Mode()))
+    try:
+        reply = child.ask({**command, "command": "limits"}, deadline_s=time.monotonic() + options.point_timeout_s)
+        return BatchLimits(**reply["limits"])
+    except TimeoutError:
+        raise InputError(f"{workload.reference} was not loaded in time", "give it longer: --point-timeout") from None
+    finally:
+        child.close()
 
 
 def build(

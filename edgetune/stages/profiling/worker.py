@@ -6,6 +6,7 @@ The arguments are two file descriptors and the process number of the parent.
 
     {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
+    {"command": "limits", and what "prepare" has}               -> {"ok": true, "limits": {"least": 1, ...}}
     {"command": "drop"}                                         -> {"ok": true}
     {"command": "layers", "how": {"minibatches": 16, "warmup": 4, "optimisation": "all"}, and what "prepare" has}
                                                                 -> {"ok": true, "layers": {"minibatch_s": ..., ...}}
@@ -39,6 +40,11 @@ def main(arguments: list[str]) -> None:
     def handle(command: Mapping[str, Any]) -> dict[str, Any]:
         if command["command"] == "prepare":
             return session.prepare(command)
+        if command["command"] == "limits":
+            from edgetune.workloads.tensorrt_engine import inspect
+
+            found = inspect(Workload.from_plain(command["workload"]), RunOptions.from_plain(command))
+            return {"limits": asdict(found)}
         if command["command"] == "layers":
             return {"layers": session.layers(command)}
         if command["command"] == "drop":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgetune.artifacts.profile import Point, Task
 from edgetune.devices.device import Device, LiveSource
@@ -22,16 +23,40 @@ def check_engine(device: Device, workload: Workload, task: Task, options: Profil
         InputError: it does not.
     """
     engine = options.engine_options
+    is_file = workload.kind == "engine"
+    if is_file and engine.name == "ort":
+        engine = replace(engine, name="tensorrt")
     engine.check()
     if not engine.builds:
         return
     if not isinstance(device.source, LiveSource):
         raise InputError(
-            f"--engine {engine.name}: {device.name} runs no engine, it simulates or looks up",
-            "leave --engine out, or measure on the board itself: --device jetson",
+            f"{device.name} runs no TensorRT engine, it simulates or looks up",
+            "name an ONNX file without --engine, or measure on the board itself: --device jetson",
         )
+    if is_file and (engine.name != "tensorrt" or engine.calibration is not None or engine.allow_gpu_fallback):
+        raise InputError(
+            f"{workload.reference} is built already, for what its builder chose", "leave --engine and its options out"
+        )
+    if is_file and task != "infer":
+        raise InputError(f"{workload.reference} is an engine, which infers and does not train", "use --task infer")
+    if is_file:
+        return
     if task != "infer" or not workload.has_graph:
         raise InputError(f"--engine {engine.name} infers an ONNX network", "leave --engine out, or name an ONNX file")
+
+
+def engine_sizes(device: Device, workload: Workload, options: ProfileOptions) -> tuple[tuple[int, ...], str]:
+    """Return the batch size at which an engine file is measured unless one is named, and a note on it.
+
+    Raises:
+        InputError, DeviceError: the engine or TensorRT cannot be loaded.
+    """
+    assert isinstance(device.source, LiveSource)
+    from edgetune.stages.profiling.building import inspect_engine
+
+    limits = inspect_engine(device.source, workload, options)
+    return (limits.usual,), f"{workload.name}: takes {limits}, measured at {limits.usual}"
 
 
 def build_engines(
@@ -60,3 +85,5 @@ def build_engines(
         took = "" if built.build_s is None else f" in {format_duration(built.build_s)}"
         verb = f"was built earlier{took}" if built.cached else f"was built{took}"
         reporter.info(f"{what}, {format_bytes(built.engine_bytes)}, {verb}, which no figure includes")
+        if built.note:
+            reporter.info(built.note)

@@ -30,8 +30,13 @@ class PointOptions:
     dim: options.Dim = ()
     precision: options.Precision = None
     engine: Annotated[
-        str, Option("What infers an ONNX network: ort, or ort-tensorrt on an NVIDIA GPU.", metavar="NAME")
+        str, Option("What infers an ONNX network: ort; tensorrt or ort-tensorrt on an NVIDIA GPU.", metavar="NAME")
     ] = "ort"
+    calibration: Annotated[str | None, Option("TensorRT's calibration cache for INT8.", metavar="FILE")] = None
+    dla_core: Annotated[
+        int | None, Option("Core of the DLA that TensorRT uses, from 0.", metavar="N", least=0, most=7)
+    ] = None
+    allow_gpu_fallback: Annotated[bool, Option("Run layers that the DLA lacks on the GPU.")] = False
     step_pattern: StepPattern = None
     steps: Steps = False
     start: Annotated[
@@ -120,8 +125,8 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
     model: Annotated[
         str,
         Option(
-            "An ONNX file, a .pt2 program, a Python file that trains, zoo:NAME, a server http://..., "
-            "-- COMMAND ..., or a name in a table; proxy:NAME to --convergence.",
+            "An ONNX file, a .pt2 program, a TensorRT .engine, a Python file that trains, zoo:NAME, "
+            "a server http://..., -- COMMAND ..., or a name in a table; proxy:NAME to --convergence.",
             metavar="MODEL", argument=True,
         ),
     ] = field(kw_only=False)  # fmt: skip

@@ -24,7 +24,7 @@ from edgetune.workflows.parse_options import (
     parse_batch_sizes,
     parse_task,
 )
-from edgetune.workflows.profile.engines import check_engine
+from edgetune.workflows.profile.engines import check_engine, engine_sizes
 from edgetune.workloads.command import takes_batch
 from edgetune.workloads.endpoint_server import check_start
 from edgetune.workloads.resolve import recognised, resolve
@@ -108,15 +108,18 @@ def choose_subject(
         _check_command(device, workload, sizes, options)
         _check_server(device, workload, options)
         check_engine(device, workload, task, options)
-        sizes, batch = choose_batch_sizes(
-            workload,
-            sizes,
-            task=task,
-            dimensions=options.dimensions,
-            inputs=options.inputs,
-            seed=options.seed,
-            default=() if default_size is None else (default_size,),
-        )
+        if workload.kind == "engine" and not sizes:
+            sizes, batch = engine_sizes(device, workload, options)
+        else:
+            sizes, batch = choose_batch_sizes(
+                workload,
+                sizes,
+                task=task,
+                dimensions=options.dimensions,
+                inputs=options.inputs,
+                seed=options.seed,
+                default=() if default_size is None else (default_size,),
+            )
         if not sizes:
             raise InputError("no batch sizes to choose from", "e.g. --batch-sizes 1,4,16")
     chosen = choose_modes(device, words.modes)

@@ -1,0 +1,230 @@
+"""Builds a TensorRT engine from an ONNX network at a batch size, and keeps it for the next time.
+
+An engine has one fixed shape. Its file is named after what it depends on: network, TensorRT, GPU, precision, DLA and
+shapes. Beside it lies a note of how long building took.
+
+Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/infer/Core/BuilderConfig.html
+(``set_flag``, ``can_run_on_DLA``, ``int8_calibrator``), .../infer/Core/Builder.html, .../parsers/Onnx/pyOnnx.html. Why
+a DLA needs the flag GPU_FALLBACK even if it runs every layer: https://github.com/NVIDIA/TensorRT/issues/3438.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.artifacts.file_hash import file_hash
+from edgetune.errors import InputError
+from edgetune.workloads.engines import BuiltEngine, EngineOptions, engine_folder
+from edgetune.workloads.onnx_file import is_quantized, stored_precisions
+from edgetune.workloads.ort_session import model_source
+from edgetune.workloads.tensorrt_library import Messages
+from edgetune.workloads.workload import RunOptions, Workload
+
+_FLAGS = {"fp16": "FP16", "bf16": "BF16", "int8": "INT8"}
+_ON_DLA = ("fp16", "int8")
+_LISTED = 5
+_SWITCHED = re.compile(r"Layer '?([^']+?)'? \(\w+\): Unsupported on DLA\. Switching|layer (.+) is not supported on DLA")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """An engine to build.
+
+    Args:
+        trt: The module ``tensorrt``.
+        gpu: Name of the GPU.
+        workload: An ONNX network.
+        batch_size: Samples per minibatch.
+        shapes: The shape of each input.
+        options: The options of the run.
+    """
+
+    trt: Any
+    gpu: str
+    workload: Workload
+    batch_size: int
+    shapes: Mapping[str, tuple[int, ...]]
+    options: RunOptions
+
+    @property
+    def precision(self) -> str:
+        """What TensorRT may compute in: as asked for, or as the network is stored."""
+        stored = (each for each in stored_precisions(self.workload) if each in ("fp16", "bf16"))
+        quantized = "int8" if is_quantized(self.workload) else "fp32"
+        return self.options.engine.precision or next(stored, quantized)
+
+    @property
+    def digest(self) -> str:
+        """Hash of all that the engine depends on."""
+        engine, version = self.options.engine, self.trt.__version__
+        table = None if engine.calibration is None else file_hash(Path(engine.calibration)).hexdigest()
+        facts = [self.workload.sha256, version, self.gpu, self.precision, engine.dla_core, engine.allow_gpu_fallback]
+        return hashlib.sha256(json.dumps([*facts, table, sorted(self.shapes.items())]).encode()).hexdigest()[:16]
+
+
+def build_engine(request: EngineRequest) -> tuple[bytes, BuiltEngine]:
+    """Return the serialised engine of a network, built now or earlier, and how it was built.
+
+    Raises:
+        InputError: TensorRT cannot parse or build the network, or the options do not fit it.
+        DeviceError: the folder of engines cannot be created.
+    """
+    _check(request.workload, request.options.engine, request.precision)
+    file = engine_folder("tensorrt") / f"{request.workload.name}-{request.digest}.engine"
+    note = file.with_suffix(".json")
+    try:
+        plan, noted = file.read_bytes(), json.loads(note.read_text())
+        if noted["engine_bytes"] == len(plan):
+            return plan, BuiltEngine(noted["build_s"], len(plan), cached=True, note=noted["note"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not built yet, or damaged
+    begun_s = time.monotonic()
+    plan, said = _built(request)
+    built = BuiltEngine(time.monotonic() - begun_s, len(plan), cached=False, note=said)
+    origin = {"gpu": request.gpu, "tensorrt": request.trt.__version__, "precision": request.precision}
+    _write(file, plan)
+    _write(note, json.dumps({"build_s": built.build_s, "engine_bytes": len(plan), "note": said, **origin}).encode())
+    return plan, built
+
+
+def _check(workload: Workload, engine: EngineOptions, precision: str) -> None:
+    """Check the options against the network.
+
+    Raises:
+        InputError: INT8 without scales, or a DLA in a precision that it lacks.
+    """
+    if precision == "int8" and engine.calibration is None and not is_quantized(workload):
+        raise InputError(
+            f"{workload.reference} has no scales for INT8 (QuantizeLinear)",
+            "quantise it (onnxruntime.quantization, QDQ), or give TensorRT's calibration cache: --calibration FILE",
+        )
+    if engine.dla_core is not None and precision not in _ON_DLA:
+        raise InputError(f"--dla-core: a DLA does not compute in {precision}", "--precision fp16, or int8")
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all; without space the engine is built again the next time."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+
+
+def _built(request: EngineRequest) -> tuple[bytes, str]:
+    """Build an engine; return it serialised, and what runs on the GPU in place of the DLA."""
+    trt, workload, batch_size, options = request.trt, request.workload, request.batch_size, request.options
+    messages = Messages(trt)
+    builder = trt.Builder(messages.logger)
+    explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)  # the only kind since TensorRT 10
+    network = builder.create_network(0 if explicit is None else 1 << int(explicit))
+    parser = trt.OnnxParser(network, messages.logger)
+    source = model_source(workload, batch_size, options.dimensions)
+    if not (parser.parse_from_file(source) if isinstance(source, str) else parser.parse(source)):
+        said = parser.get_error(0).desc() if parser.num_errors else messages.reason()
+        raise InputError(
+            f"TensorRT {trt.__version__} cannot parse {workload.reference}: {' '.join(str(said).split())[:300]}",
+            "--engine ort-tensorrt runs such operators on CUDA",
+        )
+    for index in range(network.num_inputs):
+        tensor = network.get_input(index)
+        tensor.shape = request.shapes[tensor.name]
+    config = builder.create_builder_config()
+    _set_precision(trt, config, request.precision, options.engine.calibration)
+    note = _set_dla(trt, builder, network, config, options.engine)
+    plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise InputError(
+            f"TensorRT {trt.__version__} cannot build {workload.reference} at batch size {batch_size}: "
+            f"{messages.reason()}",
+            "--engine ort-tensorrt runs what TensorRT lacks on CUDA; a smaller batch size needs less memory",
+        )
+    if options.engine.dla_core is not None and not options.engine.allow_gpu_fallback:
+        switched = [found[1] or found[2] for line in messages.lines if (found := _SWITCHED.search(line))]
+        _refuse_fallback(switched, network.num_layers)
+    return bytes(plan), note
+
+
+def _set_precision(trt: Any, config: Any, precision: str, calibration: str | None) -> None:
+    """Let TensorRT compute in a precision.
+
+    Raises:
+        InputError: this TensorRT lacks it.
+    """
+    if precision not in _FLAGS:
+        return
+    flag = getattr(trt.BuilderFlag, _FLAGS[precision], None)
+    if flag is None:
+        raise InputError(
+            f"--precision {precision}: TensorRT {trt.__version__} cannot be asked for it",
+            "export the network in that precision, and leave --precision out",
+        )
+    config.set_flag(flag)
+    if precision == "int8" and calibration is not None:
+        config.int8_calibrator = _calibrator(trt, Path(calibration).read_bytes())
+
+
+def _calibrator(trt: Any, table: bytes) -> Any:
+    """Return a calibrator that has a table of scales, and no samples."""
+
+    class Table(trt.IInt8EntropyCalibrator2):  # type: ignore[misc]
+        def __init__(self) -> None:
+            trt.IInt8EntropyCalibrator2.__init__(self)
+
+        def get_batch_size(self) -> int:
+            return 1
+
+        def get_batch(self, names: Any) -> None:
+            del names
+
+        def read_calibration_cache(self) -> bytes:
+            return table
+
+        def write_calibration_cache(self, cache: Any) -> None:
+            del cache
+
+    return Table()
+
+
+def _set_dla(trt: Any, builder: Any, network: Any, config: Any, engine: EngineOptions) -> str:
+    """Choose the DLA, if one is asked for; return what runs on the GPU in its place.
+
+    Raises:
+        InputError: there is no such core, or layers would run on the GPU without consent.
+    """
+    if engine.dla_core is None:
+        return ""
+    if engine.dla_core >= builder.num_DLA_cores:
+        raise InputError(
+            f"--dla-core {engine.dla_core}: this machine has {builder.num_DLA_cores} DLA cores", "name one, from 0"
+        )
+    config.default_device_type = trt.DeviceType.DLA
+    config.DLA_core = engine.dla_core
+    config.set_flag(trt.BuilderFlag.GPU_FALLBACK)  # also needed where only inputs and outputs are reordered
+    layers = [network.get_layer(index) for index in range(network.num_layers)]
+    left = [str(layer.name) for layer in layers if not config.can_run_on_DLA(layer)]
+    if not engine.allow_gpu_fallback:
+        _refuse_fallback(left, len(layers))
+    return f"{len(left)} of {len(layers)} layers run on the GPU: {_listed(left)}" if left else ""
+
+
+def _refuse_fallback(left: list[str], layers: int) -> None:
+    if left:
+        raise InputError(
+            f"{len(left)} of {layers} layers do not run on the DLA: {_listed(left)}",
+            "--allow-gpu-fallback runs them on the GPU, or replace them",
+        )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

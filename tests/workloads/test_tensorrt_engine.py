@@ -1,0 +1,364 @@
+"""TensorRT engines are built, kept, loaded and run, and what cannot run is refused in two lines.
+
+No GPU and no TensorRT run here: ``fakes.tensorrt`` and ``fakes.cudart`` are fakes of their Python interfaces.
+"""
+
+import json
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.workloads import gpu_memory, tensorrt_library
+from edgetune.workloads.engines import EngineOptions
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.steps import open_step
+from edgetune.workloads.tensorrt_engine import inspect
+from edgetune.workloads.workload import BatchLimits, RunOptions
+from fakes import cudart, tensorrt
+
+FLOAT = "FLOAT"
+IMAGE = {"x": [[-1, 3], FLOAT]}
+LABELS = {"y": [[-1, 2], FLOAT]}
+RANGE = [{"x": [[1, 3], [4, 3], [8, 3]]}]
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "tensorrt", tensorrt)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.runtime", cudart)
+    monkeypatch.setattr(cudart, "gpu", cudart.Gpu())
+    monkeypatch.setattr(tensorrt, "MINIBATCH_S", 0.0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "edgetune" / "engines" / "tensorrt"
+
+
+def options(engine="tensorrt", inputs=None, **how):
+    return RunOptions(threads=1, inputs=inputs, engine=EngineOptions(engine, **how))
+
+
+def network(path, *, op="Relu", batch="batch", element=TensorProto.FLOAT):
+    weight = numpy_helper.from_array(np.ones((3, 2), np.float32).astype(helper.tensor_dtype_to_np_dtype(element)), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"], "multiply"), helper.make_node(op, ["h"], ["y"], "activate")],
+        "net",
+        [helper.make_tensor_value_info("x", element, [batch, 3])],
+        [helper.make_tensor_value_info("y", element, [batch, 2])],
+        [weight],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return resolve(str(path))
+
+
+def engine_file(tmp_path, inputs=IMAGE, outputs=LABELS, *, name="net.engine", prefix=b"", **how):
+    path = tmp_path / name
+    path.write_bytes(prefix + tensorrt.plan(inputs, outputs, **how))
+    return resolve(str(path))
+
+
+def test_an_engine_is_built_from_onnx_once_for_each_batch_and_precision(tmp_path, fakes):
+    workload = network(tmp_path / "net.onnx")
+    tensorrt.Builder.builds = 0
+    first = open_step(workload, "infer", 4, options())
+    assert first() is None
+    assert first.built.cached is False
+    again = open_step(workload, "infer", 4, options())
+    again()
+    assert again.built.cached
+    assert (
+        again.columns() == first.columns() == {"build_s": first.built.build_s, "engine_bytes": first.built.engine_bytes}
+    )
+    assert tensorrt.Builder.builds == 1
+    for batch, how in (
+        (2, {}),
+        (4, {"precision": "fp16"}),
+        (4, {"precision": "fp16", "dla_core": 0, "allow_gpu_fallback": True}),
+    ):
+        assert not open_step(workload, "infer", batch, options(**how)).built.cached
+    notes = [json.loads(note.read_text()) for note in fakes.glob("*.json")]
+    assert len(notes) == 4
+    assert {(note["gpu"], note["tensorrt"]) for note in notes} == {("Orin", "10.3.0")}
+
+
+def test_another_version_or_gpu_or_a_damaged_file_builds_again(tmp_path, fakes, monkeypatch):
+    workload = network(tmp_path / "net.onnx")
+    open_step(workload, "infer", 1, options())
+    for kept in fakes.glob("*.engine"):
+        kept.write_bytes(kept.read_bytes()[:-5])
+    assert not open_step(workload, "infer", 1, options()).built.cached
+    assert open_step(workload, "infer", 1, options()).built.cached
+    monkeypatch.setattr(cudart, "NAME", b"NVIDIA H200")
+    with pytest.raises(InputError, match="another model of GPU"):  # the fake builds for Orin only
+        open_step(workload, "infer", 1, options())
+    monkeypatch.setattr(cudart, "NAME", b"Orin")
+    monkeypatch.setattr(tensorrt, "__version__", "8.6.2")
+    assert not open_step(workload, "infer", 1, options()).built.cached
+
+
+def test_inputs_reach_the_gpu(tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.array([[1, 2, 3]], np.float32))
+    step = open_step(network(tmp_path / "net.onnx"), "infer", 2, options(inputs=str(tmp_path / "in.npz")))
+    step()
+    assert np.array([[1, 2, 3]] * 2, np.float32).tobytes() in cudart.gpu.contents.values()
+
+
+def test_a_fixed_batch_is_rewritten_for_another(tmp_path):
+    step = open_step(network(tmp_path / "net.onnx", batch=1), "infer", 5, options())
+    step()
+    assert 5 * 3 * 4 in cudart.gpu.sizes.values()
+
+
+def test_memory_is_returned_when_the_step_goes(tmp_path):
+    step = open_step(network(tmp_path / "net.onnx"), "infer", 2, options())
+    assert cudart.gpu.sizes
+    del step
+    assert not cudart.gpu.sizes
+
+
+def test_precisions_become_flags(tmp_path, fakes):
+    workload = network(tmp_path / "net.onnx")
+    for precision, flag in (("fp32", b"[]"), ("fp16", b'["FP16"]'), ("bf16", b'["BF16"]')):
+        open_step(workload, "infer", 1, options(precision=precision))
+        assert any(b'"flags": ' + flag in kept.read_bytes() for kept in fakes.glob("*.engine"))
+    half = network(tmp_path / "half.onnx", element=TensorProto.FLOAT16)
+    open_step(half, "infer", 1, options())
+    assert [b'"FP16"' in kept.read_bytes() for kept in fakes.glob("half-*.engine")] == [True]
+
+
+def test_int8_needs_scales_or_a_table(tmp_path):
+    workload = network(tmp_path / "net.onnx")
+    with pytest.raises(InputError, match="no scales for INT8") as caught:
+        open_step(workload, "infer", 1, options(precision="int8"))
+    assert "--calibration" in caught.value.hint
+    table = tmp_path / "calibration.cache"
+    table.write_bytes(b"TRT-100300-EntropyCalibration2\nx: 3c010a14")
+    assert open_step(workload, "infer", 1, options(precision="int8", calibration=str(table)))() is None
+    table.write_bytes(b"not a table")
+    with pytest.raises(InputError, match="Calibration failure"):
+        open_step(workload, "infer", 1, options(precision="int8", calibration=str(table)))
+
+
+def test_layers_that_the_dla_lacks_are_listed(tmp_path, monkeypatch):
+    workload = network(tmp_path / "net.onnx")
+    with pytest.raises(InputError, match="1 of 2 layers do not run on the DLA: multiply") as caught:
+        open_step(workload, "infer", 1, options(precision="fp16", dla_core=0))
+    assert "--allow-gpu-fallback" in caught.value.hint
+    allowed = options(precision="fp16", dla_core=0, allow_gpu_fallback=True)
+    assert open_step(workload, "infer", 1, allowed).built.note == "1 of 2 layers run on the GPU: multiply"
+    assert open_step(workload, "infer", 1, allowed).built.note == "1 of 2 layers run on the GPU: multiply", "kept"
+    with pytest.raises(InputError, match="a DLA does not compute in fp32"):
+        open_step(workload, "infer", 1, options(dla_core=0))
+    with pytest.raises(InputError, match="this machine has 2 DLA cores"):
+        open_step(workload, "infer", 1, options(precision="fp16", dla_core=2, allow_gpu_fallback=True))
+    monkeypatch.setattr(tensorrt._Config, "can_run_on_DLA", lambda *_: True)  # the builder alone finds out
+    monkeypatch.setattr(tensorrt.Builder, "_reason", _switching)
+    with pytest.raises(InputError, match="do not run on the DLA: activate"):
+        open_step(workload, "infer", 1, options(precision="fp16", dla_core=0))
+
+
+def _switching(builder, network, config):
+    builder.logger.log(
+        tensorrt.ILogger.Severity.WARNING,
+        "Layer 'activate' (ACTIVATION): Unsupported on DLA. Switching this layer's device type to GPU.",
+    )
+
+
+def test_what_tensorrt_cannot_parse_or_build_is_two_lines(tmp_path, monkeypatch):
+    workload = network(tmp_path / "net.onnx")
+    monkeypatch.setattr(tensorrt, "UNSUPPORTED", ("Relu",))
+    with pytest.raises(InputError, match=r"TensorRT 10\.3\.0 cannot parse .*Relu") as caught:
+        open_step(workload, "infer", 1, options())
+    assert "ort-tensorrt" in caught.value.hint
+    monkeypatch.setattr(tensorrt, "UNSUPPORTED", ())
+    monkeypatch.setattr(tensorrt.Builder, "_reason", lambda *_: "Error Code 2: OutOfMemory\n(no further information)")
+    with pytest.raises(InputError, match=r"cannot build .* at batch size 1: Error Code 2: OutOfMemory") as caught:
+        open_step(workload, "infer", 1, options())
+    assert "\n" not in caught.value.message
+
+
+def test_an_engine_file_runs_within_its_profiles(tmp_path):
+    workload = engine_file(tmp_path, profiles=RANGE)
+    assert workload.kind == "engine"
+    assert inspect(workload, RunOptions()) == BatchLimits(1, 8, 4, inspect(workload, RunOptions()).fix)
+    for batch in (1, 8):
+        step = open_step(workload, "infer", batch, RunOptions())
+        step()
+        assert step.columns() == {"build_s": None, "engine_bytes": (tmp_path / "net.engine").stat().st_size}
+    with pytest.raises(InputError, match="takes batch 1 to 8, not 9"):
+        open_step(workload, "infer", 9, RunOptions())
+    with pytest.raises(InputError, match="infers and does not train"):
+        open_step(workload, "train", 1, RunOptions())
+
+
+def test_the_profile_that_takes_the_batch_is_chosen(tmp_path):
+    profiles = [{"x": [[1, 3], [1, 3], [1, 3]]}, {"x": [[16, 3], [16, 3], [32, 3]]}]
+    workload = engine_file(tmp_path, profiles=profiles)
+    assert inspect(workload, RunOptions()).most == 32
+    open_step(workload, "infer", 20, RunOptions())()
+    with pytest.raises(InputError, match=r"no profile of .* takes x 8x3"):
+        open_step(workload, "infer", 8, RunOptions())
+
+
+def test_a_fixed_engine_takes_its_batch_only(tmp_path):
+    workload = engine_file(tmp_path, {"x": [[8, 3], FLOAT]}, {"y": [[8, 2], FLOAT]}, name="net.plan")
+    assert str(inspect(workload, RunOptions())) == "batch 8 only"
+    open_step(workload, "infer", 8, RunOptions())()
+    with pytest.raises(InputError, match="takes batch 8 only, not 1"):
+        open_step(workload, "infer", 1, RunOptions())
+
+
+def test_every_type_of_input_and_an_output_of_unknown_size(tmp_path):
+    inputs = {
+        kind: [[4, 2], kind] for kind in ("FLOAT", "HALF", "BF16", "INT8", "INT32", "INT64", "BOOL", "FP8", "UINT8")
+    }
+    step = open_step(engine_file(tmp_path, inputs, {"boxes": [[4, -1], "INT64"]}), "infer", 4, RunOptions())
+    step()
+    assert 4096 in cudart.gpu.sizes.values()
+    with pytest.raises(InputError, match="type INT4"):
+        open_step(engine_file(tmp_path, {"x": [[4], "INT4"]}, LABELS), "infer", 4, RunOptions())
+
+
+def test_metadata_before_the_engine_is_read_past(tmp_path):
+    metadata = json.dumps({"description": "Ultralytics YOLO11n model", "batch": 1, "dla": "1"}).encode()
+    prefix = len(metadata).to_bytes(4, "little") + metadata
+    workload = engine_file(tmp_path, profiles=RANGE, prefix=prefix)
+    open_step(workload, "infer", 2, RunOptions())()
+    with pytest.raises(InputError, match="--dla-core 5: this machine has 2 DLA cores"):
+        open_step(workload, "infer", 2, options("tensorrt", dla_core=5))
+
+
+def test_an_input_that_decides_shapes_is_to_be_given(tmp_path):
+    workload = engine_file(tmp_path, {**IMAGE, "size": [[2], "INT32"]}, profiles=RANGE, host=["size"])
+    with pytest.raises(InputError, match=r"'size' .* decides shapes"):
+        open_step(workload, "infer", 2, RunOptions())
+    np.savez(tmp_path / "in.npz", x=np.zeros((1, 3), np.float32), size=np.array([4, 4], np.int32))
+    open_step(workload, "infer", 2, RunOptions(inputs=str(tmp_path / "in.npz")))()
+
+
+REFUSED = {
+    "TensorRT": ({"version": "8.6.2"}, r"was built by TensorRT 8\.6\.2; this is TensorRT 10\.3\.0"),
+    "GPU": ({"compute": "8.6"}, r"GPU of compute capability 8\.6; this is Orin, 8\.7"),
+    "model of GPU": ({"model": "NVIDIA A40"}, "another model of GPU than this Orin"),
+}
+
+
+@pytest.mark.parametrize(("how", "words"), REFUSED.values(), ids=REFUSED)
+def test_an_engine_of_another_origin_is_refused_with_both_named(tmp_path, how, words):
+    with pytest.raises(InputError, match=words) as caught:
+        open_step(engine_file(tmp_path, profiles=RANGE, **how), "infer", 1, RunOptions())
+    assert "--engine tensorrt" in caught.value.hint
+
+
+def test_a_truncated_engine_and_other_files_are_refused(tmp_path):
+    whole = tensorrt.plan(IMAGE, LABELS, profiles=RANGE)
+    path = tmp_path / "net.engine"
+    for content in (whole[:-3], whole[:6], b"\x08\x07something else"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="cut short, or no engine: Error Code 1"):
+            open_step(resolve(str(path)), "infer", 1, RunOptions())
+    path.write_bytes(b"GGUF\3\0\0\0" + bytes(64))
+    with pytest.raises(InputError, match=r"llama\.cpp"):
+        resolve(str(path))
+
+
+def test_serialisation_tags_of_old_versions_are_named():
+    messages = tensorrt_library.Messages(tensorrt)
+    text = "Version tag does not match. Note: Current Version: 232, Serialized Engine Version: 96"
+    messages.logger.log(tensorrt.ILogger.Severity.ERROR, text)
+    error = tensorrt_library._refusal(tensorrt, messages, "net.engine", "Orin")
+    assert error.message == (
+        "net.engine was built by another TensorRT (serialisation 96); this is TensorRT 10.3.0 (serialisation 232)"
+    )
+
+
+def test_a_gpu_without_memory_is_two_lines(tmp_path):
+    cudart.gpu.limit_bytes = 10
+    with pytest.raises(InputError, match="no memory left"):
+        open_step(engine_file(tmp_path, profiles=RANGE), "infer", 8, RunOptions())
+
+
+def test_a_machine_without_a_gpu_or_a_library_is_two_lines(tmp_path, monkeypatch):
+    workload = engine_file(tmp_path, profiles=RANGE)
+    cudart.gpu.devices = 0
+    with pytest.raises(DeviceError, match="cudaSetDevice: cudaErrorNoDevice"):
+        open_step(workload, "infer", 1, RunOptions())
+    for module in (*gpu_memory._MODULES, "torch"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(DeviceError, match="no library for that is installed") as caught:
+        open_step(workload, "infer", 1, RunOptions())
+    assert "cuda-python" in caught.value.hint
+    monkeypatch.setitem(sys.modules, "tensorrt", None)
+    with pytest.raises(DeviceError, match="TensorRT cannot be loaded") as caught:
+        open_step(workload, "infer", 1, RunOptions())
+    assert caught.value.hint.startswith("pip install tensorrt")
+    monkeypatch.setattr(tensorrt_library, "_ON_JETSON", tmp_path)
+    assert tensorrt_library.install_hint().startswith("sudo apt install python3-libnvinfer")
+
+
+def test_an_old_tensorrt_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensorrt, "__version__", "8.5.2.2")
+    with pytest.raises(DeviceError, match=r"older than 8\.6"):
+        open_step(engine_file(tmp_path), "infer", 1, RunOptions())
+
+
+def test_memory_through_pytorch_is_that_of_its_tensors():
+    class Tensor:
+        def __init__(self, size):
+            self.content = np.zeros(size, np.uint8)
+
+        def data_ptr(self):
+            return self.content.ctypes.data
+
+        def copy_(self, other):
+            self.content[:] = other
+
+    class Torch:
+        uint8 = "uint8"
+
+        class cuda:
+            OutOfMemoryError = MemoryError
+
+            @staticmethod
+            def get_device_name(index):
+                return "Orin"
+
+            @staticmethod
+            def synchronize(device):
+                pass
+
+            class Stream:
+                cuda_stream = 5
+
+                def __init__(self, device):
+                    pass
+
+        @staticmethod
+        def empty(size, dtype, device):
+            assert (dtype, device) == ("uint8", "cuda:0")
+            return Tensor(size)
+
+        @staticmethod
+        def from_numpy(array):
+            return array
+
+    memory = gpu_memory.TorchMemory(Torch, 0)
+    assert (memory.gpu, memory.stream) == ("Orin", 5)
+    memory.upload(np.arange(3, dtype=np.float32))
+    assert memory._kept[0].content.tobytes() == np.arange(3, dtype=np.float32).tobytes()
+
+
+UNFIT = [
+    ({"name": "ort", "dla_core": 0}, "--dla-core: for --engine tensorrt"),
+    ({"name": "ort-tensorrt", "precision": "fp8"}, "--precision fp8"),
+    ({"name": "tensorrt", "calibration": "a"}, "--calibration has the scales of INT8"),
+    ({"name": "tensorrt", "allow_gpu_fallback": True}, "nothing falls back without a DLA"),
+]
+
+
+@pytest.mark.parametrize(("how", "words"), UNFIT)
+def test_options_that_do_not_fit_are_refused(how, words):
+    with pytest.raises(InputError, match=words):
+        EngineOptions(**how).check()
