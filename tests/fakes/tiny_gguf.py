@@ -1,6 +1,6 @@
 """A small language model with random weights, as a GGUF file that llama.cpp serves.
 
-Its vocabulary is the 256 bytes: each byte of a prompt is a token. It writes visible ASCII characters only.
+Its vocabulary is the 256 bytes: each byte of a prompt is a token. It writes letters only.
 Needs the package ``gguf``.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 
 BLOCKS, WIDTH, HEADS, FORWARD, CONTEXT = 8, 512, 8, 1408, 4096
 
-_PRINTABLE = slice(3 + 0x21, 3 + 0x7F)
-"""Tokens of the visible ASCII characters: only these are written, for a server holds back half of a character."""
+_LETTERS = slice(3 + ord("a"), 3 + ord("z") + 1)
+"""Tokens of letters: a server holds back other text, such as half of a character or the beginning of a tag."""
 
 
 def write_model(path: Path) -> None:
@@ -55,7 +55,7 @@ def write_model(path: Path) -> None:
             writer.add_tensor(f"blk.{block}.{name}.weight", np.ones(WIDTH, np.float32))
     writer.add_tensor("output_norm.weight", np.ones(WIDTH, np.float32))
     output = np.zeros((len(tokens), WIDTH), np.float32)
-    output[_PRINTABLE] = random.normal(0.0, 0.02, (len(output[_PRINTABLE]), WIDTH))
+    output[_LETTERS] = random.normal(0.0, 0.02, (len(output[_LETTERS]), WIDTH))
     writer.add_tensor("output.weight", output)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
