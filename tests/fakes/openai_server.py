@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 TOKEN_S = 0.004
 
@@ -74,8 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(TOKEN_S)
             self.wfile.write(line)
             self.wfile.flush()
-            if index == count // 2 and self.how == "stalls":
-                time.sleep(1.0)
+            if index == count // 2 and self.how.startswith("stalls"):
+                time.sleep(30.0 if self.how == "stalls forever" else 1.0)
             if index == count // 2 and self.how in ("cut off", "malformed"):
                 self.wfile.write(b"data: {broken\n\n" if self.how == "malformed" else b"")
                 return
@@ -87,13 +88,21 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report an error, unless the client has gone."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
 @contextlib.contextmanager
 def serving(how: str = "good", certificate: Path | None = None, port: int = 0) -> Iterator[tuple[str, list[str]]]:
     """Serve on a free port; yield the address and the prompts received so far."""
     prompts: list[str] = []
     handler = type("Handler", (_Handler,), {"how": how, "prompts": prompts, "state": {"now": 0}})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", port), handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)

@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from edgetune.artifacts.io import read_profile
@@ -112,14 +113,53 @@ def test_faults_are_refused(how: str, words: str, monkeypatch: pytest.MonkeyPatc
         _client(url).ask()
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
-def test_a_certificate_that_does_not_verify(tmp_path: Path) -> None:
-    made = tmp_path / "c.pem"
+def _certificate(folder: Path) -> Path:
+    """Make a certificate that nobody has signed, with its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    made = folder / "c.pem"
     words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -keyout k.pem -out c.pem"
-    subprocess.run(words.split(), check=True, cwd=tmp_path, capture_output=True)
-    made.write_bytes(made.read_bytes() + (tmp_path / "k.pem").read_bytes())
-    with serving(certificate=made) as (url, _), pytest.raises(InputError, match="does not verify"):
+    subprocess.run(words.split(), check=True, cwd=folder, capture_output=True)
+    made.write_bytes(made.read_bytes() + (folder / "k.pem").read_bytes())
+    return made
+
+
+def test_a_certificate_that_does_not_verify(tmp_path: Path) -> None:
+    with serving(certificate=_certificate(tmp_path)) as (url, _), pytest.raises(InputError, match="does not verify"):
         _client(url).ask()
+
+
+def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Profile a server that cannot be measured; return the two lines that say why, after which nothing runs."""
+    capsys.readouterr()
+    words = ["profile", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--minibatches", "2"]
+    assert run([*words, "--point-timeout", "4s", "-o", str(out)]) == 2
+    assert not out.exists()
+    assert not psutil.Process().children(recursive=True)
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: load")]
+    assert [line.partition(": ")[0] for line in lines] == ["error", "hint"]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("404", "answers 404"), ("429", "answers 429"), ("500", "answers 500"), ("redirect", "redirects to http://198."),
+     ("malformed", "malformed event"), ("cut off", "before its last event"), ("wrong counts", "counts 12 tokens"),
+     ("stalls forever", "did not finish within")],
+)  # fmt: skip
+def test_faults_end_in_two_lines(how: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(how) as (url, _):
+        assert words in _refused(url, tmp_path / "s.parquet", capsys)[0]
+
+
+def test_servers_that_are_not_there_end_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "s.parquet"
+    assert "cannot be used: Connection refused" in _refused("http://127.0.0.1:9/v1", out, capsys)[0]
+    assert "cannot be used" in _refused("http://no.such.host.invalid/v1", out, capsys)[0]
+    with serving(certificate=_certificate(tmp_path)) as (url, _):
+        assert "certificate does not verify" in _refused(url, out, capsys)[0]
+    with serving() as (url, _):
+        assert "cannot be used" in _refused(url.replace("http:", "https:"), out, capsys)[0]
 
 
 def test_profile_of_a_server(tmp_path: Path) -> None:
