@@ -13,6 +13,7 @@ from edgetune.errors import InputError
 from edgetune.stages.roofline.kernel_plan import memory_of
 from edgetune.workflows.parse_options import parse_batch_axes, parse_batch_sizes, parse_dimensions, parse_task
 from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.roofline.answers import contexts_of, rows_of_server
 from edgetune.workflows.roofline.options import NetworkOptions, RooflineOptions
 from edgetune.workflows.roofline.phases import operating_points
 from edgetune.workloads.llm import PREFIX
@@ -56,10 +57,11 @@ def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
             )
         return ({},)
     dimensions = parse_dimensions(opts.dim)
-    points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context)
+    answers = () if opts.profile is None or not opts.model.startswith(PREFIX) else rows_of_server(opts.profile)
+    points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context or contexts_of(answers))
     single = {"--tune": opts.tune, "--profile": opts.profile}
     option = next((name for name, value in single.items() if value is not None), None)
-    if len(points) > 1 and option is not None:
+    if len(points) > 1 and option is not None and not answers:
         raise InputError(
             f"{option} is for one operating point of a language model, and {len(points)} are asked",
             "choose one, e.g. --phase decode --context 2048",

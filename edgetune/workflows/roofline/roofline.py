@@ -19,6 +19,7 @@ from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target
 from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.roofline.answers import pass_measured, rows_of_server
 from edgetune.workflows.roofline.estimate import RooflineEstimate, estimate, runs_planned
 from edgetune.workflows.roofline.network import measured, measuring, next_changes, precision_to_run, tabled
 from edgetune.workflows.roofline.option_values import (
@@ -185,7 +186,8 @@ def _placed(
     point = Point(table.workload, table.task, table.batch_size, roof.mode)
     row, reason = None, "it was not asked for"
     if opts.profile is not None:
-        row, reason = tabled(opts.profile, point), f"{opts.profile} does not have it"
+        row = pass_measured(rows_of_server(opts.profile), table, roof.mode) or tabled(opts.profile, point)
+        reason = f"{opts.profile} does not have it"
     elif not opts.no_measure:
         try:
             row = measured(device, opts, table, point)
