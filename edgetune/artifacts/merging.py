@@ -19,6 +19,7 @@ NOT_MEASURED = ("point_timeout_s", "retries", "cool_timeout_s")
 _CONDITIONS: tuple[str, ...] = (
     "device", "simulated", "device_description", "board", "module", "gpu", "machine", "constants_sha256", "noise",
     "runtime", "tf32_matmul", "jetpack", "l4t", "kernel", "driver", "cuda_driver", "python", "onnxruntime", "torch",
+    "tensorrt",
 )  # fmt: skip
 """Conditions that a figure depends on, the weightiest first; the load and temperature of the day do not count."""
 _OFF = ("simulated", "noise")

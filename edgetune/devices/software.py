@@ -12,11 +12,12 @@ from importlib import metadata
 
 
 def software_versions() -> dict[str, str | None]:
-    """Return the versions of Python, ONNX Runtime and PyTorch here; ``None`` for what is not installed."""
+    """Return the versions of Python, ONNX Runtime, PyTorch and TensorRT; ``None`` for what is not installed."""
     return {
         "python": platform.python_version(),
         "onnxruntime": _version("onnxruntime") or _version("onnxruntime-gpu"),
         "torch": _version("torch"),
+        "tensorrt": _version("tensorrt"),
     }
 
 

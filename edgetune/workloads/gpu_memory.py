@@ -70,6 +70,7 @@ class CudaRuntime:
     def __init__(self, module: Any, index: int) -> None:
         self._cudart = module
         self._addresses: list[int] = []
+        self.stream = 0
         self._call("cudaSetDevice", index)
         name = self._call("cudaGetDeviceProperties", index).name
         self.gpu = name.decode().rstrip("\0") if isinstance(name, bytes) else str(name)
@@ -110,8 +111,10 @@ class CudaRuntime:
         self._call("cudaStreamSynchronize", self.stream)
 
     def __del__(self) -> None:
-        for address in getattr(self, "_addresses", ()):
+        for address in self._addresses:
             self._cudart.cudaFree(address)
+        if self.stream:
+            self._cudart.cudaStreamDestroy(self.stream)
 
 
 class TorchMemory:

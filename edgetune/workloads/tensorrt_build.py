@@ -25,12 +25,13 @@ from edgetune.errors import InputError
 from edgetune.workloads.engines import BuiltEngine, EngineOptions, engine_folder
 from edgetune.workloads.onnx_file import is_quantized, stored_precisions
 from edgetune.workloads.ort_session import model_source
-from edgetune.workloads.tensorrt_library import Messages
+from edgetune.workloads.tensorrt_library import Messages, started
 from edgetune.workloads.workload import RunOptions, Workload
 
 _FLAGS = {"fp16": "FP16", "bf16": "BF16", "int8": "INT8"}
 _ON_DLA = ("fp16", "int8")
 _LISTED = 5
+_FIRST_LINE_BYTES = 80
 _SWITCHED = re.compile(r"Layer '?([^']+?)'? \(\w+\): Unsupported on DLA\. Switching|layer (.+) is not supported on DLA")
 
 
@@ -124,7 +125,8 @@ def _built(request: EngineRequest) -> tuple[bytes, str]:
     """Build an engine; return it serialised, and what runs on the GPU in place of the DLA."""
     trt, workload, batch_size, options = request.trt, request.workload, request.batch_size, request.options
     messages = Messages(trt)
-    builder = trt.Builder(messages.logger)
+    builder = started(trt.Builder, messages)
+    trt.init_libnvinfer_plugins(messages.logger, "")
     explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)  # the only kind since TensorRT 10
     network = builder.create_network(0 if explicit is None else 1 << int(explicit))
     parser = trt.OnnxParser(network, messages.logger)
@@ -174,11 +176,12 @@ def _set_precision(trt: Any, config: Any, precision: str, calibration: str | Non
 
 
 def _calibrator(trt: Any, table: bytes) -> Any:
-    """Return a calibrator that has a table of scales, and no samples."""
+    """Return a calibrator that has a table of scales, and no samples, of the kind that the table's first line names."""
+    kind = trt.IInt8MinMaxCalibrator if b"MinMax" in table[:_FIRST_LINE_BYTES] else trt.IInt8EntropyCalibrator2
 
-    class Table(trt.IInt8EntropyCalibrator2):  # type: ignore[misc]
+    class Table(kind):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
-            trt.IInt8EntropyCalibrator2.__init__(self)
+            kind.__init__(self)
 
         def get_batch_size(self) -> int:
             return 1

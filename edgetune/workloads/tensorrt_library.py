@@ -28,7 +28,7 @@ def install_hint() -> str:
     """Return how to install TensorRT on this machine."""
     if _ON_JETSON.exists():
         return "sudo apt install python3-libnvinfer (in a virtual environment: --system-site-packages)"
-    return "pip install tensorrt (on a Jetson: sudo apt install python3-libnvinfer)"
+    return "pip install 'edgetune[tensorrt]' (on a Jetson: sudo apt install python3-libnvinfer)"
 
 
 def require_tensorrt() -> Any:
@@ -86,6 +86,18 @@ class LoadedEngine:
     messages: Messages
 
 
+def started(kind: Any, messages: Messages) -> Any:
+    """Return a builder or a runtime of TensorRT, which needs a GPU.
+
+    Raises:
+        DeviceError: TensorRT does not start, for example because the driver is older than it needs.
+    """
+    try:
+        return kind(messages.logger)
+    except (TypeError, RuntimeError):  # TypeError: "factory function returned nullptr"
+        raise DeviceError(f"TensorRT does not start: {messages.reason()}", "update the NVIDIA driver") from None
+
+
 def deserialize(trt: Any, plan: bytes, reference: str, gpu: str, dla_core: int | None) -> LoadedEngine:
     """Return an engine.
 
@@ -100,7 +112,8 @@ def deserialize(trt: Any, plan: bytes, reference: str, gpu: str, dla_core: int |
         InputError: it was built for another GPU or by another version, is cut short, or no engine.
     """
     messages = Messages(trt)
-    runtime = trt.Runtime(messages.logger)
+    runtime = started(trt.Runtime, messages)
+    trt.init_libnvinfer_plugins(messages.logger, "")
     if dla_core is not None:
         if dla_core >= runtime.num_DLA_cores:
             raise InputError(

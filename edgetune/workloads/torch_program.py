@@ -118,7 +118,7 @@ def shapes_of(workload: Workload) -> ProgramShapes:
 
 @lru_cache(maxsize=16)
 def _shapes(path: Path, reference: str, sha256: str) -> ProgramShapes:  # noqa: ARG001 -- the hash makes caching safe
-    damaged = InputError(f"{reference} is cut short or damaged", f"save it again: {EXPORT}")
+    damaged = InputError(f"{reference} is cut short, damaged, or of an unknown format", f"save it again: {EXPORT}")
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

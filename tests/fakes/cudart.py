@@ -55,6 +55,10 @@ def cudaStreamSynchronize(stream):
     return (cudaError_t(0 if stream == STREAM else 400),)
 
 
+def cudaStreamDestroy(stream):
+    return cudaStreamSynchronize(stream)
+
+
 def cudaMalloc(size):
     if sum(gpu.sizes.values()) + size > gpu.limit_bytes:
         return cudaError_t.cudaErrorMemoryAllocation, 0

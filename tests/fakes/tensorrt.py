@@ -23,6 +23,7 @@ DLA_CORES = 2
 DLA_TYPES = ("Conv", "Relu", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat")
 UNSUPPORTED = ("NonMaxSuppressionX",)
 MINIBATCH_S = 0.001
+STARTS = True
 
 
 class DataType(IntEnum):
@@ -81,13 +82,26 @@ class ILogger:
 
 
 class IInt8EntropyCalibrator2:
+    table = b"EntropyCalibration2"
+
     def __init__(self):
         self.initialised = True
+
+
+class IInt8MinMaxCalibrator(IInt8EntropyCalibrator2):
+    table = b"MinMaxCalibration"
+
+
+def init_libnvinfer_plugins(logger, namespace):
+    return bool(_checked(logger)) and namespace == ""
 
 
 def _checked(logger):
     if not getattr(logger, "initialised", False):
         raise TypeError("tensorrt.ILogger.__init__() must be called when overriding __init__")
+    if not STARTS:
+        logger.log(ILogger.Severity.INTERNAL_ERROR, "CUDA initialization failure with error: 35")
+        raise TypeError("pybind11::init(): factory function returned nullptr")
     return logger
 
 
@@ -224,7 +238,8 @@ class Builder:
             return "Error Code 4: API Usage Error (Network has dynamic or shape inputs, but no optimization profile)"
         if BuilderFlag.INT8 in config.flags and config.int8_calibrator is not None:
             config.int8_calibrator.get_batch_size()
-            if not bytes(config.int8_calibrator.read_calibration_cache()).startswith(b"TRT-"):
+            head, _, kind = bytes(config.int8_calibrator.read_calibration_cache()).partition(b"\n")[0].rpartition(b"-")
+            if not head.startswith(b"TRT-") or kind != config.int8_calibrator.table:
                 return "Error Code 4: Internal Error (Calibration failure occurred with no scaling factors detected.)"
         if config.default_device_type == DeviceType.DLA and BuilderFlag.GPU_FALLBACK not in config.flags:
             return "Error Code 4: Internal Error (GPU fallback is not enabled, and inputs need a reformat.)"

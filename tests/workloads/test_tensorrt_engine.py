@@ -136,6 +136,8 @@ def test_int8_needs_scales_or_a_table(tmp_path):
     table = tmp_path / "calibration.cache"
     table.write_bytes(b"TRT-100300-EntropyCalibration2\nx: 3c010a14")
     assert open_step(workload, "infer", 1, options(precision="int8", calibration=str(table)))() is None
+    table.write_bytes(b"TRT-100300-MinMaxCalibration\nx: 3c010a14")
+    assert open_step(workload, "infer", 1, options(precision="int8", calibration=str(table)))() is None
     table.write_bytes(b"not a table")
     with pytest.raises(InputError, match="Calibration failure"):
         open_step(workload, "infer", 1, options(precision="int8", calibration=str(table)))
@@ -293,9 +295,32 @@ def test_a_machine_without_a_gpu_or_a_library_is_two_lines(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     with pytest.raises(DeviceError, match="TensorRT cannot be loaded") as caught:
         open_step(workload, "infer", 1, RunOptions())
-    assert caught.value.hint.startswith("pip install tensorrt")
+    assert caught.value.hint.startswith("pip install 'edgetune[tensorrt]'")
     monkeypatch.setattr(tensorrt_library, "_ON_JETSON", tmp_path)
     assert tensorrt_library.install_hint().startswith("sudo apt install python3-libnvinfer")
+
+
+def test_a_tensorrt_that_does_not_start_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensorrt, "STARTS", False)
+    for workload in (engine_file(tmp_path, profiles=RANGE), network(tmp_path / "net.onnx")):
+        with pytest.raises(DeviceError, match="does not start: CUDA initialization failure with error: 35"):
+            open_step(workload, "infer", 1, options())
+
+
+def test_the_real_bindings_of_cuda_are_used_as_they_are(monkeypatch):
+    """Without a GPU their first call fails, which is what is reported; with one, memory is taken and returned."""
+    monkeypatch.delitem(sys.modules, "cuda.bindings.runtime")
+    real = pytest.importorskip("cuda.bindings.runtime")
+    functions = [name for name in vars(cudart) if name.startswith("cuda") and not name.startswith("cudaError")]
+    assert [name for name in functions if not hasattr(real, name)] == []
+    if int(real.cudaSetDevice(0)[0]):
+        with pytest.raises(DeviceError, match="CUDA cannot be used: cudaSetDevice: "):
+            gpu_memory.CudaRuntime(real, 0)
+        return
+    memory = gpu_memory.CudaRuntime(real, 0)
+    assert memory.gpu
+    assert memory.upload(np.zeros(10)) > 0
+    memory.synchronize()
 
 
 def test_an_old_tensorrt_is_refused(tmp_path, monkeypatch):

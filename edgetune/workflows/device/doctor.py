@@ -39,6 +39,7 @@ CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onn
 EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("ort", ("onnxruntime", "onnxruntime-gpu"), "run ONNX networks"),
     ("torch", ("torch",), "run training steps"),
+    ("tensorrt", ("tensorrt",), "run TensorRT engines"),
     ("nvidia", ("nvidia-ml-py",), "read NVIDIA GPUs"),
     ("jetson", ("jetson-stats",), "read more of a Jetson (AGPL)"),
     ("cuda", ("tree-sitter-cuda",), "read CUDA kernels"),
@@ -87,6 +88,8 @@ def _remedy(extra: str, name: str, jetpack: int | None) -> str:
     if jetpack in REMEDIES and extra in ("ort", "torch"):
         remedy = REMEDIES[jetpack]
         return next((command for command in remedy.commands if name in command), remedy.note)
+    if extra == "tensorrt" and jetpack is not None:
+        return "sudo apt install python3-libnvinfer"
     if extra == "cuda" and jetpack == 6:
         return "pip install 'edgetune[cuda12]'"  # its driver is one of CUDA 12
     return f"pip install 'edgetune[{extra}]'"
