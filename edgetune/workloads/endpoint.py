@@ -1,7 +1,7 @@
 """Language-model servers that speak the OpenAI protocol, as workloads: ``http://127.0.0.1:8080/v1#model=NAME``.
 
 The fragment of the reference holds what is asked: ``model``, ``prompt`` and ``output``, numbers of tokens, of which
-there may be several: ``prompt=64,256``.
+there may be several: ``prompt=64,256``; or ``prompts``, a file.
 ``endpoint_streams`` says what a minibatch is.
 """
 
@@ -11,16 +11,19 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from edgetune.errors import InputError
+from edgetune.visible import visible
 from edgetune.workloads.workload import Workload, WorkloadKind
 
 Lengths: TypeAlias = str | int | Sequence[int] | None
 """Numbers of tokens as written, ``64,256``, or from Python."""
 PROMPT_TOKENS, OUTPUT_TOKENS = 128, 64
 _MOST_TOKENS = 1_000_000
+_MOST_BYTES = 16 << 20
 _HINT = "e.g. edgetune profile http://127.0.0.1:8080/v1 --model NAME --prompt-tokens 128 --output-tokens 64"
 
 
@@ -36,6 +39,7 @@ class Endpoint:
         model: Name of the model at the server.
         prompt_tokens: Length asked for of each prompt.
         output_tokens: Length asked for of each answer.
+        prompts: File of prompts, one in each line; empty to make them up.
     """
 
     secure: bool
@@ -45,6 +49,7 @@ class Endpoint:
     model: str
     prompt_tokens: int = PROMPT_TOKENS
     output_tokens: int = OUTPUT_TOKENS
+    prompts: str = ""
 
     @property
     def url(self) -> str:
@@ -54,7 +59,8 @@ class Endpoint:
     @property
     def name(self) -> str:
         """The name in the ``workload`` column."""
-        return f"{self.model.rpartition('/')[2]}:p{self.prompt_tokens}:o{self.output_tokens}"
+        prompt = Path(self.prompts).stem.replace(":", "-") or f"p{self.prompt_tokens}"
+        return f"{self.model.rpartition('/')[2]}:{prompt}:o{self.output_tokens}"
 
 
 def parse_endpoints(reference: str) -> tuple[Endpoint, ...]:
@@ -74,13 +80,36 @@ def parse_endpoints(reference: str) -> tuple[Endpoint, ...]:
     if parts.username or parts.password or " " in bare:
         raise InputError("the address of a server cannot hold a user, a password or a space", _HINT)
     asked = dict(parse_qsl(parts.fragment))
-    if unknown := set(asked) - {"model", "prompt", "output"}:
-        raise InputError(f"{bare}: {min(unknown)!r} is not known after #", "known: model, prompt, output")
+    if unknown := set(asked) - {"model", "prompt", "output", "prompts"}:
+        raise InputError(f"{bare}: {min(unknown)!r} is not known after #", "known: model, prompt, output, prompts")
+    if "prompt" in asked and "prompts" in asked:
+        raise InputError("--prompts has prompts of their own lengths", "leave --prompt-tokens out")
     if not asked.get("model", "").rpartition("/")[2].isprintable() or not asked.get("model", "").strip("/ "):
         raise InputError(f"{bare}: the name of the model at the server is missing", _HINT)
     path, secure = parts.path.rstrip("/"), parts.scheme == "https"
     lengths = product(_tokens(asked.get("prompt"), PROMPT_TOKENS), _tokens(asked.get("output"), OUTPUT_TOKENS))
-    return tuple(Endpoint(secure, parts.hostname, port, path, asked["model"], *pair) for pair in lengths)
+    server = (secure, parts.hostname, port, path, asked["model"])
+    return tuple(Endpoint(*server, *pair, asked.get("prompts", "")) for pair in lengths)
+
+
+def read_prompts(path: str) -> list[str]:
+    """Return the lines of a file of prompts, without empty ones.
+
+    Raises:
+        InputError: the file cannot be read, is no text or too large, or has no line.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        lines = [line.strip() for line in data.decode().splitlines()]
+    except OSError as error:
+        raise InputError(f"cannot read {visible(path)}: {error.strerror or error}", "check the path") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{visible(path)} is not a text file in UTF-8", "write one prompt in each line") from None
+    if len(data) > _MOST_BYTES or not any(lines):
+        what = "is larger than 16 MiB" if len(data) > _MOST_BYTES else "has no prompt"
+        raise InputError(f"{visible(path)} {what}", "write one prompt in each line")
+    return [line for line in lines if line]
 
 
 def endpoint_of(workload: Workload) -> Endpoint:
@@ -104,7 +133,9 @@ def _tokens(words: str | None, default: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def with_requests(reference: str, model: str | None, prompt: Lengths, output: Lengths) -> str:
+def with_requests(
+    reference: str, model: str | None, prompt: Lengths, output: Lengths, prompts: str | None = None
+) -> str:
     """Return a reference to a server with the options of the command line in its fragment; any other as it is.
 
     Raises:
@@ -112,10 +143,12 @@ def with_requests(reference: str, model: str | None, prompt: Lengths, output: Le
     """
     given = {"model": model, "prompt": prompt, "output": output}
     asked = {name: _written(value) for name, value in given.items() if value is not None}
+    if prompts is not None:
+        asked["prompts"] = str(Path(prompts).absolute())
     if not asked:
         return reference
     if not reference.startswith(KIND.prefixes):
-        message = f"--model, --prompt-tokens and --output-tokens are for servers, and {reference} is none"
+        message = f"--model, --prompt-tokens, --output-tokens and --prompts are for servers, and {reference} is none"
         raise InputError(message, "leave them out, or give the address of a server: http://127.0.0.1:8080/v1")
     bare, _, fragment = reference.partition("#")
     return f"{bare}#{urlencode({**dict(parse_qsl(fragment)), **asked})}"
@@ -132,11 +165,15 @@ def load(reference: str) -> Workload:
         InputError: see ``parse_endpoints``.
     """
     found = parse_endpoints(reference)
+    texts = read_prompts(found[0].prompts) if found[0].prompts else []
     names = tuple(each.name for each in found)
     if len(found) == 1:
-        return Workload(reference, names[0], "endpoint", None, hashlib.sha256(repr(found[0]).encode()).hexdigest())
-    name, sha256 = found[0].name.rsplit(":", 2)[0], hashlib.sha256(repr(found).encode()).hexdigest()
-    return Workload(reference, name, "endpoint", None, sha256, parts=names)
+        return Workload(reference, names[0], "endpoint", None, _hash(found[0], texts))
+    return Workload(reference, names[0].rsplit(":", 2)[0], "endpoint", None, _hash(found, texts), parts=names)
+
+
+def _hash(asked: object, texts: Sequence[str]) -> str:
+    return hashlib.sha256(repr((asked, texts)).encode()).hexdigest()
 
 
 KIND = WorkloadKind(

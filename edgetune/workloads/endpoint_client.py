@@ -23,7 +23,7 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.visible import visible
-from edgetune.workloads.endpoint import Endpoint
+from edgetune.workloads.endpoint import Endpoint, read_prompts
 
 STALL_S = 60.0
 """A server that sends nothing for so long is given up."""
@@ -93,6 +93,8 @@ class Client:
     def __init__(self, endpoint: Endpoint, seed: int, route: str = _CHAT) -> None:
         self._endpoint = endpoint
         self._seed = seed
+        self._prompts = read_prompts(endpoint.prompts) if endpoint.prompts else []
+        self._random = random.Random(seed)
         self._socket: socket.socket | None = None
         self.route = route
 
@@ -157,6 +159,8 @@ class Client:
                 waiting.shutdown(socket.SHUT_RDWR)
 
     def _prompt(self) -> str:
+        if self._prompts:
+            return f"{secrets.token_hex(4)} {self._random.choice(self._prompts)}"
         words = random.Random(self._seed).choices(_WORDS, k=max(0, self._endpoint.prompt_tokens - 4))
         return " ".join([secrets.token_hex(4), *words])
 

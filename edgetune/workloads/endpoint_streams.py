@@ -167,7 +167,7 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
         if server is not None:
             server.close()
         raise why from None
-    return Streams([Client(endpoint, options.seed, route) for _ in range(batch_size)], server)
+    return Streams([Client(endpoint, options.seed + number, route) for number in range(batch_size)], server)
 
 
 def _why(error: InputError, server: StartedServer | None) -> InputError:

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from edgetune.artifacts.io import read_profile
+from edgetune.artifacts.io import read, read_profile
+from edgetune.artifacts.plan import Plan
 from edgetune.cli.main import run
 from edgetune.errors import InputError
 from edgetune.workloads import endpoint_client, endpoint_streams
@@ -208,3 +209,48 @@ def test_a_search_is_for_one_length(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["search", "http://127.0.0.1:9/v1#model=m&output=2,4", "--device", "host", "--batch-sizes", "1,2"]
     assert run(words) == 2
     assert "a search is for one length" in capsys.readouterr().err
+
+
+def test_prompts_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "chat.txt", tmp_path / "s.parquet"
+    file.write_text("what is a watt?\n\nand a joule?\n")
+    with serving() as (url, prompts):
+        words = ["profile", url, "--model", "m", "--output-tokens", "2", "--prompts", str(file), "--device", "host"]
+        assert run([*words, "--minibatches", "8", "--batch-sizes", "2", "-o", str(out)]) == 0
+        assert {prompt.partition(" ")[2] for prompt in prompts} == {"what is a watt?", "and a joule?"}
+        assert len({prompt.partition(" ")[0] for prompt in prompts}) == len(prompts)
+        assert [row.workload for row in read_profile(str(out)).rows] == ["m:chat:o2"]
+        file.write_text("another\n")
+        capsys.readouterr()
+        assert run([*words, "--batch-sizes", "2", "-o", str(out)]) == 2
+        assert "holds another profile" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "says"),
+    [(None, [], "cannot read"), (b"\n \n", [], "has no prompt"), (b"\xff\xfe", [], "not a text file"),
+     (b"a", ["--prompt-tokens", "4"], "lengths")],
+)  # fmt: skip
+def test_bad_files_of_prompts(
+    content: bytes | None, words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "chat.txt"
+    if content is not None:
+        file.write_bytes(content)
+    words = ["profile", "http://127.0.0.1:9/v1", "--model", "m", "--prompts", str(file), "--device", "host", *words]
+    assert run(words) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert says in said[-2]
+    assert said[-1].startswith("hint: ")
+
+
+def test_search_measures_a_server(tmp_path: Path) -> None:
+    plan = tmp_path / "p.yaml"
+    with serving() as (url, _):
+        words = ["search", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--batch-sizes", "1,4"]
+        words += ["--ttft-budget", "2s", "--token-budget", "500ms", "--objective", "throughput", "-o", str(plan)]
+        assert run(words) == 0
+    found = read(Plan, str(plan))
+    assert found.configuration.batch_size == 4
+    assert (found.measured.tokens_per_s or 0) > 4 * 0.2 / TOKEN_S
+    assert found.header.inputs["workload"]["name"] == "m:p128:o4"

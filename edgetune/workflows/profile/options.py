@@ -47,6 +47,26 @@ class PointOptions:
 
 
 @options_class
+class ServerOptions:
+    """The options of requests to a server, as written."""
+
+    served_model: Annotated[
+        str | None, Option("Name of the model at a server, http://...", ("--model",), "Problem", "NAME")
+    ] = None
+    prompt_tokens: Annotated[
+        str | int | Sequence[int] | None,
+        Option("Tokens of each prompt to a server, e.g. 64,256. Default: 128.", (), "Problem", "LIST"),
+    ] = None
+    output_tokens: Annotated[
+        str | int | Sequence[int] | None,
+        Option("Tokens of each answer of a server, e.g. 16,64. Default: 64.", (), "Problem", "LIST"),
+    ] = None
+    prompts: Annotated[
+        str | None, Option("A file of prompts to a server, one in each line.", (), "Problem", "FILE")
+    ] = None
+
+
+@options_class
 class MeasuringOptions(PointOptions):
     """The measuring options of a sweep, as written."""
 
@@ -119,7 +139,7 @@ class ConvergenceOptions:
 
 
 @options_class
-class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
+class ProfileCommandOptions(ServerOptions, ConvergenceOptions, MeasuringOptions):
     """The options of ``edgetune profile``."""
 
     model: Annotated[
@@ -137,17 +157,6 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
             ("--task", "-t"), "Problem", "infer|train",
         ),
     ] = None  # fmt: skip
-    served_model: Annotated[
-        str | None, Option("Name of the model at a server, http://...", ("--model",), "Problem", "NAME")
-    ] = None
-    prompt_tokens: Annotated[
-        str | int | Sequence[int] | None,
-        Option("Tokens of each prompt to a server, e.g. 64,256. Default: 128.", (), "Problem", "LIST"),
-    ] = None
-    output_tokens: Annotated[
-        str | int | Sequence[int] | None,
-        Option("Tokens of each answer of a server, e.g. 16,64. Default: 64.", (), "Problem", "LIST"),
-    ] = None
     batch_sizes: Annotated[
         str | Sequence[int] | None,
         Option(

@@ -25,6 +25,7 @@ from edgetune.workflows.profile.subject import WorkloadOptions, WorkloadSelectio
 from edgetune.workflows.search.candidates import Candidates, candidates_of_tables
 from edgetune.workflows.search.options import SearchOptions
 from edgetune.workloads.costs import operator_table
+from edgetune.workloads.endpoint import with_requests
 from edgetune.workloads.foreign_files import TABLE, foreign_kind, refuse_foreign
 from edgetune.workloads.resolve import recognised
 
@@ -66,7 +67,7 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
 @contextmanager
 def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Candidates]:
     """Open a device with the points of a network and, if given, of the background network."""
-    source = opts.sources[0]
+    source = with_requests(opts.sources[0], opts.served_model, opts.prompt_tokens, opts.output_tokens, opts.prompts)
     if opts.device is None:
         raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
     task = _TASKS.get(opts.kind or "", opts.kind)

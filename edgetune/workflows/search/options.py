@@ -7,7 +7,7 @@ from typing import Annotated
 
 from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
-from edgetune.workflows.profile.options import PointOptions
+from edgetune.workflows.profile.options import PointOptions, ServerOptions
 
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
 """Families of problems that ``search evaluate`` replays."""
@@ -99,7 +99,7 @@ class StrategyOptions:
 
 
 @options_class
-class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
+class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions):
     """The options of ``edgetune search``."""
 
     sources: Annotated[
@@ -155,7 +155,9 @@ class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
     def for_network(self) -> list[str]:
         """Return the given options that apply only to a network."""
         named = ("device", "root", "cool_to", "modes", "dim", "batch_axis", "precision", "ops", "inputs")
-        given = [f"--{name.replace('_', '-')}" for name in named if getattr(self, name)]
+        of_server = ("prompt_tokens", "output_tokens", "prompts")
+        given = [f"--{name.replace('_', '-')}" for name in (*named, *of_server) if getattr(self, name)]
+        given += ["--model"] if self.served_model else []
         return [*given, *(["--point-timeout"] if self.point_timeout != options.POINT_TIMEOUT else [])]
 
 
