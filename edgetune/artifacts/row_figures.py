@@ -24,10 +24,8 @@ def energy_per_request_j(row: ProfileRow) -> float | None:
 
 def energy_per_output_token_j(row: ProfileRow) -> float | None:
     """Return the energy of an answer divided by its tokens, J; the energy of the prompt is in it."""
-    energy_j = energy_per_minibatch_j(row)
-    if energy_j is None or not row.tokens_per_s or not row.minibatch_s:
-        return None
-    return energy_j / (row.tokens_per_s * row.minibatch_s)
+    energy_j = energy_per_request_j(row)
+    return None if energy_j is None or not row.output_tokens else energy_j / row.output_tokens
 
 
 def tokens_per_j(row: ProfileRow) -> float | None:

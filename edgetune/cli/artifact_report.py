@@ -67,7 +67,8 @@ def show_profile_rows(
     table(columns, cells, stream=stream)
     for reason in dict.fromkeys(row.reason for row in rows if row.status == "ok" and row.reason):
         print_folded(f"note: {reason}", stream=stream)
-    show_answers(rows, {_column(name): partial(_setting, name) for name in varying}, stream)
+    settings = {_column(name): partial(_setting, name) for name in varying}
+    show_answers(rows, rows if whole is None else whole, settings, stream)
     _show_long(rows, varying, stream)
 
 

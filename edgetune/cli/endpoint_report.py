@@ -55,11 +55,14 @@ def _of_row(cell_of: Callable[[ProfileRow], object], each: TokenEnergy) -> objec
     return cell_of(each.row)
 
 
-def show_answers(rows: Sequence[ProfileRow], settings: _Figures, stream: TextIO | None) -> None:
+def show_answers(
+    rows: Sequence[ProfileRow], whole: Sequence[ProfileRow], settings: _Figures, stream: TextIO | None
+) -> None:
     """Print times, rates and energy of the answers of a server; nothing if no row is of a server.
 
     Args:
-        rows: Measured points.
+        rows: The rows to print.
+        whole: All rows of the table, which tell the energy of a token.
         settings: The first columns of both tables.
         stream: Where to print; standard output by default.
     """
@@ -73,7 +76,7 @@ def show_answers(rows: Sequence[ProfileRow], settings: _Figures, stream: TextIO 
     print_folded(text, stream=stream)
     table(*rows_of({**settings, **_TIMES}, found), stream=stream)
     table(*rows_of({**settings, **_RATES}, found), stream=stream)
-    _show_energies(found, settings, stream)
+    _show_energies(whole, settings, stream)
     if any(row.bunched_share for row in found):
         text = "bunched: share of the answers whose tokens arrived together; they have no ttft and no time of a token"
         print_folded(text, stream=stream)

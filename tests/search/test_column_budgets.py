@@ -80,7 +80,7 @@ def test_strategies_that_do_not_know_columns_refuse_them() -> None:
 
 
 def test_missing_columns_cannot_be_judged() -> None:
-    row = replace(answers(1, 300.0), ttft_p95_s=None, tokens_per_s=None)
+    row = replace(answers(1, 300.0), ttft_p95_s=None, output_tokens=None)
     assert judge(BUDGETS, row).feasible is None
     assert judge(BUDGETS, row).unknown == "ttft_p95_s was not measured"
     assert judge(replace(BUDGETS, ttft_budget_s=None), row).feasible is True

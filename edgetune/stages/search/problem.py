@@ -197,7 +197,7 @@ def judge(problem: Problem, row: ProfileRow) -> Judgement:
     violations = (*_violations(problem, row.batch_size, time_s, power_w), *broken)
     objective = _objective(problem, row, time_s)
     unknown = missing
-    if objective_of(problem) == "tokens-per-joule" and row.tokens_per_s is None:
+    if objective_of(problem) == "tokens-per-joule" and row.output_tokens is None:
         unknown = "no tokens were counted"
     elif objective is None or (problem.power_budget_w is not None and power_w is None):
         given = "no power was measured" if row.power_w is None else f"power_w is {row.power_w}"
