@@ -59,7 +59,7 @@ def test_no_rows_are_said_to_be_none(capsys):
 
 
 def test_answers_of_a_server_have_tables_of_their_own(capsys):
-    answers = {"ttft_s": 0.3, "token_s": 0.05, "own_ttft_s": 0.29, "output_tokens": 8.0, "tokens_per_s": 40.0}
+    answers = {"ttft_s": 0.3, "token_s": 0.05, "own_ttft_s": 0.29, "output_tokens": 8.0, "tokens_per_s": 640.0}
     show_profile_rows([row(300.0, **answers, energy_j=3.2), row(900.0, tokens_per_s=80.0, bunched_share=1.0)])
     times, rates = capsys.readouterr().out.split("answers: ")[1].split("gpu_mhz")[1:]
     assert [line.split() for line in times.splitlines()] == [
@@ -69,6 +69,6 @@ def test_answers_of_a_server_have_tables_of_their_own(capsys):
     ]
     assert [line.split() for line in rates.splitlines()[:3]] == [
         ["requests/s", "tokens/s", "energy/request", "energy/token"],
-        ["300", "80", "40", "200", "mJ", "400", "mJ"],
+        ["300", "80", "640", "200", "mJ", "25.0", "mJ"],
         ["900", "80", "80", "-", "-"],
     ]
