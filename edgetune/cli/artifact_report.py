@@ -61,6 +61,9 @@ def show_profile_rows(
     cells = [(*_settings(row, varying), *_measured(row)) for row in rows]
     if any(row.memory_peak_bytes is not None for row in rows):
         columns, cells = (*columns, "memory>"), [(*of, _memory(row)) for of, row in zip(cells, rows, strict=True)]
+    if any(row.engine_bytes is not None for row in rows):
+        columns = (*columns, "built in>", "engine>")
+        cells = [(*of, si_cell(row.build_s, "s"), _engine(row)) for of, row in zip(cells, rows, strict=True)]
     if any(row.status != "ok" for row in rows):
         said = ("ok" if row.status == "ok" else f"{row.status}: {row.reason}" for row in rows)
         columns, cells = (*columns, "status"), [(*cell, status) for cell, status in zip(cells, said, strict=True)]
@@ -184,6 +187,10 @@ def _settings(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:
 def _setting(name: str, row: ProfileRow | TraceRow) -> object:
     value = getattr(row, name)
     return f"{value:g}" if isinstance(value, float) else value
+
+
+def _engine(row: ProfileRow) -> str | None:
+    return None if row.engine_bytes is None else format_bytes(row.engine_bytes)
 
 
 def _memory(row: ProfileRow) -> str | None:

@@ -256,7 +256,8 @@ def choose_batch_sizes(
     if kind is not None and kind.batch_limits is not None:
         limits = kind.batch_limits(workload)
         fits = [size for size in default if size >= limits.least and (limits.most is None or size <= limits.most)]
-        chosen = tuple(sizes) or tuple(fits) or (limits.usual,)
+        usual = (limits.usual,) if default or limits.most == limits.least else ()
+        chosen = tuple(sizes) or tuple(fits) or usual
         for size in chosen:
             limits.check(size, workload.reference)
         return chosen, f"{workload.name}: takes {limits}, {use} at {', '.join(map(str, chosen))}"

@@ -79,14 +79,17 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
         )
     if workload.kind == "program":
         raise InputError(
-            f"{workload.reference} is a program of torch.export, whose operators edgetune does not cost",
+            f"{workload.reference} is a program of torch.export, from which edgetune reads no operators",
             f"export it to ONNX: torch.onnx.export(torch.export.load({workload.reference!r}), f='net.onnx'); "
             "edgetune profile runs it as it is",
         )
-    if workload.kind != "onnx" or workload.path is None:
-        what = {"python": "Python workload", "name": "name in a table", "engine": "TensorRT engine"}.get(
-            workload.kind, workload.kind
+    if workload.kind == "engine":
+        raise InputError(
+            f"{workload.reference} is a TensorRT engine and has no graph of operators",
+            "name the ONNX file that it was built from; edgetune profile runs it as it is",
         )
+    if workload.kind != "onnx" or workload.path is None:
+        what = {"python": "Python workload", "name": "name in a table"}.get(workload.kind, workload.kind)
         raise InputError(
             f"{workload.reference} is a {what} and has no graph of operators",
             "name an ONNX file or zoo:resnet18, or simulate what it costs: edgetune profile MODEL --ops FILE",

@@ -44,6 +44,7 @@ def test_a_network_is_built_before_it_is_measured(edgetune, libraries, tmp_path)
     assert [row.batch_size for row in table.rows] == [1, 4]
     assert all(row.build_s > 0 and row.engine_bytes > 100 and row.minibatch_s > 0.0009 for row in table.rows)
     assert table.header.options["engine"] == "tensorrt"
+    assert "built in" in edgetune("show", str(target)).out, "its own column"
     again = edgetune(*words, "--fresh")
     assert "was built earlier in" in again.err
     other = edgetune(*WORDS[:2], *WORDS[4:], "-o", str(target))

@@ -134,7 +134,7 @@ def test_a_program_does_not_train_and_has_no_operator_table(tmp_path):
         open_step(workload, "train", 3)
     from edgetune.workloads.costs import operator_table
 
-    with pytest.raises(InputError, match="does not cost") as caught:
+    with pytest.raises(InputError, match="reads no operators") as caught:
         operator_table(workload, "infer", 3)
     assert "torch.onnx.export" in caught.value.hint
 

@@ -71,7 +71,7 @@ def build_engines(
         return
     from edgetune.stages.profiling.building import build
 
-    for point in {point.batch_size: point for point in reversed(points)}.values():
+    for point in {point.batch_size: point for point in points}.values():
         what = f"the TensorRT engine of {workload.name} at batch {point.batch_size}"
         told_s = _FIRST_WORD_S - _LONGEST_SILENCE_S
 
