@@ -62,9 +62,9 @@ def test_files_of_every_shape_are_damaged(shape):
     assert len({repr(damaged(Random(number), seed)) for number in range(10)} - {repr(seed.files)}) > 5
 
 
-def _ended(monkeypatch, tmp_path, run, **files):
+def _ended(monkeypatch, tmp_path, run, *, cpu_s=1.0, **files):
     monkeypatch.setattr("edgetune.cli.main.run", run)
-    monkeypatch.setattr(execution, "CPU_S", 1.0)
+    monkeypatch.setattr(execution, "CPU_S", cpu_s)
     return execute(Input("merge", (), ("merge", "a.csv"), {"a.csv": b"x", **files}), tmp_path / "run").faults
 
 
@@ -98,7 +98,7 @@ def test_memory_is_measured(monkeypatch, tmp_path):
     def run(argv):
         return len(bytearray(b"x") * 600_000_000) * 0
 
-    assert _ended(monkeypatch, tmp_path, run) == ("memory: over 500 MB",)
+    assert _ended(monkeypatch, tmp_path, run, cpu_s=30.0) == ("memory: over 500 MB",)
 
 
 def test_a_file_that_is_written_elsewhere_and_an_input_that_changes_are_noticed(monkeypatch, tmp_path):

@@ -6,6 +6,7 @@ theirs: times, peaks and energies are exact.
 
 import gc
 import json
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -32,6 +33,7 @@ class HereChild:
     """The worker in this process; what it is asked is JSON, as in the pipe."""
 
     alive = True
+    pid = os.getpid()
 
     def __init__(self, module, *, environment):
         assert module == worker.__name__
@@ -42,9 +44,8 @@ class HereChild:
         assert deadline_s > 0
         asked = json.loads(json.dumps(command))
         if asked["command"] == "prepare":
-            return {"load_ns": self._session.prepare(asked)}
-        start_ns, end_ns = self._session.run(asked["minibatches"])
-        return {"start_ns": start_ns, "end_ns": end_ns}
+            return self._session.prepare(asked)
+        return self._session.run(asked["minibatches"])
 
     def log_tail(self):
         return ""

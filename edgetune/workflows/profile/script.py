@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from edgetune.devices.recorded import PREFIX as RECORDED
 from edgetune.errors import InputError
 from edgetune.workflows.profile.options import ProfileCommandOptions
 from edgetune.workloads.command import PREFIX
@@ -17,10 +18,13 @@ from edgetune.workloads.model_file import require_file
 def as_command(opts: ProfileCommandOptions) -> ProfileCommandOptions:
     """Return the options with a Python script that defines no ``make`` as a command; others unchanged.
 
+    A recorded device and an operator table take the name of a network, and no file.
+
     Raises:
         InputError: the file is missing, or ``--batch-option`` is given for something else.
     """
-    if Path(opts.model).suffix == ".py" and not opts.model.startswith(PREFIX) and is_script(require_file(opts.model)):
+    named = opts.ops is not None or opts.device.startswith(RECORDED) or opts.model.startswith(PREFIX)
+    if Path(opts.model).suffix == ".py" and not named and is_script(require_file(opts.model)):
         words = [sys.executable, opts.model]
         if opts.batch_option is not None:
             words += [opts.batch_option, "{batch}"]
