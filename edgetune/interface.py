@@ -309,14 +309,14 @@ def read(path: str | os.PathLike[str]) -> Artifact:
 
 
 def report(sources: Source | Sequence[Source], path: str | os.PathLike[str]) -> Path:
-    """Write one self-contained page of artifacts or files: where each comes from, its first rows and its figure.
+    """Write one self-contained page of artifacts or files, as ``edgetune report`` does.
 
     Raises:
         InputError: a file cannot be read, or the page cannot be written.
     """
     from edgetune.artifacts.artifact import Artifact
-    from edgetune.workflows.report import report as workflow
+    from edgetune.workflows.report.report import write_page
 
     _begin()
     given = [sources] if isinstance(sources, str | os.PathLike | Artifact) else sources
-    return workflow([each if isinstance(each, Artifact) else read(each) for each in given], os.fspath(path))
+    return write_page([each if isinstance(each, Artifact) else read(each) for each in given], os.fspath(path))

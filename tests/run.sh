@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
-# Makes an environment of its own and checks everything: ./tests/run.sh [--slow] [arguments for pytest]
+# Makes an environment of its own and checks everything: ./tests/run.sh [--slow | --browser] [arguments for pytest]
 # Random examples are the same in every run; --slow draws fresh ones and ends with the option that repeats them.
+# --browser opens pages in Debian's chromium (apt-get install chromium), and nothing else.
 # The environment is kept in .venv-test (or $EDGETUNE_TEST_VENV) and made again when pyproject.toml changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-marks=("-m" "not slow")
+marks=("-m" "not slow and not browser")
+browser=
 if [[ ${1:-} == --slow ]]; then
     shift
-    marks=("--hypothesis-profile=fresh")
+    marks=("-m" "not browser" "--hypothesis-profile=fresh")
+elif [[ ${1:-} == --browser ]]; then
+    shift
+    browser=1
 fi
 
 venv=${EDGETUNE_TEST_VENV:-.venv-test}
@@ -26,6 +31,10 @@ if [[ $(cat "$venv/recipe" 2>/dev/null || true) != "$recipe" ]]; then
 fi
 bin=$(cd "$venv/bin" && pwd)
 export PATH="$bin:$PATH"
+if [[ $browser ]]; then
+    python -m pip install -q --prefer-binary -e '.[browser]'
+    exec python -m pytest -m browser tests/browser "$@"
+fi
 
 echo "== ruff"
 ruff check edgetune tests examples

@@ -24,7 +24,7 @@ from edgetune.stages.schedule.policies import choose_policies
 from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.workflows.figures import FIGURES
 from edgetune.workflows.options import Option
-from edgetune.workflows.report import SECTIONS
+from edgetune.workflows.report.sections import SECTIONS
 from edgetune.workloads.costs.node import UNMODELLED, Cost, GraphTensor, OperatorNode
 from edgetune.workloads.costs.table import FORMULAS, cost_of, register
 from edgetune.workloads.resolve import KINDS

@@ -17,7 +17,8 @@ from edgetune.errors import InputError
 from edgetune.plugins import Registry
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.search.strategies import STRATEGIES, find_strategy
-from edgetune.workflows.report import SECTIONS, report
+from edgetune.workflows.report.report import write_page
+from edgetune.workflows.report.sections import SECTIONS
 from edgetune.workloads.resolve import KINDS, resolve
 
 POINTS = """
@@ -52,8 +53,8 @@ POINTS = """
     NAP = WorkloadKind(load, ("nap:",), task="infer", runtime="toy_plugins")
 
 
-    def counted(artifact):
-        return f"<p>{len(artifact.rows)} points</p>"
+    def counted(artifact, out):
+        out.note(f"{len(artifact.rows)} points")
 """
 OWN = {
     "edgetune.strategies": {"dice": "Dice"},
@@ -139,9 +140,9 @@ def test_a_workload_of_a_package_is_measured_and_its_section_is_on_the_page(inst
     assert run((*measure, "-o", str(table))) == 0, capfd.readouterr().err
     found = read(Profile, str(table))
     assert {(row.workload, row.task, row.status) for row in found.rows} == {("deep", "infer", "ok")}
-    assert report([found], tmp_path / "with.html").read_text().count("<p>2 points</p>") == 1
+    assert write_page([found], tmp_path / "with.html").read_text().count("<p>2 points</p>") == 1
     installed.take_away()
-    assert "2 points" not in report([found], tmp_path / "without.html").read_text()
+    assert "<p>2 points</p>" not in write_page([found], tmp_path / "without.html").read_text()
 
 
 def test_doctor_lists_the_plugins_of_packages_and_what_fails(installed, capfd):

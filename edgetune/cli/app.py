@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "interleave": "Answer requests in time, and train in the time that is left.",
     "schedule": "Run several networks in little memory, layer by layer, for real or simulated.",
     "roofline": "Measure the peaks of a device, in time and in energy, and say what bounds a network on it.",
+    "report": "Write one page for a browser: answers, fronts, rooflines and timelines of files of edgetune.",
     "merge": "Merge tables of the same network, device and conditions into one.",
     "device": "List devices with their abilities and modes; set a mode, watch the device, restore it.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import typer
 
-from edgetune.cli.cells import cell
-from edgetune.cli.screen import answer, print_folded, print_lines, table
+from edgetune.cli.screen import answer, print_folded, print_lines
 from edgetune.errors import ExitCode, InputError, PartialError
-from edgetune.units import format_duration
 from edgetune.workflows.output import Target
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.convergence import Convergence, ConvergenceRow
+    from edgetune.artifacts.convergence import Convergence
     from edgetune.cli.command import Terminal
     from edgetune.workflows.profile.convergence import TrainingRequest
 
@@ -60,11 +57,13 @@ def report(runs: Convergence, target: Target, terminal: Terminal) -> None:
     """
     from edgetune.artifacts.convergence import epochs_of
     from edgetune.artifacts.plain import plain
+    from edgetune.cli.sections import TextSection
+    from edgetune.workflows.report.convergence import section
 
     if terminal.json:
         answer({"file": str(target.path or "-"), **plain(runs)})
     if not terminal.screen.quiet:
-        show_runs(runs.rows, stream=sys.stderr)
+        section(runs, TextSection(sys.stderr))
     failed = sum(row.status == "failed" for row in runs.rows)
     if failed:
         terminal.screen.info(f"{failed} of {len(runs.rows)} runs failed")
@@ -74,45 +73,3 @@ def report(runs: Convergence, target: Target, terminal: Terminal) -> None:
         epochs_of(runs, name=name)
     except InputError as error:
         raise PartialError(error.message, f"{name} is written all the same; {error.hint}") from None
-
-
-def show_runs(rows: Sequence[ConvergenceRow], *, stream: TextIO | None = None) -> None:
-    """Print a row per batch size, below the facts that all runs share."""
-    out = stream or sys.stdout
-    if not rows:
-        print_lines("no rows", stream=out)
-        return
-    groups: dict[tuple[object, ...], list[ConvergenceRow]] = {}
-    for row in rows:
-        groups.setdefault((row.workload, row.dataset, row.target_accuracy, row.batch_size), []).append(row)
-    for task in dict.fromkeys(key[:3] for key in groups):
-        own = {key[3]: runs for key, runs in groups.items() if key[:3] == task}
-        aim = "" if task[2] is None else f", until {task[2]:g}"
-        print_folded(f"{task[0]} on {task[1] or 'unnamed data'}{aim}", stream=out)
-        means = {size: _mean(runs) for size, runs in own.items()}
-        least = min((mean for mean in means.values() if mean is not None), default=None)
-        table(
-            ("batch>", "rate>", "reached>", "epochs>", "from-to>", "ratio>", "best accuracy>", "took>"),
-            [_line(size, runs, means[size], least) for size, runs in own.items()],
-            stream=out,
-        )
-
-
-def _mean(runs: Sequence[ConvergenceRow]) -> float | None:
-    """Return the mean epochs of the runs that reached the target, where most did."""
-    reached = [row.epochs for row in runs if row.epochs is not None]
-    counted = [row for row in runs if row.status != "failed"]
-    return sum(reached) / len(reached) if 2 * len(reached) > len(counted) else None
-
-
-def _line(size: object, runs: Sequence[ConvergenceRow], mean: float | None, least: float | None) -> tuple[object, ...]:
-    reached = sorted(row.epochs for row in runs if row.epochs is not None)
-    accuracies = [row.accuracy for row in runs if row.accuracy is not None]
-    took = [row.duration_s for row in runs if row.duration_s is not None]
-    rate = runs[0].learning_rate
-    return (
-        size, cell(rate, ".3g"), f"{len(reached)}/{len(runs)}",
-        cell(mean, ".3g"), f"{reached[0]:.3g}-{reached[-1]:.3g}" if reached else None,
-        None if mean is None or least is None else f"{mean / least:.2f}",
-        f"{max(accuracies):.1%}" if accuracies else None, format_duration(sum(took)) if took else None,
-    )  # fmt: skip

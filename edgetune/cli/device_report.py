@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from edgetune.artifacts.plain import plain
-from edgetune.cli.cells import cell
 from edgetune.cli.command import AnswerTerminal, QuietTerminal
 from edgetune.cli.screen import SIMULATED, answer, print_folded, print_lines, table
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.discover import auto_name, list_devices
 from edgetune.devices.twin.calibration import CheckRow
+from edgetune.workflows.cells import cell
 from edgetune.workflows.device.doctor import capabilities
 from edgetune.workflows.device.twin import TwinCheck
 from edgetune.workflows.parse_options import choose_modes

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, TextIO
 
-from edgetune.cli.cells import brief, cell
-from edgetune.cli.screen import answer, print_folded, table
+from edgetune.cli.screen import answer, table
+from edgetune.cli.sections import TextSection
 from edgetune.units import format_bytes
+from edgetune.workflows.cells import brief
+from edgetune.workflows.report.elastic_table import write_pieces
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.elastic_table import ElasticRow
     from edgetune.cli.command import Terminal
     from edgetune.stages.elastic.forms import Forms
     from edgetune.stages.elastic.gpu import Resources
@@ -43,29 +42,7 @@ def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
         f"{f'; pieces that are kept beside none: {reasons}' if reasons else ''}"
     )
     best = [row for row in table.rows if row.rank == 0 and row.critical_blocks == 0]
-    show_pieces(table.rows if terminal.verbose else best, stream=sys.stderr)
-
-
-def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> None:
-    """Print each launch with a row per piece: the blocks it is launched beside, or the reason it is dropped."""
-
-    for (kernel, grid, block), of in groupby(rows, lambda row: (row.kernel, row.grid, row.block)):
-        launch = f"{kernel}, {_dim(grid)} blocks of {_dim(block)} threads"
-        head = f"{launch}; beside: critical blocks, modulo multiprocessors"
-        print_folded(head, stream=stream)
-        table(
-            ("beside>", "of threads>", "rank>", "piece>", "blocks>", "of threads>", "per thread>", "score>", "dropped"),
-            [
-                (
-                    row.critical_blocks, cell(row.critical_threads, lambda threads: f"to {threads}"),
-                    row.rank, row.count, row.blocks, row.threads, row.per_thread,
-                    cell(row.score, ".3f"),
-                    row.reason or "",
-                )
-                for row in of
-            ],
-            stream=stream,
-        )  # fmt: skip
+    write_pieces(table.rows if terminal.verbose else best, TextSection(sys.stderr))
 
 
 def show_forms(forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) -> None:
@@ -109,7 +86,3 @@ def _asked(resources: Resources, threads: int) -> dict[str, int]:
         "stack_bytes": resources.stack_bytes,
         "spill_bytes": resources.spill_bytes,
     }
-
-
-def _dim(sizes: Sequence[int]) -> str:
-    return "x".join(map(str, sizes))

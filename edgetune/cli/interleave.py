@@ -36,13 +36,13 @@ def interleave(opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
 
     Every request and every training step becomes a row of the table that is written; a summary is printed.
     """
-    from edgetune.cli.interleave_report import report_answer, show_run
     from edgetune.cli.plot import report_finished
     from edgetune.workflows.interleave import interleave as workflow
+    from edgetune.workflows.report.run import report_answer
 
     _check_figure(opts, explain=terminal.explain)
     if not (terminal.dry_run or terminal.explain):
-        report_finished(workflow.interleave(opts, terminal.screen), opts, terminal, report_answer, show_run)
+        report_finished(workflow.interleave(opts, terminal.screen), opts, terminal, report_answer)
         return
     with workflow.requested(opts, terminal.screen) as request:
         if terminal.dry_run:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from edgetune.cli.cells import brief, cell
 from edgetune.cli.screen import answer, print_lines, table
 from edgetune.errors import ExitCode
-from edgetune.units import format_bytes, format_duration, format_si
+from edgetune.units import format_bytes, format_duration
+from edgetune.workflows.cells import brief
+from edgetune.workflows.report.layer_costs import total_cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
@@ -58,31 +59,11 @@ def show_networks(costs: LayerCosts, *, stream: TextIO | None = None) -> None:
         rows.append((
             name if form == "layers" else f"{name}, {form}", len(layers),
             format_bytes(sum(row.weight_bytes for row in layers)),
-            *(_sum([getattr(row, column) for row in layers if whole]) for column in _TIMES),
+            *(total_cell([getattr(row, column) for row in layers if whole]) for column in _TIMES),
             max(layers, key=_held_bytes).layer, format_bytes(max(map(_held_bytes, layers))),
         ))  # fmt: skip
     columns = ("network", "layers>", "weights>", "load>", "from storage>", "execute>", "hungriest layer", "holds>")
     table(columns, rows, stream=stream)
-
-
-def show_layers(rows: Sequence[LayerCostRow]) -> None:
-    """Print a line for each layer."""
-    table(
-        ("network", "layer", "kind", "after", "weights>", "outputs>", "peak>", "load>", "from storage>", "execute>",
-         "ci95>", "samples>", "status"),
-        [
-            (
-                row.network, row.layer if row.form == "layers" else row.form, row.kind,
-                " ".join(map(str, row.after or ())) or None,
-                format_bytes(row.weight_bytes), format_bytes(row.output_bytes),
-                cell(row.peak_bytes, format_bytes),
-                *(_sum([value_s]) for value_s in (row.load_s, row.cold_load_s, row.execute_s)),
-                _interval(row), len(row.execute_samples_s) or None,
-                row.status if row.reason is None else f"{row.status}: {row.reason}",
-            )
-            for row in rows
-        ],
-    )  # fmt: skip
 
 
 def _held_bytes(row: LayerCostRow) -> int:
@@ -90,17 +71,3 @@ def _held_bytes(row: LayerCostRow) -> int:
     if row.form != "layers" and row.peak_bytes is not None:
         return row.peak_bytes
     return row.weight_bytes + max(row.output_bytes + row.scratch_bytes, row.peak_bytes or 0)
-
-
-def _sum(values_s: Sequence[float | None]) -> str | None:
-    """Return the sum of the known times; a layer without weights has no time of loading from storage."""
-    known = [value_s for value_s in values_s if value_s is not None]
-    return format_si(sum(known), "s") if known else None
-
-
-def _interval(row: LayerCostRow) -> str | None:
-    """Return half the interval of the execution time as a share of it."""
-    low, high, middle = row.execute_ci95_low_s, row.execute_ci95_high_s, row.execute_s
-    if low is None or high is None or not middle:
-        return None
-    return f"{(high - low) / (2 * middle):.1%}"

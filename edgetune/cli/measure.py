@@ -27,9 +27,9 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
     compared with the fastest. Ends with 5 when some commands failed.
     """
     from edgetune.artifacts.plain import plain
-    from edgetune.cli.cells import brief
     from edgetune.cli.screen import answer
     from edgetune.errors import ExitCode
+    from edgetune.workflows.cells import brief
     from edgetune.workflows.profile.commands import measure_commands
 
     table, target = measure_commands(opts, terminal.screen)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from edgetune.cli.screen import Screen, answer, print_lines
+from edgetune.cli.sections import TextSection, print_artifact
 from edgetune.errors import ExitCode, InputError
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
@@ -82,21 +83,27 @@ def draw_finished(draw: Callable[[], Figure | bytes], target: str | None, screen
         print_lines(f"warning: {one_line(f'{target} was not drawn: {message} ({hint}){remedy}')}", stream=sys.stderr)
 
 
-def drawing_of(artifact: Artifact, target: str, view: str | None, name: str = "it") -> Figure | bytes:
+def drawing_of(artifact: Artifact, target: str, view: str | None, name: str) -> Figure | bytes:
     """Return the page of an artifact where the name of the file asks for one, else the figure of this view.
 
     Raises:
         InputError: its kind has none, or not this view.
     """
     from edgetune.workflows.figures import choose_view
+    from edgetune.workflows.report.report import Found, page_of
 
-    return page_of(artifact, name, view) if is_page(target) else choose_view(artifact.header.kind, view).draw(artifact)
+    if not is_page(target):
+        return choose_view(artifact.header.kind, view).draw(artifact)
+    if view is not None:
+        raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
+    return page_of([Found(name, artifact)]).data()
 
 
 def draw_kept(artifact: Artifact, target: str | None, screen: Screen, *, view: str | None, file: str | None) -> None:
     """Draw the artifact that a command has written to ``file``; see ``draw_finished``."""
     again = None if file is None else f"edgetune show {file} --plot {target}{f' --view {view}' if view else ''}"
-    draw_finished(lambda: drawing_of(artifact, str(target), view), target, screen, again)
+    name = file or artifact.header.kind
+    draw_finished(lambda: drawing_of(artifact, str(target), view, name), target, screen, again)
 
 
 def report_finished(
@@ -104,7 +111,6 @@ def report_finished(
     opts: InterleaveOptions | ScheduleOptions | ShareOptions,
     terminal: Terminal,
     answer_of: Callable[[Made], Any],
-    show: Callable[..., None],
 ) -> None:
     """Print or answer the figures of a run, draw it, and end with the run's exit code.
 
@@ -116,40 +122,10 @@ def report_finished(
     if terminal.json:
         answer(answer_of(made))
     elif not terminal.quiet:
-        show(made, stream=sys.stderr if target.path is None else None)
+        print_artifact(made, TextSection(sys.stderr if target.path is None else None))
     draw_kept(made, opts.plot, terminal.screen, view=opts.view, file=target.file)
     finished.checked()
     if finished.stopped_by is not None:
         raise typer.Exit(128 + finished.stopped_by)
     if finished.lost:
         raise typer.Exit(ExitCode.PARTIAL)
-
-
-def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
-    """Return the page of an artifact.
-
-    Raises:
-        InputError: artifacts of this kind have no page; ``name`` names the artifact in the message.
-    """
-    from edgetune.artifacts.roofline import Roofline
-    from edgetune.artifacts.run import Run
-
-    if not isinstance(artifact, Roofline | Run):
-        raise InputError(
-            f"{name} is a file of kind {artifact.header.kind}, and only a roofline or a run is drawn as a page",
-            "name a .svg, .png or .pdf file",
-        )
-    if view is not None:
-        raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
-    if isinstance(artifact, Run):
-        from edgetune.cli.interleave_report import report_tables
-        from edgetune.stages.interleave.figures.page import run_page
-
-        return run_page(artifact, *report_tables(artifact))
-    from edgetune.stages.roofline.balance import sentences, statements
-    from edgetune.stages.roofline.figures import roofline_page
-
-    precisions = dict.fromkeys(roof.precision for roof in artifact.roofs)
-    found = (statements([roof for roof in artifact.roofs if roof.precision == each]) for each in precisions)
-    notes = [f"{each.precision}: {sentence}" for each in found if each is not None for sentence in sentences(each)]
-    return roofline_page(artifact.roofs, device=artifact.device, simulated=artifact.header.simulated, notes=notes)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from edgetune.cli.artifact_report import show_profile_rows
-from edgetune.cli.cells import brief
 from edgetune.cli.screen import answer, print_folded, print_lines
+from edgetune.cli.sections import TextSection
 from edgetune.errors import ExitCode
 from edgetune.units import format_duration, format_si
+from edgetune.workflows.cells import brief
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import SimulationLabel
 
@@ -71,14 +71,14 @@ def report(table: Profile, target: Target, terminal: Terminal) -> None:
     """Show the rows on standard error, or answer in JSON, and end with 5 when points failed."""
     from edgetune.artifacts.plain import plain
     from edgetune.workflows.profile.profile import last_rows, unfinished
+    from edgetune.workflows.report.profile import section
 
     screen = terminal.screen
     if terminal.json:
         answer({"file": str(target.path or "-"), **plain(table.header), "rows": [brief(row) for row in table.rows]})
     if not screen.quiet:
-        show_profile_rows(table.rows[:_SHOWN], whole=table.rows, stream=sys.stderr)
-        if len(table.rows) > _SHOWN:
-            screen.info(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show {target.path or 'FILE'})")
+        more = f"edgetune show {target.path or 'FILE'}"
+        section(table, TextSection(sys.stderr, most=_SHOWN, more=more))
         for data_warning in table.header.warnings:
             if data_warning.code != "no-power":  # the note below the rows gives the reason
                 screen.info(f"warning: {data_warning.code}: {data_warning.advice}")

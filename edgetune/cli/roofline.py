@@ -81,7 +81,8 @@ def ops(opts: OpsOptions, terminal: Terminal) -> None:
 
     from edgetune.artifacts.ops import By
     from edgetune.choices import choose
-    from edgetune.cli.ops_report import ops_answer, show_ops
+    from edgetune.cli.sections import TextSection
+    from edgetune.workflows.report.ops import ops_answer, section
     from edgetune.workflows.roofline.ops import ops as workflow
 
     grouping = cast("By", choose(opts.by, get_args(By), what="grouping"))
@@ -91,4 +92,4 @@ def ops(opts: OpsOptions, terminal: Terminal) -> None:
     if terminal.json:
         answer(ops_answer(table, grouping, opts.output))
     else:
-        show_ops(table, grouping)
+        section(table, TextSection(), grouping)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.cells import cell
-from edgetune.cli.ops_report import types_of
 from edgetune.cli.roofline_tokens import machine_tokens, of_pass, show_tokens
 from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.units import format_si
+from edgetune.workflows.cells import cell
+from edgetune.workflows.report.ops import types_of
 from edgetune.workflows.roofline.placed import firsts, statements_of
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.cells import cell, rows_of
 from edgetune.cli.screen import print_folded, print_lines, table
 from edgetune.units import format_si
+from edgetune.workflows.cells import cell, rows_of
 
 if TYPE_CHECKING:
     from edgetune.stages.roofline.placement import Placement

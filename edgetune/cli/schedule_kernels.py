@@ -104,15 +104,16 @@ def simulate(opts: SimulateOptions, terminal: PlanningTerminal) -> None:
       edgetune schedule kernels simulate tasks.yaml -o kernels.parquet \\
         --plot gantt.svg --view gantt:elastic@0s-50ms
     """
-    from edgetune.cli.kernel_report import report_answer, report_plan, show_kernel_timeline
+    from edgetune.cli.kernel_report import report_plan
     from edgetune.cli.plot import report_finished
     from edgetune.workflows.kernels import share
+    from edgetune.workflows.report.kernel_timeline import report_answer
 
     if terminal.dry_run:
         report_plan(share.plan_simulate(opts, terminal.screen), terminal.screen)
         return
     finished = share.simulate(opts, terminal.screen)
-    report_finished(finished, opts, terminal, report_answer, show_kernel_timeline)
+    report_finished(finished, opts, terminal, report_answer)
 
 
 @command(app, short_help="Share a GPU among tasks kernel by kernel, on a real one: by one policy or several.")
@@ -131,16 +132,17 @@ def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
       edgetune schedule kernels run tasks.yaml --sms 16 --blocks \\
         -o kernels.parquet --plot gantt.svg
     """
-    from edgetune.cli.kernel_report import report_answer, report_plan, show_kernel_timeline
+    from edgetune.cli.kernel_report import report_plan
     from edgetune.cli.plot import report_finished
     from edgetune.workflows.kernels import share
+    from edgetune.workflows.report.kernel_timeline import report_answer
 
     if terminal.dry_run:
         report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
         return
     with share.run(opts, terminal.screen) as finished:
         try:
-            report_finished(finished, opts, terminal, report_answer, show_kernel_timeline)
+            report_finished(finished, opts, terminal, report_answer)
         finally:  # a driver may crash the process when the GPU is closed
             with suppress(OSError):
                 sys.stdout.flush()

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import yaml
 
 from edgetune.artifacts import io
 from edgetune.artifacts.document import present
-from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.plain import plain
-from edgetune.artifacts.plan import Plan, PlanFigures
-from edgetune.cli.cells import cell, rows_of, si_cell
+from edgetune.artifacts.plan import Plan
 from edgetune.cli.plot import draw_finished
 from edgetune.cli.screen import Screen, answer, print_document, print_folded, table
 from edgetune.stages.search.accuracy import compare
 from edgetune.stages.search.figures.front import front_figure
-from edgetune.units import format_bytes, format_duration, format_si
+from edgetune.units import format_duration, format_si
+from edgetune.workflows.report.ranked_points import ranked_table
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.search.notes import describe_plan
 
@@ -45,7 +43,7 @@ def report(found: SearchAnswer, opts: SearchOptions, terminal: Terminal) -> None
                 rows = [row for row in found.candidates.rows if row.point in offered]
                 _report_baselines(found.problem, rows, found.plan, found.trace, screen)
         if found.top and not screen.quiet:
-            _report_top(found.top)
+            table(*ranked_table(found.top), stream=sys.stderr)
     finally:
         if found.plan is not None:
             print_plan(found.plan, opts.output, json=terminal.json, top=found.top)
@@ -75,41 +73,6 @@ def _draw(found: SearchAnswer, opts: SearchOptions, screen: Screen) -> None:
     assert trace is not None
     again = None if opts.trace is None else f"edgetune show {opts.trace} --plot {opts.plot} --view front"
     draw_finished(lambda: front_figure(trace, plan=found.plan, table_rows=rows), opts.plot, screen, again)
-
-
-def _report_top(top: Sequence[RankedPoint]) -> None:
-    """Report the answer and the points nearest to it: settings that differ, figures, and why each point lost."""
-    varied = [name for name in (*SETTINGS, "batch") if len({_setting(name, each) for each in top}) > 1]
-    speeds: dict[str, Callable[[RankedPoint], object]] = {
-        "samples/s>": lambda each: cell(each.measured.throughput_per_s, ".4g"),
-        "latency>": lambda each: si_cell(each.measured.latency_s, "s"),
-        "time>": lambda each: si_cell(each.measured.minibatch_s, "s"),
-    }
-    best = top[0].measured
-    shown = ["samples/s>", "latency>"]  # of two workloads
-    if best.minibatch_s is not None:
-        shown = ["latency>" if best.latency_s is not None else "samples/s>" if "batch" in varied else "time>"]
-    figures: dict[str, Callable[[RankedPoint], object]] = {
-        **{f"{name}>": partial(_setting, name) for name in varied},
-        **{name: speeds[name] for name in shown},
-        "tokens/s>": lambda each: cell(each.measured.tokens_per_s, ".4g"),
-        "tokens/J>": lambda each: cell(each.measured.tokens_per_j, ".4g"),
-        "power>": lambda each: si_cell(each.measured.power_w, "W"),
-        "memory>": lambda each: _memory(each.measured),
-        "why it lost": lambda each: each.lost or "the answer",
-    }
-    table(*rows_of(figures, top), stream=sys.stderr)
-
-
-def _memory(measured: PlanFigures) -> str | None:
-    return None if measured.memory_peak_bytes is None else format_bytes(measured.memory_peak_bytes)
-
-
-def _setting(name: str, point: RankedPoint) -> object:
-    """Return a setting of the mode, or the batch size."""
-    chosen = point.configuration
-    value = chosen.batch_size or chosen.infer_batch_size if name == "batch" else getattr(chosen.mode, name)
-    return f"{value:g}" if isinstance(value, float) else value
 
 
 def _report_baselines(problem: Problem, rows: Sequence[ProfileRow], plan: Plan, trace: Trace, screen: Screen) -> None:

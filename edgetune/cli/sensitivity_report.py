@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.cells import cell
 from edgetune.cli.screen import answer, print_lines, table
+from edgetune.workflows.cells import cell
 
 if TYPE_CHECKING:
     from edgetune.cli.command import Terminal

@@ -1,7 +1,6 @@
 """``edgetune show``: any artifact, for people."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -13,30 +12,13 @@ from edgetune.errors import InputError
 from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
 
-
-@dataclass(frozen=True, slots=True)
-class _Report:
-    """The summary of a kind of artifact: a module of ``cli``, its functions that print and answer, their options."""
-
-    module: str
-    show: str
-    answer: str | None = None
-    options: tuple[str, ...] = ()
-
-    def load(self, function: str) -> Callable[..., object]:
-        """Return one of the functions."""
-        found: Callable[..., object] = getattr(import_module(f"edgetune.cli.{self.module}"), function)
-        return found
-
-
-_REPORTS = {
-    "evaluation": _Report("evaluation_report", "show_evaluation", "evaluation_answer", ("workload",)),
-    "run": _Report("interleave_report", "show_run", "report_answer"),
-    "timeline": _Report("schedule_report", "show_timeline", "report_answer"),
-    "kernel_timeline": _Report("kernel_report", "show_kernel_timeline", "report_answer"),
-    "convergence": _Report("convergence_report", "show_runs"),
-    "ops": _Report("ops_report", "show_ops", None, ("op",)),
+_ANSWERS = {
+    "evaluation": "evaluation:evaluation_answer",
+    "run": "run:report_answer",
+    "timeline": "timeline:report_answer",
+    "kernel_timeline": "kernel_timeline:report_answer",
 }
+"""The figures for machines of kinds with many rows, by the module of ``workflows.report`` and its function."""
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -63,7 +45,7 @@ class ShowOptions:
     ] = None
     plot: Annotated[
         str | None,
-        Option("Draw a figure instead: .svg, .png, .pdf; a roofline or a run also .html.", (), "Files", "FIGURE"),
+        Option("Draw a figure instead: .svg, .png, .pdf; or a page, .html.", (), "Files", "FIGURE"),
     ] = None
     view: Annotated[
         str | None,
@@ -94,6 +76,7 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.artifact_report import show_header
+    from edgetune.cli.sections import TextSection, print_artifact
     from edgetune.workflows.parse_options import parse_columns
 
     file, plot = opts.file, opts.plot
@@ -120,8 +103,7 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     if artifact.header.simulated:
         print_lines(SIMULATED)
     show_header(artifact.header)
-    if not _show_summary(artifact):
-        _show_rows(artifact, opts.rows)
+    print_artifact(artifact, TextSection(most=opts.rows))
 
 
 def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
@@ -141,41 +123,11 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     Screen().info(wrote(output))
 
 
-def _show_summary(artifact: Any) -> bool:
-    """Print the summary of an artifact; return whether its kind has one."""
-    report = _REPORTS.get(artifact.header.kind)
-    if report is not None:
-        report.load(report.show)(artifact.rows if artifact.header.kind == "convergence" else artifact, *report.options)
-    return report is not None
-
-
-def _show_rows(artifact: Any, most: int) -> None:
-    """Print the first rows of an artifact without a summary; 0 prints all."""
-    from edgetune.cli.artifact_report import show_profile_rows, show_roofs, show_trace_rows
-    from edgetune.cli.elastic_table_report import show_pieces
-    from edgetune.cli.layer_costs_report import show_layers
-
-    kind = artifact.header.kind
-    rows = artifact.roofs if kind == "roofline" else artifact.rows
-    shown = rows[: most or len(rows)]
-    if kind == "roofline":
-        show_roofs(artifact, len(shown))
-    elif kind == "profile":
-        show_profile_rows(shown, whole=rows)
-    else:
-        others: dict[str, Callable[..., None]] = {
-            "trace": show_trace_rows, "layer_costs": show_layers, "elastic_table": show_pieces
-        }  # fmt: skip
-        others[kind](shown)
-    if len(shown) < len(rows):
-        print_lines(f"... and {len(rows) - len(shown)} more rows (--rows 0 prints all)")
-
-
 def _for_machines(artifact: Any) -> object:
     """Return the whole artifact; of an evaluation, a run or a timeline, which may have a million rows, the figures."""
     from edgetune.artifacts.plain import plain
 
-    report = _REPORTS.get(artifact.header.kind)
-    if report is None or report.answer is None:
+    if artifact.header.kind not in _ANSWERS:
         return plain(artifact)
-    return report.load(report.answer)(artifact, *report.options)
+    module, _, function = _ANSWERS[artifact.header.kind].partition(":")
+    return getattr(import_module(f"edgetune.workflows.report.{module}"), function)(artifact)

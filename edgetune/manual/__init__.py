@@ -20,6 +20,7 @@ TOPICS: dict[str, str] = {
     "interleaving": "Answer requests in time, and train in the gaps.",
     "memory": "Run several networks in little memory.",
     "kernels": "Best-effort GPU kernels in the gaps of critical ones.",
+    "reports": "One page for a browser of everything measured.",
     "python": "Use edgetune from a script or a notebook.",
     "files": "Kinds of files, formats, pipes, warnings.",
     "command-line": "Quantities, options, output, errors, exit codes.",

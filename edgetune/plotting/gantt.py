@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from edgetune.plotting.style import time_unit
+from edgetune.plotting.time_zoom import zoom_time
 
 _NARROWEST = 1 / 1200
 """Of the width of the figure: about a pixel of a screen."""
@@ -147,3 +148,4 @@ def name_time(axes: Any, span: Span, note: str = "") -> None:
     factor, unit = span.unit
     axes.set_xlim(factor * span.begin_s, factor * span.end_s)
     axes.set_xlabel(f"time since the run began ({unit}){note}")
+    zoom_time(axes)

@@ -1,134 +1,215 @@
-"""A page for a browser: tables, notes and figures in one HTML file that loads nothing.
+"""A page for a browser: sections of notes, tables, figures and commands in one HTML file that loads nothing.
 
-Figures are those of ``--plot FIGURE.svg``. Their elements are part of the page, so that their colours follow its light
-or dark style. An element with an identifier and a description is a point: it shows the description under the pointer or
-the keyboard focus.
+    page = Page("Report")
+    section = page.section("profile of resnet18", simulated=True)
+    section.note("..."); section.table(columns, rows, keys=...); section.figure(draw, "time against power")
+    page.data()
+
+A section is written through ``SectionWriter``, which the terminal implements too. Figures are those of ``--plot``, as
+parts of the page (``svg``); rows of tables and marks of figures with the same key belong together.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from xml.etree import ElementTree as ET
+from typing import Any, ClassVar, Protocol
 
-from edgetune.plotting.figure_file import figure_bytes, visible_lines
-from edgetune.plotting.style import COLOURS, Figure
-from edgetune.visible import visible
+from edgetune.errors import DeviceError, EdgetuneError
+from edgetune.plotting.captions import left_out_of
+from edgetune.plotting.figure_file import bounded, visible_lines
+from edgetune.plotting.style import Figure
+from edgetune.plotting.svg import embedded_svg
+
+_LONG = 30
+"""Rows from which a table is folded."""
+_MOST_ROWS = 2000
+"""Most rows of a table: a page of more is large, and nobody reads them."""
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Names of columns, and rows. A column whose name ends in ``>`` is aligned to the right."""
 
-_SERIES_COLOURS = {colour.lower(): f"var(--c{number})" for number, colour in enumerate(COLOURS)}
+
+class SectionWriter(Protocol):
+    """Takes the contents of a section, from top to bottom; a terminal shows no figures and no commands."""
+
+    def heading(self, text: str) -> None:
+        """Begin a part of the section."""
+
+    def answer(self, text: str) -> None:
+        """Write the sentence that matters most."""
+
+    def note(self, text: str) -> None:
+        """Write a paragraph."""
+
+    def space(self) -> None:
+        """Leave a line free, on a terminal."""
+
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], *,
+        title: str = "", opened: bool = True, keys: Sequence[object] | None = None,
+    ) -> None:  # fmt: skip
+        """Write a table.
+
+        Args:
+            columns: Names of the columns; those that end in ``>`` are aligned to the right.
+            rows: A cell each; ``None`` is shown as a dash. A cell with a ``value`` is sorted by it.
+            title: A table with a title can be folded away.
+            opened: Whether it is shown unfolded.
+            keys: A key of each row, which marks of the section's figures have too: see ``plotting.rows``.
+        """
+
+    def figure(self, draw: Callable[[], Figure], name: str, words: Mapping[str, str] | None = None) -> None:
+        """Draw a figure; one that cannot be drawn is replaced by the reason.
+
+        Args:
+            draw: Returns the figure.
+            name: Its name for screen readers.
+            words: Descriptions of marks by their keys; other marks are described by the row with their key.
+        """
+
+    def command(self, text: str) -> None:
+        """Write a command to type."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _TableBlock:
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    title: str
+    opened: bool
+    keys: Sequence[str] | None
+    kind: ClassVar[str] = "table"
+
+    def lines(self) -> Iterator[tuple[str | None, list[tuple[str, bool, object]]]]:
+        """Yield the key of each row and its cells: text, whether it is aligned right, and the value to sort by."""
+        right = [name.endswith(">") for name in self.columns]
+        for number, row in enumerate(self.rows):
+            cells = [
+                ("-" if cell is None else str(cell), aligned, getattr(cell, "value", None))
+                for cell, aligned in zip(row, right, strict=True)
+            ]
+            yield None if self.keys is None else self.keys[number], cells
+
+
+@dataclass(frozen=True, slots=True)
+class _FigureBlock:
+    name: str
+    svg: str
+    zooms: bool
+    notes: Sequence[str]
+    kind: ClassVar[str] = "figure"
+
+
+@dataclass(slots=True)
+class Section:
+    """A section of a page; see ``SectionWriter``.
+
+    Args:
+        title: Its title.
+        key: Its identifier in the page.
+        simulated: Whether its figures come from a model.
+    """
+
+    title: str
+    key: str
+    simulated: bool = False
+    blocks: list[Any] = field(default_factory=list)
+
+    def heading(self, text: str) -> None:
+        """See ``SectionWriter``."""
+        self.blocks.append(_Text("heading", text))
+
+    def answer(self, text: str) -> None:
+        """See ``SectionWriter``."""
+        self.blocks.append(_Text("answer", text))
+
+    def note(self, text: str) -> None:
+        """See ``SectionWriter``."""
+        self.blocks.append(_Text("note", text))
+
+    def command(self, text: str) -> None:
+        """See ``SectionWriter``."""
+        self.blocks.append(_Text("command", text))
+
+    def space(self) -> None:
+        """Do nothing: the style sheet leaves space."""
+
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], *,
+        title: str = "", opened: bool = True, keys: Sequence[object] | None = None,
+    ) -> None:  # fmt: skip
+        """See ``SectionWriter``."""
+        named = None if keys is None else [f"{self.key}.{key}" for key in keys]
+        long = len(rows) > _LONG and not title
+        title = f"{len(rows):,} rows" if long else title
+        self.blocks.append(_TableBlock(columns, rows[:_MOST_ROWS], title, opened and not long, named))
+        if len(rows) > _MOST_ROWS:
+            self.note(f"the first {_MOST_ROWS:,} of {len(rows):,} rows; the file has all")
+
+    def figure(self, draw: Callable[[], Figure], name: str, words: Mapping[str, str] | None = None) -> None:
+        """See ``SectionWriter``."""
+        try:
+            with bounded():
+                figure = draw()
+                svg, zooms = embedded_svg(figure, name, f"{self.key}.", f"{self.key}-{len(self.blocks)}-", words or {})
+        except EdgetuneError as error:
+            if isinstance(error, DeviceError):
+                raise
+            self.note(f"{name} is not drawn: {error.message} ({error.hint})")
+            return
+        self.blocks.append(_FigureBlock(name, svg, zooms, left_out_of(figure)))
 
 
 class Page:
-    """A page, written from the top to the bottom."""
+    """A page of sections.
 
-    def __init__(self, title: str, *, head: str = "", simulated: bool = False) -> None:
-        """Begin a page with its title; ``head`` replaces it in the title bar of the browser."""
-        self._html = ET.Element("html", lang="en")
-        top, self._body = _add(self._html, "head"), _add(self._html, "body")
-        _add(top, "meta", charset="utf-8")
-        _add(top, "meta", name="generator", content="edgetune")
-        _add(top, "meta", name="viewport", content="width=device-width, initial-scale=1")
-        _add(top, "title", head or title)
-        ET.SubElement(top, "style").text = _file("page.css")
-        _add(self._body, "h1", title)
-        if simulated:
-            _add(self._body, "p", "SIMULATED: figures of a model, not of a device", class_="simulated")
+    Args:
+        title: Its title.
+    """
 
-    def heading(self, text: str) -> None:
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.notes: list[str] = []
+        self.sections: list[Section] = []
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a section shows figures of a model."""
+        return any(section.simulated for section in self.sections)
+
+    def section(self, title: str, *, simulated: bool = False) -> Section:
         """Begin a section."""
-        _add(self._body, "h2", text)
-
-    def note(self, text: str, *, dim: bool = False) -> None:
-        """Write a paragraph."""
-        _add(self._body, "p", text, **({"class_": "dim"} if dim else {}))
-
-    def table(self, table: Table, *, summary: str = "", note: str = "") -> None:
-        """Write a table, with a note above it; a table with a summary is folded below the summary."""
-        body = _add(self._body, "details") if summary else self._body
-        if summary:
-            _add(body, "summary", summary)
-        if note:
-            _add(body, "p", note)
-        grid = _add(_add(body, "div", class_="wide"), "table")
-        columns, rows = table
-        head, lines = _add(_add(grid, "thead"), "tr"), _add(grid, "tbody")
-        classes = [{"class_": "number"} if column.endswith(">") else {} for column in columns]
-        for column, style in zip(columns, classes, strict=True):
-            _add(head, "th", column.removesuffix(">"), scope="col", **style)
-        for row in rows:
-            line = _add(lines, "tr")
-            for cell, style in zip(row, classes, strict=True):
-                _add(line, "td", "-" if cell is None else str(cell), **style)
-
-    def figure(
-        self, figure: Figure, name: str, words: Mapping[str, str] | None = None, reached: Collection[str] = ()
-    ) -> None:
-        """Embed a figure.
-
-        Args:
-            figure: The figure; identifiers of its points are ``PANEL.POINT``.
-            name: Its name for screen readers.
-            words: Descriptions of the points, by identifier or by its part after the dot.
-            reached: Identifiers of the points that take the keyboard focus.
-        """
-        svg = ET.fromstring(figure_bytes(figure, "svg", text_as_text=True))
-        for parent in list(svg.iter()):
-            for child in [child for child in parent if child.tag.rpartition("}")[2] in ("metadata", "style")]:
-                parent.remove(child)
-        for each in svg.iter():
-            each.tag = each.tag.rpartition("}")[2]
-            for key in [key for key in each.attrib if "}" in key]:
-                each.set(key.rpartition("}")[2], each.attrib.pop(key))
-            if "style" in each.attrib:
-                each.set("style", re.sub(r"#[0-9a-f]{6}", lambda found: _css_colour(found[0]), each.attrib["style"]))
-            if each.tag == "g":
-                _describe(each, words or {}, reached)
-        for size in ("width", "height"):
-            svg.attrib.pop(size)
-        svg.attrib.update({"role": "group", "aria-label": visible(name)})
-        _add(self._body, "div", class_="wide").append(svg)
+        self.sections.append(Section(title, f"s{len(self.sections) + 1}", simulated))
+        return self.sections[-1]
 
     def data(self) -> bytes:
-        """End the page and return its file."""
-        _add(self._body, "div", id="tip", role="status")
-        ET.SubElement(self._body, "script").text = _file("page.js")
-        return f"<!DOCTYPE html>\n{ET.tostring(self._html, encoding='unicode', method='html')}\n".encode()
+        """Return the file of the page.
 
-
-def _describe(group: ET.Element, words: Mapping[str, str], reached: Collection[str]) -> None:
-    """Make a group of marks a point if it has a description; remove the identifier of any other group."""
-    name = group.attrib.pop("id", "")
-    spot = name.rpartition(".")[2]
-    text = words.get(name, words.get(spot))
-    if text is None:
-        return
-    group.attrib.update({"class": "point", "role": "img", "data-spot": spot})
-    if name in reached:
-        group.set("tabindex", "0")
-    title = ET.Element("title")
-    title.text = visible_lines(text)
-    group.insert(0, title)
-
-
-def _css_colour(colour: str) -> str:
-    """Return the style sheet's expression of a colour: greys are mixtures of the colours of ink and paper."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    if red == green == blue:
-        return f"color-mix(in srgb, var(--ink) {100 * (1 - red / 255):.0f}%, var(--paper))"
-    return _SERIES_COLOURS.get(colour, colour)
-
-
-def _add(parent: ET.Element, tag: str, text: str = "", /, **attributes: str) -> ET.Element:
-    """Add an element; invisible characters of its text are escaped. ``class_`` stands for ``class``."""
-    written = {key.rstrip("_"): visible_lines(value) for key, value in attributes.items()}
-    element = ET.SubElement(parent, tag, written)
-    element.text = visible_lines(text) or None
-    return element
+        Raises:
+            DeviceError: Jinja2 is not installed.
+        """
+        try:
+            from jinja2 import Environment
+            from markupsafe import Markup
+        except ImportError:
+            raise DeviceError("pages need Jinja2, which is not installed", "pip install 'edgetune[plot]'") from None
+        environment = Environment(
+            autoescape=True,
+            trim_blocks=True,
+            finalize=lambda value: visible_lines(value) if type(value) is str else value,
+        )
+        template = environment.from_string(_file("page.html"))
+        parts = {"style": Markup(_file("page.css")), "script": Markup(_file("page.js"))}
+        return template.render(page=self, **parts).encode()
 
 
 def _file(name: str) -> str:
@@ -136,5 +217,5 @@ def _file(name: str) -> str:
 
 
 def is_page(target: str | Path) -> bool:
-    """Return whether a file name is that of a page for a browser, which rooflines and runs have."""
+    """Return whether a file name is that of a page for a browser."""
     return Path(target).suffix.lower() in (".html", ".htm")

@@ -4,9 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.artifacts.profile import ProfileRow
-from edgetune.artifacts.trace import TraceRow
-from edgetune.cli.artifact_report import show_profile_rows, show_trace_rows
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.profile import Profile, ProfileRow
+from edgetune.artifacts.trace import Trace, TraceRow
+from edgetune.cli.sections import TextSection, print_artifact
+
+
+def show_profile_rows(rows, most=0):
+    print_artifact(Profile(Header("profile", 1, "", ""), tuple(rows)), TextSection(most=most))
+
+
+def show_trace_rows(rows):
+    print_artifact(Trace(Header("trace", 1, "", ""), tuple(rows)), TextSection())
 
 
 def row(gpu_mhz, **figures):
@@ -39,8 +48,10 @@ def test_a_failed_row_says_why(capsys):
 
 def test_the_first_rows_of_a_table_do_not_speak_for_the_others(capsys):
     whole = [row(300.0), row(300.0, power_limit_w=20.0), row(900.0)]
-    show_profile_rows(whole[:1], whole=whole)
-    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["gpu_mhz", "power_limit_w"]
+    show_profile_rows(whole, most=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:2] == ["gpu_mhz", "power_limit_w"]
+    assert lines[3:] == ["... and 2 more rows (--rows 0 prints all)"]
 
 
 @pytest.mark.parametrize(

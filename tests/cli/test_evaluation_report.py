@@ -8,7 +8,12 @@ import pytest
 
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
-from edgetune.cli.evaluation_report import evaluation_answer, show_evaluation
+from edgetune.cli.sections import TextSection
+from edgetune.workflows.report.evaluation import evaluation_answer, section
+
+
+def show_evaluation(evaluation, by="strategy"):
+    section(evaluation, TextSection(), by)
 
 
 def run(

@@ -8,8 +8,10 @@ import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.cli.interleave_report import compared, report_tables, show_run
+from edgetune.cli.sections import TextSection
+from edgetune.plotting.page import Section
 from edgetune.stages.interleave.summary import summarise
+from edgetune.workflows.report.run import compared, section
 
 
 class Terminal(io.StringIO):
@@ -38,11 +40,17 @@ def both():
     return run_of(rows)
 
 
+def blocks(run):
+    page = Section("run", "s1")
+    section(run, page)
+    return page.blocks
+
+
 def said(run, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    show_run(run, stream=stream)
+    section(run, TextSection(stream))
     return stream.getvalue().splitlines()
 
 
@@ -75,16 +83,16 @@ def test_several_jobs_are_compared_each_with_itself():
 
 
 def test_columns_of_which_nothing_is_known_are_left_out(both):
-    (_, rows), (columns, _) = report_tables(both)[0]
-    assert columns == ["engine", "answers>", "trains>", "both>", "idle>"]
-    assert len(rows) == 4
+    first, second = [block for block in blocks(both) if block.kind == "table"]
+    assert second.columns == ["engine", "answers>", "trains>", "both>", "idle>"]
+    assert len(first.rows) == 4
 
 
 def test_why_something_failed_is_said():
     rows = [step("managed", 0), replace(step("managed", 1), status="failed", reason="the loss is nan", loss=math.nan)]
-    tables, lines = report_tables(run_of(rows))
-    assert "DIVERGED" in str(tables[0][1][0][-1])
-    assert lines[1] == "managed: resnet18 failed: the loss is nan"
+    found = blocks(run_of(rows))
+    assert "DIVERGED" in str(found[0].rows[0][-1])
+    assert [block.text for block in found if block.kind == "note"][1] == "managed: resnet18 failed: the loss is nan"
 
 
 def test_changes_during_a_run_are_reported():
@@ -95,5 +103,7 @@ def test_changes_during_a_run_are_reported():
         replace(plan, event="mode", started_s=None),
         replace(plan, started_s=None),
     ]
-    lines = report_tables(run_of(rows))[1]
-    assert lines[0] == "managed: 9.5 s, 1 plan, 1 change of mode, explored for 10.5% of the time"
+    assert (
+        next(block.text for block in blocks(run_of(rows)) if block.kind == "note")
+        == "managed: 9.5 s, 1 plan, 1 change of mode, explored for 10.5% of the time"
+    )

@@ -15,9 +15,9 @@ from edgetune.plotting.figure_file import figure_bytes
 from edgetune.stages.interleave.cycle import WorkloadPoint, cycle_of
 from edgetune.stages.interleave.figures.cycle import cycles_of, planned_cycles, planned_figure
 from edgetune.stages.interleave.figures.latency import latency_figure
-from edgetune.stages.interleave.figures.page import run_page
 from edgetune.stages.interleave.figures.timeline import timeline_figure
 from edgetune.workflows.figures import choose_view, views_of
+from edgetune.workflows.report.report import Found, page_of
 
 NAMES = ("a" * 60, "b $x_1$ $", "ü")
 
@@ -166,17 +166,14 @@ def test_odd_runs_are_drawn_or_refused(rows, drawn) -> None:
 
 def test_a_page_holds_everything_and_loads_nothing() -> None:
     rows = [request(0.0, 0.0, 1.0), trained(0.0, 1.0, engine="native")]
-    tables = [(("engine", "p99>"), (("managed", "<9 ms"), ("native", None)))]
-    page = run_page(run_of(rows, simulated=True), tables, ["a & b"]).decode()
+    page = page_of([Found("a & <b>.parquet", run_of(rows, simulated=True))]).data().decode()
     assert re.findall('<svg[^>]* aria-label="([^"]*)"', page) == [
-        "Latency by engine", "managed over time", "managed, some cycles", "native over time", "native, some cycles"
+        "latency by engine", "managed over time", "managed, some cycles", "native over time", "native, some cycles"
     ]  # fmt: skip
     assert not re.search(r"""https?://|src=|href=(?!"#)|@import|url\((?!#)""", page)
     assert "SIMULATED" in page
-    assert '<td class="number">&lt;9 ms</td>' in page
-    assert "a &amp; b" in page
-    with pytest.raises(InputError, match="nothing to draw"):
-        run_page(run_of([]))
+    assert "a &amp; &lt;b&gt;.parquet" in page
+    assert "nothing happened" in page_of([Found("run", run_of([]))]).data().decode()
 
 
 def test_ten_thousand_requests_do_not_make_a_large_file() -> None:
@@ -185,6 +182,6 @@ def test_ten_thousand_requests_do_not_make_a_large_file() -> None:
 
 
 def test_a_page_says_which_figure_there_is_nothing_to_draw_of() -> None:
-    page = run_page(run_of([trained(k, k + 1, number=k) for k in range(8)])).decode()
+    page = page_of([Found("run", run_of([trained(k, k + 1, number=k) for k in range(8)]))]).data().decode()
     assert page.count("<svg") == 2
-    assert "not drawn: the run has no answered request to draw" in page
+    assert "is not drawn: the run has no answered request to draw" in page

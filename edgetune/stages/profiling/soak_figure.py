@@ -10,6 +10,7 @@ from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, set_title
 from edgetune.plotting.style import Figure, new_figure, series_style, time_unit
+from edgetune.plotting.time_zoom import zoom_time
 from edgetune.stages.profiling.soak import clocks_of, soak_sentence, soak_summary
 from edgetune.stats import median
 
@@ -54,6 +55,7 @@ def soak_figure(profile: Profile) -> Figure:
                     )
             axes.set_ylabel(label)
         grid[-1].set_xlabel(f"time ({time_name})")
+        zoom_time(grid[-1])
         found = soak_summary(rows[0]) if len(rows) == 1 else None
         set_title(grid[0], _name(rows[0]) if found else "", soak_sentence(found) if found else "")
         if len(rows) > 1:

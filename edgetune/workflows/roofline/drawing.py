@@ -11,9 +11,9 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import require_figure
-from edgetune.plotting.page import is_page
+from edgetune.plotting.page import Page, is_page
 from edgetune.plotting.style import Figure
-from edgetune.stages.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
+from edgetune.stages.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, write_rooflines
 from edgetune.workflows.roofline.option_values import sizes_of
 from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.roofline.placed import Placed, statements_of
@@ -77,10 +77,12 @@ def placed_drawing(found: Sequence[Placed], target: str, view: str) -> Figure | 
     """
     if is_page(target):
         roofline, networks = found[0].roofline, _networks(found)
-        return roofline_page(
-            _roofs(found), networks, layers_of=_layered(networks), device=roofline.device,
-            simulated=roofline.header.simulated, notes=statements_of(found),
+        page, simulated = Page(f"Roofline: {roofline.device}"), roofline.header.simulated
+        write_rooflines(
+            page.section("Network beneath the roofs", simulated=simulated), _roofs(found), networks,
+            layers_of=_layered(networks), device=roofline.device, simulated=simulated, notes=statements_of(found),
         )  # fmt: skip
+        return page.data()
     return _figure(found, view)
 
 

@@ -31,6 +31,7 @@ from edgetune.plotting.style import (
     spread_out,
     time_unit,
 )
+from edgetune.plotting.time_zoom import zoom_time
 from edgetune.plotting.turns import first_turn
 from edgetune.stages.interleave.device_use import minibatches
 from edgetune.stages.interleave.figures.chosen import left_out, tenants_of, written
@@ -72,6 +73,7 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
             panel(axes)
             _draw_changes(axes, rows, scale, labels=axes is grid[0])
         grid[-1].set_xlabel(f"time since the run began ({scale.unit})")
+        zoom_time(grid[-1])
         grid[-1].set_xlim(0, scale.of(scale.end_s))
         figure.align_ylabels(grid)
         set_title(grid[0], title_of(run.header, f"{rows[0].engine} over time"))

@@ -2,8 +2,8 @@
 
 from edgetune.stages.roofline.figures.batches import batch_figure
 from edgetune.stages.roofline.figures.clocks import clock_figure
-from edgetune.stages.roofline.figures.page import roofline_page
+from edgetune.stages.roofline.figures.page import write_rooflines
 from edgetune.stages.roofline.figures.points import PlacedNetwork
 from edgetune.stages.roofline.figures.roofs import roof_figure
 
-__all__ = ["PlacedNetwork", "batch_figure", "clock_figure", "roof_figure", "roofline_page"]
+__all__ = ["PlacedNetwork", "batch_figure", "clock_figure", "roof_figure", "write_rooflines"]

@@ -1,11 +1,12 @@
-"""Rooflines as one page for a browser: every figure, with descriptions of its points, and tables of the points."""
+"""Rooflines in a report: every figure, with descriptions of its points, and tables of the points."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from edgetune.artifacts.roofline import Roof
-from edgetune.plotting.page import Page
+from edgetune.plotting.page import SectionWriter
 from edgetune.stages.roofline.balance import efficiency
 from edgetune.stages.roofline.figures.batches import batch_figure
 from edgetune.stages.roofline.figures.clocks import Quantity, clock_figure, known_quantities, point_name, varied_knobs
@@ -68,48 +69,44 @@ def describe_constant(quantity: Quantity, roof: Roof, value: float) -> str:
     return f"{quantity.label} {number}{interval}{unit}, {'measured' if roof.measured else 'inferred'}"
 
 
-_HINT = "Point at a marker to read it; or press Tab to reach one, and the arrow keys for the next."
 _COLUMNS = ("FLOP/byte>", "time>", "rate>", "efficiency>", "bound in time>", "bound in energy>")
 
 
-def roofline_page(
-    roofs: Sequence[Roof], networks: Sequence[PlacedNetwork] = (), *, layers_of: PlacedNetwork | None = None,
-    device: str = "", simulated: bool = False, notes: Sequence[str] = (),
-) -> bytes:  # fmt: skip
-    """Return an HTML file of what ``roof_figure`` draws, of intensity by batch size, of clocks, and tables of points.
+def write_rooflines(
+    out: SectionWriter, roofs: Sequence[Roof], networks: Sequence[PlacedNetwork] = (), *,
+    layers_of: PlacedNetwork | None = None, device: str = "", simulated: bool = False, notes: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Write what ``roof_figure`` draws, intensity by batch size, peaks by clocks, and tables of points.
 
     Args:
+        out: Takes figures and tables.
         roofs, networks, layers_of, device, simulated: As for ``roof_figure``.
-        notes: Sentences to print beneath, e.g. of ``roofline.statements``.
+        notes: Sentences to write beneath, e.g. of ``roofline.statements``.
 
     Raises:
         InputError: There is neither a roof nor a network.
         DeviceError: matplotlib is missing.
     """
     data = figure_data_of(roofs, networks, layers_of, device, simulated=simulated)
-    title = ": ".join(filter(None, ("Roofline", device)))
-    page = Page(title, head=" - ".join(filter(None, ("Roofline", *data.title[:2]))), simulated=simulated)
-    page.note(_HINT, dim=True)
     words = _words(data)
-    reached = {f"time.{spot}" for spot in words if spot.startswith("n") or int(spot[1:]) < len(LETTERS)}
-    figure = roof_figure(roofs, networks, layers_of=layers_of, device=device, simulated=simulated)
-    page.figure(
-        figure, "rooflines of time and energy" if has_energy(data.shown) else "roofline of time", words, reached
+    with_energy = has_energy(data.shown)
+    out.figure(
+        partial(roof_figure, roofs, networks, layers_of=layers_of, device=device, simulated=simulated),
+        "rooflines of time and energy" if with_energy else "roofline of time",
+        words,
     )
-    if not has_energy(data.shown):
-        page.note(NO_ENERGY, dim=True)
+    if not with_energy:
+        out.note(NO_ENERGY)
     if data.numbered:
-        page.heading("Intensity against batch size")
-        page.figure(batch_figure(networks, device=device, simulated=simulated), "intensity against batch size", words)
+        drawn = partial(batch_figure, networks, device=device, simulated=simulated)
+        out.figure(drawn, "intensity against batch size", words)
     alike = [roof for roof in (*data.shown, *data.faint) if roof.precision in {shown.precision for shown in data.shown}]
     if varied_knobs(alike):
-        name = "Peaks and energy constants against clocks"
-        page.heading(name)
-        page.figure(clock_figure(alike, device=device, simulated=simulated), name.lower(), _clock_words(alike))
-    _write_tables(page, data)
+        drawn = partial(clock_figure, alike, device=device, simulated=simulated)
+        out.figure(drawn, "peaks and energy constants against clocks", _clock_words(alike))
+    _write_tables(out, data)
     for note in notes:
-        page.note(note)
-    return page.data()
+        out.note(note)
 
 
 def _words(data: FigureData) -> dict[str, str]:
@@ -135,14 +132,14 @@ def _clock_words(roofs: Sequence[Roof]) -> dict[str, str]:
     }
 
 
-def _write_tables(page: Page, data: FigureData) -> None:
+def _write_tables(out: SectionWriter, data: FigureData) -> None:
     """Write the table of networks, and the table of layers, which is folded."""
     names = brief_names(data.shown)
     points = [point for each in data.series for point in each.points]
     if points:
-        page.heading("Networks")
+        out.heading("networks")
         rows = [[point.network, point.batch_size, names[point.roof], *_figures(point)] for point in points]
-        page.table((("network", "batch>", "roof>", *_COLUMNS), rows))
+        out.table(("network", "batch>", "roof>", *_COLUMNS), rows)
     if data.layers is None:
         return
     left = data.layers.without_place
@@ -151,13 +148,12 @@ def _write_tables(page: Page, data: FigureData) -> None:
          percent(point.share or 0.0), *_figures(point)]
         for index, point in enumerate(data.layers.points)
     ]  # fmt: skip
-    page.table(
-        (("layer", "operators>", "share of time>", *_COLUMNS), rows),
-        summary=f"{len(data.layers.points)} layers, the largest share of the time first",
-        note=f"{left} more have no FLOP and take {percent(data.layers.without_place_share)} of the time."
-        if left
-        else "",
-    )
+    out.table(
+        ("layer", "operators>", "share of time>", *_COLUMNS), rows, opened=False,
+        title=f"{len(data.layers.points)} layers, the largest share of the time first",
+    )  # fmt: skip
+    if left:
+        out.note(f"{left} more have no FLOP and take {percent(data.layers.without_place_share)} of the time.")
 
 
 def _figures(point: RooflinePoint) -> list[str]:

@@ -13,16 +13,33 @@ _RAW = (*RAW_COLUMNS, "_samples_s")
 """Endings of the columns with raw samples."""
 
 
+class Cell(str):
+    """The text of a figure, with the ``value`` by which a page sorts it."""
+
+    __slots__ = ("value",)
+
+    value: float
+
+
+def _figure(text: str, value: object) -> str:
+    """Return a text with its value, if that is a number."""
+    if not isinstance(value, int | float):
+        return text
+    made = Cell(text)
+    made.value = value
+    return made
+
+
 def cell(value: Of | None, form: str | Callable[[Of], str] = "") -> str | None:
     """Return a value in a format specification, or as a function writes it."""
     if value is None:
         return None
-    return format(value, form) if isinstance(form, str) else form(value)
+    return _figure(format(value, form) if isinstance(form, str) else form(value), value)
 
 
 def si_cell(value: float | None, unit: str) -> str | None:
     """Return a figure with an SI prefix and as many digits as the others of its column."""
-    return None if value is None else format_si(value, unit, zeros=True)
+    return None if value is None else _figure(format_si(value, unit, zeros=True), value)
 
 
 def rows_of(figures: Mapping[str, Callable[[Of], object]], nouns: Sequence[Of]) -> tuple[list[str], list[list[object]]]:

@@ -1,14 +1,14 @@
-"""Prints what a profile of a language-model server tells of its answers."""
+"""The answers of a language-model server in a report: their times, rates and energy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from edgetune.artifacts.row_figures import energy_per_output_token_j, energy_per_request_j, requests_per_s
-from edgetune.cli.cells import cell, rows_of, si_cell
-from edgetune.cli.screen import print_folded, table
+from edgetune.plotting.page import SectionWriter
+from edgetune.workflows.cells import cell, rows_of, si_cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
@@ -33,14 +33,14 @@ _RATES: _Figures = {
 }
 
 
-def _show_energies(rows: Sequence[ProfileRow], settings: _Figures, stream: TextIO | None) -> None:
-    """Print the energy of a token of prompts and of answers, if the lengths of requests tell it."""
+def _write_energies(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWriter) -> None:
+    """Write the energy of a token of prompts and of answers, if the lengths of requests tell it."""
     from edgetune.stages.profiling.token_energy import token_energies
 
     found = token_energies(rows)
     if not found:
         return
-    print_folded("energy of a token by least squares over the lengths, and the residual of a request", stream=stream)
+    out.note("energy of a token by least squares over the lengths, and the residual of a request")
     figures: Mapping[str, Callable[[TokenEnergy], object]] = {
         **{name: partial(_of_row, cell_of) for name, cell_of in settings.items() if name != "workload"},
         "of a prompt>": lambda each: si_cell(each.prompt_j, "J"),
@@ -48,23 +48,20 @@ def _show_energies(rows: Sequence[ProfileRow], settings: _Figures, stream: TextI
         "residual>": lambda each: f"{each.residual:.1%}" if each.pairs > 2 else None,
         "lengths>": lambda each: each.pairs,
     }
-    table(*rows_of(figures, found), stream=stream)
+    out.table(*rows_of(figures, found))
 
 
 def _of_row(cell_of: Callable[[ProfileRow], object], each: TokenEnergy) -> object:
     return cell_of(each.row)
 
 
-def show_answers(
-    rows: Sequence[ProfileRow], whole: Sequence[ProfileRow], settings: _Figures, stream: TextIO | None
-) -> None:
-    """Print times, rates and energy of the answers of a server; nothing if no row is of a server.
+def write_answers(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWriter) -> None:
+    """Write times, rates and energy of the answers of a server; nothing if no row is of a server.
 
     Args:
-        rows: The rows to print.
-        whole: All rows of the table, which tell the energy of a token.
-        settings: The first columns of both tables.
-        stream: Where to print; standard output by default.
+        rows: The rows of a profile.
+        settings: The first columns of each table.
+        out: Takes the tables.
     """
     found = [row for row in rows if row.tokens_per_s is not None]
     if not found:
@@ -73,12 +70,12 @@ def show_answers(
     text = "answers: time to the first token (ttft) and of each token after it" + (
         ", own: by the server" if own else ""
     )
-    print_folded(text, stream=stream)
-    table(*rows_of({**settings, **_TIMES}, found), stream=stream)
-    table(*rows_of({**settings, **_RATES}, found), stream=stream)
-    _show_energies(whole, settings, stream)
+    out.note(text)
+    out.table(*rows_of({**settings, **_TIMES}, found))
+    out.table(*rows_of({**settings, **_RATES}, found))
+    _write_energies(rows, settings, out)
     if any(row.bunched_share for row in found):
         text = "bunched: share of the answers whose tokens arrived together; they have no ttft and no time of a token"
-        print_folded(text, stream=stream)
+        out.note(text)
     if any(row.tokens_counted == "estimated" for row in found):
-        print_folded("the server does not count tokens: each chunk of an answer counts as one", stream=stream)
+        out.note("the server does not count tokens: each chunk of an answer counts as one")

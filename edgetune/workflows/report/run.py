@@ -1,61 +1,43 @@
-"""Prints the result of ``edgetune interleave``: answers in time, training meanwhile, and power."""
+"""A run in a report: answers in time, training meanwhile, power, and every engine over time."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.cells import cell, rows_of, si_cell
-from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
+from edgetune.plotting.page import SectionWriter, Table
+from edgetune.plotting.turns import names_of
 from edgetune.units import format_duration, format_si
+from edgetune.workflows.cells import cell, rows_of, si_cell
+from edgetune.workflows.figures import FigureView
 
 if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
     from edgetune.stages.interleave.summary import EngineSummary, InferenceSummary, TrainingSummary
 
-Table = tuple[Sequence[str], Sequence[Sequence[object]]]
-"""Names of columns, and rows."""
 _COLUMNS = ("engine", "workload", "done>", "violations>", "median>", "p99>", "peak>", "samples/s>", "note")
 
 
-def show_run(run: Run, *, stream: TextIO | None = None) -> None:
-    """Print a row per engine and workload, where time and power went, and how engines compare."""
-    out = stream or sys.stdout
-    tables, lines = report_tables(run)
-    for columns, rows in tables:
-        _table(columns, rows, out)
-        print_lines(stream=out)
-    for line in lines:
-        print_folded(line, stream=out)
-
-
-def report_tables(run: Run) -> tuple[list[Table], list[str]]:
-    """Return the tables of a run as ``screen.table`` takes them, and the lines beneath."""
+def section(run: Run, out: SectionWriter) -> None:
+    """Write a row per engine and workload, where time and power went, how engines compare, and figures of each."""
     from edgetune.stages.interleave.summary import summarise
 
     summaries = summarise(run)
     if not summaries:
-        return [], ["nothing happened: no request came and no training minibatch ran"]
-    rows = [row for summary in summaries for row in _rows(summary)]
-    tables = [(_COLUMNS, rows), _device(summaries)] if rows else [_device(summaries)]
-    return tables, [*compared(summaries), *_remarks(summaries)]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO) -> None:
-    """Print a table; on a terminal that is too narrow, print each row as a sentence."""
-
-    names = [name.removesuffix(">") for name in columns]
-    widest = [max(len(str(cell)) for cell in column) for column in zip(names, *rows, strict=True)]
-    across = sum(widest[: len(columns) - (columns[-1] == "note")]) + 2 * (len(columns) - 1)
-    if not out.isatty() or across <= terminal_width():
-        table(columns, rows, stream=out)
+        out.note("nothing happened: no request came and no training minibatch ran")
         return
-    for row in rows:
-        told = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if cell not in (None, "")]
-        of = [cell for name, cell in told if name in ("engine", "workload")]
-        figures = [cell if name == "note" else f"{name} {cell}" for name, cell in told[len(of) :]]
-        print_folded(f"{' '.join(of)}: {', '.join(figures)}", stream=out)
+    if rows := [row for summary in summaries for row in _rows(summary)]:
+        out.table(_COLUMNS, rows)
+        out.space()
+    out.table(*_device(summaries))
+    out.space()
+    for line in [*compared(summaries), *_remarks(summaries)]:
+        out.note(line)
+    out.figure(partial(FigureView("run", "latency").draw, run), "latency by engine")
+    for engine in names_of(run.rows, "engine"):
+        for view, name in (("timeline", f"{engine} over time"), ("cycle", f"{engine}, some cycles")):
+            out.figure(partial(FigureView("run", view, {"engine": engine}).draw, run), name)
 
 
 def report_answer(run: Run) -> dict[str, Any]:

@@ -1,14 +1,13 @@
-"""Prints an operator table: the ledger of operators, the totals, and the rows they come from."""
+"""An operator table in a report: the ledger of operators, the totals, and the rows they come from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.cells import cell
-from edgetune.cli.screen import print_folded, print_lines
-from edgetune.cli.screen import table as draw
+from edgetune.plotting.page import SectionWriter
 from edgetune.units import format_si
+from edgetune.workflows.cells import cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import By, OperatorCosts, OpsTable
@@ -18,16 +17,17 @@ _NAMED = 8
 """Operator types named in a line of the ledger; more are counted."""
 
 
-def show_ops(table: OpsTable, by: By) -> None:
-    """Print ledger, totals and rows."""
+def section(table: OpsTable, out: SectionWriter, by: By = "op") -> None:
+    """Write ledger, totals and rows."""
     from edgetune.artifacts.ops import grouped, ledger, totals
 
-    print_lines(
+    out.note(
         f"{table.workload} {table.task}, batch size {table.batch_size}, {table.precision}{_operating_point(table)}"
     )
     for sentence in types_of(table):
-        print_folded(sentence)
-    print_lines("", "ledger")
+        out.note(sentence)
+    out.space()
+    out.heading("ledger")
     rows = [
         (
             _WORDS[entry.ledger],
@@ -37,17 +37,18 @@ def show_ops(table: OpsTable, by: By) -> None:
         )
         for entry in ledger(table)
     ]
-    draw(("", "nodes>", "share>", "operators"), rows)
+    out.table(("", "nodes>", "share>", "operators"), rows)
     if any(entry.ledger == "unmodelled" and entry.nodes for entry in ledger(table)):
-        print_lines("totals leave unmodelled operators out: they are lower bounds")
+        out.note("totals leave unmodelled operators out: they are lower bounds")
     for data_warning in table.header.warnings:
         if data_warning.code != "unmodelled-operators":
-            print_folded(f"note: {data_warning.advice}")
+            out.note(f"note: {data_warning.advice}")
     whole = totals(table)
-    print_lines("", "totals")
-    draw(("", "value>"), _totals(table, whole))
-    print_lines()
-    _show_groups(grouped(table, by), whole, by, phases=table.task == "train")
+    out.space()
+    out.heading("totals")
+    out.table(("", "value>"), _totals(table, whole))
+    out.space()
+    _write_groups(out, grouped(table, by), whole, by, phases=table.task == "train")
 
 
 def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
@@ -133,8 +134,10 @@ def _saved(table: OpsTable, whole: OperatorCosts) -> list[tuple[str, str]]:
     ]
 
 
-def _show_groups(groups: Sequence[OperatorCosts], whole: OperatorCosts, by: By, *, phases: bool) -> None:
-    """Print the rows, with the phase if there are several, and with a count unless each row is a node."""
+def _write_groups(
+    out: SectionWriter, groups: Sequence[OperatorCosts], whole: OperatorCosts, by: By, *, phases: bool
+) -> None:
+    """Write the rows, with the phase if there are several, and with a count unless each row is a node."""
     columns = [{"op": "operator", "class": "class", "node": "node"}[by]]
     columns += ["phase"] * phases + ["n>"] * (by != "node")
     columns += ["MAC>", "FLOP>", "FLOP %>", "bytes>", "bytes %>", "FLOP/byte>"]
@@ -144,7 +147,7 @@ def _show_groups(groups: Sequence[OperatorCosts], whole: OperatorCosts, by: By, 
         flops, moved = _percent(cost.flops, whole.flops), _percent(cost.bytes_moved, whole.bytes_moved)
         work = (_count(cost.macs), _count(cost.flops), flops, format_si(cost.bytes_moved, "B"), moved)
         rows.append([*first, *work, cell(cost.intensity, ".3g")])
-    draw(columns, rows)
+    out.table(columns, rows)
 
 
 def _count(number: int) -> str:

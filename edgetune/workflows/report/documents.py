@@ -1,0 +1,11 @@
+"""Files that people write, in a report: their text."""
+
+from __future__ import annotations
+
+from edgetune.artifacts.document import Document
+from edgetune.plotting.page import SectionWriter
+
+
+def section(document: Document, out: SectionWriter) -> None:
+    """Write the document as YAML."""
+    out.command(document.to_bytes().decode())

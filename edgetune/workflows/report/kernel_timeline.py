@@ -1,0 +1,109 @@
+"""A kernel timeline in a report: answers by policy and task, comparisons of policies, limitations of a model, lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.plain import plain
+from edgetune.plotting.page import SectionWriter
+from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise
+from edgetune.workflows.cells import cell, si_cell
+from edgetune.workflows.figures import FigureView
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.kernel_timeline import KernelTimeline
+
+_COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "per s>", "missed>", "note")
+"""Few enough for a terminal of 80 columns; the rest is in lines below, and all of it in the answer for machines."""
+
+
+def section(timeline: KernelTimeline, out: SectionWriter) -> None:
+    """Write a row per policy and task, how each policy compares with the first, and how busy multiprocessors were."""
+    found = summarise(timeline)
+    if not found:
+        out.note(_nothing(timeline))
+        return
+    out.table(_COLUMNS, [_row(of, each) for of in found for each in of.tasks])
+    out.space()
+    for line in [*_critical(found), *_compared(found), *_launches(found), *_busy(found), *_remarks(timeline, found)]:
+        out.note(line)
+    for policy in dict.fromkeys(of.policy for of in found):
+        figure = FigureView("kernel_timeline", "gantt", {"policy": policy})
+        out.figure(partial(figure.draw, timeline), f"{policy} over time")
+
+
+def report_answer(timeline: KernelTimeline) -> dict[str, Any]:
+    """Return the figures for machines: the header, and the figures of every policy."""
+    return {"header": plain(timeline.header), "policies": plain(summarise(timeline))}
+
+
+def _nothing(timeline: KernelTimeline) -> str:
+    """Return the line that is printed if no policy ran."""
+    alone: dict[str, int] = {}
+    for row in timeline.rows:
+        if row.event == "request" and row.status == "ok" and row.task is not None:
+            alone[row.task] = alone.get(row.task, 0) + 1
+    told = ", ".join(f"{count} of {task} alone" for task, count in alone.items())
+    return f"no policy ran, so that there is nothing to compare; requests answered: {told or 'none'}"
+
+
+def _row(of: PolicyFigures, each: TaskFigures) -> tuple[object, ...]:
+    notes = [f"{each.failed} failed"] if each.failed else []
+    notes += [f"{each.abandoned} left at the end"] if each.abandoned else []
+    notes += [] if each.requests else ["no request came"]
+    return (
+        of.policy, each.task, f"{each.answered}/{each.requests}", si_cell(each.p50_s, "s"), cell(each.p50_x, ".2f"),
+        si_cell(each.p99_s, "s"), cell(each.p99_x, ".2f"), f"{each.answers_per_s:.1f}" if each.requests else None,
+        each.misses if each.due else None, ", ".join(notes),
+    )  # fmt: skip
+
+
+def _critical(found: Sequence[PolicyFigures]) -> list[str]:
+    """Return the critical tasks, and the meaning of the figures that only these have."""
+    priorities = {each.task: each.priority for of in found for each in of.tasks if each.priority}
+    if not priorities:
+        return []
+    told = ", ".join(f"{task} (priority {priority})" for task, priority in priorities.items())
+    return [f"critical: {told}; x solo: times what it takes alone"]
+
+
+def _launches(found: Sequence[PolicyFigures]) -> list[str]:
+    """Return the number of launches by policy, and how many were of elastic forms."""
+    told = []
+    for of in found:
+        launches, elastic = (sum(getattr(each, what) for each in of.tasks) for what in ("launches", "elastic"))
+        told.append(f"{of.policy} {launches}" + (f" ({elastic} of elastic forms)" if elastic else ""))
+    return [f"launches: {', '.join(told)}"]
+
+
+def _compared(found: Sequence[PolicyFigures]) -> list[str]:
+    """Compare the answers of every policy with those of the first; return a line each."""
+    first = found[0]
+    if not first.answers_per_s:
+        return []
+    lines = []
+    for of in found[1:]:
+        best, base = _best_effort_per_s(of), _best_effort_per_s(first)
+        told = [f"answers x{of.answers_per_s / first.answers_per_s:.3g}"]
+        told += [f"of best-effort tasks x{best / base:.3g}"] if base else []
+        lines.append(f"{of.policy} beside {first.policy}: {', '.join(told)}")
+    return lines
+
+
+def _best_effort_per_s(of: PolicyFigures) -> float:
+    return sum(each.answers_per_s for each in of.tasks if not each.priority)
+
+
+def _busy(found: Sequence[PolicyFigures]) -> list[str]:
+    told = [f"{of.policy} {of.busy:.0%}" for of in found if of.busy is not None]
+    return [f"multiprocessors had a block (residency, not occupancy): {', '.join(told)}"] if told else []
+
+
+def _remarks(timeline: KernelTimeline, found: Sequence[PolicyFigures]) -> list[str]:
+    lines = [f"{of.policy}: {each.task} failed: {each.reason}" for of in found for each in of.tasks if each.reason]
+    model = timeline.header.conditions.get("model")
+    if isinstance(model, dict) and "note" in model:
+        lines.append(str(model["note"]))
+    return lines

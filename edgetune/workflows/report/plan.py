@@ -1,0 +1,101 @@
+"""A plan in a report: the question, the answer, the best points with why each lost, and how to apply the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from edgetune.artifacts.artifact import Artifact
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Profile, ProfileRow
+from edgetune.artifacts.trace import Trace
+from edgetune.errors import EdgetuneError
+from edgetune.plotting.page import SectionWriter
+from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
+from edgetune.stages.search.figures.front import front_figure
+from edgetune.stages.search.problem import objective_of
+from edgetune.stages.search.ranking import rank_points
+from edgetune.units import format_bytes, format_si
+from edgetune.workflows.report.ranked_points import ranked_table
+from edgetune.workflows.search.notes import describe_gain, describe_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_BEST = 20
+_WORDS = {
+    "throughput": "Most samples per second", "latency": "Shortest latency", "energy": "Least energy",
+    "energy-delay": "Least product of energy and time", "time": "Shortest time",
+    "tokens-per-joule": "Most tokens per joule",
+}  # fmt: skip
+
+
+def section(plan: Plan, out: SectionWriter, others: Sequence[Artifact] = (), file: str = "plan.yaml") -> None:
+    """Write the question and the answer, then, if a table among ``others`` has the points, the best and their front."""
+    points = None if plan.search.strategy != "exhaustive" else f"all {plan.search.points_measured} points"
+    out.answer(f"{question(plan.problem)}: {describe_plan(plan, points)}")
+    if plan.search.expected_gain is not None:
+        out.note(describe_gain(plan.search.expected_gain))
+    if (found := _replayed(plan, others)) is not None:
+        result, rows = found
+        top = rank_points(result.history, _BEST)
+        keys = [_number(rows, each.configuration.mode, each.configuration.batch_size) for each in top]
+        out.table(*ranked_table(top), title=f"The best {len(top)} points, and why each lost", keys=keys)
+        trace = next((other for other in others if isinstance(other, Trace) and _led_to(other, plan)), result.trace)
+        out.figure(partial(front_figure, trace, plan=plan, table_rows=rows), "time against power")
+    out.heading("Apply it")
+    out.command(f"edgetune device set --plan {file}")
+    out.command(f"edgetune device export {file} --format systemd")
+
+
+def question(problem: Problem) -> str:
+    """Return the problem as the beginning of a sentence, e.g. ``Most samples per second within 30 W``."""
+    within = [
+        None if problem.power_budget_w is None else format_si(problem.power_budget_w, "W"),
+        None if problem.latency_budget_s is None else format_si(problem.latency_budget_s, "s"),
+        None if problem.ttft_budget_s is None else f"{format_si(problem.ttft_budget_s, 's')} to the first token",
+        None if problem.token_budget_s is None else f"{format_si(problem.token_budget_s, 's')} per token",
+        None if problem.memory_budget_bytes is None else format_bytes(int(problem.memory_budget_bytes)),
+    ]
+    found = [each for each in within if each is not None]
+    rate = "" if problem.arrival_rate_per_s is None else f" at {problem.arrival_rate_per_s:g} requests per second"
+    return f"{_WORDS[objective_of(problem)]}{' within ' if found else ''}{', '.join(found)}{rate}"
+
+
+def _replayed(plan: Plan, others: Iterable[Artifact]) -> tuple[SearchResult, Sequence[ProfileRow]] | None:
+    """Return the search that looks at every point of a table which has the plan's own point, and the table's rows."""
+    for other in others:
+        if not isinstance(other, Profile) or not _is_of(other, plan):
+            continue
+        points = list(dict.fromkeys(row.point for row in other.rows))
+        settings = SearchSettings("exhaustive", max_points=0, known=other.rows)
+        try:
+            result = run_search(plan.problem, points, _never, settings)
+        except EdgetuneError:
+            continue
+        if result.plan.configuration == plan.configuration:
+            return result, other.rows
+    return None
+
+
+def _never(*_: object) -> ProfileRow:
+    raise AssertionError("a report measures nothing")
+
+
+def _is_of(other: Profile | Trace, plan: Plan) -> bool:
+    """Return whether a table is of the plan's network."""
+    name = plan.header.inputs.get("workload", {}).get("name")
+    return any(row.workload == name for row in other.rows)
+
+
+def _led_to(trace: Trace, plan: Plan) -> bool:
+    """Return whether a trace has the steps that led to a plan."""
+    measured = sum(row.source == "measured" for row in trace.rows)
+    return _is_of(trace, plan) and measured == plan.search.points_measured
+
+
+def _number(rows: Sequence[ProfileRow], mode: object, batch_size: int | None) -> int:
+    """Return the number of a point's row in its table."""
+    return next((at for at, row in enumerate(rows) if (row.mode, row.batch_size) == (mode, batch_size)), -1)

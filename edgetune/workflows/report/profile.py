@@ -1,0 +1,97 @@
+"""A profile in a report: settings and figures of every point, answers of a server, soaks, and time against power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.plotting.page import SectionWriter
+from edgetune.units import format_bytes, format_duration, format_si
+from edgetune.workflows.cells import cell, rows_of, si_cell
+from edgetune.workflows.figures import FigureView
+from edgetune.workflows.report.server_answers import write_answers
+from edgetune.workflows.report.settings import column_name, setting_cell, settings_cells, write_common
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.profile import Profile, ProfileRow
+
+_Figures = Mapping[str, "Callable[[ProfileRow], object]"]
+
+
+def section(table: Profile, out: SectionWriter) -> None:
+    """Write every row, below the values that all rows share, above remarks; draw time against power, and soaks."""
+    rows = table.rows
+    if not rows:
+        out.note("no rows")
+        return
+    varying = write_common(rows, out)
+    if any(row.energy_j is None and energy_per_minibatch_j(row) is not None for row in rows):
+        out.note("energy: power times time, where the table has none")
+    settings = {column_name(name): partial(setting_cell, name) for name in varying}
+    out.table(*_rows(rows, settings), keys=range(len(rows)))
+    for reason in dict.fromkeys(row.reason for row in rows if row.status == "ok" and row.reason):
+        out.note(f"note: {reason}")
+    write_answers(rows, settings, out)
+    _write_long(rows, varying, out)
+    out.figure(partial(FigureView("profile", "points").draw, table), "time against power")
+    if any(row.look_s is not None for row in rows):
+        out.figure(partial(FigureView("profile", "soak").draw, table), "soak")
+
+
+def _rows(rows: Sequence[ProfileRow], settings: _Figures) -> tuple[list[str], list[list[object]]]:
+    """Return the table of the rows; of what few rows have, only columns that are not empty."""
+    figures: _Figures = {
+        **settings,
+        "minibatch>": lambda row: si_cell(row.minibatch_s, "s"),
+        "ci95>": _interval,
+        "power>": lambda row: si_cell(row.power_w, "W"),
+        "energy>": lambda row: si_cell(energy_per_minibatch_j(row), "J"),
+        "timed>": lambda row: row.minibatches,
+    }
+    whole = any(row.status != "ok" for row in rows)
+    columns, cells = rows_of(
+        {
+            "memory>": lambda row: cell(row.memory_peak_bytes, format_bytes),
+            "built in>": lambda row: si_cell(row.build_s, "s"),
+            "engine>": lambda row: cell(row.engine_bytes, format_bytes),
+            "own figure>": lambda row: cell(row.own_value, lambda own: f"{own:.4g} {row.own_unit or ''}".rstrip()),
+            "status": lambda row: _status(row) if whole else None,
+        },
+        rows,
+    )
+    found = [[figure(row) for figure in figures.values()] for row in rows]
+    return [*figures, *columns], [[*of, *more] for of, more in zip(found, cells or [[]] * len(rows), strict=True)]
+
+
+def _status(row: ProfileRow) -> str:
+    return "ok" if row.status == "ok" else f"{row.status}: {row.reason}"
+
+
+def _interval(row: ProfileRow) -> str | None:
+    """Return half the width of the interval relative to the median."""
+    low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
+    if low is None or high is None or not row.minibatch_s:
+        return None
+    return f"+-{(high - low) / 2 / row.minibatch_s:.1%}"
+
+
+def _write_long(rows: Sequence[ProfileRow], varying: Sequence[str], out: SectionWriter) -> None:
+    """Write what soaks showed, and the first minibatches after idling."""
+    from edgetune.stages.profiling.soak import soak_sentence, soak_summary
+
+    for row in rows:
+        cells = zip(varying, settings_cells(row, varying), strict=True)
+        which = ", ".join(f"{column_name(name).rstrip('>')} {value}" for name, value in cells)
+        head = f"{which}: " if which else ""
+        if (soak := soak_summary(row)) is not None:
+            out.note(f"{head}{soak_sentence(soak)}")
+        gaps = zip(row.idle_gap_s or (), row.idle_minibatch_s or (), strict=True)
+        said = [
+            f"{format_si(first_s, 's')} after {format_duration(gap_s)} ({first_s / row.minibatch_s:.2g} x)"
+            for gap_s, first_s in gaps
+            if row.minibatch_s
+        ]
+        if said:
+            out.note(f"{head}first minibatch after idling: {', '.join(said)}")

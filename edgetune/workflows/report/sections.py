@@ -1,0 +1,52 @@
+"""The sections of reports, by kind of artifact: a function writes each, on a page or on a terminal.
+
+    def section(table: Profile, out: SectionWriter) -> None: ...
+
+Installed packages add rows. The order of the rows is the order of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edgetune.artifacts.artifact import Artifact
+from edgetune.plotting.page import SectionWriter
+from edgetune.plugins import Registry
+
+_HERE = "edgetune.workflows.report"
+SECTIONS: Registry[Callable[..., None]] = Registry(
+    "section of a report",
+    {
+        "plan.answer": f"{_HERE}.plan:section",
+        "profile.points": f"{_HERE}.profile:section",
+        "trace.steps": f"{_HERE}.trace:section",
+        "roofline.roofs": f"{_HERE}.roofline:section",
+        "ops.operators": f"{_HERE}.ops:section",
+        "run.engines": f"{_HERE}.run:section",
+        "timeline.policies": f"{_HERE}.timeline:section",
+        "kernel_timeline.policies": f"{_HERE}.kernel_timeline:section",
+        "evaluation.strategies": f"{_HERE}.evaluation:section",
+        "convergence.epochs": f"{_HERE}.convergence:section",
+        "layer_costs.layers": f"{_HERE}.layer_costs:section",
+        "elastic_table.pieces": f"{_HERE}.elastic_table:section",
+        "jobs.document": f"{_HERE}.documents:section",
+        "kernel_tasks.document": f"{_HERE}.documents:section",
+    },
+    group="edgetune.reports",
+)
+"""The sections by kind of artifact and name."""
+
+
+def write_sections(artifact: Artifact, out: SectionWriter, **options: Any) -> None:
+    """Write all sections of an artifact's kind; ``options`` are those of the kind's own section."""
+    for name in SECTIONS:
+        if name.partition(".")[0] == artifact.header.kind:
+            SECTIONS[name](artifact, out, **options)
+            options = {}
+
+
+def page_order(kind: str) -> int:
+    """Return the place of a kind on a page; ``-1`` if it has no section."""
+    kinds = list(dict.fromkeys(name.partition(".")[0] for name in SECTIONS))
+    return kinds.index(kind) if kind in kinds else -1

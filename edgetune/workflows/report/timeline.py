@@ -1,0 +1,180 @@
+"""A timeline of several networks in a report: responses, memory and loads by policy, and each policy over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from edgetune.plotting.page import SectionWriter
+from edgetune.plotting.turns import names_of
+from edgetune.units import format_bytes, format_duration
+from edgetune.workflows.cells import cell, rows_of, si_cell
+from edgetune.workflows.figures import FigureView
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.timeline import Timeline
+    from edgetune.stages.schedule.summary import PolicySummary, Responses
+
+_Figures = dict[str, Callable[["PolicySummary"], str | None]]
+
+
+def section(timeline: Timeline, out: SectionWriter) -> None:
+    """Write a row per policy, how each compares with the first, and a row per job and network."""
+    from edgetune.stages.schedule.summary import summarise
+
+    summaries = summarise(timeline)
+    if not summaries:
+        out.note("nothing happened: no request came")
+        return
+    out.table(*_policies(summaries))
+    out.space()
+    for line in [*compared(timeline, summaries), *_remarks(timeline, summaries)]:
+        out.note(line)
+    out.space()
+    out.table(
+        ("policy", "job", "network", "done>", "mean>", "median>", "p95>", "longest>", "missed>", "note"),
+        [(of.policy, *_job(each)) for of in summaries for each in of.by_job],
+    )
+    out.figure(partial(FigureView("timeline", "responses").draw, timeline), "responses by policy")
+    for policy in names_of(timeline.rows, "policy"):
+        out.figure(partial(FigureView("timeline", "gantt", {"policy": policy}).draw, timeline), f"{policy} over time")
+
+
+def report_answer(timeline: Timeline) -> dict[str, Any]:
+    """Return the figures for machines: the header, and a summary per policy and per turn."""
+    from edgetune.artifacts.plain import plain
+    from edgetune.stages.schedule.summary import summarise
+
+    figures = {"policies": summarise(timeline), "turns": summarise(timeline, by_turn=True)}
+    return {"header": plain(timeline.header), **plain(figures)}
+
+
+def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[object]]]:
+    """Return the table of policies without empty columns."""
+    figures: _Figures = {
+        "policy": lambda of: of.policy,
+        "done>": lambda of: _done(of.responses),
+        "mean>": lambda of: si_cell(of.responses.mean_s, "s"),
+        "p95>": lambda of: si_cell(of.responses.p95_s, "s"),
+        "missed>": lambda of: _missed(of.responses),
+        "held>": lambda of: cell(of.memory.held_peak_bytes, format_bytes),
+        "budget>": lambda of: cell(of.memory.budget_bytes, format_bytes),
+        "peak>": lambda of: cell(of.memory.peak_bytes, format_bytes),
+        "limit>": lambda of: None if of.memory.peak_bytes is None else cell(of.memory.limit_bytes, format_bytes),
+        "swap>": lambda of: cell(of.memory.swap_peak_bytes, format_bytes),
+        "faults>": lambda of: cell(of.memory.major_faults),
+        "reclaims>": lambda of: cell(of.memory.limit_hits),
+        "loaded>": lambda of: cell(of.loads.bytes, format_bytes),
+        "avoided>": lambda of: cell(of.loads.avoided_share, ".1%"),
+        "busy>": lambda of: cell(_busy(of), ".1%"),
+        "took>": lambda of: format_duration(of.makespan_s),
+    }
+    return rows_of(figures, summaries)
+
+
+def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
+    """Return a line for every policy but the first: its figures as multiples of the first one's, turn by turn."""
+    from edgetune.stages.schedule.summary import summarise
+
+    if len(summaries) < 2:
+        return []
+    first = summaries[0]
+    by_turn = {(of.policy, of.turns[0]): of for of in summarise(timeline, by_turn=True)}
+    lines = []
+    for of in summaries[1:]:
+        pairs = [(by_turn[of.policy, turn], by_turn[first.policy, turn]) for turn in of.turns if turn in first.turns]
+        told = [
+            _ratio("mean response", pairs, lambda each: each.responses.mean_s),
+            _ratio("p95", pairs, lambda each: each.responses.p95_s),
+            _ratio("peak", pairs, _peak_bytes),
+            _ratio("bytes loaded", pairs, lambda each: each.loads.bytes),
+        ]
+        found = ", ".join(filter(None, told)) or "nothing to compare"
+        turns = f" ({len(pairs)} turns: median, least to most)" if len(pairs) > 1 else ""
+        lines.append(f"{of.policy} beside {first.policy}: {found}{turns}")
+    return lines
+
+
+def _ratio(
+    what: str, pairs: Sequence[tuple[PolicySummary, PolicySummary]], figure: Callable[[PolicySummary], float | None]
+) -> str | None:
+    """Return a figure as a multiple of another policy's: the median over turns, and its range where there are more."""
+    from edgetune.stats import median
+
+    ratios = [mine / other for of, base in pairs if (mine := figure(of)) is not None and (other := figure(base))]
+    if not ratios:
+        return None
+    low, middle, high = (f"{ratio:.3g}" for ratio in (min(ratios), median(ratios), max(ratios)))
+    return f"{what} x{middle}" + ("" if low == high else f" ({low} to {high})")
+
+
+def _peak_bytes(of: PolicySummary) -> int | None:
+    """Return the peak of measured memory, else the peak of held memory."""
+    peak_bytes = of.memory.peak_bytes
+    return of.memory.held_peak_bytes if peak_bytes is None else peak_bytes
+
+
+def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
+    """Return the reasons of failed requests and, for a live run, the mechanism that enforced the budget."""
+    failed: dict[tuple[str, str], list[str]] = {}
+    for of in summaries:
+        for each in of.by_job:
+            if each.reason is not None and each.network is not None:
+                failed.setdefault((of.policy, each.reason), []).append(each.network)
+    lines = [
+        f"{policy}: {', '.join(dict.fromkeys(networks))} failed: {reason}"
+        for (policy, reason), networks in failed.items()
+    ]
+    for of in summaries:
+        held, budget = of.memory.held_peak_bytes, of.memory.budget_bytes
+        if held is not None and budget is not None and held > budget:
+            message = (
+                f"{of.policy} held {format_bytes(held)} of {format_bytes(budget)}: more was needed to go on at all"
+            )
+            lines.append(message)
+    for policy, turns in timeline.header.conditions.get("policies", {}).items():
+        lines += [f"{policy}: {_bound(turn['plan'])}" for turn in turns if "plan" in turn]
+        unverified = dict.fromkeys(name for turn in turns for name in turn.get("unverified", ()))
+        lines += [f"{policy}: {_unverified(unverified)}"] if unverified else []
+    enforced_by = timeline.header.conditions.get("enforced_by")
+    if enforced_by == "accounted":
+        lines.append("the budget was kept by the accounts of the runtime; no cgroup enforced it")
+    elif enforced_by is not None and not timeline.header.simulated:
+        lines.append(f"the budget was enforced by {enforced_by}")
+    return list(dict.fromkeys(lines))
+
+
+def _unverified(networks: Iterable[str]) -> str:
+    why = "it answers by chance, or gave no answer, or the run ended before"
+    return f"answers of {', '.join(networks)} were not compared with the whole network's: {why}"
+
+
+def _bound(plan: Mapping[str, Any]) -> str:
+    what = "the mean response" if plan["objective"] == "response" else "the time until all is answered"
+    best, bound = format_duration(plan["value_s"]), format_duration(plan["bound_s"])
+    looked = f"in {format_duration(plan['took_s'])} of looking"
+    return f"{what} is planned to be {best}; " + (
+        f"none is less, found {looked}" if plan["proved"] else f"none is below {bound}, as far as is known {looked}"
+    )
+
+
+def _job(of: Responses) -> tuple[object, ...]:
+    notes = [f"{of.failed} failed"] if of.failed else []
+    notes += [f"{of.abandoned} abandoned"] if of.abandoned else []
+    times = (si_cell(of.mean_s, "s"), si_cell(of.median_s, "s"), si_cell(of.p95_s, "s"), si_cell(of.longest_s, "s"))
+    return of.job, of.network, _done(of), *times, _missed(of), ", ".join(notes)
+
+
+def _done(of: Responses) -> str:
+    return f"{of.answered}/{of.requests}"
+
+
+def _missed(of: Responses) -> str | None:
+    return f"{of.misses} ({of.misses / of.due:.0%})" if of.due else None
+
+
+def _busy(of: PolicySummary) -> float | None:
+    if of.loading_share is None or of.executing_share is None:
+        return None
+    return of.loading_share + of.executing_share
