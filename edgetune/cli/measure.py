@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -32,43 +33,45 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
     from edgetune.workflows.cells import brief
     from edgetune.workflows.profile.commands import measure_commands
 
-    table, target = measure_commands(opts, terminal.screen)
+    silent = terminal.json or terminal.screen.quiet
+    table, target = measure_commands(
+        opts, terminal.screen, (lambda _: None) if silent else partial(_report, told=set())
+    )
     if terminal.json:
         answer({**plain(table.header), "rows": [brief(row) for row in table.rows]})
-    elif not terminal.screen.quiet:
-        _report(table.rows)
+    elif not silent:
+        _compare([row for row in table.rows if row.minibatch_s is not None])
     if target is not None:
         target.report(terminal.screen)
     if any(row.status != "ok" for row in table.rows):
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _report(rows: tuple[ProfileRow, ...]) -> None:
-    """Print a block for each command, then the comparison."""
+def _report(row: ProfileRow, *, told: set[str]) -> None:
+    """Print the block of a command, without the notes that were ``told`` before."""
+    from edgetune.workflows.cells import own_figure
     from edgetune.cli.screen import print_folded, print_lines
     from edgetune.units import format_bytes, format_si
 
-    for row in rows:
-        print_lines(row.workload)
-        if row.minibatch_s is None:
-            print_folded(f"  {row.status}: {row.reason}")
-            continue
-        timed = (row.times_s or ())[row.warmups or 0 :]
-        low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
-        within = (
-            "" if low is None or high is None else f", 95 % interval {format_si(low, 's')} to {format_si(high, 's')}"
-        )
-        print_lines(f"  median  {format_si(row.minibatch_s, 's')}{within}")
-        print_lines(f"  range   {format_si(min(timed), 's')} to {format_si(max(timed), 's')}, {len(timed)} timed")
-        if row.power_w is not None and row.energy_j is not None:
-            print_lines(f"  power   {format_si(row.power_w, 'W')}, {format_si(row.energy_j, 'J')} each")
-        if row.memory_peak_bytes is not None:
-            print_lines(f"  memory  {format_bytes(row.memory_peak_bytes)} at most")
-        if row.own_value is not None:
-            print_lines(f"  its own figure: {row.own_value:.4g} {row.own_unit or ''}".rstrip())
-        if row.reason:
-            print_folded(f"  note: {row.reason}")
-    _compare([row for row in rows if row.minibatch_s is not None])
+    print_lines(row.workload)
+    if row.minibatch_s is None:
+        print_folded(f"  {row.status}: {row.reason}")
+        return
+    timed = (row.times_s or ())[row.warmups or 0 :]
+    low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
+    within = "" if low is None or high is None else f", 95 % interval {format_si(low, 's')} to {format_si(high, 's')}"
+    print_lines(f"  median  {format_si(row.minibatch_s, 's')}{within}")
+    print_lines(f"  range   {format_si(min(timed), 's')} to {format_si(max(timed), 's')}, {len(timed)} timed")
+    if row.power_w is not None and row.energy_j is not None:
+        print_lines(f"  power   {format_si(row.power_w, 'W')}, {format_si(row.energy_j, 'J')} each")
+    if row.memory_peak_bytes is not None:
+        print_lines(f"  memory  {format_bytes(row.memory_peak_bytes)} at most")
+    if row.own_value is not None:
+        print_lines(f"  its own figure: {own_figure(row)}")
+    for note in (row.reason or "").split("; "):
+        if note and note not in told:
+            told.add(note)
+            print_folded(f"  note: {note}")
 
 
 def _compare(rows: list[ProfileRow]) -> None:

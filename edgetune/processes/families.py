@@ -66,6 +66,17 @@ def _end_all(*_: object) -> None:
     os._exit(1)
 
 
+def still_running() -> list[int]:
+    """Return the descendants of this process that do not end within ``_GRACE_S``; collect those that ended."""
+    give_up_s = time.monotonic() + _GRACE_S
+    while True:
+        _reap()
+        left = descendants(os.getpid())
+        if not left or time.monotonic() > give_up_s:
+            return left
+        time.sleep(_POLL_S)
+
+
 def end_descendants() -> None:
     """End every descendant of this process: SIGTERM, and after ``_GRACE_S`` SIGKILL."""
     give_up_s = time.monotonic() + _GRACE_S

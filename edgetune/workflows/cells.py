@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from edgetune.artifacts.profile import RAW_COLUMNS
+from edgetune.artifacts.profile import RAW_COLUMNS, ProfileRow
 from edgetune.units import format_si
 
 Of = TypeVar("Of")
@@ -40,6 +40,11 @@ def cell(value: Of | None, form: str | Callable[[Of], str] = "") -> str | None:
 def si_cell(value: float | None, unit: str) -> str | None:
     """Return a figure with an SI prefix and as many digits as the others of its column."""
     return None if value is None else _figure(format_si(value, unit, zeros=True), value)
+
+
+def own_figure(row: ProfileRow) -> str | None:
+    """Return a command's own figure and its unit."""
+    return None if row.own_value is None else f"{row.own_value:.4g} {row.own_unit or ''}".rstrip()
 
 
 def rows_of(figures: Mapping[str, Callable[[Of], object]], nouns: Sequence[Of]) -> tuple[list[str], list[list[object]]]:

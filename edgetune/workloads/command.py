@@ -27,9 +27,9 @@ from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.profile import Task
 from edgetune.choices import nearest
 from edgetune.errors import InputError
-from edgetune.processes.families import descendants, end_descendants, keep_descendants
+from edgetune.processes.families import end_descendants, keep_descendants
 from edgetune.processes.memory import ended_peak_bytes, kills
-from edgetune.workloads.command_errors import failed, not_started, why_not
+from edgetune.workloads.command_errors import check_none_left, failed, not_started, program_name, why_not
 from edgetune.workloads.markers import MarkedRuns, StepMarkers
 from edgetune.workloads.torch_required import TimedSteps
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
@@ -37,7 +37,6 @@ from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
 PREFIX = "command:"
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\w*)\}")
 KNOWN = ("batch", "mode", *SETTINGS)
-_INTERPRETER = re.compile(r"python[\d.]*|sh|bash|env|nice|taskset|sudo|stdbuf")
 _TAIL_BYTES = 4096
 
 
@@ -59,13 +58,7 @@ def load(reference: str) -> Workload:
         path = Path(name)
         if path.is_file():
             digest.update(file_hash(path).digest())
-    return Workload(reference, storable(_name(words)), "command", None, digest.hexdigest())
-
-
-def _name(words: Sequence[str]) -> str:
-    """Return the name of the program, or of the script that an interpreter runs, without its ending."""
-    first = next((word for word in words if not _INTERPRETER.fullmatch(Path(word).name) and word[:1] != "-"), "")
-    return Path(first if first and not re.search(r"\s", first) else words[0]).stem
+    return Workload(reference, storable(Path(program_name(words)).stem), "command", None, digest.hexdigest())
 
 
 def split(reference: str, known: Sequence[str] = KNOWN) -> list[str]:
@@ -150,12 +143,7 @@ class WholeRuns:
             InputError: it cannot be started, ended with another exit code than 0, or left processes behind.
         """
         spans_ns = [self._run() for _ in range(minibatches)]
-        left = descendants(os.getpid())
-        if left:
-            raise InputError(
-                f"{Path(self._words[0]).name} ended and left {len(left)} of its processes running",
-                "run it in the foreground: the time of its start is not that of its work",
-            )
+        check_none_left(self._words)
         return [start for start, _ in spans_ns], [end for _, end in spans_ns]
 
     def _run(self) -> tuple[int, int]:

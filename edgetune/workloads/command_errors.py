@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from edgetune.errors import InputError
+from edgetune.processes.families import still_running
 from edgetune.processes.memory import why_killed
 from edgetune.processes.replies import signal_name
 from edgetune.visible import visible
 
 _LAST_WORDS = 200
+_INTERPRETER = re.compile(r"python[\d.]*|sh|bash|env|nice|taskset|sudo|stdbuf")
+_ARGUMENT = re.compile(r"-.*|[\d,]+|\w+=.*")
+
+
+def program_name(words: Sequence[str]) -> str:
+    """Return the name of the program, or of the script that an interpreter runs."""
+    others = (word for word in words if not _INTERPRETER.fullmatch(Path(word).name) and not _ARGUMENT.fullmatch(word))
+    first = next(others, words[0])
+    return Path(words[0] if re.search(r"\s", first) else first).name
+
+
+def check_none_left(words: Sequence[str]) -> None:
+    """Check that a command has ended with all that it started.
+
+    Raises:
+        InputError: some of its processes run on.
+    """
+    if left := still_running():
+        raise InputError(
+            f"{program_name(words)} ended and left {len(left)} of its processes running",
+            "run it in the foreground: the time of its start is not that of its work",
+        )
 
 
 def not_started(words: Sequence[str], error: OSError) -> InputError:
@@ -31,7 +55,7 @@ def failed(words: Sequence[str], code: int, output: bytes, kills_before: int | N
     """
     how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     why = why_killed(kills_before) if code == -signal.SIGKILL else None
-    message = f"{Path(words[0]).name} {how}{f': {why}' if why else ''}{last_line(output)}"
+    message = f"{program_name(words)} {how}{f': {why}' if why else ''}{last_line(output)}"
     return InputError(message, f"run it by itself: {shlex.join(words)[:_LAST_WORDS]}")
 
 

@@ -26,7 +26,7 @@ from edgetune.processes.families import end_descendants
 from edgetune.processes.memory import kills
 from edgetune.stats import median
 from edgetune.units import counted
-from edgetune.workloads.command_errors import failed, not_started
+from edgetune.workloads.command_errors import check_none_left, failed, not_started, program_name
 from edgetune.workloads.script_hook import hook_environment
 
 _READ_BYTES = 1 << 16
@@ -37,7 +37,9 @@ _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _ENDS = re.compile(rb"[\r\n]+")
 _RECORD = struct.Struct("=cq")
 """A record of the step pipe: ``c`` for a call of ``edgetune.step``, ``o`` for an optimiser, and the time, ns."""
-_BUNCHED = 0.05
+_BUNCHED_NS = 200_000
+"""Lines closer than this, and than ``_BUNCHED_SHARE`` of the mean step, arrived together."""
+_BUNCHED_SHARE = 0.05
 _JUDGED = 10
 _CLOSED_WITHIN_S = 2.0
 _UNIT = re.compile(r"\s*([A-Za-zµ/%]{1,12})")
@@ -100,9 +102,11 @@ class MarkedRuns:
     def _check_bunched(self) -> None:
         """Refuse markers that arrive together because the program buffers its output."""
         times_ns = [stop - start for start, stop in self._spans_ns[: self._taken]]
-        typical_ns = sum(times_ns) / max(len(times_ns), 1)
-        together = sum(time_ns <= _BUNCHED * typical_ns for time_ns in times_ns)
-        if len(times_ns) >= _JUDGED and 2 * together > len(times_ns):
+        if self._pattern is None or len(times_ns) < _JUDGED:  # what the program sends has times of its own
+            return
+        least_ns = min(_BUNCHED_NS, _BUNCHED_SHARE * sum(times_ns) / len(times_ns))
+        together = sum(time_ns <= least_ns for time_ns in times_ns)
+        if 2 * together > len(times_ns):
             raise InputError(
                 f"{together} of {len(times_ns)} lines of --step-pattern arrived together with another: "
                 "the program buffers its output",
@@ -153,6 +157,7 @@ class MarkedRuns:
             raise failed(self._words, code, run.tail, kills_before)
         if run.markers < 2:
             raise _no_steps(self._words, run, self._pattern)
+        check_none_left(self._words)
 
     def add(self, start_ns: int, end_ns: int) -> None:
         """Add a step."""
@@ -236,7 +241,7 @@ def _no_steps(words: Sequence[str], run: _Run, pattern: re.Pattern[str] | None) 
     """Return the error of a run with fewer than two markers."""
     if pattern is None:
         return InputError(
-            f"{words[-1] if len(words) < 3 else words[0]} ended after {counted(run.markers, 'step')}: "
+            f"{program_name(words)} ended after {counted(run.markers, 'step')}: "
             "neither edgetune.step() was called nor an optimiser of PyTorch stepped often enough",
             "call edgetune.step() at the end of each step",
         )

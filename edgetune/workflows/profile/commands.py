@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 
 from edgetune.artifacts.file_names import storable
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point, Profile
+from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import LiveSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.profiler import open_profiler
-from edgetune.stages.profiling.sweep import request_header
+from edgetune.stages.profiling.sweep import SweepProgress, request_header
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target
@@ -23,8 +24,15 @@ from edgetune.workloads.command import PREFIX
 from edgetune.workloads.resolve import resolve
 
 
-def measure_commands(opts: MeasureCommandOptions, reporter: Reporter) -> tuple[Profile, Target | None]:
+def measure_commands(
+    opts: MeasureCommandOptions, reporter: Reporter, on_row: Callable[[ProfileRow], None]
+) -> tuple[Profile, Target | None]:
     """Measure every command and return a row for each, and where the table was written, if anywhere.
+
+    Args:
+        opts: The options.
+        reporter: Shows the progress.
+        on_row: Takes each row at once, those of failures with the first that was measured.
 
     Raises:
         InputError: a command or an option cannot be used, or every command failed: the error of the last.
@@ -50,15 +58,21 @@ def measure_commands(opts: MeasureCommandOptions, reporter: Reporter) -> tuple[P
     target = None if opts.output is None else choose_target(opts.output, "", stdout=reporter.stdout)
     if target is not None:
         target.check("profile")
-    SimulationLabel(device.simulated, reporter).announce()
+    label = SimulationLabel(device.simulated, reporter)
+    label.announce()
     warn_of_load(device, reporter)
-    rows, error = [], None
+    rows: list[ProfileRow] = []
+    held: list[ProfileRow] = []
+    error = None
     for workload in workloads:
-        reporter.detail(f"measuring {workload.name}")
-        with open_profiler(device, workload, "infer", options) as profiler:
+        with reporter.sweep(label) as on_progress, open_profiler(device, workload, "infer", options) as profiler:
+            on_progress(SweepProgress(len(rows), len(workloads), 0))
             rows.append(profiler.attempts(Point(workload.name, "infer", 1, Mode()))[-1].row)
             error = profiler.last_error or error
-    if error is not None and all(row.minibatch_s is None for row in rows):
+        held.append(rows[-1])
+        while held and any(row.minibatch_s is not None for row in rows):
+            on_row(held.pop(0))
+    if error is not None and held:
         raise error
     table = Profile(request_header(device, workloads[0], options), tuple(rows))
     if target is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.plotting.page import SectionWriter
 from edgetune.units import format_bytes, format_duration, format_si
-from edgetune.workflows.cells import cell, rows_of, si_cell
+from edgetune.workflows.cells import cell, own_figure, rows_of, si_cell
 from edgetune.workflows.figures import FigureView
 from edgetune.workflows.report.server_answers import write_answers
 from edgetune.workflows.report.settings import column_name, setting_cell, settings_cells, write_common
@@ -31,8 +31,9 @@ def section(table: Profile, out: SectionWriter) -> None:
         out.note("energy: power times time, where the table has none")
     settings = {column_name(name): partial(setting_cell, name) for name in varying}
     out.table(*_rows(rows, settings), keys=range(len(rows)))
-    for reason in dict.fromkeys(row.reason for row in rows if row.status == "ok" and row.reason):
-        out.note(f"note: {reason}")
+    reasons = "; ".join(row.reason for row in rows if row.status == "ok" and row.reason)
+    for note in dict.fromkeys(filter(None, reasons.split("; "))):
+        out.note(f"note: {note}")
     write_answers(rows, settings, out)
     _write_long(rows, varying, out)
     out.figure(partial(FigureView("profile", "points").draw, table), "time against power")
@@ -53,10 +54,10 @@ def _rows(rows: Sequence[ProfileRow], settings: _Figures) -> tuple[list[str], li
     whole = any(row.status != "ok" for row in rows)
     columns, cells = rows_of(
         {
+            "its own>": own_figure,
             "memory>": lambda row: cell(row.memory_peak_bytes, format_bytes),
             "built in>": lambda row: si_cell(row.build_s, "s"),
             "engine>": lambda row: cell(row.engine_bytes, format_bytes),
-            "own figure>": lambda row: cell(row.own_value, lambda own: f"{own:.4g} {row.own_unit or ''}".rstrip()),
             "status": lambda row: _status(row) if whole else None,
         },
         rows,
