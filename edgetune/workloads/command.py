@@ -55,9 +55,8 @@ def load(reference: str) -> Workload:
         raise InputError(f"there is no program {words[0]!r} to run", why_not(words[0]))
     digest = hashlib.sha256("\0".join(words).encode(errors="surrogateescape"))
     for name in (program, *words[1:]):
-        path = Path(name)
-        if path.is_file():
-            digest.update(file_hash(path).digest())
+        if os.path.isfile(name):  # also of a word too long for a name
+            digest.update(file_hash(Path(name)).digest())
     return Workload(reference, storable(Path(program_name(words)).stem), "command", None, digest.hexdigest())
 
 

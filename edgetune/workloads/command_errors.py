@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
@@ -67,9 +68,8 @@ def last_line(output: bytes) -> str:
 
 def why_not(program: str) -> str:
     """Return advice on a program that cannot be run."""
-    path = Path(program)
-    if path.is_dir():
+    if os.path.isdir(program):
         return f"{program} is a folder"
-    if path.is_file():
+    if os.path.isfile(program):
         return f"make it executable: chmod +x {program}"
     return "check the path, e.g. ./app for a program in this folder"

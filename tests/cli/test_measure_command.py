@@ -1,6 +1,7 @@
 """``edgetune measure``: commands once, in the mode that is, compared with the fastest."""
 
 import json
+import re
 
 import pytest
 from command_line import assert_two_lines
@@ -16,19 +17,19 @@ def test_one_command_after_two_dashes(edgetune):
     assert ended.code == 0, ended.err
     name, median, spread, *_ = ended.out.splitlines()
     assert name == "sleep 0.02"
-    assert median.startswith("  median  2")
+    assert re.match(r"  median  [\d.]+ ms, 95 % interval [\d.]+ ms to [\d.]+ ms$", median)
     assert spread.endswith(", 10 timed")
 
 
 def test_several_are_compared_and_kept(edgetune, tmp_path):
     table = tmp_path / "m.parquet"
-    ended = edgetune(*QUICK, "sleep 0.02", "sleep 0.06", "sh -c 'exit 3'", "-o", str(table))
+    ended = edgetune(*QUICK, "sleep 0.02", "sleep 0.2", "sh -c 'exit 3'", "-o", str(table))
     assert ended.code == 5
     assert "failed: sh ended with exit code 3" in ended.out
-    assert "sleep 0.02 is 2." in ended.out
-    assert "times as fast" in ended.out
+    assert re.search(r"^sleep 0.02 is [\d.]+ times as fast \([\d.]+ to [\d.]+\) as sleep 0.2$", ended.out, re.MULTILINE)
+    assert ended.out.count("note: no power") <= 1
     assert [(row.workload, row.status) for row in io.read_profile(str(table)).rows] == [
-        ("sleep 0.02", "ok"), ("sleep 0.06", "ok"), ("sh -c exit 3", "failed"),
+        ("sleep 0.02", "ok"), ("sleep 0.2", "ok"), ("sh -c 'exit 3'", "failed"),
     ]  # fmt: skip
 
 
@@ -36,7 +37,7 @@ def test_the_answer_for_machines(edgetune):
     words = "sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.02; echo took 3.5 ms; done'"
     ended = edgetune(*QUICK, "--json", "--step-pattern", "took (?P<value>[0-9.]+)", words)
     (row,) = json.loads(ended.out)["rows"]
-    assert row["minibatch_s"] == pytest.approx(0.0215, abs=0.004)
+    assert row["minibatch_s"] > 0.015  # a line may be read late
     assert (row["own_value"], row["own_unit"]) == (3.5, "ms")
 
 

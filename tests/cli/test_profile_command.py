@@ -69,7 +69,7 @@ def test_a_whole_run_is_a_minibatch(edgetune, tmp_path):
     assert ended.code == 0, ended.err
     (row,) = rows(table)
     assert (row.workload, row.task, row.batch_size) == ("sleep", "infer", 1)
-    assert 0.05 < row.minibatch_s < 0.09
+    assert min(row.times_s) > 0.05
     again = edgetune("profile", *QUICK, "-o", str(table), "--", "sleep", "0.05")
     assert "has these points already" in again.err
     other = edgetune("profile", *QUICK, "-o", str(table), "--", "sleep", "0.06")
@@ -84,7 +84,7 @@ def test_lines_mark_steps_and_state_the_programs_own_figure(edgetune, tmp_path):
     )
     assert ended.code == 0, ended.err
     small, large = rows(table)
-    assert 0.02 < small.minibatch_s < 0.04 < large.minibatch_s < 0.08
+    assert 0.015 < small.minibatch_s < large.minibatch_s  # a line may be read late
     assert (small.own_value, small.own_unit) == (1.5, "ms")
     assert re.search(r"its own\b", ended.err)
     assert re.search(r"^ +2 .* 1\.5 ms", ended.err, re.MULTILINE)
@@ -95,7 +95,7 @@ def test_a_run_that_ends_is_started_again_and_the_gap_is_no_step(edgetune, tmp_p
     words = ("sh", "-c", "sleep 0.5; for i in 1 2 3 4; do sleep 0.02; echo step; done")
     assert edgetune("profile", *QUICK, "--step-pattern", "step", "-o", str(table), "--", *words).code == 0
     (row,) = rows(table)
-    assert max(row.times_s) < 0.2
+    assert max(row.times_s) < 0.5
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
@@ -109,7 +109,7 @@ def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start):
     assert ended.code == 0, ended.err
     small, large = rows(table)
     assert (small.workload, small.task) == ("train_step", "train")
-    assert 0.01 < small.minibatch_s < 0.03 < large.minibatch_s < 0.06  # on a machine with other work too
+    assert 0.01 < min(small.times_s) < 0.03 < min(large.times_s)
 
 
 def test_calls_of_step_win_over_optimisers(edgetune, tmp_path):
@@ -122,7 +122,7 @@ def test_calls_of_step_win_over_optimisers(edgetune, tmp_path):
         "    edgetune.step()\n"
     )
     assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
-    assert 0.02 < rows(table)[0].minibatch_s < 0.06
+    assert min(rows(table)[0].times_s) > 0.02
 
 
 def test_a_step_of_two_optimisers_is_one_step(edgetune, tmp_path):
@@ -134,7 +134,7 @@ def test_a_step_of_two_optimisers_is_one_step(edgetune, tmp_path):
         "while True:\n    for each in pair:\n        time.sleep(0.01)\n        each.step()\n"
     )
     assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
-    assert 0.02 < rows(table)[0].minibatch_s < 0.04
+    assert 0.02 < min(rows(table)[0].times_s) < 0.04
 
 
 def test_step_does_nothing_elsewhere_and_hides_from_other_programs():
@@ -152,6 +152,8 @@ def test_step_does_nothing_elsewhere_and_hides_from_other_programs():
         ((), ("sh", "-c", "kill -SEGV $$"), "ended by SIGSEGV"),
         ((), ("sh", "-c", "sleep 300 & exit 0"), "left 10 of its processes running"),
         ((), ("sh", "-c", "(setsid sleep 300 &) ; exit 0"), "left 10 of its processes running"),
+        ((), ("sh", "-c", "nohup sleep 300 >/dev/null 2>&1 & exit 0"), "left 10 of its processes running"),
+        (("--step-pattern", "s"), ("sh", "-c", "sleep 300 & echo s; sleep 0.02; echo s"), "left 1 of its processes"),
         (("--point-timeout", "1s"), ("sleep", "300"), "did not finish within 1 s"),
         (("--step-pattern", "step"), ("echo", "hello"), "0 lines matched --step-pattern 'step'"),
         (("--step-pattern", "step"), ("true",), "it printed nothing"),
@@ -187,12 +189,50 @@ def test_a_simulated_device_runs_no_command(edgetune, tmp_path, device):
     assert_two_lines(ended, 2)
 
 
-def test_a_script_that_never_steps_gets_a_hint(edgetune, tmp_path):
+DAEMON = "import os, signal\nif os.fork():\n    os._exit(0)\nos.setsid()\nif not os.fork():\n    signal.pause()\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import sys; sys.exit(0)", "call edgetune.step()"),
+        ("import os; os._exit(0)", "ended after 0 steps"),
+        ("import edgetune; edgetune.step()", "ended after 1 step:"),
+        ("import edgetune, sys; [edgetune.step() for _ in range(4)]; sys.exit(3)", "ended with exit code 3"),
+        ("import edgetune; edgetune.step(); raise ValueError('boom')", "its last output: ValueError: boom"),
+        (DAEMON, "ended after 0 steps"),
+        (
+            "while True:\n  try: __import__('time').sleep(9)\n  except KeyboardInterrupt: pass",
+            "calls of edgetune.step()",
+        ),
+    ],
+)
+def test_a_script_that_cannot_be_measured_is_refused(edgetune, tmp_path, code, said):
     script = tmp_path / "train_step.py"
-    script.write_text("import sys\nprint('done')\nsys.exit(0)\n")
-    ended = edgetune("profile", str(script), *QUICK, "-o", str(tmp_path / "p.parquet"))
+    script.write_text(code)
+    ended = edgetune("profile", str(script), *QUICK, "--point-timeout", "5s", "-o", str(tmp_path / "p.parquet"))
     assert_two_lines(ended, 2)
-    assert "call edgetune.step()" in ended.err
+    assert said in ended.err
+
+
+def test_points_before_a_failure_are_kept_and_only_the_failed_is_tried_again(edgetune, tmp_path):
+    script, table, ran = tmp_path / "train_step.py", tmp_path / "p.parquet", tmp_path / "ran"
+    script.write_text(
+        f"import sys, time, edgetune\nopen({str(ran)!r}, 'a').write(sys.argv[2])\n"
+        "while True:\n    time.sleep(0.005)\n    edgetune.step()\n    assert sys.argv[2] != '2', 'too large'\n"
+    )
+    command = ("profile", str(script), "--batch-option=--b", "--batch-sizes", "1,2", *QUICK, "-o", str(table))
+    for runs in ("12", "122"):
+        ended = edgetune(*command)
+        assert ended.code == 5, ended.err
+        assert {row.batch_size: row.status for row in rows(table)} == {1: "ok", 2: "failed"}
+        assert "AssertionError: too large" in rows(table)[-1].reason
+        assert ran.read_text() == runs
+
+
+def test_a_process_that_ends_a_moment_after_its_command_is_none_left(edgetune, tmp_path):
+    words = ("sh", "-c", f"(setsid sleep 0.3 &) ; exit 0 # {'word ' * 99}")  # too long for the name of a file
+    assert edgetune("profile", *QUICK, "-o", str(tmp_path / "p.parquet"), "--", *words).code == 0
 
 
 def test_a_dry_run_runs_nothing(edgetune, tmp_path):
@@ -202,10 +242,26 @@ def test_a_dry_run_runs_nothing(edgetune, tmp_path):
     assert not mark.exists()
 
 
+STUBBORN = ("sh", "-c", "trap '' INT TERM; (setsid sleep 321 &) ; while :; do sleep 322; done")
+STUBBORN_SCRIPT = """
+import signal, subprocess, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+workers = [subprocess.Popen(["sleep", "32"], start_new_session=apart) for apart in (True, False)]
+while True:
+    try:
+        time.sleep(9)
+    except KeyboardInterrupt:
+        pass
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("options", [(), ("--step-pattern", "never")])
-def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number, options):
-    words = ("sh", "-c", "trap '' INT TERM; (setsid sleep 321 &) ; while :; do sleep 322; done")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [((), STUBBORN), (("--step-pattern", "never"), STUBBORN), (("--steps",), (sys.executable, "-c", STUBBORN_SCRIPT))],
+    ids=["whole runs", "lines", "script"],
+)
+def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number, options, words):
     command = (sys.executable, "-m", "edgetune", "profile", *QUICK, *options, "-o", str(tmp_path / "p.parquet"), "--")
     process = subprocess.Popen([*command, *words], stderr=subprocess.DEVNULL, start_new_session=True)
     try:

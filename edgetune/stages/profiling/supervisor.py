@@ -121,9 +121,12 @@ class Supervisor:
 
     def _too_slow(self) -> InputError:
         limit = format_duration(self._options.point_timeout_s)
+        other = "a smaller batch size"
+        if self._workload.kind == "command":
+            other = "tell its steps apart, by --step-pattern or calls of edgetune.step()"
         return InputError(
             f"the workload did not finish within {limit} (--point-timeout) and was stopped",
-            "give it longer (edgetune profile --point-timeout), or a smaller batch size",
+            f"give it longer (edgetune profile --point-timeout), or {other}",
         )
 
     def release(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -47,8 +46,8 @@ def measure_commands(
             steps=opts.steps,
         )
     )
-    named = [_named(words) for words in opts.commands]
-    workloads = [replace(resolve(reference), name=name) for name, reference in named]
+    commands = [words.removeprefix(PREFIX).strip() for words in opts.commands]
+    workloads = [replace(resolve(PREFIX + words), name=storable(words)) for words in commands]
     if len({workload.name for workload in workloads}) < len(workloads):
         raise InputError("the same command is given twice", "give each command once")
     device = open_named(opts.device, opts.root)
@@ -78,13 +77,3 @@ def measure_commands(
     if target is not None:
         target.write(table)
     return table, target
-
-
-def _named(text: str) -> tuple[str, str]:
-    """Return the name of a command, as people write it, and its reference."""
-    words = text.removeprefix(PREFIX)
-    try:
-        shown = " ".join(shlex.split(words))
-    except ValueError:
-        shown = words
-    return storable(shown), PREFIX + words
