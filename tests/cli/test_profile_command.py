@@ -183,6 +183,21 @@ def test_output_that_arrives_in_bunches_is_refused(edgetune, tmp_path):
     assert "the program buffers its output" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (
+            ("--steps",),
+            (sys.executable, "-c", "import edgetune, time\ni = 1\nwhile 1: edgetune.step(); time.sleep(i); i = 0"),
+        ),
+        (("--step-pattern", "s"), ("sh", "-c", "echo s; sleep 1; while :; do sleep 0.001; echo s; done")),
+    ],
+)
+def test_short_steps_after_a_long_one_are_no_bunch(edgetune, tmp_path, option, words):
+    ended = edgetune("profile", *QUICK, *option, "-o", str(tmp_path / "p.parquet"), "--", *words)
+    assert ended.code == 0, ended.err
+
+
 @pytest.mark.parametrize("device", ["twin:orin-agx"])
 def test_a_simulated_device_runs_no_command(edgetune, tmp_path, device):
     ended = edgetune("profile", "--device", device, "-o", str(tmp_path / "p.parquet"), "--", "true")
