@@ -61,6 +61,7 @@ class MarkedRuns:
         self._words = words
         self._pattern = None if isinstance(marker, StepMarkers) else re.compile(marker)
         self._spans_ns: list[tuple[int, int]] = []
+        self.kind = b"o"
         self._own: list[float] = []
         self._own_unit: str | None = None
         self._condition = threading.Condition()
@@ -82,7 +83,7 @@ class MarkedRuns:
             if self._error is not None and len(self._spans_ns) < end:
                 raise self._error
             spans_ns = self._spans_ns[self._taken : end]
-        self._taken = end
+            self._taken = end
         self._check_bunched()
         return [start for start, _ in spans_ns], [stop for _, stop in spans_ns]
 
@@ -165,6 +166,14 @@ class MarkedRuns:
             self._spans_ns.append((start_ns, end_ns))
             self._condition.notify_all()
 
+    def prefer_calls(self) -> bool:
+        """Count calls from now on and forget the steps of optimisers; return whether this was the first call."""
+        with self._condition:
+            first, self.kind = self.kind != b"c", b"c"
+            if first:
+                del self._spans_ns[self._taken :]
+        return first
+
     def match(self, line: str) -> bool:
         """Return whether a line is a marker, and keep the program's own figure in it."""
         found = None if self._pattern is None else self._pattern.search(line)
@@ -188,7 +197,6 @@ class _Run:
         self._line = b""
         self._records = b""
         self._last_ns: int | None = None
-        self._kind = b"o"
         self.markers = 0
         self.tail = b""
 
@@ -225,9 +233,9 @@ class _Run:
         whole = len(data) // _RECORD.size * _RECORD.size
         self._records = data[whole:]
         for kind, time_ns in _RECORD.iter_unpack(data[:whole]):
-            if kind == b"c" and self._kind != b"c":  # calls win over optimisers
-                self._kind, self._last_ns = kind, None
-            if kind == self._kind:
+            if kind == b"c" and self._runs.prefer_calls():
+                self._last_ns, self.markers = None, 0
+            if kind == self._runs.kind:
                 self._mark(time_ns)
 
     def _mark(self, time_ns: int) -> None:
