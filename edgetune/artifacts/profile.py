@@ -99,11 +99,12 @@ class ProfileRow:
         own_value, own_unit: The command's own figure, a median, see ``--step-pattern``.
         idle_gap_s, idle_minibatch_s: Gaps without work, and the median time of the first minibatch after each, s; see
             ``--idle-gap``.
-        ttft_s, ttft_p95_s: Time to the first token of an answer of a server, s: median, 95th percentile.
+        ttft_s, ttft_p95_s, ttft_p99_s: Time to the first token of an answer of a server, s: median and percentiles.
         token_s, token_p95_s, token_p99_s: Time of each token after the first, a mean for each answer, s.
         prompt_tokens, output_tokens: Lengths of prompts and answers, medians.
         tokens_per_s: Output tokens of all streams per second.
-        tokens_counted: ``server``, or ``estimated`` where a chunk of the answer counts as a token.
+        tokens_counted: ``server``; ``tokenizer`` where its tokenizer tells the tokens of a chunk of an answer; or
+            ``estimated`` where each chunk counts as a token.
         own_ttft_s, own_token_s: The server's own times of a prompt and of a token, medians, s.
         memory_peak_bytes: Most memory that the workload's processes had resident at once, its loading included, bytes.
         memory_device_bytes: Most memory that PyTorch had allocated on the GPU, bytes.
@@ -156,6 +157,7 @@ class ProfileRow:
     idle_minibatch_s: tuple[float, ...] | None = None
     ttft_s: NonNegativeFloat | None = None
     ttft_p95_s: NonNegativeFloat | None = None
+    ttft_p99_s: NonNegativeFloat | None = None
     token_s: NonNegativeFloat | None = None
     token_p95_s: NonNegativeFloat | None = None
     token_p99_s: NonNegativeFloat | None = None

@@ -38,6 +38,7 @@ _MIDDLE = (
     "own_value",
     "ttft_s",
     "ttft_p95_s",
+    "ttft_p99_s",
     "token_s",
     "token_p95_s",
     "token_p99_s",

@@ -11,7 +11,7 @@ import gc
 import os
 import resource
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -34,6 +34,12 @@ def resident_bytes() -> int:
 def shared_out_bytes(pid: int) -> int | None:
     """Return what a process has resident now, bytes; a page that N processes share counts 1/N (Pss)."""
     return _field(_PROC / str(pid) / "smaps_rollup", "Pss")
+
+
+def held_bytes(pids: Sequence[int]) -> int | None:
+    """Return the peak of a process, or what several have resident now without counting shared pages twice, bytes."""
+    shares = [shared_out_bytes(pid) or 0 for pid in pids] if len(pids) > 1 else []
+    return max(sum(shares), *(peak_bytes(pid) or 0 for pid in pids)) or None if pids else None
 
 
 def reset_peaks() -> bool:

@@ -32,27 +32,26 @@ BUNCHED_BELOW_S = 1e-4
 _LINE_BYTES = 1 << 20
 _CHAT = "/chat/completions"
 _WORDS = [
-    "time",
-    "year",
-    "day",
-    "way",
-    "man",
-    "world",
-    "life",
-    "hand",
-    "part",
-    "place",
-    "case",
-    "week",
-    "fact",
-    "group",
-    "number",
-    "night",
-    "water",
-    "room",
-    "point",
-    "home",
-]
+    "time", "year", "day", "way", "man", "world", "life", "hand", "part", "place",
+    "case", "week", "fact", "group", "number", "night", "water", "room", "point", "home",
+]  # fmt: skip
+_CHUNKS_A_TOKEN = 8
+"""A server that ignores the length asked for may never end; bytes of a token may be sent one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where requests go, and what a chunk counts if the server does not count tokens.
+
+    Args:
+        path: Path below that of the endpoint.
+        chunk_tokens: Tokens of a chunk by the server's tokenizer; ``None`` if it is unknown.
+        prompt_tokens: Tokens of a prompt by the server's tokenizer; NaN if they are unknown or differ.
+    """
+
+    path: str = _CHAT
+    chunk_tokens: float | None = None
+    prompt_tokens: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +63,24 @@ class Answer:
         token_s: Time of each token after the first, s; NaN for bunches or for one token.
         prompt_tokens: Length of the prompt; NaN if the server does not count.
         output_tokens: Length of the answer.
-        estimated: 1 if the number of chunks stands for the number of tokens, because the server does not count.
+        counted: Who counted: ``server``, ``tokenizer`` for the tokens of a chunk by the server's tokenizer, or
+            ``estimated`` if each chunk counts as a token.
         bunched: 1 if most chunks arrived together.
         own_ttft_s, own_token_s: The server's own times of the prompt and of a token, s; NaN if it sends none.
         end_ns: When the last event had arrived, CLOCK_MONOTONIC, ns.
+        text: What it says.
     """
 
     ttft_s: float
     token_s: float
     prompt_tokens: float
     output_tokens: float
-    estimated: float
+    counted: str
     bunched: float
     own_ttft_s: float
     own_token_s: float
     end_ns: int
+    text: str = ""
 
 
 class Client:
@@ -87,10 +89,10 @@ class Client:
     Args:
         endpoint: The server and the lengths.
         seed: Seed of the prompts, which differ in their first word so that no cache of prompts answers.
-        route: Where requests go; ``find_route`` finds it.
+        route: What ``find_route`` found.
     """
 
-    def __init__(self, endpoint: Endpoint, seed: int, route: str = _CHAT) -> None:
+    def __init__(self, endpoint: Endpoint, seed: int, route: Route = Route()) -> None:
         self._endpoint = endpoint
         self._seed = seed
         self._prompts = read_prompts(endpoint.prompts) if endpoint.prompts else []
@@ -98,21 +100,37 @@ class Client:
         self._socket: socket.socket | None = None
         self.route = route
 
-    def find_route(self) -> str:
-        """Send a request to find out whether the server chats or only completes; return the route.
+    def find_route(self) -> Route:
+        """Send a request to find out whether the server chats or only completes, and who counts tokens.
 
         Raises:
             InputError: see ``ask``.
         """
         try:
-            self.ask()
+            answer = self.ask()
         except _NotFoundError:
-            self.route = "/completions"
-            self.ask()
+            self.route = Route("/completions")
+            answer = self.ask()
+        if answer.counted != "server":
+            self.route = self._count(answer)
         return self.route
 
-    def ask(self) -> Answer:
+    def _count(self, answer: Answer) -> Route:
+        """Return the route with what the server's tokenizer counts, if it has one."""
+        from edgetune.workloads.endpoint_tokenizer import count_tokens
+
+        tokens, prompt = count_tokens(self._endpoint, answer.text), None
+        if tokens is None:
+            return self.route
+        if not self._prompts:
+            prompt = count_tokens(self._endpoint, self._prompt())
+        return Route(self.route.path, tokens / answer.output_tokens, math.nan if prompt is None else float(prompt))
+
+    def ask(self, begun_s: float | None = None) -> Answer:
         """Send a request and wait for the whole answer.
+
+        Args:
+            begun_s: When it arrived, if it had to wait, CLOCK_MONOTONIC, s.
 
         Raises:
             InputError: the server cannot be reached, or does not answer as the protocol says.
@@ -122,31 +140,30 @@ class Client:
             "model": endpoint.model, "max_tokens": endpoint.output_tokens, "temperature": 0, "seed": self._seed,
             "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True},
         }  # fmt: skip
-        chat = self.route == _CHAT
+        chat = self.route.path == _CHAT
         body |= {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
-        kind = http.client.HTTPSConnection if endpoint.secure else http.client.HTTPConnection
-        connection = kind(endpoint.host, endpoint.port, timeout=STALL_S)
-        hint = "start the server, or correct the address"
+        connection = connect(endpoint, STALL_S)
         try:
-            begun_s = time.monotonic()
+            begun_s = time.monotonic() if begun_s is None else begun_s
             headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-            connection.request("POST", endpoint.path + self.route, json.dumps(body), headers)
+            connection.request("POST", endpoint.path + self.route.path, json.dumps(body), headers)
             self._socket = connection.sock
             with connection.getresponse() as response:
                 _check_status(endpoint, response)
-                return _answer(endpoint, _events(endpoint, response), begun_s)
+                return _answer(endpoint, self.route, _events(endpoint, response), begun_s)
         except TimeoutError:
             raise InputError(f"{endpoint.url} sent nothing for {STALL_S:.0f} s", "look at the server's log") from None
         except ssl.SSLCertVerificationError as error:
-            message = f"{endpoint.url}: the certificate does not verify: {error.verify_message}"
             raise InputError(
-                message, "add its authority to the system's, or use http:// on a trusted network"
+                f"{endpoint.url}: the certificate does not verify: {error.verify_message}",
+                "add its authority to the system's, or use http:// on a trusted network",
             ) from None
         except http.client.IncompleteRead:
             raise _cut_off(endpoint) from None
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             why = visible(str(getattr(error, "strerror", None) or error or type(error).__name__))[:200]
-            raise InputError(f"{endpoint.url} cannot be used: {why}", hint) from None
+            message = f"{endpoint.url} cannot be used: {why}"
+            raise InputError(message, "start the server, or correct the address") from None
         finally:
             self._socket = None
             connection.close()
@@ -163,6 +180,12 @@ class Client:
             return f"{secrets.token_hex(4)} {self._random.choice(self._prompts)}"
         words = random.Random(self._seed).choices(_WORDS, k=max(0, self._endpoint.prompt_tokens - 4))
         return " ".join([secrets.token_hex(4), *words])
+
+
+def connect(endpoint: Endpoint, timeout_s: float) -> http.client.HTTPConnection:
+    """Return a connection to an endpoint, which opens when it is used."""
+    kind = http.client.HTTPSConnection if endpoint.secure else http.client.HTTPConnection
+    return kind(endpoint.host, endpoint.port, timeout=timeout_s)
 
 
 class _NotFoundError(InputError):
@@ -204,23 +227,28 @@ def _events(endpoint: Endpoint, response: http.client.HTTPResponse) -> Iterator[
             raise _malformed(endpoint, data) from None
         if not isinstance(event, dict):
             raise _malformed(endpoint, data)
-        if "error" in event:
+        if event.get("error") is not None:
             raise InputError(f"{endpoint.url} failed: {visible(str(event['error']))[:200]}", "look at the server's log")
         yield now_s, event
     raise _cut_off(endpoint)
 
 
-def _answer(endpoint: Endpoint, events: Iterator[tuple[float, Mapping[str, Any]]], begun_s: float) -> Answer:
+def _answer(
+    endpoint: Endpoint, route: Route, events: Iterator[tuple[float, Mapping[str, Any]]], begun_s: float
+) -> Answer:
     arrivals: list[float] = []
+    said: list[str] = []
     usage: Mapping[str, Any] = {}
     timings: Mapping[str, Any] = {}
     for now_s, event in events:
-        choices = event.get("choices") or [{}]
-        choice = choices[0] if isinstance(choices, list) and isinstance(choices[0], dict) else {}
-        delta = choice.get("delta")
-        said: Mapping[str, Any] = delta if isinstance(delta, dict) else choice
-        if any(said.get(name) for name in ("text", "content", "reasoning_content", "reasoning")):
+        if text := _text(event):
             arrivals.append(now_s)
+            said.append(text)
+        if len(arrivals) > _CHUNKS_A_TOKEN * endpoint.output_tokens:
+            message = (
+                f"{endpoint.url} sent {len(arrivals)} chunks and goes on, asked for {endpoint.output_tokens} tokens"
+            )
+            raise InputError(message, "the server does not keep max_tokens: update the server")
         if isinstance(event.get("usage"), dict):
             usage = event["usage"]
         if isinstance(event.get("timings"), dict):
@@ -228,24 +256,34 @@ def _answer(endpoint: Endpoint, events: Iterator[tuple[float, Mapping[str, Any]]
     end_ns = time.monotonic_ns()
     if not arrivals:
         raise InputError(f"{endpoint.url} sent no text", "check that the server streams chat or text completions")
-    prompt = usage.get("prompt_tokens")
     output, chunks = usage.get("completion_tokens"), len(arrivals)
     if output is not None and (type(output) is not int or not 1 <= output <= endpoint.output_tokens):
         message = (
             f"{endpoint.url} counts {visible(str(output))[:50]} tokens, asked for {endpoint.output_tokens} at most"
         )
         raise InputError(message, "the server's usage is wrong: update the server")
-    tokens = chunks if output is None else output
+    counted = "server" if output is not None else "estimated" if route.chunk_tokens is None else "tokenizer"
+    tokens = chunks * (route.chunk_tokens or 1.0) if output is None else float(output)
     gaps = [later - sooner for sooner, later in itertools.pairwise(arrivals)]
     bunched = (chunks == 1 and tokens > 1) or sum(gap < BUNCHED_BELOW_S for gap in gaps) > len(gaps) / 2
-    told = prompt if type(prompt) is int and 0 <= prompt < 1 << 40 else math.nan
+    prompt = usage.get("prompt_tokens")
+    told = float(prompt) if type(prompt) is int and 0 <= prompt < 1 << 40 else route.prompt_tokens
     token_s = math.nan if bunched or tokens < 2 else (arrivals[-1] - arrivals[0]) / (tokens - 1)
     ttft_s = math.nan if bunched else arrivals[0] - begun_s
     own_ttft_s, own_token_s = _own_s(timings)
     return Answer(
-        ttft_s, token_s, float(told), float(tokens), float(output is None), float(bunched), own_ttft_s, own_token_s,
-        end_ns,
-    )  # fmt: skip
+        ttft_s, token_s, told, tokens, counted, float(bunched), own_ttft_s, own_token_s, end_ns, "".join(said)
+    )
+
+
+def _text(event: Mapping[str, Any]) -> str:
+    """Return the text of an event; empty for other events, such as that of the role."""
+    choices = event.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    delta = choice.get("delta")
+    said: Mapping[str, Any] = delta if isinstance(delta, dict) else choice
+    texts = (said.get(name) for name in ("text", "content", "reasoning_content", "reasoning"))
+    return next((text for text in texts if text and isinstance(text, str)), "")
 
 
 def _own_s(timings: Mapping[str, Any]) -> tuple[float, float]:

@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import psutil
+
 from edgetune.errors import InputError
 from edgetune.processes.families import end_descendants, keep_descendants
 from edgetune.processes.memory import kills
@@ -27,6 +29,7 @@ from edgetune.units import format_duration
 from edgetune.workloads.command import KNOWN, filled, placeholders, split
 from edgetune.workloads.command_errors import failed, last_line, not_started, why_not
 from edgetune.workloads.endpoint import Endpoint
+from edgetune.workloads.endpoint_client import connect
 
 _POLL_S = 0.1
 _ANSWERS_WITHIN_S = 5.0
@@ -115,6 +118,15 @@ class StartedServer:
         return os.pread(descriptor, _TAIL_BYTES, max(0, os.fstat(descriptor).st_size - _TAIL_BYTES))
 
 
+def listening(endpoint: Endpoint) -> list[int]:
+    """Return the processes of this machine that listen at an endpoint; of other users only root sees them."""
+    if endpoint.host != "localhost" and not endpoint.host.startswith(("127.", "::1")):
+        return []
+    found = psutil.net_connections("tcp")
+    pids = {each.pid for each in found if each.status == psutil.CONN_LISTEN and each.laddr.port == endpoint.port}
+    return sorted(pid for pid in pids if pid)
+
+
 def _ready(endpoint: Endpoint) -> bool:
     """Return whether the server answers ``/health`` with 200 or, without that route, the list of models."""
     health = _status(endpoint, "/health")
@@ -124,8 +136,7 @@ def _ready(endpoint: Endpoint) -> bool:
 
 
 def _status(endpoint: Endpoint, path: str) -> int | None:
-    kind = http.client.HTTPSConnection if endpoint.secure else http.client.HTTPConnection
-    connection = kind(endpoint.host, endpoint.port, timeout=_ANSWERS_WITHIN_S)
+    connection = connect(endpoint, _ANSWERS_WITHIN_S)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

@@ -21,15 +21,19 @@ from typing import Any
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
+from edgetune.processes.families import family
+from edgetune.processes.memory import held_bytes
 from edgetune.stats import find_warmup, median, percentile
 from edgetune.workloads.endpoint import endpoint_of
 from edgetune.workloads.endpoint_client import Answer, Client
-from edgetune.workloads.endpoint_server import StartedServer
+from edgetune.workloads.endpoint_server import StartedServer, listening
 from edgetune.workloads.workload import RunOptions, Workload
 
 _LINGER_S = 0.25
 """Streams go on for so long after a call, so that the next call continues the loop, and then pause."""
 _CLOSED_WITHIN_S = 2.0
+_COUNTED = "server", "tokenizer", "estimated"
+"""Who counts tokens, the least sure last."""
 _ENDS_WITHIN_S = 0.5
 """A server that crashes cuts its answers off a little before it has ended."""
 
@@ -40,11 +44,15 @@ class Streams:
     Args:
         clients: One for each stream.
         server: The server, if it was started for them and ends with them.
+        processes: Those of a server that runs by itself, whose memory and that of their descendants is read.
     """
 
-    def __init__(self, clients: Sequence[Client], server: StartedServer | None = None) -> None:
+    def __init__(
+        self, clients: Sequence[Client], server: StartedServer | None = None, processes: Sequence[int] = ()
+    ) -> None:
         self._clients = clients
         self._server = server
+        self._processes = processes
         self._condition = threading.Condition()
         self._go_on_until_s = -math.inf
         self._paused = 0
@@ -87,7 +95,9 @@ class Streams:
         """Return the figures of all answers after the warm-up, which ``stats.find_warmup`` finds."""
         times_s = [(end - start) / 1e9 for start, end in self._spans_ns]
         warmups, streams = find_warmup(times_s).length, len(self._clients)
-        return _summary(self._answers[warmups * streams : len(times_s) * streams], sum(times_s[warmups:]))
+        figures = _summary(self._answers[warmups * streams : len(times_s) * streams], sum(times_s[warmups:]))
+        held = held_bytes([pid for root in self._processes for pid in family(root)])
+        return figures if held is None else {**figures, "memory_peak_bytes": held}
 
     def close(self) -> None:
         """End the requests and the streams."""
@@ -137,11 +147,11 @@ def _summary(answers: Sequence[Answer], elapsed_s: float) -> dict[str, Any]:
         return percentile(known, percent) if known else None
 
     found = {
-        "ttft_s": share("ttft_s", 50), "ttft_p95_s": share("ttft_s", 95), "token_s": share("token_s", 50),
-        "token_p95_s": share("token_s", 95), "token_p99_s": share("token_s", 99),
+        "ttft_s": share("ttft_s", 50), "ttft_p95_s": share("ttft_s", 95), "ttft_p99_s": share("ttft_s", 99),
+        "token_s": share("token_s", 50), "token_p95_s": share("token_s", 95), "token_p99_s": share("token_s", 99),
         "prompt_tokens": share("prompt_tokens", 50), "output_tokens": median([each.output_tokens for each in answers]),
         "tokens_per_s": sum(each.output_tokens for each in answers) / elapsed_s,
-        "tokens_counted": "estimated" if any(each.estimated for each in answers) else "server",
+        "tokens_counted": max((each.counted for each in answers), key=_COUNTED.index),
         "own_ttft_s": share("own_ttft_s", 50), "own_token_s": share("own_token_s", 50),
         "bunched_share": sum(each.bunched for each in answers) / len(answers),
     }  # fmt: skip
@@ -167,7 +177,8 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
         if server is not None:
             server.close()
         raise why from None
-    return Streams([Client(endpoint, options.seed + number, route) for number in range(batch_size)], server)
+    clients = [Client(endpoint, options.seed + number, route) for number in range(batch_size)]
+    return Streams(clients, server, () if server else listening(endpoint))
 
 
 def _why(error: InputError, server: StartedServer | None) -> InputError:

@@ -35,6 +35,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.endswith("/tokenize"):
+            self._tokenize(asked["content"])
+            return
         with self.lock:
             self.state["now"] += 1
         if self.how == "few at once" and self.state["now"] > 3:
@@ -53,12 +56,20 @@ class _Handler(BaseHTTPRequestHandler):
         with self.lock:
             self.state["now"] -= 1
 
-    def _end(self, status: int, **headers: str) -> None:
+    def _end(self, status: int, body: bytes = b"busy", **headers: str) -> None:
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": "4"}.items():
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(b"busy")
+        self.wfile.write(body)
+
+    def _tokenize(self, text: str) -> None:
+        """Answer as llama.cpp, with a token at the beginning and two for each word."""
+        if self.how != "tokenizer":
+            self._end(404)
+            return
+        body = json.dumps({"tokens": [1] * (1 + text.count("\n") + 2 * len(text.split()))}).encode()
+        self._end(200, body)
 
     def _stream(self, asked: dict[str, object]) -> None:
         self.send_response(200)
@@ -83,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         timings = {"prompt_n": 17, "prompt_ms": 12.3, "predicted_n": count, "predicted_per_token_ms": 4.0}
         usage = {"prompt_tokens": 17, "completion_tokens": count * (3 if self.how == "wrong counts" else 1)}
         extra = {"timings": timings} if self.how == "timings" else {}
-        if self.how != "uncounted":
+        if self.how not in ("uncounted", "tokenizer"):
             self.wfile.write(f"data: {json.dumps({'choices': [], 'usage': usage} | extra)}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
 

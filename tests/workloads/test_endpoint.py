@@ -46,16 +46,30 @@ def test_bad_references_are_refused(reference: str) -> None:
         parse_endpoints(reference)
 
 
-@pytest.mark.parametrize("how", ["good", "completions", "uncounted"])
-def test_figures_of_an_answer(how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "counted"), [("good", "server"), ("completions", "server"), ("uncounted", "estimated")]
+)
+def test_figures_of_an_answer(how: str, counted: str) -> None:
     with serving(how) as (url, prompts):
         client = _client(url)
         client.find_route()
         answer = client.ask()
     assert len({prompt.split()[0] for prompt in prompts}) == len(prompts) == 2
-    assert (answer.output_tokens, answer.estimated, answer.bunched) == (8, how == "uncounted", 0)
+    assert (answer.output_tokens, answer.counted, answer.bunched) == (8, counted, 0)
     assert min(answer.token_s / 0.7, answer.ttft_s) >= TOKEN_S
     assert math.isnan(answer.own_ttft_s)
+
+
+def test_tokenizer_counts_what_the_server_does_not() -> None:
+    with serving("tokenizer") as (url, prompts):
+        client = _client(url)
+        client.find_route()
+        answer = client.ask()
+    assert (answer.output_tokens, answer.prompt_tokens, answer.counted) == (
+        16,
+        2 * len(prompts[0].split()),
+        "tokenizer",
+    )
 
 
 def test_bunched_chunks_have_no_time_per_token() -> None:
@@ -133,11 +147,12 @@ def test_a_certificate_that_does_not_verify(tmp_path: Path) -> None:
 def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Profile a server that cannot be measured; return the two lines that say why, after which nothing runs."""
     capsys.readouterr()
+    before = set(psutil.Process().children(recursive=True))
     words = ["profile", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--minibatches", "2"]
     assert run([*words, "--point-timeout", "4s", "-o", str(out)]) == 2
     assert not out.exists()
-    assert not psutil.Process().children(recursive=True)
-    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: load")]
+    assert not set(psutil.Process().children(recursive=True)) - before
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
     assert [line.partition(": ")[0] for line in lines] == ["error", "hint"]
     return lines
 
@@ -174,6 +189,8 @@ def test_profile_of_a_server(tmp_path: Path) -> None:
         assert row.minibatch_s is not None
         assert row.tokens_per_s == pytest.approx(8 * row.batch_size / row.minibatch_s, rel=0.3)
         assert (row.output_tokens, row.prompt_tokens, row.tokens_counted) == (8, 17, "server")
+        assert (row.ttft_s or 0) <= (row.ttft_p95_s or 0) <= (row.ttft_p99_s or 0)
+        assert (row.memory_peak_bytes or 0) >= psutil.Process().memory_info().rss / 2
 
 
 def test_points_before_a_fault_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

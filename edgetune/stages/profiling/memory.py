@@ -15,7 +15,7 @@ from typing import Any
 from edgetune.devices.device import Device, HasProcesses, Runner
 from edgetune.devices.memory import MachineMemory
 from edgetune.processes.families import family
-from edgetune.processes.memory import major_faults, peak_bytes, shared_out_bytes
+from edgetune.processes.memory import held_bytes, major_faults
 
 _LOOK_EVERY_S = 0.2
 """A look costs about 0.1 ms, and of several processes about a millisecond for each GB that they hold."""
@@ -86,10 +86,7 @@ class MemoryWatch:
         for pid, faults in now.items():
             first, _ = self._faults.get(pid, (faults, faults))
             self._faults[pid] = (first, faults)
-        peaks = [peak_bytes(pid) or 0 for pid in pids]
-        shares = [shared_out_bytes(pid) or 0 for pid in pids] if len(pids) > 1 else []
-        held = max(sum(shares), *peaks, self._peak_bytes or 0) if peaks else None
-        self._peak_bytes = held or self._peak_bytes
+        self._peak_bytes = max(held_bytes(pids) or 0, self._peak_bytes or 0) or None
         available = memory.available_bytes()
         if available is not None:
             self._available_bytes = min(available, self._available_bytes or available)

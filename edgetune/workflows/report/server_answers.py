@@ -32,6 +32,11 @@ _RATES: _Figures = {
     "energy/token>": lambda row: si_cell(energy_per_output_token_j(row), "J"),
 }
 
+_COUNTED = {
+    "estimated": "each chunk of an answer counts as one",
+    "tokenizer": "its tokenizer counted those of a prompt and of a chunk of an answer",
+}
+
 
 def _write_energies(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWriter) -> None:
     """Write the energy of a token of prompts and of answers, if the lengths of requests tell it."""
@@ -77,5 +82,6 @@ def write_answers(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWr
     if any(row.bunched_share for row in found):
         text = "bunched: share of the answers whose tokens arrived together; they have no ttft and no time of a token"
         out.note(text)
-    if any(row.tokens_counted == "estimated" for row in found):
-        out.note("the server does not count tokens: each chunk of an answer counts as one")
+    for counted, how in _COUNTED.items():
+        if any(row.tokens_counted == counted for row in found):
+            out.note(f"the server does not count tokens: {how}")

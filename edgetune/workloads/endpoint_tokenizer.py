@@ -1,0 +1,44 @@
+"""The tokenizer of a language-model server, asked where its streams do not count tokens.
+
+``POST /tokenize`` is a route of llama.cpp, vLLM and SGLang, ``/extras/tokenize`` of llama-cpp-python; each has another
+name for the text. https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md,
+https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+
+from edgetune.workloads.endpoint import Endpoint
+from edgetune.workloads.endpoint_client import connect
+
+_ROUTES = "/tokenize", "/extras/tokenize"
+_ANSWERS_WITHIN_S = 10.0
+_MOST_BYTES = 1 << 26
+_BEFORE = "\n"
+"""Text before the one to count: a tokenizer adds tokens at the beginning, and it joins a line break to nothing."""
+
+
+def count_tokens(endpoint: Endpoint, text: str) -> int | None:
+    """Return the number of tokens of a text; ``None`` if the server has no route that tells."""
+    for route in _ROUTES:
+        whole, before = (_tokens(endpoint, route, each) for each in (_BEFORE + text, _BEFORE))
+        if whole is not None and before is not None and whole > before:
+            return whole - before
+    return None
+
+
+def _tokens(endpoint: Endpoint, route: str, text: str) -> int | None:
+    connection = connect(endpoint, _ANSWERS_WITHIN_S)
+    body = json.dumps({"model": endpoint.model, "content": text, "prompt": text, "input": text})
+    try:
+        path = endpoint.path.removesuffix("/v1") + route
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        with connection.getresponse() as response:
+            answer = json.loads(response.read(_MOST_BYTES)) if response.status == 200 else None
+        return len(answer["tokens"])
+    except (OSError, http.client.HTTPException, ValueError, RecursionError, TypeError, KeyError):
+        return None
+    finally:
+        connection.close()
