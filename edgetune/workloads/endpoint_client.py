@@ -160,7 +160,7 @@ class Client:
             ) from None
         except http.client.IncompleteRead:
             raise _cut_off(endpoint) from None
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
+        except (OSError, http.client.HTTPException, ValueError, OverflowError) as error:
             why = visible(str(getattr(error, "strerror", None) or error or type(error).__name__))[:200]
             message = f"{endpoint.url} cannot be used: {why}"
             raise InputError(message, "start the server, or correct the address") from None

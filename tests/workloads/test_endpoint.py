@@ -17,9 +17,10 @@ from edgetune.artifacts.io import read, read_profile
 from edgetune.artifacts.plan import Plan
 from edgetune.cli.main import run
 from edgetune.errors import InputError
-from edgetune.workloads import endpoint_client, endpoint_streams
+from edgetune.stats import find_warmup
+from edgetune.workloads import endpoint_client
 from edgetune.workloads.endpoint import parse_endpoints, with_requests
-from edgetune.workloads.endpoint_client import Client
+from edgetune.workloads.endpoint_client import Client, Route
 from edgetune.workloads.endpoint_streams import Streams
 from edgetune.workloads.resolve import resolve
 from tests.fakes.openai_server import TOKEN_S, serving
@@ -55,9 +56,18 @@ def test_figures_of_an_answer(how: str, counted: str) -> None:
         client.find_route()
         answer = client.ask()
     assert len({prompt.split()[0] for prompt in prompts}) == len(prompts) == 2
-    assert (answer.output_tokens, answer.counted, answer.bunched) == (8, counted, 0)
-    assert min(answer.token_s / 0.7, answer.ttft_s) >= TOKEN_S
+    assert (answer.output_tokens, answer.counted) == (8, counted)
     assert math.isnan(answer.own_ttft_s)
+
+
+def test_times_of_an_answer() -> None:
+    endpoint = parse_endpoints("http://h/v1#model=m&output=8")[0]
+    arrivals_s = [10.3, 10.35, 10.4, 10.5]
+    events = [(arrival_s, {"choices": [{"delta": {"content": "w "}}]}) for arrival_s in arrivals_s]
+    answer = endpoint_client._answer(endpoint, Route(), iter(events), 10.0)
+    assert answer.ttft_s == pytest.approx(0.3)
+    assert answer.token_s == pytest.approx(0.2 / 3)
+    assert (answer.output_tokens, answer.bunched, answer.text) == (4, 0, "w w w w ")
 
 
 def test_tokenizer_counts_what_the_server_does_not() -> None:
@@ -94,27 +104,30 @@ def test_closed_loop() -> None:
         assert starts_ns[1:] == ends_ns[:-1]
         assert min(end - start for start, end in zip(starts_ns, ends_ns, strict=True)) >= 8 * TOKEN_S * 0.5e9
         columns = streams.columns()
-        time.sleep(endpoint_streams._LINGER_S + 40 * TOKEN_S)
+        times_s = [(end - start) / 1e9 for start, end in zip(starts_ns, ends_ns, strict=True)]
+        counted_s = times_s[find_warmup(times_s).length :]
+        assert columns["tokens_per_s"] == pytest.approx(8 * 3 * len(counted_s) / sum(counted_s))
+        with streams._condition:
+            assert streams._condition.wait_for(lambda: streams._paused == 3, 60.0)
         sent = len(prompts)
         time.sleep(20 * TOKEN_S)
         assert len(prompts) == sent
         resumed_ns = time.monotonic_ns()
         assert streams.times_ns(1)[0][0] >= resumed_ns
-    assert 3 / TOKEN_S * 0.3 < columns["tokens_per_s"] < 3 / TOKEN_S
+    assert columns["tokens_per_s"] < 3 / TOKEN_S
     assert columns["tokens_counted"] == "server"
     assert not any(thread.is_alive() for thread in streams._threads)
 
 
 def test_closing_ends_a_request() -> None:
-    with serving("stalls") as (url, _):
+    with serving("stalls forever") as (url, _):
         streams = Streams([_client(url)])
         closing = threading.Timer(8 * TOKEN_S, streams.close)
         closing.start()
-        begun_s = time.monotonic()
-        with pytest.raises(InputError):
+        with pytest.raises(InputError, match=r"cannot be used|ended the stream"):
             streams.times_ns(1)
         closing.join()
-    assert time.monotonic() - begun_s < 0.9
+    assert not any(thread.is_alive() for thread in streams._threads)
 
 
 @pytest.mark.parametrize(
@@ -144,12 +157,12 @@ def test_a_certificate_that_does_not_verify(tmp_path: Path) -> None:
         _client(url).ask()
 
 
-def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> list[str]:
     """Profile a server that cannot be measured; return the two lines that say why, after which nothing runs."""
     capsys.readouterr()
     before = set(psutil.Process().children(recursive=True))
     words = ["profile", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--minibatches", "2"]
-    assert run([*words, "--point-timeout", "4s", "-o", str(out)]) == 2
+    assert run([*words, *more, "-o", str(out)]) == 2
     assert not out.exists()
     assert not set(psutil.Process().children(recursive=True)) - before
     lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
@@ -165,7 +178,8 @@ def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str]) -> list[st
 )  # fmt: skip
 def test_faults_end_in_two_lines(how: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(how) as (url, _):
-        assert words in _refused(url, tmp_path / "s.parquet", capsys)[0]
+        more = ("--point-timeout", "4s") if how == "stalls forever" else ()
+        assert words in _refused(url, tmp_path / "s.parquet", capsys, *more)[0]
 
 
 def test_servers_that_are_not_there_end_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,11 +200,11 @@ def test_profile_of_a_server(tmp_path: Path) -> None:
     rows = read_profile(str(out)).rows
     assert [(row.workload, row.batch_size, row.status) for row in rows] == [("m:p20:o8", size, "ok") for size in (1, 3)]
     for row in rows:
-        assert row.minibatch_s is not None
-        assert row.tokens_per_s == pytest.approx(8 * row.batch_size / row.minibatch_s, rel=0.3)
+        counted_s = (row.times_s or ())[find_warmup(row.times_s or ()).length :]
+        assert row.tokens_per_s == pytest.approx(8 * row.batch_size * len(counted_s) / sum(counted_s))
         assert (row.output_tokens, row.prompt_tokens, row.tokens_counted) == (8, 17, "server")
         assert (row.ttft_s or 0) <= (row.ttft_p95_s or 0) <= (row.ttft_p99_s or 0)
-        assert (row.memory_peak_bytes or 0) >= psutil.Process().memory_info().rss / 2
+        assert (row.memory_peak_bytes or 0) > 1 << 20  # the server is this process
 
 
 def test_points_before_a_fault_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,9 +279,9 @@ def test_search_measures_a_server(tmp_path: Path) -> None:
     plan = tmp_path / "p.yaml"
     with serving() as (url, _):
         words = ["search", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--batch-sizes", "1,4"]
-        words += ["--ttft-budget", "2s", "--token-budget", "500ms", "--objective", "throughput", "-o", str(plan)]
+        words += ["--ttft-budget", "60s", "--token-budget", "60s", "--objective", "throughput", "-o", str(plan)]
         assert run(words) == 0
     found = read(Plan, str(plan))
     assert found.configuration.batch_size == 4
-    assert (found.measured.tokens_per_s or 0) > 4 * 0.2 / TOKEN_S
+    assert 0 < (found.measured.tokens_per_s or 0) < 4 / TOKEN_S
     assert found.header.inputs["workload"]["name"] == "m:p128:o4"

@@ -12,6 +12,7 @@ import pytest
 
 from edgetune.artifacts.io import read_profile
 from edgetune.cli.main import run
+from edgetune.stages.profiling import supervisor
 from tests.fakes import openai_server
 
 
@@ -47,15 +48,22 @@ def test_server_is_started_and_ended_for_each_point(how: str, tmp_path: Path) ->
     [
         (_fake("ends"), "ended with exit code 1; its last output: no such model"),
         (_fake("dies"), "ended with exit code 3; its last output: out of memory"),
-        ("sleep 30", "sleep was not ready at http://127.0.0.1:80/v1 within 4 s"),
         ("no-such-program {port}", "there is no program 'no-such-program' to run"),
         ("sleep {prt}", "there is no placeholder {prt}"),
     ],
 )
 def test_faults(start: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _profile(tmp_path / "s.parquet", start, "--point-timeout", "5s") != 0
+    assert _profile(tmp_path / "s.parquet", start) != 0
     assert says in capsys.readouterr().err
     assert not _left_running()
+
+
+def test_server_that_does_not_become_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_START_SHARE", 0.02)
+    assert _profile(tmp_path / "s.parquet", "sleep 60", "--point-timeout", "50s") != 0
+    assert "sleep was not ready at http://127.0.0.1:80/v1 within 1 s" in capsys.readouterr().err
 
 
 def test_port_of_another_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
