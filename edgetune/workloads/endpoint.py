@@ -1,7 +1,7 @@
 """Language-model servers that speak the OpenAI protocol, as workloads: ``http://127.0.0.1:8080/v1#model=NAME``.
 
 The fragment of the reference holds what is asked: ``model``, ``prompt`` and ``output``, numbers of tokens, of which
-there may be several: ``prompt=64,256``; or ``prompts``, a file.
+there may be several: ``prompt=64,256``; or ``prompts``, a file; and ``arrivals``, when requests are sent.
 ``endpoint_streams`` says what a minibatch is.
 """
 
@@ -12,18 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from edgetune.errors import InputError
 from edgetune.visible import visible
 from edgetune.workloads.workload import Workload, WorkloadKind
 
+if TYPE_CHECKING:
+    from edgetune.serving.arrivals import ArrivalSpec
+
 Lengths: TypeAlias = str | int | Sequence[int] | None
 """Numbers of tokens as written, ``64,256``, or from Python."""
 PROMPT_TOKENS, OUTPUT_TOKENS = 128, 64
 _MOST_TOKENS = 1_000_000
 _MOST_BYTES = 16 << 20
+_KNOWN = {"model", "prompt", "output", "prompts", "arrivals"}
 _HINT = "e.g. edgetune profile http://127.0.0.1:8080/v1 --model NAME --prompt-tokens 128 --output-tokens 64"
 
 
@@ -40,6 +44,7 @@ class Endpoint:
         prompt_tokens: Length asked for of each prompt.
         output_tokens: Length asked for of each answer.
         prompts: File of prompts, one in each line; empty to make them up.
+        arrivals: An arrival process with a rate, see ``serving.arrivals``; empty if a request follows an answer.
     """
 
     secure: bool
@@ -50,6 +55,7 @@ class Endpoint:
     prompt_tokens: int = PROMPT_TOKENS
     output_tokens: int = OUTPUT_TOKENS
     prompts: str = ""
+    arrivals: str = ""
 
     @property
     def url(self) -> str:
@@ -60,7 +66,8 @@ class Endpoint:
     def name(self) -> str:
         """The name in the ``workload`` column."""
         prompt = Path(self.prompts).stem.replace(":", "-") or f"p{self.prompt_tokens}"
-        return f"{self.model.rpartition('/')[2]}:{prompt}:o{self.output_tokens}"
+        arriving = self.arrivals and f"@{self.arrivals.replace(':', '-')}"
+        return f"{self.model.rpartition('/')[2]}{arriving}:{prompt}:o{self.output_tokens}"
 
 
 def parse_endpoints(reference: str) -> tuple[Endpoint, ...]:
@@ -80,16 +87,34 @@ def parse_endpoints(reference: str) -> tuple[Endpoint, ...]:
     if parts.username or parts.password or " " in bare:
         raise InputError("the address of a server cannot hold a user, a password or a space", _HINT)
     asked = dict(parse_qsl(parts.fragment))
-    if unknown := set(asked) - {"model", "prompt", "output", "prompts"}:
-        raise InputError(f"{bare}: {min(unknown)!r} is not known after #", "known: model, prompt, output, prompts")
+    if unknown := set(asked) - _KNOWN:
+        raise InputError(f"{bare}: {min(unknown)!r} is not known after #", f"known: {', '.join(sorted(_KNOWN))}")
     if "prompt" in asked and "prompts" in asked:
         raise InputError("--prompts has prompts of their own lengths", "leave --prompt-tokens out")
     if not asked.get("model", "").rpartition("/")[2].isprintable() or not asked.get("model", "").strip("/ "):
         raise InputError(f"{bare}: the name of the model at the server is missing", _HINT)
+    if arrivals := asked.get("arrivals", ""):
+        arrivals_of(arrivals)
     path, secure = parts.path.rstrip("/"), parts.scheme == "https"
     lengths = product(_tokens(asked.get("prompt"), PROMPT_TOKENS), _tokens(asked.get("output"), OUTPUT_TOKENS))
     server = (secure, parts.hostname, port, path, asked["model"])
-    return tuple(Endpoint(*server, *pair, asked.get("prompts", "")) for pair in lengths)
+    return tuple(Endpoint(*server, *pair, asked.get("prompts", ""), arrivals) for pair in lengths)
+
+
+def arrivals_of(words: str) -> ArrivalSpec:
+    """Return the arrival process of requests.
+
+    Raises:
+        InputError: see ``parse_arrivals``, or the process has no rate.
+    """
+    from edgetune.serving.arrivals import parse_arrivals  # it needs numpy, which the command line loads late
+
+    spec = parse_arrivals(words)
+    if not spec.rates_per_s:
+        raise InputError(
+            f"the requests of {words} have no rate", "e.g. --arrivals poisson:0.5/s; --batch-sizes closes the loop"
+        )
+    return spec
 
 
 def read_prompts(path: str) -> list[str]:
@@ -134,21 +159,28 @@ def _tokens(words: str | None, default: int) -> tuple[int, ...]:
 
 
 def with_requests(
-    reference: str, model: str | None, prompt: Lengths, output: Lengths, prompts: str | None = None
+    reference: str,
+    model: str | None,
+    prompt: Lengths,
+    output: Lengths,
+    *,
+    prompts: str | None = None,
+    arrivals: str | None = None,
 ) -> str:
     """Return a reference to a server with the options of the command line in its fragment; any other as it is.
 
     Raises:
         InputError: the options are given for another kind of workload.
     """
-    given = {"model": model, "prompt": prompt, "output": output}
+    given = {"model": model, "prompt": prompt, "output": output, "arrivals": arrivals}
     asked = {name: _written(value) for name, value in given.items() if value is not None}
     if prompts is not None:
         asked["prompts"] = str(Path(prompts).absolute())
     if not asked:
         return reference
     if not reference.startswith(KIND.prefixes):
-        message = f"--model, --prompt-tokens, --output-tokens and --prompts are for servers, and {reference} is none"
+        options = "--model, --prompt-tokens, --output-tokens, --prompts and --arrivals"
+        message = f"{options} are for servers, and {reference} is none"
         raise InputError(message, "leave them out, or give the address of a server: http://127.0.0.1:8080/v1")
     bare, _, fragment = reference.partition("#")
     return f"{bare}#{urlencode({**dict(parse_qsl(fragment)), **asked})}"

@@ -1,4 +1,4 @@
-"""The closed loop of requests to a server: each stream sends its next request as soon as its last is answered.
+"""Streams of requests to a server: each sends its next request as soon as its last is answered, a closed loop.
 
     stream 1   |--- request ---|--- request ---|--- request ---|
     stream 2   |---- request ----|---- request ----|-- request --|
@@ -8,6 +8,9 @@
 A minibatch is as many answers as there are streams, whichever stream they are of. Minibatches follow each other without
 a gap, and by Little's law (a closed loop without pauses) their mean time is the mean latency of a request, and the
 batch size divided by it is the rate of requests.
+
+With arrivals, an open loop, a free stream waits for the next of them. One that finds no free stream waits for it, which
+its time to the first token includes.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
@@ -24,7 +27,7 @@ from edgetune.errors import InputError
 from edgetune.processes.families import family
 from edgetune.processes.memory import held_bytes
 from edgetune.stats import find_warmup, median, percentile
-from edgetune.workloads.endpoint import endpoint_of
+from edgetune.workloads.endpoint import arrivals_of, endpoint_of
 from edgetune.workloads.endpoint_client import Answer, Client
 from edgetune.workloads.endpoint_server import StartedServer, listening
 from edgetune.workloads.workload import RunOptions, Workload
@@ -45,14 +48,21 @@ class Streams:
         clients: One for each stream.
         server: The server, if it was started for them and ends with them.
         processes: Those of a server that runs by itself, whose memory and that of their descendants is read.
+        offsets_s: Times of arrivals, s, ascending, without an end; ``None`` for a closed loop.
     """
 
     def __init__(
-        self, clients: Sequence[Client], server: StartedServer | None = None, processes: Sequence[int] = ()
+        self,
+        clients: Sequence[Client],
+        server: StartedServer | None = None,
+        processes: Sequence[int] = (),
+        offsets_s: Iterator[float] | None = None,
     ) -> None:
         self._clients = clients
         self._server = server
         self._processes = processes
+        self._offsets_s = offsets_s
+        self._offset_s, self._offset_from_s = 0.0, 0.0
         self._condition = threading.Condition()
         self._go_on_until_s = -math.inf
         self._paused = 0
@@ -78,6 +88,7 @@ class Streams:
                 self._condition.wait_for(lambda: self._error or self._paused == streams)
                 del self._answers[taken:]
                 start_ns = time.monotonic_ns()
+                self._offset_from_s = start_ns / 1e9 - self._offset_s
             else:
                 start_ns = self._spans_ns[-1][1]
             self._go_on_until_s = math.inf
@@ -118,8 +129,11 @@ class Streams:
     def _loop(self, client: Client) -> None:
         """Send request after request until the streams are closed or one fails."""
         while self._awaited():
+            begun_s = self._next_arrival()
+            if self._closed or self._error:
+                return
             try:
-                answer = client.ask()
+                answer = client.ask(begun_s)
             except InputError as error:
                 with self._condition:
                     self._error = self._error or error
@@ -128,6 +142,16 @@ class Streams:
             with self._condition:
                 self._answers.append(answer)
                 self._condition.notify_all()
+
+    def _next_arrival(self) -> float | None:
+        """Wait for the next arrival; return its time, CLOCK_MONOTONIC, s; in a closed loop at once."""
+        if self._offsets_s is None:
+            return None
+        with self._condition:
+            self._offset_s = next(self._offsets_s)
+            due_s = self._offset_from_s + self._offset_s
+            self._condition.wait_for(lambda: self._closed or self._error, max(0.0, due_s - time.monotonic()))
+        return due_s
 
     def _awaited(self) -> bool:
         """Wait while the streams pause; return whether to send a request."""
@@ -178,7 +202,8 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
             server.close()
         raise why from None
     clients = [Client(endpoint, options.seed + number, route) for number in range(batch_size)]
-    return Streams(clients, server, () if server else listening(endpoint))
+    offsets_s = arrivals_of(endpoint.arrivals).offsets_s(options.seed) if endpoint.arrivals else None
+    return Streams(clients, server, () if server else listening(endpoint), offsets_s)
 
 
 def _why(error: InputError, server: StartedServer | None) -> InputError:

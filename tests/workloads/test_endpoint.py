@@ -119,6 +119,30 @@ def test_closed_loop() -> None:
     assert not any(thread.is_alive() for thread in streams._threads)
 
 
+def test_open_loop_counts_the_wait_for_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_client, "BUNCHED_BELOW_S", 0.0)
+    sent_s = [0.2, 0.21, *(100.0 + second for second in range(9))]
+    with serving() as (url, prompts):
+        streams = Streams([_client(url)], offsets_s=iter(sent_s))
+        (start_ns, _), (first_ns, second_ns) = streams.times_ns(2)
+        first, second = streams._answers
+        streams.close()
+    assert len(prompts) == 2
+    assert first_ns - start_ns >= 0.2e9
+    waited_s = (first_ns - start_ns) / 1e9
+    assert first.ttft_s < waited_s - 0.2 + 1e-4
+    assert second.ttft_s > waited_s - 0.21 - 1e-4
+    assert not any(thread.is_alive() for thread in streams._threads)
+    assert second_ns > first_ns
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "closed:2", "often", "poisson:0", "-"])
+def test_arrivals_without_a_rate_are_refused(arrivals: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["profile", "http://127.0.0.1:9/v1", "--model", "m", "--device", "host"]
+    assert run([*words, f"--arrivals={arrivals}"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("hint: ")
+
+
 def test_closing_ends_a_request() -> None:
     with serving("stalls forever") as (url, _):
         streams = Streams([_client(url)])
@@ -205,6 +229,16 @@ def test_profile_of_a_server(tmp_path: Path) -> None:
         assert (row.output_tokens, row.prompt_tokens, row.tokens_counted) == (8, 17, "server")
         assert (row.ttft_s or 0) <= (row.ttft_p95_s or 0) <= (row.ttft_p99_s or 0)
         assert (row.memory_peak_bytes or 0) > 1 << 20  # the server is this process
+
+
+def test_profile_with_arrivals(tmp_path: Path) -> None:
+    out = tmp_path / "s.parquet"
+    with serving() as (url, _):
+        words = ["profile", url, "--model", "m", "--output-tokens", "2", "--device", "host", "--minibatches", "3"]
+        assert run([*words, "--batch-sizes", "4", "--arrivals", "uniform:40/s", "-o", str(out)]) == 0
+    (row,) = read_profile(str(out)).rows
+    assert row.workload == "m@uniform-40/s:p128:o2"
+    assert (row.minibatch_s or 0) > 0
 
 
 def test_points_before_a_fault_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

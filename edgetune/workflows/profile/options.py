@@ -64,6 +64,14 @@ class ServerOptions:
     prompts: Annotated[
         str | None, Option("A file of prompts to a server, one in each line.", (), "Problem", "FILE")
     ] = None
+    arrivals: Annotated[
+        str | None,
+        Option(
+            "Send requests at these times, e.g. poisson:0.5/s, at most as many at once as the batch size. "
+            "Default: each after an answer.",
+            (), "Problem", "PROCESS",
+        ),
+    ] = None  # fmt: skip
 
 
 @options_class

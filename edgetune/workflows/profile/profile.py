@@ -85,7 +85,14 @@ def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: boo
     refuse_training(opts)
     opts = as_command(opts)
     options = profile_options(opts)
-    model = with_requests(opts.model, opts.served_model, opts.prompt_tokens, opts.output_tokens, opts.prompts)
+    model = with_requests(
+        opts.model,
+        opts.served_model,
+        opts.prompt_tokens,
+        opts.output_tokens,
+        prompts=opts.prompts,
+        arrivals=opts.arrivals,
+    )
     sizes, largest = without_max(opts.batch_sizes)
     words = WorkloadOptions(model, opts.task, sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)

@@ -67,7 +67,14 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
 @contextmanager
 def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Candidates]:
     """Open a device with the points of a network and, if given, of the background network."""
-    source = with_requests(opts.sources[0], opts.served_model, opts.prompt_tokens, opts.output_tokens, opts.prompts)
+    source = with_requests(
+        opts.sources[0],
+        opts.served_model,
+        opts.prompt_tokens,
+        opts.output_tokens,
+        prompts=opts.prompts,
+        arrivals=opts.arrivals,
+    )
     if opts.device is None:
         raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
     task = _TASKS.get(opts.kind or "", opts.kind)

@@ -155,7 +155,7 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
     def for_network(self) -> list[str]:
         """Return the given options that apply only to a network."""
         named = ("device", "root", "cool_to", "modes", "dim", "batch_axis", "precision", "ops", "inputs")
-        of_server = ("prompt_tokens", "output_tokens", "prompts")
+        of_server = ("prompt_tokens", "output_tokens", "prompts", "arrivals")
         given = [f"--{name.replace('_', '-')}" for name in (*named, *of_server) if getattr(self, name)]
         given += ["--model"] if self.served_model else []
         return [*given, *(["--point-timeout"] if self.point_timeout != options.POINT_TIMEOUT else [])]
