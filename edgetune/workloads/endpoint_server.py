@@ -122,9 +122,8 @@ def listening(endpoint: Endpoint) -> list[int]:
     """Return the processes of this machine that listen at an endpoint; of other users only root sees them."""
     if endpoint.host != "localhost" and not endpoint.host.startswith(("127.", "::1")):
         return []
-    found = psutil.net_connections("tcp")
-    pids = {each.pid for each in found if each.status == psutil.CONN_LISTEN and each.laddr.port == endpoint.port}
-    return sorted(pid for pid in pids if pid)
+    found = [each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN and each.laddr]
+    return sorted({each.pid for each in found if each.pid and each.laddr[1] == endpoint.port})
 
 
 def _ready(endpoint: Endpoint) -> bool:

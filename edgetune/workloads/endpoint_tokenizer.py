@@ -36,8 +36,7 @@ def _tokens(endpoint: Endpoint, route: str, text: str) -> int | None:
         path = endpoint.path.removesuffix("/v1") + route
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         with connection.getresponse() as response:
-            answer = json.loads(response.read(_MOST_BYTES)) if response.status == 200 else None
-        return len(answer["tokens"])
+            return len(json.loads(response.read(_MOST_BYTES))["tokens"]) if response.status == 200 else None
     except (OSError, http.client.HTTPException, ValueError, RecursionError, TypeError, KeyError):
         return None
     finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import ssl
 import sys
 import threading
@@ -125,6 +126,25 @@ def serving(how: str = "good", certificate: Path | None = None, port: int = 0) -
     finally:
         server.shutdown()
         server.server_close()
+        thread.join()
+
+
+@contextlib.contextmanager
+def answering(data: bytes) -> Iterator[str]:
+    """Answer one request with these bytes, header included, and close; yield the address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                request = b""
+                while not request.endswith(b"}"):
+                    request += connection.recv(65536)
+                connection.sendall(data)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         thread.join()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import math
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from edgetune.workloads.endpoint import parse_endpoints, with_requests
 from edgetune.workloads.endpoint_client import Client, Route
 from edgetune.workloads.endpoint_streams import Streams
 from edgetune.workloads.resolve import resolve
-from tests.fakes.openai_server import TOKEN_S, serving
+from tests.fakes.openai_server import TOKEN_S, answering, serving
 
 
 def _client(url: str) -> Client:
@@ -162,6 +163,36 @@ def test_closing_ends_a_request() -> None:
 def test_faults_are_refused(how: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_client, "STALL_S", 0.3)
     with serving(how) as (url, _), pytest.raises(InputError, match=words):
+        _client(url).ask()
+
+
+_OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+_CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
+_WORD = b'data: {"choices": [{"text": "w"}]}\n\n'
+_DONE = b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "cannot be used: "),
+        (b"220 mail.example ESMTP\r\n", "cannot be used: 220 mail"),
+        (_OK + b"\r\n" + _WORD * 1000 + _DONE, "sent 65 chunks and goes on, asked for 8 tokens"),
+        (_OK + b"\r\n" + b"data: " + b"w" * (2 << 20) + b"\n\n", "malformed event: wwww"),
+        (_OK + b"\r\n" + _WORD + b'data: {"choices": [{"text": "\xc3"}]}\n\n', "malformed event"),
+        (_OK + b"\r\n" + _WORD + b'data: {"error": {"message": "out of memory"}}\n\n', "failed: .*out of memory"),
+        (_OK + b"\r\n" + _WORD + b'data: {"usage": {"completion_tokens": 0}}\n\n' + _DONE, "counts 0 tokens"),
+        (_OK + b"\r\n" + _WORD + b'data: {"usage": {"completion_tokens": 1e400}}\n\n' + _DONE, "counts inf tokens"),
+        (_OK + b"\r\n" + b"data: " + b"[" * 100_000 + b"\n\n", "malformed event"),
+        (_OK + b"\r\n" + _DONE, "sent no text"),
+        (_OK + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(_WORD + _DONE), "malformed event"),
+        (_CHUNKED + b"zz\r\n" + _WORD, "before its last event"),
+        (_CHUNKED + b"%x\r\n" % len(_WORD) + _WORD + b"\r\n", "before its last event"),
+        (_CHUNKED + b"f" * 40 + b"\r\n" + _WORD, "cannot be used"),
+    ],
+)
+def test_bytes_that_are_no_stream_are_refused(data: bytes, words: str) -> None:
+    with answering(data) as url, pytest.raises(InputError, match=words):
         _client(url).ask()
 
 
