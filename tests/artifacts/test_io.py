@@ -97,6 +97,7 @@ _COLUMNS = dict(
     engine_bytes=_maybe(_count),
     ttft_s=_maybe(_above_zero),
     ttft_p95_s=_maybe(_above_zero),
+    ttft_p99_s=_maybe(_above_zero),
     token_s=_maybe(_above_zero),
     token_p95_s=_maybe(_above_zero),
     token_p99_s=_maybe(_above_zero),

@@ -95,7 +95,7 @@ def test_counts_and_times_are_those_of_the_server(client: Client) -> None:
     answers = [client.ask() for _ in range(_REQUESTS)]
     body = {"model": "m", "max_tokens": _OUTPUT, "temperature": 0, "ignore_eos": True}
     body["messages"] = [{"role": "user", "content": client._prompt()}]
-    url = client._endpoint.url + client.route
+    url = client._endpoint.url + client.route.path
     asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(asked, timeout=60) as response:
         usage = json.load(response)["usage"]
