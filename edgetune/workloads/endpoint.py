@@ -66,7 +66,9 @@ class Endpoint:
     def name(self) -> str:
         """The name in the ``workload`` column."""
         prompt = Path(self.prompts).stem.replace(":", "-") or f"p{self.prompt_tokens}"
-        arriving = self.arrivals and f"@{self.arrivals.replace(':', '-')}"
+        arriving = self.arrivals and "@" + self.arrivals.replace(":", "-").replace(
+            "/", "-per-"
+        )  # the name is also that of a file
         return f"{self.model.rpartition('/')[2]}{arriving}:{prompt}:o{self.output_tokens}"
 
 

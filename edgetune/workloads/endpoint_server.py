@@ -122,8 +122,8 @@ def listening(endpoint: Endpoint) -> list[int]:
     """Return the processes of this machine that listen at an endpoint; of other users only root sees them."""
     if endpoint.host != "localhost" and not endpoint.host.startswith(("127.", "::1")):
         return []
-    found = [each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN and each.laddr]
-    return sorted({each.pid for each in found if each.pid and each.laddr[1] == endpoint.port})
+    found = [each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+    return sorted({each.pid for each in found if each.pid and getattr(each.laddr, "port", None) == endpoint.port})
 
 
 def _ready(endpoint: Endpoint) -> bool:

@@ -268,7 +268,7 @@ def test_profile_with_arrivals(tmp_path: Path) -> None:
         words = ["profile", url, "--model", "m", "--output-tokens", "2", "--device", "host", "--minibatches", "3"]
         assert run([*words, "--batch-sizes", "4", "--arrivals", "uniform:40/s", "-o", str(out)]) == 0
     (row,) = read_profile(str(out)).rows
-    assert row.workload == "m@uniform-40/s:p128:o2"
+    assert row.workload == "m@uniform-40-per-s:p128:o2"
     assert (row.minibatch_s or 0) > 0
 
 
