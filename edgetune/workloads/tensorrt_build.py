@@ -28,7 +28,6 @@ from edgetune.workloads.ort_session import model_source
 from edgetune.workloads.tensorrt_library import Messages, started
 from edgetune.workloads.workload import RunOptions, Workload
 
-_FLAGS = {"fp16": "FP16", "bf16": "BF16", "int8": "INT8"}
 _ON_DLA = ("fp16", "int8")
 _LISTED = 5
 _FIRST_LINE_BYTES = 80
@@ -58,9 +57,13 @@ class EngineRequest:
     @property
     def precision(self) -> str:
         """What TensorRT may compute in: as asked for, or as the network is stored."""
+        return self.options.engine.precision or self.own_precision
+
+    @property
+    def own_precision(self) -> str:
+        """The precision that the network is stored in."""
         stored = (each for each in stored_precisions(self.workload) if each in ("fp16", "bf16"))
-        quantized = "int8" if is_quantized(self.workload) else "fp32"
-        return self.options.engine.precision or next(stored, quantized)
+        return next(stored, "int8" if is_quantized(self.workload) else "fp32")
 
     @property
     def digest(self) -> str:
@@ -141,7 +144,7 @@ def _built(request: EngineRequest) -> tuple[bytes, str]:
         tensor = network.get_input(index)
         tensor.shape = request.shapes[tensor.name]
     config = builder.create_builder_config()
-    _set_precision(trt, config, request.precision, options.engine.calibration)
+    _set_precision(config, request)
     note = _set_dla(trt, builder, network, config, options.engine)
     plan = builder.build_serialized_network(network, config)
     if plan is None:
@@ -156,22 +159,24 @@ def _built(request: EngineRequest) -> tuple[bytes, str]:
     return bytes(plan), note
 
 
-def _set_precision(trt: Any, config: Any, precision: str, calibration: str | None) -> None:
-    """Let TensorRT compute in a precision.
+def _set_precision(config: Any, request: EngineRequest) -> None:
+    """Let TensorRT compute in a precision; TensorRT 11 has no flags, it computes in the network's own.
 
     Raises:
-        InputError: this TensorRT lacks it.
+        InputError: this TensorRT cannot be asked for it.
     """
-    if precision not in _FLAGS:
-        return
-    flag = getattr(trt.BuilderFlag, _FLAGS[precision], None)
-    if flag is None:
+    trt, precision, calibration = request.trt, request.precision, request.options.engine.calibration
+    flag = getattr(trt.BuilderFlag, precision.upper(), None)
+    settable = flag is not None or (precision == "fp32" and hasattr(trt.BuilderFlag, "FP16"))
+    if not settable and (precision != request.own_precision or calibration is not None):
         raise InputError(
-            f"--precision {precision}: TensorRT {trt.__version__} cannot be asked for it",
-            "export the network in that precision, and leave --precision out",
+            f"TensorRT {trt.__version__} cannot be asked for {precision}: {request.workload.reference} is stored in "
+            f"{request.own_precision}",
+            "export the network in that precision (quantised: QDQ), and leave --precision and --calibration out",
         )
-    config.set_flag(flag)
-    if precision == "int8" and calibration is not None:
+    if flag is not None:
+        config.set_flag(flag)
+    if calibration is not None:
         config.int8_calibrator = _calibrator(trt, Path(calibration).read_bytes())
 
 

@@ -202,7 +202,7 @@ class EngineRun:
         reference: The engine or network, for messages.
 
     Raises:
-        InputError: no profile takes these shapes, or an output has no largest size.
+        InputError: no profile takes these shapes, a tensor has another layout, or an output has no largest size.
         DeviceError: there is no memory for the context.
     """
 
@@ -219,6 +219,11 @@ class EngineRun:
         for index in range(engine.num_io_tensors):
             name = engine.get_tensor_name(index)
             kind = engine.get_tensor_dtype(name).name
+            if (layout := engine.get_tensor_format(name)) != trt.TensorFormat.LINEAR:
+                raise InputError(
+                    f"tensor {name!r} of {reference} is laid out as {layout.name}, not in rows",
+                    "build it without --inputIOFormats and --outputIOFormats",
+                )
             if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT:
                 address = self._input(trt, engine, name, arrays[name], kind)
             else:

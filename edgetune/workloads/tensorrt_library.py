@@ -1,7 +1,7 @@
 """TensorRT's Python library: loaded, its messages kept, and its refusals of an engine explained.
 
 Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/ (``ILogger``, ``Runtime``), TensorRT
-8.6 to 10; the words of its refusals from https://github.com/NVIDIA/TensorRT/issues/2176, /574 and /2195, and
+8.6 to 11; the words of its refusals from https://github.com/NVIDIA/TensorRT/issues/2176, /574 and /2195, and
 https://github.com/deepinsight/insightface/issues/2882.
 """
 

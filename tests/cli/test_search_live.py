@@ -10,6 +10,7 @@ import pytest
 import yaml
 from command_line import assert_two_lines
 from onnx import parser
+from small_network import small_network
 
 from edgetune.artifacts import io
 from edgetune.devices import discover
@@ -40,6 +41,21 @@ def test_without_a_power_sensor_a_power_budget_is_refused_at_once(edgetune, blin
     ended = edgetune(*LIVE, *options, "--quiet")
     assert_two_lines(ended, 4)
     assert "the sensor is at lunch" in ended.lines[0]
+
+
+def test_the_answer_is_kept_running_on_a_real_device_alone(edgetune, tmp_path):
+    small_network(tmp_path)
+    words = ("search", str(tmp_path / "small.onnx"), "--batch-sizes", "1,2", "--soak", "1s")
+    ended = edgetune(*words, "--device", "host")
+    assert ended.code == 0, ended.err
+    assert "soak of " in ended.err
+    assert yaml.safe_load(ended.out)["conditions"]["soak_s"] == 1.0
+    assert "soak" not in edgetune(*words, "--device", "host", "--dry-run").err
+    refused = edgetune(*words, "--device", "twin:orin-agx")
+    assert_two_lines(refused, 2)
+    pair = edgetune(*words, "--device", "host", "--kind", "infer+infer", "--arrival-rate", "10/s")
+    assert_two_lines(pair, 2)
+    assert "--soak confirms one network" in pair.err
 
 
 def test_a_table_has_its_power_in_its_rows(edgetune, tmp_path):

@@ -1,4 +1,4 @@
-"""A fake of TensorRT's Python interface (8.6 to 10), as far as edgetune uses it. Nothing is computed.
+"""A fake of TensorRT's Python interface (8.6 to 11), as far as edgetune uses it. Nothing is computed.
 
 It parses ONNX with ``onnx``, "builds" an engine of JSON, and checks what the real library checks: a logger that was
 initialised, shapes within a profile, addresses of enough memory, scales of INT8, what a DLA runs, the version and the
@@ -10,6 +10,7 @@ Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/
 
 import json
 import math
+import sys
 import time
 from enum import IntEnum, auto
 
@@ -70,6 +71,11 @@ class NetworkDefinitionCreationFlag(IntEnum):
     EXPLICIT_BATCH = 0
 
 
+class TensorFormat(IntEnum):
+    LINEAR = 0
+    CHW32 = 5
+
+
 class ILogger:
     class Severity(IntEnum):
         INTERNAL_ERROR = 0
@@ -94,6 +100,22 @@ class IInt8MinMaxCalibrator(IInt8EntropyCalibrator2):
 
 def init_libnvinfer_plugins(logger, namespace):
     return bool(_checked(logger)) and namespace == ""
+
+
+def be(monkeypatch, version):
+    """Have the names of another version: 8.6 has no BF16, 11 no flag of a precision and no calibrator.
+
+    The names of 8.6.1, 10.3.0 and 11.4.0 were compared with NVIDIA's own bindings (``tensorrt-bindings`` and
+    ``tensorrt-cu12-bindings`` on PyPI).
+    """
+    monkeypatch.setattr(sys.modules[__name__], "__version__", version)
+    major = int(version.partition(".")[0])
+    flags = {8: ("FP16", "INT8", "GPU_FALLBACK"), 11: ("GPU_FALLBACK",)}.get(major, tuple(BuilderFlag.__members__))
+    monkeypatch.setattr(sys.modules[__name__], "BuilderFlag", IntEnum("BuilderFlag", flags))
+    if major >= 11:
+        for name in ("IInt8EntropyCalibrator2", "IInt8MinMaxCalibrator"):
+            monkeypatch.delattr(sys.modules[__name__], name)
+        monkeypatch.setattr(sys.modules[__name__], "NetworkDefinitionCreationFlag", IntEnum("Flag", "STRONGLY_TYPED"))
 
 
 def _checked(logger):
@@ -197,7 +219,8 @@ class _Config:
         self.flags.add(flag)
 
     def can_run_on_DLA(self, layer):
-        return layer.kind in DLA_TYPES and bool(self.flags & {BuilderFlag.FP16, BuilderFlag.INT8})
+        lowered = {flag.name for flag in self.flags} & {"FP16", "INT8"}
+        return layer.kind in DLA_TYPES and bool(lowered or not hasattr(BuilderFlag, "FP16"))
 
 
 class Builder:
@@ -236,7 +259,7 @@ class Builder:
     def _reason(self, network, config):
         if any(-1 in tensor.shape for tensor in network.inputs):
             return "Error Code 4: API Usage Error (Network has dynamic or shape inputs, but no optimization profile)"
-        if BuilderFlag.INT8 in config.flags and config.int8_calibrator is not None:
+        if config.int8_calibrator is not None:
             config.int8_calibrator.get_batch_size()
             head, _, kind = bytes(config.int8_calibrator.read_calibration_cache()).partition(b"\n")[0].rpartition(b"-")
             if not head.startswith(b"TRT-") or kind != config.int8_calibrator.table:
@@ -246,7 +269,7 @@ class Builder:
         return None
 
 
-def plan(inputs, outputs, *, profiles=None, version=None, compute=None, model="Orin", host=(), flags=()):
+def plan(inputs, outputs, *, profiles=None, version=None, compute=None, model="Orin", host=(), flags=(), formats=None):
     """Return a serialised engine.
 
     Args:
@@ -255,10 +278,11 @@ def plan(inputs, outputs, *, profiles=None, version=None, compute=None, model="O
         version, compute, model: TensorRT and GPU for which it was built.
         host: Inputs that decide shapes.
         flags: Names of the flags of its builder.
+        formats: Layout of each tensor that is not in rows.
     """
     described = {
         "inputs": inputs, "outputs": outputs, "profiles": profiles or [{}], "version": version or __version__,
-        "compute": compute or COMPUTE, "model": model, "host": list(host), "flags": list(flags),
+        "compute": compute or COMPUTE, "model": model, "host": list(host), "flags": list(flags), "formats": formats or {},
     }  # fmt: skip
     content = json.dumps(described).encode()
     return b"ptrt" + len(content).to_bytes(4, "little") + content
@@ -319,6 +343,9 @@ class _Engine:
 
     def get_tensor_shape(self, name):
         return tuple(self.tensors[name][0])
+
+    def get_tensor_format(self, name):
+        return TensorFormat[self.described["formats"].get(name, "LINEAR")]
 
     def get_tensor_location(self, name):
         return TensorLocation.HOST if name in self.described["host"] else TensorLocation.DEVICE

@@ -128,6 +128,38 @@ def test_precisions_become_flags(tmp_path, fakes):
     assert [b'"FP16"' in kept.read_bytes() for kept in fakes.glob("half-*.engine")] == [True]
 
 
+@pytest.mark.parametrize("version", ["8.6.1", "10.3.0", "11.4.0"])
+def test_every_version_builds_and_runs_a_network_in_its_own_precision(tmp_path, monkeypatch, version):
+    tensorrt.be(monkeypatch, version)
+    for element in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        step = open_step(network(tmp_path / f"{element}.onnx", element=element), "infer", 2, options())
+        assert step() is None
+
+
+@pytest.mark.parametrize(
+    ("version", "how", "stored"),
+    [
+        ("8.6.1", {"precision": "bf16"}, TensorProto.FLOAT),
+        ("11.4.0", {"precision": "fp16"}, TensorProto.FLOAT),
+        ("11.4.0", {"precision": "fp32"}, TensorProto.FLOAT16),
+        ("11.4.0", {"precision": "int8", "calibration": "table"}, TensorProto.FLOAT),
+    ],
+)
+def test_a_precision_that_a_version_cannot_be_asked_for_is_refused(tmp_path, monkeypatch, version, how, stored):
+    tensorrt.be(monkeypatch, version)
+    if "calibration" in how:
+        how = {**how, "calibration": str(tmp_path / "table")}
+        (tmp_path / "table").write_bytes(b"TRT-110400-EntropyCalibration2\n")
+    with pytest.raises(InputError, match=f"TensorRT {version} cannot be asked for {how['precision']}"):
+        open_step(network(tmp_path / "net.onnx", element=stored), "infer", 1, options(**how))
+
+
+def test_an_engine_whose_tensors_are_packed_is_refused(tmp_path):
+    packed = engine_file(tmp_path, profiles=RANGE, formats={"x": "CHW32"})
+    with pytest.raises(InputError, match="tensor 'x' of .* is laid out as CHW32, not in rows"):
+        open_step(packed, "infer", 1, RunOptions())
+
+
 def test_int8_needs_scales_or_a_table(tmp_path):
     workload = network(tmp_path / "net.onnx")
     with pytest.raises(InputError, match="no scales for INT8") as caught:

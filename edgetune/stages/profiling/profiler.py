@@ -114,6 +114,14 @@ class Profiler:
             raise self.last_error
         return row
 
+    def soak(self, point: Point, soak_s: float) -> ProfileRow:
+        """Keep one point running for so long, in a child process of its own, and return its row; see ``measure``."""
+        if self._supervisor is not None:
+            self._supervisor.close()  # the network is not held twice
+        options = replace(self._options, soak_s=soak_s)
+        with open_profiler(self._device, self._workload, self._task, options, self._on_cooling) as own:
+            return own.measure(point)
+
     def attempts(self, point: Point, number: int | None = None) -> list[Attempt]:
         """Measure one point and return every attempt at it, the one that counts last.
 

@@ -42,6 +42,8 @@ class Candidates:
         operators: Returns the operator costs of the network at each batch size, if its graph is known.
         rows: The rows of a table.
         warn_of_load: Reports other load on the measuring machine.
+        soak_s: How long the answer is kept running, s; ``None`` for not at all.
+        soak: Keeps a point running for so long.
     """
 
     points: Sequence[Point]
@@ -61,6 +63,8 @@ class Candidates:
     operators: Callable[[], tuple[OperatorTotals, ...]] = tuple
     rows: Sequence[ProfileRow] = ()
     warn_of_load: Callable[[Reporter], None] = lambda _: None
+    soak_s: float | None = None
+    soak: Callable[[Point], ProfileRow] | None = None
 
 
 def candidates_of_tables(opts: SearchOptions) -> Candidates:

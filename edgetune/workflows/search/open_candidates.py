@@ -12,12 +12,14 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, TableSource
 from edgetune.errors import InputError
+from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.identity import origin_of
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.search.problem import PAIRS, background_task
 from edgetune.stages.search.strategy import OperatorTotals
+from edgetune.units import parse_time_s
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
@@ -81,7 +83,11 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Cand
     words = WorkloadOptions(source, task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
     options = profile_options(opts)
+    soak_s = None if opts.soak is None else parse_time_s(opts.soak, what="--soak")
+    if soak_s is not None and opts.kind in PAIRS:
+        raise InputError("--soak confirms one network", "edgetune interleave runs two for as long as you want")
     device = open_named(opts.device, opts.root, seed=opts.seed)
+    check_possible(device, replace(options, soak_s=soak_s))
     subjects, each_options = [choose_subject(device, words, options, default_size=None)], [options]
     if opts.kind in PAIRS:
         each_options.append(replace(options, inputs=None))
@@ -136,6 +142,8 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Cand
             operators=lambda: _operators(first, options),
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),
+            soak_s=soak_s,
+            soak=None if soak_s is None else lambda point: profilers[0].soak(point, soak_s),
         )
 
 

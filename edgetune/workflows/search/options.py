@@ -121,6 +121,10 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
     ] = None  # fmt: skip
     root: options.Root = None
     modes: options.Modes = None
+    soak: Annotated[
+        str | None,
+        Option("Confirm the answer: keep it running so long, e.g. 5m; if it fails, the next best.", metavar="TIME"),
+    ] = None
     column: options.Column = ()
     ops: options.Ops = None
     known: Annotated[str | None, _file("An earlier profile, whose points are not measured again.", metavar="FILE")] = (
@@ -154,7 +158,7 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
 
     def for_network(self) -> list[str]:
         """Return the given options that apply only to a network."""
-        named = ("device", "root", "cool_to", "modes", "dim", "batch_axis", "precision", "ops", "inputs")
+        named = ("device", "root", "cool_to", "modes", "dim", "batch_axis", "precision", "ops", "inputs", "soak")
         of_server = ("prompt_tokens", "output_tokens", "prompts", "arrivals")
         given = [f"--{name.replace('_', '-')}" for name in (*named, *of_server) if getattr(self, name)]
         given += ["--model"] if self.served_model else []

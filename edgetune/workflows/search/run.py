@@ -40,6 +40,7 @@ from edgetune.workflows.search.saved_points import (
     saved_where,
     saving_points,
 )
+from edgetune.workflows.search.soaking import confirmed
 from edgetune.workflows.search.strategy_choice import (
     DEFAULT,
     SearchEstimate,
@@ -279,6 +280,7 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                     warnings=(*candidates.warnings, *data_warnings),
                 ),
             )
+        result = confirmed(result, task.problem, candidates, reporter)
     except STOPS:
         if known.rows or (kept is not None and kept.rows):
             label.announce()

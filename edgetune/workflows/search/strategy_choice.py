@@ -50,6 +50,7 @@ class SearchEstimate:
         described: Description of the candidates.
         simulated: Whether a model gives the figures.
         expected: Expected cost of measuring every candidate; ``None`` for look-ups.
+        soak_s: How long the answer is kept running at the end, s.
     """
 
     strategy: str | None
@@ -58,11 +59,13 @@ class SearchEstimate:
     described: str
     simulated: bool
     expected: SweepEstimate | None
+    soak_s: float = 0.0
 
     @property
     def duration_s(self) -> float | None:
-        """Duration of the maximum number of points, s; ``None`` if unknown."""
-        return self._of_points(0.0 if self.expected is None else self.expected.duration_s)
+        """Duration of the maximum number of points and of one soak, s; ``None`` if unknown."""
+        points_s = self._of_points(0.0 if self.expected is None else self.expected.duration_s)
+        return None if points_s is None else points_s + self.soak_s
 
     @property
     def energy_j(self) -> float | None:
@@ -89,6 +92,7 @@ def estimate_search(
         candidates.described,
         candidates.simulated,
         None if candidates.expect is None else candidates.expect(),
+        candidates.soak_s or 0.0,
     )
 
 
