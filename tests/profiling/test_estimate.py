@@ -7,8 +7,10 @@ from edgetune.artifacts.profile import Point
 from edgetune.devices.host import open_host
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import InputError
+from edgetune.stages.profiling import estimate as estimates
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.estimate import estimate
+from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import sweep
 from edgetune.testing.fake_clock import FakeClock
@@ -61,6 +63,22 @@ def test_real_device_is_probed_at_the_smallest_batch_size(training):
     assert found.points == 2
     assert found.duration_s >= 15 * (0.02 + 0.04)
     assert "batch size 2" in found.basis
+
+
+def test_a_soak_and_idling_are_reckoned_in_but_not_waited_for(training, monkeypatch):
+    tried = []
+
+    def few(device, opener, point, options):
+        tried.append(options)
+        return measure_point(device, opener, point, options)
+
+    monkeypatch.setattr(estimates, "measure_point", few)
+    source = "import time\ndef make(size):\n    return lambda: time.sleep(0.01)\n"
+    points = [Point("train", "train", size, Mode()) for size in (1, 2)]
+    options = ProfileOptions(soak_s=20.0, idle_gaps_s=(1.0,))
+    expected = estimate(open_host(), training(source), points, options)
+    assert expected.duration_s > 2 * (20 + 10)
+    assert [(each.long_s, each.minibatches, each.retries) for each in tried] == [(0.0, 3, 0)]
 
 
 def test_rounds_and_cooling_are_reckoned_in(monkeypatch):

@@ -128,7 +128,7 @@ def _probed(
     first = min(points, key=lambda point: point.batch_size)
     probe = replace(first, mode=Mode())
     as_found = replace(device, modes=Absent("an estimate sets no power mode"))
-    few = replace(options, minibatches=_PROBED_MINIBATCHES, retries=0, cool_to_c=None)
+    few = options.probing(_PROBED_MINIBATCHES)
     begun_s = time.monotonic()
     with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
         supervisor.open(probe)
@@ -140,7 +140,7 @@ def _probed(
     per_sample_s = row.minibatch_s / probe.batch_size
     loadings = len({(point.batch_size, point.mode.cpu_cores) for point in points})
     sampling_s = sum(typical_sampling_s(device.power, per_sample_s * point.batch_size, options) for point in points)
-    duration_s = loadings * loading_s + sampling_s
+    duration_s = loadings * loading_s + sampling_s + len(points) * options.idling_s
     energy_j = None if row.power_w is None else row.power_w * duration_s
     basis = f"from {_PROBED_MINIBATCHES} minibatches at batch size {probe.batch_size}; lower power modes take longer"
     if row.power_w is None:

@@ -26,6 +26,8 @@ from edgetune.units import format_duration, format_si
 
 _WINDOWS = 60
 """Windows of equally many minibatches whose medians are compared; the last quarter of them is the settled level."""
+_FIRST_WINDOWS = 3
+"""Windows of the figures at first: as many as the median of the first of them takes in."""
 _WITHIN = 0.02
 """A window within this fraction of the settled level belongs to it: the default target of an interval."""
 _NOISES = 3
@@ -132,7 +134,7 @@ class SoakSummary:
     Args:
         duration_s: Sampled time, s.
         settled_s: When it had settled; ``None`` if it had not.
-        first_s, last_s: Median time of a minibatch in the first of the windows and in the settled part, s.
+        first_s, last_s: Median time of a minibatch in the first windows and in the settled part, s.
         first_c, last_c: Temperature at the first and at the last look, degrees Celsius; ``None`` without a thermometer.
         throttled_s: When throttling was first counted; ``None`` if it was not.
         slowed: Clocks that ended more than 2 % below their first look: name, first and last, MHz.
@@ -155,7 +157,7 @@ def soak_summary(row: ProfileRow) -> SoakSummary | None:
         return None
     ends_s = list(accumulate(times_s))
     settled = settled_from(times_s)
-    first = times_s[: max(1, bisect_left(ends_s, ends_s[-1] / _WINDOWS))]
+    first = times_s[: max(1, bisect_left(ends_s, ends_s[-1] * _FIRST_WINDOWS / _WINDOWS))]
     events, temp_c = row.look_throttle_events or (), row.look_temp_c or (None,)
     return SoakSummary(
         ends_s[-1],

@@ -52,7 +52,7 @@ def with_largest(
     limit_bytes = min(filter(None, (budget_bytes, *_usable(device))), default=None)
     if limit_bytes is None:
         raise InputError(f"--batch-sizes {MAX}: the kernel does not tell its memory", "give it: --memory-budget 2GiB")
-    found = _search(device, words, replace(options, minibatches=_MINIBATCHES, retries=0), limit_bytes, reporter)
+    found = _search(device, words, options.probing(_MINIBATCHES), limit_bytes, reporter)
     reporter.info(
         f"largest batch size: {found.batch_size}, {format_bytes(found.used_bytes)} of {format_bytes(limit_bytes)}"
         f" ({found.why})"
