@@ -25,6 +25,14 @@ _NO_SETTING = re.compile(
 )
 """Keys of llama-bench that are figures, or that the row holds in another column."""
 
+_OF_TOKENS = (
+    ("ttft_s", "time_to_first_token", "p50"), ("ttft_p95_s", "time_to_first_token", "p95"),
+    ("token_s", "inter_token_latency", "p50"), ("token_p95_s", "inter_token_latency", "p95"),
+    ("token_p99_s", "inter_token_latency", "p99"), ("prompt_tokens", "input_sequence_length", "p50"),
+    ("output_tokens", "output_sequence_length", "p50"), ("tokens_per_s", "output_token_throughput", "avg"),
+)  # fmt: skip
+"""Columns of a server's row, with the metric and the statistic of AIPerf and GenAI-Perf."""
+
 Row = dict[str, Any]
 
 
@@ -191,18 +199,23 @@ def _llama_bench(document: Any, name: str) -> list[Row]:
         settings = [f"{key}={test.get(key)}" for key in varied]
         workload = " ".join([PurePath(test["model_filename"]).stem, "+".join(parts), *depth, *settings])
         times_s = _seconds(test["samples_ns"], "ns", where=f"{name}: {place}")
+        figures = _timed(times_s)
+        if test["n_gen"] and not test["n_prompt"]:
+            token_s = figures["minibatch_s"] / test["n_gen"]
+            figures |= {"token_s": token_s, "tokens_per_s": 1 / token_s, "output_tokens": float(test["n_gen"])}
         device = test.get("gpu_info") or test.get("cpu_info") or None
-        rows.append(_row(workload, device=device, started=test.get("test_time"), **_timed(times_s)))
+        rows.append(_row(workload, device=device, started=test.get("test_time"), **figures))
     return rows
 
 
 def _aiperf(document: Any, name: str) -> list[Row]:
     """Return the row of AIPerf's profile_export_aiperf.json, or of GenAI-Perf's profile_export_genai_perf.json.
 
-    The minibatch is a request; its latency has a ``unit``, ``p50`` and ``p95``. Concurrency or request rate are part of
-    the workload's name.
+    The minibatch is a request of each of the streams at once, as of a server that edgetune measures: the batch size
+    is the concurrency. A request rate is part of the workload's name; its requests per second are no function of the
+    latency, so that its row has no figures of a server.
 
-    Sources: docs/tutorials/working-with-profile-exports.md of ai-dynamo/aiperf; genai-perf/genai_perf/export_data/
+    Sources: https://docs.nvidia.com/aiperf/reference/json-export-schema; docs/tutorials/working-with-profile-exports.md of ai-dynamo/aiperf; genai-perf/genai_perf/export_data/
     json_exporter.py of triton-inference-server/perf_analyzer.
     """
     latency, asked = document["request_latency"], document.get("input_config") or {}
@@ -211,16 +224,23 @@ def _aiperf(document: Any, name: str) -> list[Row]:
         raise InputError(f"{name}: request_latency is in {unit!r}", f"known: {', '.join(_UNITS_S)}")
     where = f"{name}: request_latency"
     models = next(_values(asked, ("model_names", "model", "model_name")), None) or PurePath(name).stem
-    words = [str(models if isinstance(models, str) else models[0])]
-    for key in ("concurrency", "request_rate"):
-        value = next((each for each in _values(asked, (key,)) if isinstance(each, (int, float))), None)
-        words += [] if value is None else [f"{key.replace('_', ' ')} {value:g}"]
+    asked_for = {
+        key: next((each for each in _values(asked, (key,)) if isinstance(each, (int, float))), None)
+        for key in ("concurrency", "request_rate")
+    }
+    rate, at_once = asked_for["request_rate"], asked_for["concurrency"]
+    workload = str(models if isinstance(models, str) else models[0]) + (f" request rate {rate:g}" if rate else "")
     figures: Row = {"minibatch_s": _seconds([latency["p50"]], unit, where=where)[0]}
     if latency.get("p95") is not None:
         figures["minibatch_p95_s"] = _seconds([latency["p95"]], unit, where=where)[0]
     if (count := (document.get("request_count") or {}).get("avg")) is not None:
         figures["minibatches"] = int(count)
-    return [_row(" ".join(words), **figures)]
+    for column, metric, statistic in _OF_TOKENS if at_once and not rate else ():
+        told = document.get(metric) or {}
+        if (value := told.get(statistic)) is not None:
+            timed = told["unit"] in _UNITS_S
+            figures[column] = _seconds([value], told["unit"], where=f"{name}: {metric}")[0] if timed else float(value)
+    return [_row(workload, **{"batch_size": int(at_once or 1), **figures})]
 
 
 def _values(document: Any, keys: Sequence[str]) -> Iterator[Any]:

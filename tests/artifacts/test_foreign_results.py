@@ -43,6 +43,10 @@ def aiperf(**latency: object) -> dict[str, object]:
         "request_throughput": {"unit": "requests/sec", "avg": 13.2},
         "request_latency": {"unit": "ms", "avg": 6550.4, "p50": 5.1, "p95": 8.9} | latency,
         "request_count": {"unit": "requests", "avg": 200.0},
+        "time_to_first_token": {"unit": "ms", "avg": 2.2, "p50": 2.0, "p95": 3.0},
+        "inter_token_latency": {"unit": "ms", "avg": 0.5, "p50": 0.4, "p95": 0.6, "p99": 0.7},
+        "output_sequence_length": {"unit": "tokens", "avg": 60.0, "p50": 64.0},
+        "output_token_throughput": {"unit": "tokens/sec", "avg": 812.0},
         "input_config": {"endpoint": {"model_names": ["gpt-oss"]}, "loadgen": {"concurrency": 100}},
     }
 
@@ -118,6 +122,7 @@ def test_llama_bench_names_its_tests(tmp_path: Path) -> None:
     rows = rows_in(tmp_path, tests)
     assert [row.workload for row in rows] == ["qwen pp512", "qwen tg128 @ d512", "qwen pp512+tg16"]
     assert (rows[0].minibatch_s, rows[0].device, rows[0].batch_size) == (0.0717452, "Orin", 1)
+    assert [row.tokens_per_s for row in rows] == [None, pytest.approx(128 / 0.0717452), None]
 
 
 def test_llama_bench_in_lines_is_the_same(tmp_path: Path) -> None:
@@ -141,15 +146,18 @@ def test_llama_bench_settings_that_differ_are_in_the_name(tmp_path: Path) -> Non
 
 def test_aiperf_is_one_row_of_request_latency(tmp_path: Path) -> None:
     (row,) = rows_in(tmp_path, aiperf())
-    assert row.workload == "gpt-oss concurrency 100"
+    assert (row.workload, row.batch_size) == ("gpt-oss", 100)
     assert (row.minibatch_s, row.minibatch_p95_s, row.minibatches) == (0.0051, 0.0089, 200)
+    assert (row.ttft_s, row.ttft_p95_s) == (0.002, 0.003)
+    assert (row.token_s, row.token_p95_s, row.token_p99_s) == (0.0004, 0.0006, 0.0007)
+    assert (row.prompt_tokens, row.output_tokens, row.tokens_per_s) == (None, 64, 812)
     assert row.times_s is None
 
 
 def test_genai_perf_nests_its_options_differently(tmp_path: Path) -> None:
     asked = {"model": ["gpt2"], "concurrency": None, "request_rate": 2.0}
     (row,) = rows_in(tmp_path, aiperf() | {"input_config": asked})
-    assert row.workload == "gpt2 request rate 2"
+    assert (row.workload, row.batch_size, row.ttft_s) == ("gpt2 request rate 2", 1, None)
 
 
 def test_show_reads_them_as_profiles_and_a_plan_is_none(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from edgetune.stages.profiling.soak import clocks_of, soak_sentence, soak_summar
 from edgetune.stats import median
 
 _BINS = 200
-"""Medians drawn of the times of minibatches: a line of 100,000 minibatches shows its outliers only."""
+"""Medians drawn of times and power: a line of 100,000 minibatches shows its outliers only."""
 _MOST_ROWS = 6
 
 Line: TypeAlias = list[tuple[float, float]]
@@ -37,7 +37,7 @@ def soak_figure(profile: Profile) -> Figure:
     scale, time_name = (1 / 60, "minutes") if max(sum(row.times_s or ()) for row in rows) >= 300 else (1.0, "s")
     factor, unit = time_unit(max(row.minibatch_s or 0.0 for row in rows))
     panels = {
-        f"minibatch ({unit})": [_binned(row, factor) for row in rows],
+        f"minibatch ({unit})": [_times(row, factor) for row in rows],
         "power (W)": [_power(row) for row in rows],
         "temperature (°C)": [_line(row, row.look_temp_c) for row in rows],
     }
@@ -54,6 +54,7 @@ def soak_figure(profile: Profile) -> Figure:
                         *zip(*drawn, strict=True), color=series_style(place)["color"], linewidth=1, label=_name(row)
                     )
             axes.set_ylabel(label)
+            axes.ticklabel_format(axis="y", useOffset=False)
         grid[-1].set_xlabel(f"time ({time_name})")
         zoom_time(grid[-1])
         found = soak_summary(rows[0]) if len(rows) == 1 else None
@@ -67,16 +68,20 @@ def _name(row: ProfileRow) -> str:
     return f"{row.workload} {row.task} batch {row.batch_size}" + (f" [{row.mode}]" if row.mode.settings() else "")
 
 
-def _binned(row: ProfileRow, factor: float) -> Line:
-    """Return the medians of runs of minibatches over time, in the unit of ``factor``."""
+def _times(row: ProfileRow, factor: float) -> Line:
+    """Return the times of minibatches, in the unit of ``factor``, when they ended."""
     times_s = row.times_s or ()
-    ends_s = list(accumulate(times_s))
-    edges = sorted({len(times_s) * place // _BINS for place in range(_BINS + 1)})
-    return [(ends_s[high - 1], factor * median(times_s[low:high])) for low, high in pairwise(edges)]
+    return _binned([(end_s, factor * each_s) for end_s, each_s in zip(accumulate(times_s), times_s, strict=True)])
 
 
 def _power(row: ProfileRow) -> Line:
-    return [(sample.time_s, sample.power_w) for sample in row.power_trace or ()]
+    return _binned([(sample.time_s, round(sample.power_w, 3)) for sample in row.power_trace or ()])
+
+
+def _binned(line: Line) -> Line:
+    """Return the medians of runs of equally many values, at the time of the last of each."""
+    edges = sorted({len(line) * place // _BINS for place in range(_BINS + 1)})
+    return [(line[high - 1][0], median([value for _, value in line[low:high]])) for low, high in pairwise(edges)]
 
 
 def _line(row: ProfileRow, values: Sequence[float] | None) -> Line:
