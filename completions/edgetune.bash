@@ -11,9 +11,9 @@ _edgetune() {
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline merge device zoo show help doctor" ;;
-        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --arrivals --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "measure") options="--device -d --root --target-ci --runs --step-pattern --steps --point-timeout --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "search") options="--kind --power-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --arrivals --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search") options="--kind --power-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --soak --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --dim --batch-axis --device -d --root --modes -m --engine -e --policy --turns --duration --adapt --govern --best-effort --seed --profile --inputs --handler --checkpoint --resume --output -o --plot --view --force --json --quiet -q --verbose --dry-run --explain --help -h" arguments="" ;;
@@ -81,7 +81,6 @@ _edgetune() {
         "profile --prompt-tokens") values=""; expects=1 ;;
         "profile --output-tokens") values=""; expects=1 ;;
         "profile --prompts") values=""; expects=1 ;;
-        "profile --arrivals") values=""; expects=1 ;;
         "profile --task") values="infer train"; expects=1 ;;
         "profile -t") values="infer train"; expects=1 ;;
         "profile --batch-sizes") values=""; expects=1 ;;
@@ -140,7 +139,6 @@ _edgetune() {
         "search --prompt-tokens") values=""; expects=1 ;;
         "search --output-tokens") values=""; expects=1 ;;
         "search --prompts") values=""; expects=1 ;;
-        "search --arrivals") values=""; expects=1 ;;
         "search --workload") values=""; expects=1 ;;
         "search --task") values="infer train"; expects=1 ;;
         "search -t") values="infer train"; expects=1 ;;
@@ -152,6 +150,7 @@ _edgetune() {
         "search --root") values=""; expects=1 ;;
         "search --modes") values="MAXN grid:441 all"; expects=1 ;;
         "search -m") values="MAXN grid:441 all"; expects=1 ;;
+        "search --soak") values=""; expects=1 ;;
         "search --column") values=""; expects=1 ;;
         "search --ops") values=""; expects=1 ;;
         "search --known") values=""; expects=1 ;;

@@ -5,7 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/export.html (``torch.export.load``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -106,7 +106,7 @@ def _arguments(
     names = [each.name for each in arguments if each.name not in constants]
     if any(not isinstance(tensors[name], torch.Tensor) for name in names):
         raise InputError("the program takes a number or an object, not only tensors", "export it with tensors alone")
-    sizes = {name: tuple(_size(each, values, shapes) for each in tensors[name].shape) for name in names}
+    sizes = {name: _sizes(name, tensors[name].shape, values, shapes) for name in names}
     if options.inputs is None:
         generator = torch.Generator().manual_seed(options.seed)
         made = {name: _random(torch, sizes[name], tensors[name].dtype, generator) for name in names}
@@ -124,25 +124,32 @@ def _arguments(
     return tuple(positional), dict(named)
 
 
-def _size(size: Any, values: Mapping[str, int], shapes: ProgramShapes) -> int:
-    """Return a size of an input with the symbols of ``values`` filled in.
+def _sizes(name: str, shape: Sequence[Any], values: Mapping[str, int], shapes: ProgramShapes) -> tuple[int, ...]:
+    """Return the shape of an input with the symbols of ``values`` filled in.
 
     Raises:
         InputError: a symbol has no value, or one out of its range.
     """
-    if isinstance(size, int):
-        return size
-    expression = size.node.expr
-    for symbol in sorted(map(str, expression.free_symbols)):
-        example = shapes.examples.get(symbol)
-        least, most = shapes.ranges.get(symbol, (0, None))
-        if symbol not in values:
-            seen = "" if example is None else f", which the program was exported with at {example}"
-            raise InputError(f"the size {symbol} is open{seen}", f"--dim {symbol}={example or max(least, 1)}")
-        if values[symbol] < least or (most is not None and values[symbol] > most):
-            upper = "or more" if most is None else f"to {most}"
-            raise InputError(f"the program takes {symbol} of {least} {upper}, not {values[symbol]}", "change --dim")
-    return int(expression.subs({each: values[str(each)] for each in expression.free_symbols}))
+    found = []
+    for axis, size in enumerate(shape):
+        if isinstance(size, int):
+            found.append(size)
+            continue
+        expression = size.node.expr
+        for symbol in sorted(map(str, expression.free_symbols)):
+            example = shapes.examples.get(symbol)
+            least, most = shapes.ranges.get(symbol, (0, None))
+            if symbol not in values:
+                seen = "" if example is None else f", exported with {symbol}={example}"
+                raise InputError(
+                    f"axis {axis} of input {name} is open ({expression}{seen})",
+                    f"choose it: --dim {symbol}={example or max(least, 1)}",
+                )
+            if values[symbol] < least or (most is not None and values[symbol] > most):
+                upper = "or more" if most is None else f"to {most}"
+                raise InputError(f"the program takes {symbol} of {least} {upper}, not {values[symbol]}", "change --dim")
+        found.append(int(expression.subs({each: values[str(each)] for each in expression.free_symbols})))
+    return tuple(found)
 
 
 def _random(torch: Any, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:

@@ -36,6 +36,7 @@ def test_the_nvpmodel_block_parses_back_to_the_mode(edgetune, plan, tmp_path, at
     found = read_nvpmodel(sysfs)
     assert presets_of(found, find_knobs(sysfs).tables, {}).modes["EDGETUNE"] == MODE
     assert found.notes == ()
+    assert all(line.startswith("#") or "#" not in line for line in block.out.splitlines()), "as in NVIDIA's files"
 
 
 def test_the_shell_script_sets_the_mode_and_restores_it(edgetune, plan, tmp_path):

@@ -32,7 +32,7 @@ def catalogue_lines(board: CatalogueBoard) -> list[Line]:
 
 
 def nvpmodel_block(mode: Mode, base: Sequence[Line], identity: int, name: str) -> str:
-    """Return the block of a mode, with a comment at each line that the mode changes.
+    """Return the block of a mode, with comments on lines of their own: no file of NVIDIA's has one behind a value.
 
     CPU and GPU are pinned: their lower and upper limits are equal. nvpmodel only caps the memory clock.
 
@@ -47,22 +47,20 @@ def nvpmodel_block(mode: Mode, base: Sequence[Line], identity: int, name: str) -
     fixed = 0 if 0 in cpus else 1  # the files of TX2 leave out core 0, which always runs
     ordered = sorted(cpus, key=lambda cpu: (cpu != 0, f"CORE_{cpu}" not in was_on, cpu))
     on = ordered if mode.cpu_cores is None else ordered[: mode.cpu_cores - fixed]
-    text = [f"< POWER_MODEL ID={identity} NAME={name} >"]
+    text, told = [f"< POWER_MODEL ID={identity} NAME={name} >"], ""
     for param, argument, value in base:
         new, what = value, "as in the mode that this one is derived from"
         if param == "CPU_ONLINE" and mode.cpu_cores is not None:
             running = int(argument.removeprefix("CORE_")) in on
             new, what = str(int(running)), "this core runs" if running else "this core is switched off"
         elif argument in ("MIN_FREQ", "MAX_FREQ"):
-            end = "lower" if argument == "MIN_FREQ" else "upper"
             if param == "GPU" and mode.gpu_mhz is not None:
-                new, what = str(round(mode.gpu_mhz * 1e6)), f"{end} limit of the GPU clock, Hz"
+                new, what = str(round(mode.gpu_mhz * 1e6)), "both limits of the GPU clock, Hz"
             elif param == "EMC" and mode.mem_mhz is not None:
-                new, what = (
-                    str(round(mode.mem_mhz * 1e6)),
-                    "upper limit of the memory clock, Hz; nvpmodel cannot pin it",
-                )
+                new, what = str(round(mode.mem_mhz * 1e6)), "limit of the memory clock, Hz; nvpmodel cannot pin it"
             elif param.startswith("CPU_") and mode.cpu_mhz is not None:
-                new, what = str(round(mode.cpu_mhz * 1e3)), f"{end} limit of this cluster, kHz"
-        text.append(f"{param} {argument} {new} # {what}")
+                new, what = str(round(mode.cpu_mhz * 1e3)), "both limits of each cluster, kHz"
+        text += [] if what == told else [f"# {what}"]
+        text.append(f"{param} {argument} {new}")
+        told = what
     return "\n".join(text) + "\n"

@@ -105,7 +105,8 @@ def _unit(name: str, mode: Mode) -> str:
     pattern = ",".join(f"{knob}={value:g}" for knob, value in mode.knobs().items())
     tool = LAUNCHER.with_name("edgetune")
     return f"""\
-# Install: save it as /etc/systemd/system/edgetune-mode.service, then
+# Install edgetune below /opt/edgetune (edgetune help power-modes), save this as
+# /etc/systemd/system/edgetune-mode.service, then
 #   systemctl daemon-reload; systemctl enable --now edgetune-mode.service
 [Unit]
 Description=Power mode: {mode}

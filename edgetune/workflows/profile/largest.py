@@ -8,7 +8,7 @@ from dataclasses import replace
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
-from edgetune.processes.memory import limits
+from edgetune.processes.memory import limits, resident_bytes
 from edgetune.stages.profiling.largest_batch import Largest, largest_batch, used_bytes
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import open_profiler
@@ -79,4 +79,6 @@ def _search(
 
 def _usable(device: Device) -> list[int]:
     available_bytes = None if device.memory is None else device.memory.available_bytes()
-    return [round(_SHARE * each) for each in (available_bytes, *limits()) if each is not None]
+    own_bytes = resident_bytes()  # in the same control group as the network
+    rooms = (available_bytes, *(max(limit - own_bytes, 1) for limit in limits()))
+    return [round(_SHARE * each) for each in rooms if each is not None]

@@ -49,4 +49,5 @@ def confirmed(result: SearchResult, problem: Problem, candidates: Candidates, re
 def _told(row: ProfileRow) -> str:
     """Return what a soak showed, and why it counts as none."""
     soak = soak_summary(row)
-    return "; ".join(filter(None, (soak and soak_sentence(soak), None if row.status == "ok" else row.reason)))
+    said = (None if soak is None else soak_sentence(soak), None if row.status == "ok" else row.reason)
+    return "; ".join(filter(None, said))
