@@ -215,8 +215,8 @@ def _aiperf(document: Any, name: str) -> list[Row]:
     is the concurrency. A request rate is part of the workload's name; its requests per second are no function of the
     latency, so that its row has no figures of a server.
 
-    Sources: https://docs.nvidia.com/aiperf/reference/json-export-schema; docs/tutorials/working-with-profile-exports.md of ai-dynamo/aiperf; genai-perf/genai_perf/export_data/
-    json_exporter.py of triton-inference-server/perf_analyzer.
+    Sources: https://docs.nvidia.com/aiperf/reference/json-export-schema; docs/tutorials/working-with-profile-exports.md
+    of ai-dynamo/aiperf; genai-perf/genai_perf/export_data/json_exporter.py of triton-inference-server/perf_analyzer.
     """
     latency, asked = document["request_latency"], document.get("input_config") or {}
     unit = latency["unit"]

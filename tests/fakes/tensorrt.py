@@ -282,7 +282,8 @@ def plan(inputs, outputs, *, profiles=None, version=None, compute=None, model="O
     """
     described = {
         "inputs": inputs, "outputs": outputs, "profiles": profiles or [{}], "version": version or __version__,
-        "compute": compute or COMPUTE, "model": model, "host": list(host), "flags": list(flags), "formats": formats or {},
+        "compute": compute or COMPUTE, "model": model, "host": list(host), "flags": list(flags),
+        "formats": formats or {},
     }  # fmt: skip
     content = json.dumps(described).encode()
     return b"ptrt" + len(content).to_bytes(4, "little") + content
