@@ -20,11 +20,12 @@ from edgetune.errors import EdgetuneError
 from edgetune.version import __version__
 
 if TYPE_CHECKING:
-    from edgetune.interface import interleave, measure, profile, read, report, roofline, schedule, search
+    from edgetune.interface import compare, interleave, measure, profile, read, report, roofline, schedule, search
 
 __all__ = [
     "EdgetuneError",
     "__version__",
+    "compare",
     "interleave",
     "measure",
     "profile",

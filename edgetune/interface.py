@@ -39,7 +39,7 @@ from edgetune.errors import InputError
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.options import Option, declared
 from edgetune.workflows.output import Target, begin_outputs
-from edgetune.workflows.profile.options import ProfileCommandOptions
+from edgetune.workflows.profile.options import CompareOptions, ProfileCommandOptions
 from edgetune.workflows.reporting import Stdout
 from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.schedule.options import ScheduleOptions
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
     from edgetune.workflows.kept_rows import FinishedRun
     from edgetune.workflows.measure import Measurement
+    from edgetune.workflows.profile.compare import Comparison
     from edgetune.workflows.roofline.placed import Placed
 
 P = ParamSpec("P")
@@ -230,6 +231,17 @@ def search(opts: SearchOptions) -> Plan:
     answer = workflow(opts, _Notes())
     assert answer.plan is not None  # a search without an answer raises
     return answer.plan
+
+
+@_takes(CompareOptions)
+def compare(opts: CompareOptions) -> Sequence[Comparison]:
+    """Compare tables of one network with the first of them: conditions, the ratio of each point, and a verdict.
+
+    The options are those of ``edgetune compare``. With ``fail_above`` a comparison has ``regressions``.
+    """
+    from edgetune.workflows.profile.compare import compare as workflow
+
+    return workflow(opts, _Notes())
 
 
 @_takes(RooflineOptions)

@@ -51,18 +51,20 @@ def design_effect(values: Sequence[float]) -> float:
     *Statistical Methods in the Atmospheric Sciences*, 5.2.4). A negative correlation is taken as none. Dependence much
     longer than the series, such as a fan that will start in a minute, cannot be seen in it and is not accounted for.
     """
+    correlation = min(max(correlation_above_median(values), 0.0), 0.99)
+    return (1 + correlation) / (1 - correlation)
+
+
+def correlation_above_median(values: Sequence[float]) -> float:
+    """Return the lag-1 autocorrelation of the indicators "above the median"; 0 below four values, or if all agree."""
     count = len(values)
     if count < 4:
-        return 1.0
+        return 0.0
     middle = median(values)
     above = [1.0 if value > middle else 0.0 for value in values]
     mean = sum(above) / count
     variance = sum((flag - mean) ** 2 for flag in above)
-    if variance == 0:
-        return 1.0
-    correlation = sum((a - mean) * (b - mean) for a, b in pairwise(above)) / variance
-    correlation = min(max(correlation, 0.0), 0.99)
-    return (1 + correlation) / (1 - correlation)
+    return sum((a - mean) * (b - mean) for a, b in pairwise(above)) / variance if variance else 0.0
 
 
 def median_interval(values: Sequence[float], *, effect: float = 1.0) -> tuple[float, float] | None:

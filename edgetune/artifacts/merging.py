@@ -17,7 +17,7 @@ NOT_MEASURED = ("point_timeout_s", "retries", "cool_timeout_s")
 """Options that change how long one waits, not what is measured."""
 
 _CONDITIONS: tuple[str, ...] = (
-    "device", "simulated", "device_description", "board", "module", "gpu", "machine", "constants_sha256", "noise",
+    "simulated", "device_description", "board", "module", "gpu", "machine", "constants_sha256", "noise",
     "runtime", "tf32_matmul", "jetpack", "l4t", "kernel", "driver", "cuda_driver", "python", "onnxruntime", "torch",
     "tensorrt",
 )  # fmt: skip
@@ -29,7 +29,7 @@ _COUNTED = {f"points-{status}": status for status in ("failed", "throttled", "dr
 
 @dataclass(frozen=True, slots=True)
 class ProfileDifference:
-    """The first difference that makes two profiles incompatible."""
+    """A difference between the conditions of two profiles."""
 
     what: str
     ours: str
@@ -40,14 +40,18 @@ class ProfileDifference:
 
 
 def first_difference(before: Header, after: Header) -> ProfileDifference | None:
-    """Return the first incompatibility of two tables: device, network, options or software.
+    """Return the first incompatibility of two tables: device, network, options or software."""
+    return next(differences(before, after), None)
+
+
+def differences(before: Header, after: Header) -> Iterator[ProfileDifference]:
+    """Return each difference between two tables in device, network, options or software, the weightiest first.
 
     A value that one of the tables lacks is no difference, because foreign tables state few.
     """
     for what, ours, theirs in _pairs(before, after):
         if ours is not None and theirs is not None and ours != theirs:
-            return ProfileDifference(what, _short(ours), _short(theirs))
-    return None
+            yield ProfileDifference(what, _short(ours), _short(theirs))
 
 
 def rows_difference(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> ProfileDifference | None:

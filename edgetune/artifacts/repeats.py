@@ -92,18 +92,23 @@ def one_per_point(rows: Iterable[ProfileRow]) -> OnePerPoint:
 
     The newer of two rows is the one started last if both have a start, else the later one in the table.
     """
-    groups: dict[PointKey, list[ProfileRow]] = {}
-    for row in rows:
-        groups.setdefault(point_key(row.point), []).append(row)
     by_point: dict[PointKey, ProfileRow] = {}
     ignored = disagreeing = 0
-    for key, group in groups.items():
-        used = group if len(group) == 1 else _standing(sorted(group, key=lambda row: row.started or ""))
+    for key, group in rows_by_point(rows).items():
+        used = standing(group)
         by_point[key] = together(used)
         left = [row for row in group if row.status == "ok" and all(row is not other for other in used)]
         ignored += len(left)
         disagreeing += sum(disagree(row, used[-1]) for row in left)
     return OnePerPoint(by_point, ignored, disagreeing)
+
+
+def rows_by_point(rows: Iterable[ProfileRow]) -> dict[PointKey, list[ProfileRow]]:
+    """Return all rows of each point, in the order of the table."""
+    groups: dict[PointKey, list[ProfileRow]] = {}
+    for row in rows:
+        groups.setdefault(point_key(row.point), []).append(row)
+    return groups
 
 
 def point_key(point: Point) -> PointKey:
@@ -117,8 +122,9 @@ def knob_key(mode: Mode) -> tuple[float | str | None, ...]:
     return (*(round(float(knobs[knob]), _DIGITS) if knob in knobs else None for knob in KNOBS), mode.power_mode)
 
 
-def _standing(oldest_first: Sequence[ProfileRow]) -> list[ProfileRow]:
+def standing(rows: Sequence[ProfileRow]) -> list[ProfileRow]:
     """Return the counted rows of one point, newest last: the newest row, with the other rounds of its sweep."""
+    oldest_first = sorted(rows, key=lambda row: row.started or "")
     measured = [row for row in oldest_first if row.status == "ok"]
     if not measured or measured[-1].round is None:
         return [(measured or oldest_first)[-1]]

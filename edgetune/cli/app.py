@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "roofline": "Measure the peaks of a device, in time and in energy, and say what bounds a network on it.",
     "report": "Write one page for a browser: answers, fronts, rooflines and timelines of files of edgetune.",
     "merge": "Merge tables of the same network, device and conditions into one.",
+    "compare": "Compare tables of the same network: ratios with intervals, and a verdict.",
     "device": "List devices with their abilities and modes; set a mode, watch the device, restore it.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
     "show": "Print any edgetune file in readable form.",

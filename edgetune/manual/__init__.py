@@ -13,6 +13,7 @@ TOPICS: dict[str, str] = {
     "engines": "Measure on TensorRT: builds, precisions, DLA, engine files.",
     "your-server": "Measure a language-model server: tokens, first token.",
     "your-table": "Search a table that somebody else measured.",
+    "comparing": "Compare tables: faster, slower, or cannot tell.",
     "power-modes": "Name modes, set one, restore the board.",
     "jetson": "A Jetson board: begin with commands that change nothing.",
     "searching": "The best mode and batch size within budgets.",

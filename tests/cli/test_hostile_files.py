@@ -17,6 +17,7 @@ COMMANDS = {
     "profile": [
         ("search", "FILE", "--strategy", "exhaustive", "-o", "plan.yaml", "--trace", "trace.parquet"),
         ("search", "FILE", "--json"), ("merge", "FILE", "FILE", "-o", "merged.parquet"),
+        ("compare", "FILE", "FILE"), ("compare", "FILE", "FILE", "--json", "--fail-above", "3%"),
         ("device", "recorded:FILE"), ("device", "modes", "recorded:FILE"),
         ("profile", f"x{UNICODE}", "--device", "recorded:FILE"), ("search", "evaluate", "FILE", "--sample", "1"),
     ],

@@ -1,1 +1,1 @@
-"""Workflows of ``edgetune profile`` and ``edgetune merge``: measured tables, and epochs to an accuracy."""
+"""Workflows of ``edgetune profile``, ``merge`` and ``compare``: measured tables, and epochs to an accuracy."""

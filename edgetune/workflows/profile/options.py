@@ -1,4 +1,4 @@
-"""The options of ``edgetune profile`` and ``edgetune merge``."""
+"""The options of ``edgetune profile``, ``edgetune merge`` and ``edgetune compare``."""
 
 from collections.abc import Sequence
 from dataclasses import field, fields
@@ -217,6 +217,29 @@ class MergeOptions:
     output: Annotated[
         str | None,
         Option("Merged table; may be one of the inputs. Default: a pipe.", ("-o", "--output"), "Files", "FILE"),
+    ] = None
+    column: options.Column = ()
+    force: options.Force = False
+
+
+@options_class
+class CompareOptions:
+    """The options of ``edgetune compare``."""
+
+    tables: Annotated[
+        Sequence[str],
+        Option(
+            "Tables of measurements: the baseline, then those to compare with it; - for standard input.",
+            metavar="BASELINE TABLE", argument=True, repeatable=True,
+        ),
+    ] = field(kw_only=False)  # fmt: skip
+    fail_above: Annotated[
+        str | float | None,
+        Option("End with 5 if a point is slower by more than this with certainty, or cannot be compared.",
+               metavar="SHARE"),
+    ] = None  # fmt: skip
+    plot: Annotated[
+        str | None, Option("Draw the ratios: a .svg, .png or .pdf file.", ("--plot",), "Files", "FIGURE")
     ] = None
     column: options.Column = ()
     force: options.Force = False

@@ -1,0 +1,221 @@
+"""Compares two tables of measured points: joins the points, and gives each ratio with its interval and a verdict.
+
+Within one run the raw times give the error of a median. What changes between two runs, minutes or a process apart,
+no single run shows; where a table has rounds (``--interleave-repeats``), the scatter between the rounds of all points
+is the error instead, also of a table without rounds. Without rounds, the ratios of many points show it: what they
+scatter beyond their intervals is added to these. So it is only certain that a point differs where it differs more than
+the others do; that all points differ alike, their mean shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.repeats import point_key, rows_by_point, standing, together
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.stages.profiling.disturbances import BUSY_SHARE
+from edgetune.stages.profiling.ratio import (
+    MANY_RATIOS,
+    Estimate,
+    Ratio,
+    estimate_of_interval,
+    estimate_of_mean,
+    estimate_of_times,
+    excess_scatter,
+    mean_ratio,
+    ratio_of,
+    widened,
+)
+from edgetune.stats import median
+
+FIGURES: Mapping[str, tuple[str, str]] = {
+    "time": ("faster", "slower"),
+    "power": ("less", "more"),
+    "energy": ("less", "more"),
+}
+"""What is compared, and the verdicts below and above a ratio of 1."""
+CANNOT_TELL = "cannot tell"
+_MEDIAN_OF_ROUNDS = 2 / math.pi
+"""Efficiency of the median of many rounds, relative to their mean."""
+
+Key: TypeAlias = tuple[object, ...]
+Scatter: TypeAlias = tuple[float, int]
+"""Variance of the logarithm of a figure between rounds, and its degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointComparison:
+    """One point in two tables.
+
+    Args:
+        point: As in the baseline.
+        before_s, after_s: Median minibatch times, s.
+        ratios: The other table's figures relative to the baseline's, by name in ``FIGURES``.
+        unfair: Why no verdict is possible; ``None`` where one is.
+    """
+
+    point: Point
+    before_s: float
+    after_s: float
+    ratios: Mapping[str, Ratio]
+    unfair: str | None = None
+
+    def verdict(self, figure: str = "time") -> str:
+        """Return the verdict on a figure."""
+        return CANNOT_TELL if self.unfair is not None else verdict(self.ratios.get(figure), figure)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The points of two tables.
+
+    Args:
+        points: Those measured in both.
+        only_before, only_after: Points in one table only.
+        failed: Points of the baseline that the other table has without a measurement, with the reason.
+        rounds: Whether the intervals include the differences between rounds.
+        scatter: By figure, the scatter of the ratios that the intervals include, a share; empty with rounds.
+    """
+
+    points: tuple[PointComparison, ...]
+    only_before: tuple[Point, ...]
+    only_after: tuple[Point, ...]
+    failed: tuple[str, ...]
+    rounds: bool
+    scatter: Mapping[str, float]
+
+    def overall(self, figure: str = "time") -> Ratio | None:
+        """Return the geometric mean of a figure's ratios over the points with a fair comparison."""
+        return mean_ratio([each.ratios[figure] for each in self.points if not each.unfair and figure in each.ratios])
+
+
+def verdict(ratio: Ratio | None, figure: str = "time") -> str:
+    """Return what a ratio says: ``faster``, ``slower`` or ``cannot tell``."""
+    differs = 0 if ratio is None else ratio.differs
+    return CANNOT_TELL if not differs else FIGURES[figure][differs > 0]
+
+
+def join(before: Sequence[ProfileRow], after: Sequence[ProfileRow], *, any_power: bool = True) -> Joined:
+    """Compare the points that two tables share.
+
+    A workload's name counts unless each table has a single workload.
+
+    Args:
+        before: Rows of the baseline.
+        after: Rows of the other table.
+        any_power: Whether power and energy are comparable.
+    """
+    renamed = all(len({row.workload for row in rows}) == 1 for rows in (before, after))
+    ours, theirs = (_counted(rows, 1 if renamed else 0) for rows in (before, after))
+    measured, others = ({key: rows for key, rows in of.items() if _is_measured(rows)} for of in (ours, theirs))
+    figures = [figure for figure in FIGURES if any_power or figure == "time"]
+    rounds = {figure: _between_rounds([*measured.values(), *others.values()], figure) for figure in figures}
+    points = [_compare(rows, others[key], rounds) for key, rows in measured.items() if key in others]
+    scatter = {figure: _between_points(points, figure) for figure in figures if rounds[figure] is None}
+    return Joined(
+        points=tuple(_scattered(each, scatter) for each in points),
+        only_before=tuple(rows[-1].point for key, rows in measured.items() if key not in theirs),
+        only_after=tuple(rows[-1].point for key, rows in others.items() if key not in measured),
+        failed=tuple(f"{rows[-1].point}: {theirs[key][-1].reason or theirs[key][-1].status}"
+                     for key, rows in measured.items() if key in theirs and key not in others),
+        rounds=rounds["time"] is not None,
+        scatter={figure: found for figure, found in scatter.items() if found},
+    )  # fmt: skip
+
+
+def _counted(rows: Iterable[ProfileRow], skip: int) -> dict[Key, list[ProfileRow]]:
+    return {point_key(found[0].point)[skip:]: standing(found) for found in rows_by_point(rows).values()}
+
+
+def _is_measured(rows: Sequence[ProfileRow]) -> bool:
+    return rows[-1].status == "ok" and bool(rows[-1].minibatch_s)
+
+
+def _compare(
+    before: Sequence[ProfileRow], after: Sequence[ProfileRow], rounds: Mapping[str, Scatter | None]
+) -> PointComparison:
+    ours, theirs = together(before), together(after)
+    ratios = {}
+    for figure, between in rounds.items():
+        estimates = [_estimate(rows, figure, between) for rows in (before, after)]
+        if estimates[0] is not None and estimates[1] is not None:
+            ratios[figure] = ratio_of(estimates[0], estimates[1])
+    assert ours.minibatch_s is not None and theirs.minibatch_s is not None
+    unfair = _unfair(ours, theirs, rounds=rounds["time"] is not None)
+    return PointComparison(before[-1].point, ours.minibatch_s, theirs.minibatch_s, ratios, unfair)
+
+
+def _between_points(points: Sequence[PointComparison], figure: str) -> float:
+    """Return by how much the ratios of the points scatter beyond their intervals; 0 with too few of them."""
+    ratios = [each.ratios[figure] for each in points if not each.unfair and figure in each.ratios]
+    return excess_scatter(ratios) if len(ratios) >= MANY_RATIOS else 0.0
+
+
+def _scattered(point: PointComparison, scatter: Mapping[str, float]) -> PointComparison:
+    ratios = {figure: widened(ratio, scatter.get(figure, 0.0)) for figure, ratio in point.ratios.items()}
+    return replace(point, ratios=ratios)
+
+
+def _unfair(ours: ProfileRow, theirs: ProfileRow, *, rounds: bool) -> str | None:
+    """Return why two measurements of a point cannot be compared: others used the CPUs, and changed between the runs.
+
+    One run does not show how much a busy machine changes; rounds do, while the others use as much in both tables.
+    """
+    before, after = (row.others_cpu_share or 0.0 for row in (ours, theirs))
+    if (abs(before - after) if rounds else max(before, after)) < BUSY_SHARE:
+        return None
+    remedy = "" if rounds else "; stop them, or measure rounds with --interleave-repeats"
+    return f"other processes used {before:.0%} of the CPUs before and {after:.0%} after{remedy}"
+
+
+def _value(row: ProfileRow, figure: str) -> float | None:
+    value = {"time": row.minibatch_s, "power": row.power_w, "energy": energy_per_minibatch_j(row)}[figure]
+    return value if value else None
+
+
+def _estimate(rows: Sequence[ProfileRow], figure: str, between: Scatter | None) -> Estimate | None:
+    """Return a figure of a point; ``between`` is its scatter between rounds, where that is known."""
+    values = [value for row in rows if (value := _value(row, figure)) is not None]
+    if not values:
+        return None
+    within = _within(rows[-1], figure, values[-1]) if len(rows) == 1 else None
+    if between is None:
+        return Estimate(values[0]) if within is None else replace(within, value=values[0])
+    rounds = len(values) if len(values) < 3 else len(values) * _MEDIAN_OF_ROUNDS
+    one_run = 0.0 if within is None or within.variance is None else within.variance / within.count
+    return Estimate(median(values), max(between[0], one_run), rounds, between[1])
+
+
+def _within(row: ProfileRow, figure: str, value: float) -> Estimate | None:
+    """Return a figure of one run with the error that this run shows."""
+    if figure == "power":
+        from_s = row.power_from_s or 0.0
+        readings = [sample.power_w for sample in row.power_trace or () if sample.time_s > from_s]
+        return estimate_of_mean(readings[: row.power_samples])
+    if figure == "energy":
+        power, time = _within(row, "power", 0.0), _within(row, "time", row.minibatch_s or 0.0)
+        if power is None or time is None or power.variance is None or time.variance is None:
+            return None
+        variance = power.variance / power.count + time.variance / time.count
+        return Estimate(value, variance, 1.0, min(power.freedom, time.freedom))
+    timed = (row.times_s or ())[row.warmups or 0 :]
+    if (found := estimate_of_times(timed)) is not None:
+        return found
+    low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
+    return None if low is None or high is None else estimate_of_interval(value, low, high, row.minibatches)
+
+
+def _between_rounds(points: Iterable[Sequence[ProfileRow]], figure: str) -> Scatter | None:
+    """Return the variance between rounds, pooled over all points; ``None`` if no point has two."""
+    squares, freedom = 0.0, 0
+    for rows in points:
+        logs = [math.log(value) for row in rows if (value := _value(row, figure)) is not None]
+        if len(logs) > 1:
+            mean = sum(logs) / len(logs)
+            squares += sum((each - mean) ** 2 for each in logs)
+            freedom += len(logs) - 1
+    return (squares / freedom, freedom) if freedom else None

@@ -1,0 +1,136 @@
+"""Compares tables of one network: conditions first, then each point and the whole, with intervals and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgetune.artifacts.merging import ProfileDifference, differences, rows_difference
+from edgetune.artifacts.profile import Profile, ProfileRow
+from edgetune.errors import InputError
+from edgetune.plotting.figure_file import require_figure
+from edgetune.stages.profiling.comparison import Joined, join
+from edgetune.stages.profiling.ratio import surely_above
+from edgetune.stats import median
+from edgetune.units import parse_share
+from edgetune.workflows.output import check_outputs
+from edgetune.workflows.parse_options import parse_columns
+from edgetune.workflows.profile.options import CompareOptions
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.search.candidates import read_table
+
+UNFAIR = frozenset(
+    ("device", "simulated", "device description", "board", "module", "gpu", "machine", "constants sha256")
+)
+"""Conditions that differ between devices: a comparison across them says nothing about the network or its software."""
+_WARMER_C = 10.0
+"""Difference of the temperatures of two tables that is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A table beside its baseline.
+
+    Args:
+        baseline, table: Names of the tables.
+        unfair: Why no verdict is possible; empty where one is.
+        differences: Conditions that differ.
+        joined: The points.
+        simulated: Whether any figure comes from a model.
+        regressions: What ``--fail-above`` objects to.
+    """
+
+    baseline: str
+    table: str
+    unfair: tuple[str, ...]
+    differences: tuple[str, ...]
+    joined: Joined
+    simulated: bool
+    regressions: tuple[str, ...] = ()
+
+
+def compare(opts: CompareOptions, reporter: Reporter) -> list[Comparison]:
+    """Compare each table with the first one.
+
+    Raises:
+        InputError: there are fewer than two tables, one is unreadable, or the figure cannot be written.
+    """
+    if len(opts.tables) < 2:
+        raise InputError("a comparison needs two tables", "e.g. edgetune compare before.parquet after.parquet")
+    limit = None if opts.fail_above is None else parse_share(opts.fail_above, what="--fail-above")
+    if opts.plot is not None:
+        require_figure(opts.plot)
+        check_outputs({"--plot": opts.plot}, opts.tables, {})
+    columns = parse_columns(opts.column)
+    tables = [read_table(table, columns)[0] for table in opts.tables]
+    SimulationLabel(any(table.header.simulated for table in tables), reporter).announce()
+    return [
+        _compare(tables[0], table, (opts.tables[0], name), limit)
+        for table, name in zip(tables[1:], opts.tables[1:], strict=True)
+    ]
+
+
+def _compare(before: Profile, after: Profile, names: tuple[str, str], limit: float | None) -> Comparison:
+    found = list(_conditions(before, after))
+    sources = _values(before.rows, "power_source"), _values(after.rows, "power_source")
+    joined = join(before.rows, after.rows, any_power=sources[0] == sources[1] or not all(sources))
+    unfair = [_words(each) for each in found if each.what in UNFAIR]
+    if not joined.points:
+        unfair.append("no point was measured in both")
+    simulated = before.header.simulated or after.header.simulated
+    objections = () if limit is None else tuple(_objections(joined, unfair, limit))
+    rest = tuple(_words(each) for each in found if each.what not in UNFAIR)
+    return Comparison(*names, tuple(unfair), rest, joined, simulated, objections)
+
+
+def _conditions(before: Profile, after: Profile) -> Iterator[ProfileDifference]:
+    """Return every difference between the conditions of two tables, each once."""
+    found = [*differences(before.header, after.header), *_of_rows(before.rows, after.rows)]
+    if before.header.simulated != after.header.simulated and _values(before.rows, "device") != _values(
+        after.rows, "device"
+    ):
+        ours, theirs = ("yes" if of.header.simulated else "not stated" for of in (before, after))
+        found.insert(0, ProfileDifference("simulated", ours, theirs))
+    tools = before.header.tool, after.header.tool
+    if tools[0] != tools[1] and "unknown" not in tools:
+        found.append(ProfileDifference("program", *tools))
+    yield from {each.what: each for each in reversed(found)}.values().__reversed__()
+
+
+def _of_rows(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> Iterator[ProfileDifference]:
+    if (found := rows_difference(before, after)) is not None:
+        yield found
+    for what, column in (("task", "task"), ("power source", "power_source")):
+        ours, theirs = _values(before, column), _values(after, column)
+        if ours and theirs and ours != theirs:
+            yield ProfileDifference(what, ", ".join(ours), ", ".join(theirs))
+    temperatures = [[row.temp_max_c for row in rows if row.temp_max_c is not None] for rows in (before, after)]
+    if all(temperatures):
+        ours_c, theirs_c = map(median, temperatures)
+        if abs(ours_c - theirs_c) >= _WARMER_C:
+            yield ProfileDifference("median temperature", f"{ours_c:.0f} C", f"{theirs_c:.0f} C")
+    lost = [sum(row.status != "ok" for row in rows) for rows in (before, after)]
+    if lost[0] != lost[1]:
+        yield ProfileDifference("rows that throttled, drifted, swapped or failed", str(lost[0]), str(lost[1]))
+
+
+def _values(rows: Sequence[ProfileRow], column: str) -> list[str]:
+    return sorted({value for row in rows if (value := getattr(row, column)) is not None})
+
+
+def _words(difference: ProfileDifference) -> str:
+    return f"{difference.what}: {difference.ours} before, {difference.theirs} after"
+
+
+def _objections(joined: Joined, unfair: Sequence[str], limit: float) -> Iterator[str]:
+    """Return what ``--fail-above`` objects to: a ratio above the limit with certainty, or no comparison."""
+    yield from (f"cannot tell: {reason}" for reason in unfair)
+    if unfair:
+        return
+    yield from (f"not measured any more: {each}" for each in joined.failed)
+    slower = {f"slower: {each.point}": each.ratios["time"] for each in joined.points if not each.unfair}
+    if (overall := joined.overall()) is not None:
+        slower["slower: all points together"] = overall
+    yield from (words for words, ratio in slower.items() if surely_above(ratio, 1 + limit, len(slower)))
+    if joined.points and all(each.unfair for each in joined.points):
+        yield "cannot tell: no point has a fair comparison"
