@@ -17,7 +17,7 @@ from typing import TypeAlias
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import point_key, rows_by_point, standing, together
 from edgetune.artifacts.row_figures import energy_per_minibatch_j
-from edgetune.stages.profiling.disturbances import BUSY_SHARE
+from edgetune.devices.cpu import BUSY_SHARE
 from edgetune.stages.profiling.ratio import (
     MANY_RATIOS,
     Estimate,
@@ -144,7 +144,8 @@ def _compare(
         estimates = [_estimate(rows, figure, between) for rows in (before, after)]
         if estimates[0] is not None and estimates[1] is not None:
             ratios[figure] = ratio_of(estimates[0], estimates[1])
-    assert ours.minibatch_s is not None and theirs.minibatch_s is not None
+    assert ours.minibatch_s is not None
+    assert theirs.minibatch_s is not None
     unfair = _unfair(ours, theirs, rounds=rounds["time"] is not None)
     return PointComparison(before[-1].point, ours.minibatch_s, theirs.minibatch_s, ratios, unfair)
 

@@ -108,13 +108,13 @@ def ratio_of(before: Estimate, after: Estimate) -> Ratio:
 
 
 def surely_above(ratio: Ratio, limit: float, among: int) -> bool:
-    """Return whether a ratio is above a limit with 97.5 % confidence for all of so many ratios together (Bonferroni)."""
+    """Return whether a ratio is above a limit with 97.5 % confidence for that many ratios together (Bonferroni)."""
     from scipy.special import ndtri
 
     if ratio.low is None:
         return False
-    reach = (ratio.ratio / ratio.low) ** (-float(ndtri((1 - CONFIDENCE) / 2 / among)) / _Z)
-    return ratio.ratio / reach > limit
+    wider = -float(ndtri((1 - CONFIDENCE) / 2 / among)) / _Z
+    return bool(math.log(ratio.ratio / limit) > wider * math.log(ratio.ratio / ratio.low))
 
 
 def excess_scatter(ratios: Sequence[Ratio]) -> float:
