@@ -100,7 +100,6 @@ def _report_points(points: tuple[PointComparison, ...], shown: int) -> None:
     first = sorted(points, key=lambda each: each.ratios["time"].ratio, reverse=True) if len(points) > shown else points
     figures = {
         "before>": lambda each: si_cell(each.before_s, "s"),
-        "after>": lambda each: si_cell(each.after_s, "s"),
         "ratio>": lambda each: _ratio(each.ratios["time"]),
         "95 %": lambda each: _interval(each.ratios["time"]),
         "verdict": lambda each: each.verdict(),

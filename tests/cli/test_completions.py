@@ -31,6 +31,7 @@ CASES = {
         "schedule",
         "measure",
         "merge",
+        "compare",
     },
     "edgetune zoo ex": {"export"},
     "edgetune zoo export resnet": {"resnet18", "resnet50"},

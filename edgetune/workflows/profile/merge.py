@@ -44,7 +44,9 @@ def _refuse_difference(first: Profile, other: Profile, name: str, other_name: st
     differs = first_difference(first.header, other.header) or rows_difference(first.rows, other.rows)
     if differs is not None:
         message = f"{name} and {other_name} do not fit together: {differs.what} {differs.ours} and {differs.theirs}"
-        raise InputError(message, "keep them apart: edgetune search takes several tables of one device")
+        raise InputError(
+            message, "keep them apart: edgetune compare compares them, edgetune search takes several of one device"
+        )
 
 
 def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Profile:
