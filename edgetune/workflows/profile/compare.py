@@ -71,7 +71,7 @@ def compare(opts: CompareOptions, reporter: Reporter) -> list[Comparison]:
 
 
 def _compare(before: Profile, after: Profile, names: tuple[str, str], limit: float | None) -> Comparison:
-    found = list(_conditions(before, after))
+    found = _conditions(before, after)
     sources = _values(before.rows, "power_source"), _values(after.rows, "power_source")
     joined = join(before.rows, after.rows, any_power=sources[0] == sources[1] or not all(sources))
     unfair = [_words(each) for each in found if each.what in UNFAIR]
@@ -83,18 +83,20 @@ def _compare(before: Profile, after: Profile, names: tuple[str, str], limit: flo
     return Comparison(*names, tuple(unfair), rest, joined, simulated, objections)
 
 
-def _conditions(before: Profile, after: Profile) -> Iterator[ProfileDifference]:
+def _conditions(before: Profile, after: Profile) -> list[ProfileDifference]:
     """Return every difference between the conditions of two tables, each once."""
     found = [*differences(before.header, after.header), *_of_rows(before.rows, after.rows)]
-    if before.header.simulated != after.header.simulated and _values(before.rows, "device") != _values(
-        after.rows, "device"
-    ):
+    devices = [_values(table.rows, "device") for table in (before, after)]
+    if before.header.simulated != after.header.simulated and devices[0] != devices[1]:
         ours, theirs = ("yes" if of.header.simulated else "not stated" for of in (before, after))
         found.insert(0, ProfileDifference("simulated", ours, theirs))
     tools = before.header.tool, after.header.tool
     if tools[0] != tools[1] and "unknown" not in tools:
         found.append(ProfileDifference("program", *tools))
-    yield from {each.what: each for each in reversed(found)}.values().__reversed__()
+    first: dict[str, ProfileDifference] = {}
+    for each in found:
+        first.setdefault(each.what, each)
+    return list(first.values())
 
 
 def _of_rows(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> Iterator[ProfileDifference]:
