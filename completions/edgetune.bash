@@ -7,13 +7,13 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"merge"|"compare"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
-        "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline merge compare device zoo show help doctor" ;;
-        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline report merge compare device zoo show help doctor" ;;
+        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --arrivals --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "measure") options="--device -d --root --target-ci --runs --step-pattern --steps --point-timeout --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "search") options="--kind --power-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --soak --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search") options="--kind --power-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --arrivals --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --soak --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --dim --batch-axis --device -d --root --modes -m --engine -e --policy --turns --duration --adapt --govern --best-effort --seed --profile --inputs --handler --checkpoint --resume --output -o --plot --view --force --json --quiet -q --verbose --dry-run --explain --help -h" arguments="" ;;
@@ -33,6 +33,7 @@ _edgetune() {
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "report") options="--output -o --title --column --force --json --quiet -q --help -h" arguments="" ;;
         "merge") options="--output -o --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "compare") options="--fail-above --plot --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore units export watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -82,6 +83,7 @@ _edgetune() {
         "profile --prompt-tokens") values=""; expects=1 ;;
         "profile --output-tokens") values=""; expects=1 ;;
         "profile --prompts") values=""; expects=1 ;;
+        "profile --arrivals") values=""; expects=1 ;;
         "profile --task") values="infer train"; expects=1 ;;
         "profile -t") values="infer train"; expects=1 ;;
         "profile --batch-sizes") values=""; expects=1 ;;
@@ -140,6 +142,7 @@ _edgetune() {
         "search --prompt-tokens") values=""; expects=1 ;;
         "search --output-tokens") values=""; expects=1 ;;
         "search --prompts") values=""; expects=1 ;;
+        "search --arrivals") values=""; expects=1 ;;
         "search --workload") values=""; expects=1 ;;
         "search --task") values="infer train"; expects=1 ;;
         "search -t") values="infer train"; expects=1 ;;
@@ -388,6 +391,10 @@ _edgetune() {
         "roofline ops --by") values="op class node"; expects=1 ;;
         "roofline ops --output") values=""; expects=1 ;;
         "roofline ops -o") values=""; expects=1 ;;
+        "report --output") values=""; expects=1 ;;
+        "report -o") values=""; expects=1 ;;
+        "report --title") values=""; expects=1 ;;
+        "report --column") values=""; expects=1 ;;
         "merge --output") values=""; expects=1 ;;
         "merge -o") values=""; expects=1 ;;
         "merge --column") values=""; expects=1 ;;

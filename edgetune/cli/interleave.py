@@ -59,9 +59,12 @@ def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
         DeviceError: matplotlib is missing.
     """
     from edgetune.choices import choose
+    from edgetune.plotting.figure_file import format_of
     from edgetune.workflows.figures import check_plot
 
-    if check_plot(opts.plot, opts.view, "run", pages=not explain) is not None and explain:
+    check_plot(opts.plot, opts.view, "run")
+    if explain and opts.plot is not None:
+        format_of(opts.plot)
         choose((opts.view or "cycle").partition(":")[0], ("cycle",), what="view")
 
 

@@ -49,9 +49,9 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
 
 def _report(row: ProfileRow, *, told: set[str]) -> None:
     """Print the block of a command, without the notes that were ``told`` before."""
-    from edgetune.workflows.cells import own_figure
     from edgetune.cli.screen import print_folded, print_lines
     from edgetune.units import format_bytes, format_si
+    from edgetune.workflows.cells import own_figure
 
     print_lines(row.workload)
     if row.minibatch_s is None:

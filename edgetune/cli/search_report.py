@@ -12,12 +12,16 @@ from edgetune.artifacts import io
 from edgetune.artifacts.document import present
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Profile
 from edgetune.cli.plot import draw_finished
 from edgetune.cli.screen import Screen, answer, print_document, print_folded, table
+from edgetune.plotting.page import is_page
+from edgetune.plotting.style import Figure
 from edgetune.stages.search.accuracy import compare
 from edgetune.stages.search.figures.front import front_figure
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.report.ranked_points import ranked_table
+from edgetune.workflows.report.report import Found, page_of
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.search.notes import describe_plan
 
@@ -69,10 +73,20 @@ def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
 
 def _draw(found: SearchAnswer, opts: SearchOptions, screen: Screen) -> None:
     """Draw the front that the search found, before the true one of a table."""
-    trace, rows = found.trace, found.candidates.rows if found.candidates.free else ()
+    trace = found.trace
     assert trace is not None
     again = None if opts.trace is None else f"edgetune show {opts.trace} --plot {opts.plot} --view front"
-    draw_finished(lambda: front_figure(trace, plan=found.plan, table_rows=rows), opts.plot, screen, again)
+    draw_finished(lambda: _drawing(found, trace, opts), opts.plot, screen, again)
+
+
+def _drawing(found: SearchAnswer, trace: Trace, opts: SearchOptions) -> Figure | bytes:
+    """Return the front, or the page of plan, trace and table where the name of the file asks for one."""
+    rows = found.candidates.rows if found.candidates.free else ()
+    if not is_page(str(opts.plot)):
+        return front_figure(trace, plan=found.plan, table_rows=rows)
+    shown = [Found(opts.output or "plan", found.plan)] if found.plan is not None else []
+    table = Profile(trace.header, tuple(rows))
+    return page_of([*shown, Found(opts.trace or "trace", trace)], beside=[table] if rows else []).data()
 
 
 def _report_baselines(problem: Problem, rows: Sequence[ProfileRow], plan: Plan, trace: Trace, screen: Screen) -> None:

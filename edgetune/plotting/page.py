@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Protocol
 
 from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.plotting.captions import left_out_of
-from edgetune.plotting.figure_file import bounded, visible_lines
-from edgetune.plotting.style import Figure
+from edgetune.plotting.figure_file import bounded, require_figure, visible_lines
+from edgetune.plotting.style import Figure, styled
 from edgetune.plotting.svg import embedded_svg
 
 _LONG = 30
@@ -197,19 +197,21 @@ class Page:
         Raises:
             DeviceError: Jinja2 is not installed.
         """
-        try:
-            from jinja2 import Environment
-            from markupsafe import Markup
-        except ImportError:
-            raise DeviceError("pages need Jinja2, which is not installed", "pip install 'edgetune[plot]'") from None
-        environment = Environment(
-            autoescape=True,
-            trim_blocks=True,
-            finalize=lambda value: visible_lines(value) if type(value) is str else value,
-        )
-        template = environment.from_string(_file("page.html"))
-        parts = {"style": Markup(_file("page.css")), "script": Markup(_file("page.js"))}
-        return template.render(page=self, **parts).encode()
+        template = _environment().from_string(_file("page.html"))
+        return bytes(template.render(page=self, style=_file("page.css"), script=_file("page.js")).encode())
+
+
+def _environment() -> Any:
+    """Return Jinja2's environment, in which every text is escaped and visible."""
+    try:
+        from jinja2 import Environment
+    except ImportError:
+        raise DeviceError("pages need Jinja2, which is not installed", "pip install 'edgetune[plot]'") from None
+    return Environment(
+        autoescape=True,
+        trim_blocks=True,
+        finalize=lambda value: visible_lines(value) if type(value) is str else value,
+    )
 
 
 def _file(name: str) -> str:
@@ -219,3 +221,17 @@ def _file(name: str) -> str:
 def is_page(target: str | Path) -> bool:
     """Return whether a file name is that of a page for a browser."""
     return Path(target).suffix.lower() in (".html", ".htm")
+
+
+def require_drawing(target: str | Path) -> None:
+    """Check before long work that a figure or a page can be drawn.
+
+    Raises:
+        InputError: the ending of the name is neither of a page nor of a figure.
+        DeviceError: a library is missing.
+    """
+    if not is_page(target):
+        require_figure(target)
+        return
+    with styled():  # which needs matplotlib
+        _environment()

@@ -14,9 +14,8 @@ from typing import Any
 from edgetune.artifacts.artifact import Artifact
 from edgetune.choices import nearest
 from edgetune.errors import InputError
-from edgetune.plotting.figure_file import require_figure
-from edgetune.plotting.page import is_page
-from edgetune.plotting.style import Figure, styled
+from edgetune.plotting.page import is_page, require_drawing
+from edgetune.plotting.style import Figure
 from edgetune.plugins import Registry
 from edgetune.units import parse_time_s
 
@@ -111,14 +110,13 @@ def choose_view(kind: str, words: str | None = None) -> FigureView:
     return FigureView(kind, word, part | (_times(times) if at else {}))
 
 
-def check_plot(plot: str | None, view: str | None, kind: str, *, pages: bool = False) -> FigureView | None:
-    """Check before a run that the requested figure can be drawn; return it, or ``None`` without one.
+def check_plot(plot: str | None, view: str | None, kind: str) -> FigureView | None:
+    """Check before a run that the requested figure or page can be drawn; return the figure, if it is one.
 
     Args:
         plot: The value of ``--plot``.
         view: The value of ``--view``.
         kind: Of the artifact to draw.
-        pages: Whether the kind has a page for a browser, too.
 
     Raises:
         InputError: An unknown format or view, or a view without a figure.
@@ -128,13 +126,12 @@ def check_plot(plot: str | None, view: str | None, kind: str, *, pages: bool = F
         if view is not None:
             raise InputError("--view chooses a figure, and --plot is not given", "add --plot FIGURE.svg")
         return None
-    if not (pages and is_page(plot)):
-        require_figure(plot)
+    require_drawing(plot)
+    if not is_page(plot):
         return choose_view(kind, view)
     if view is not None:
         raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
-    with styled():  # which needs matplotlib
-        return None
+    return None
 
 
 def _times(words: str) -> dict[str, float | None]:

@@ -74,5 +74,5 @@ def test_an_answer_that_does_not_hold_gives_way_to_the_next_best(change):
 
 def test_where_nothing_holds_that_is_the_error():
     with pytest.raises(NothingFeasibleError) as caught:
-        soaked(dict.fromkeys((1.0, 2.0, 3.0), {"power_w": 21.0}))
+        soaked({mhz: {"power_w": 21.0} for mhz in (1.0, 2.0, 3.0)})
     assert len(caught.value.trace.rows) == len(ROWS)

@@ -156,7 +156,7 @@ def test_a_precision_that_a_version_cannot_be_asked_for_is_refused(tmp_path, mon
 
 def test_an_engine_whose_tensors_are_packed_is_refused(tmp_path):
     packed = engine_file(tmp_path, profiles=RANGE, formats={"x": "CHW32"})
-    with pytest.raises(InputError, match="tensor 'x' of .* is laid out as CHW32, not in rows"):
+    with pytest.raises(InputError, match=r"tensor 'x' of .* is laid out as CHW32, not in rows"):
         open_step(packed, "infer", 1, RunOptions())
 
 

@@ -118,7 +118,7 @@ class ShrinkOptions:
         str | None, Option("Table of pieces. Default: a pipe, else kept.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
     figure: Annotated[
-        str | None, Option("Draw the kept pieces: .svg, .png or .pdf.", group="Files", metavar="FIGURE")
+        str | None, Option("Draw the kept pieces: .svg, .png, .pdf or .html.", group="Files", metavar="FIGURE")
     ] = None
     force: options.Force = False
 
@@ -162,7 +162,9 @@ class ShareOptions:
     ] = None
     force: options.Force = False
 
-    plot: Annotated[str | None, Option("Draw the result: .svg, .png or .pdf.", group="Files", metavar="FILE")] = None
+    plot: Annotated[
+        str | None, Option("Draw the result: .svg, .png, .pdf or .html.", group="Files", metavar="FILE")
+    ] = None
     seed: Annotated[int | None, Option("Seed of random arrivals. Default: that of the file.", metavar="N", least=0)] = (
         None
     )
@@ -191,7 +193,7 @@ class RunOptions(ShareOptions):
     """The options of ``edgetune schedule kernels run``."""
 
     plot: Annotated[
-        str | None, Option("Draw the run: .svg, .png or .pdf; needs --blocks.", group="Files", metavar="FILE")
+        str | None, Option("Draw the run: .svg, .png, .pdf or .html; needs --blocks.", group="Files", metavar="FILE")
     ] = None
     seed: Annotated[
         int | None,

@@ -11,7 +11,7 @@ from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import Header
 from edgetune.choices import choose, nearest
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.plotting.figure_file import require_figure
+from edgetune.plotting.page import require_drawing
 from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim
 from edgetune.stages.elastic.compiler import CompiledSource, CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.calibrate import read_costs
@@ -62,7 +62,7 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
     target = choose_target(opts.output, _DEFAULT_NAME, stdout=reporter.stdout)
     check_outputs({"-o": target.file, "--figure": opts.figure}, [opts.file], {"-o": "elastic_table"})
     if opts.figure is not None:
-        require_figure(opts.figure)
+        require_drawing(opts.figure)
     with reporting_saved(reporter, lambda: "nothing is kept, and the same command starts over"):
         forms, compiled, shrunk, source = _shrunk(opts, rules)
     launch_s, most_s = rules.costs_s(shrunk.gpu)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgetune.artifacts.merging import ProfileDifference, differences, rows_difference
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.errors import InputError
-from edgetune.plotting.figure_file import require_figure
+from edgetune.plotting.page import require_drawing
 from edgetune.stages.profiling.comparison import Joined, join
 from edgetune.stages.profiling.ratio import surely_above
 from edgetune.stats import median
@@ -59,7 +59,7 @@ def compare(opts: CompareOptions, reporter: Reporter) -> list[Comparison]:
         raise InputError("a comparison needs two tables", "e.g. edgetune compare before.parquet after.parquet")
     limit = None if opts.fail_above is None else parse_share(opts.fail_above, what="--fail-above")
     if opts.plot is not None:
-        require_figure(opts.plot)
+        require_drawing(opts.plot)
         check_outputs({"--plot": opts.plot}, opts.tables, {})
     columns = parse_columns(opts.column)
     tables = [read_table(table, columns)[0] for table in opts.tables]

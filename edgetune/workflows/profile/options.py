@@ -239,7 +239,7 @@ class CompareOptions:
                metavar="SHARE"),
     ] = None  # fmt: skip
     plot: Annotated[
-        str | None, Option("Draw the ratios: a .svg, .png or .pdf file.", ("--plot",), "Files", "FIGURE")
+        str | None, Option("Draw the ratios: .svg, .png, .pdf or .html.", ("--plot",), "Files", "FIGURE")
     ] = None
     column: options.Column = ()
     force: options.Force = False

@@ -102,8 +102,13 @@ def write_page(artifacts: Sequence[Artifact], path: str | Path) -> Path:
     return write_atomically(page_of([Found(each.header.kind, each) for each in artifacts]).data(), target)
 
 
-def page_of(found: Sequence[Found], title: str | None = None) -> Page:
+def page_of(found: Sequence[Found], title: str | None = None, beside: Sequence[Artifact] = ()) -> Page:
     """Return the page of artifacts.
+
+    Args:
+        found: The artifacts.
+        title: Of the page; ``None`` for one of what is on it.
+        beside: Artifacts without a section that sections may use, e.g. the table of a plan.
 
     Raises:
         DeviceError: matplotlib is missing.
@@ -117,7 +122,7 @@ def page_of(found: Sequence[Found], title: str | None = None) -> Page:
     for each in ordered:
         section = page.section(_section_title(each), simulated=each.artifact.header.simulated)
         each.long_run.write(section)
-        _write(each, section, [other for other in artifacts if other is not each.artifact])
+        _write(each, section, [*(other for other in artifacts if other is not each.artifact), *beside])
     section = page.section("Where these figures come from")
     provenance.section([(each.name, each.artifact) for each in ordered], section)
     return page

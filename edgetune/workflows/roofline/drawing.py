@@ -10,8 +10,7 @@ from edgetune.choices import choose
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.errors import InputError
-from edgetune.plotting.figure_file import require_figure
-from edgetune.plotting.page import Page, is_page
+from edgetune.plotting.page import Page, is_page, require_drawing
 from edgetune.plotting.style import Figure
 from edgetune.stages.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, write_rooflines
 from edgetune.workflows.roofline.option_values import sizes_of
@@ -33,9 +32,8 @@ def check_figure(opts: RooflineOptions) -> None:
         choose(opts.view, VIEWS, what="view")
     if opts.plot is None:
         return
-    if not is_page(opts.plot):
-        require_figure(opts.plot)
-    elif opts.view is not None:
+    require_drawing(opts.plot)
+    if is_page(opts.plot) and opts.view is not None:
         raise InputError("a page has every figure, and --view chooses between them", "leave it out")
     if opts.view == "batches":
         sizes = sizes_of(opts)

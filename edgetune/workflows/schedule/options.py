@@ -66,7 +66,9 @@ class ScheduleOptions:
     output: Annotated[
         str | None, Option("File of the timeline. Default: timeline.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
-    plot: Annotated[str | None, Option("Draw the result: .svg, .png or .pdf.", group="Files", metavar="FILE")] = None
+    plot: Annotated[
+        str | None, Option("Draw the result: .svg, .png, .pdf or .html.", group="Files", metavar="FILE")
+    ] = None
     view: Annotated[
         str | None,
         Option("Figure to draw: responses, gantt, gantt:POLICY or gantt:POLICY@2s-5s.", group="Files", metavar="NAME"),
@@ -185,7 +187,7 @@ class GraphOptions:
         str | None, Option("The network to take from a table. Default: its only one.", group="Problem", metavar="NAME")
     ] = None
     output: Annotated[
-        str | None, Option("Draw the result: .svg, .png or .pdf.", ("-o", "--output"), "Files", "FIGURE")
+        str | None, Option("Draw the result: .svg, .png, .pdf or .html.", ("-o", "--output"), "Files", "FIGURE")
     ] = None
     prepared: _Prepared = None
     force: options.Force = False

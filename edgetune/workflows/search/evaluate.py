@@ -20,7 +20,7 @@ from edgetune.artifacts.profile import RAW_COLUMNS, ProfileRow, Task
 from edgetune.choices import choose
 from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import InputError
-from edgetune.plotting.figure_file import require_figure
+from edgetune.plotting.page import require_drawing
 from edgetune.stages.search.evaluation.answering import Contender, parse_contenders, require_solvers
 from edgetune.stages.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of, stratified
 from edgetune.stages.search.evaluation.dynamic import (
@@ -201,7 +201,7 @@ def evaluate(
     _check(opts)
     contenders = parse_contenders(opts.strategies)
     if opts.plot is not None:
-        require_figure(opts.plot)
+        require_drawing(opts.plot)
     target = choose_target(opts.output, "evaluation.parquet", last=True, stdout=reporter.stdout)
     check_outputs({"-o": target.file, "--plot": opts.plot}, [*opts.tables, *opts.convergence], {"-o": "evaluation"})
     tables = read_tables(opts.tables)

@@ -152,7 +152,7 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
         str | None, _file("Keep measured points in FILE; points in it are not measured again.", metavar="FILE")
     ] = None  # fmt: skip
     plot: Annotated[
-        str | None, _file("Draw the measured points and the answer: .svg, .png or .pdf.", metavar="FILE")
+        str | None, _file("Draw the measured points and the answer: .svg, .png, .pdf or .html.", metavar="FILE")
     ] = None  # fmt: skip
     force: options.Force = False
 
@@ -233,7 +233,7 @@ class EvaluationOptions:
         str | None, _file("File of the problems. Default: evaluation.parquet.", ("-o", "--output"), metavar="FILE")
     ] = None  # fmt: skip
     plot: Annotated[
-        str | None, _file("Draw the excess of each strategy: .svg, .png or .pdf.", metavar="FIGURE")
+        str | None, _file("Draw the excess of each strategy: .svg, .png, .pdf or .html.", metavar="FIGURE")
     ] = None  # fmt: skip
     force: options.Force = False
     by: Annotated[

@@ -13,7 +13,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
-from edgetune.plotting.figure_file import require_figure
+from edgetune.plotting.page import require_drawing
 from edgetune.stages.profiling.disturbances import contention_warning
 from edgetune.stages.roofline.balance import balance
 from edgetune.stages.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, unmeasured_plan
@@ -232,7 +232,7 @@ def _check_files(candidates: Candidates, opts: SearchOptions) -> KnownPoints:
     read = (*opts.sources, opts.problem, opts.convergence, opts.roofline, *opts.like)
     check_outputs(outputs, read, {"-o": "plan", "--trace": "trace", "--points": "profile"})
     if opts.plot is not None:
-        require_figure(opts.plot)
+        require_drawing(opts.plot)
     if opts.points is not None:
         check_points(opts.points)
     return read_known(candidates, opts.known, opts.points)

@@ -1,0 +1,110 @@
+"""A comparison of two tables in a report: conditions that differ, a verdict for each point, and one for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.plotting.page import SectionWriter
+from edgetune.stages.profiling.comparison import FIGURES, verdict
+from edgetune.units import counted
+from edgetune.workflows.cells import rows_of, si_cell
+from edgetune.workflows.report.settings import column_name, settings_cells, write_common
+
+if TYPE_CHECKING:
+    from edgetune.stages.profiling.comparison import Joined, PointComparison
+    from edgetune.stages.profiling.ratio import Ratio
+    from edgetune.workflows.profile.compare import Comparison
+
+_MANY = 20
+"""Points from which chance alone calls some of them different."""
+
+
+def section(comparison: Comparison, out: SectionWriter, shown: int = 0) -> None:
+    """Write conditions, points and the verdict on all of them.
+
+    Args:
+        comparison: It.
+        out: Takes it.
+        shown: Most points that are written, the slowest; 0 writes all.
+    """
+    joined = comparison.joined
+    out.note(f"{comparison.table} beside {comparison.baseline}")
+    for words in comparison.differences:
+        out.note(f"differs: {words}")
+    for words in comparison.unfair:
+        out.note(f"cannot tell: {words}")
+    if joined.points and not comparison.unfair:
+        _write_points(joined.points, shown or len(joined.points), out)
+        _write_overall(comparison, out)
+    for title, points in (("baseline", joined.only_before), ("other table", joined.only_after)):
+        if points:
+            more = f" and {len(points) - 3} more" if len(points) > 3 else ""
+            out.note(f"only in the {title}: {'; '.join(map(str, points[:3]))}{more}")
+    for words in joined.failed:
+        out.note(f"not measured any more: {words}")
+    for words in comparison.regressions:
+        out.note(f"fails: {words}")
+    out.space()
+
+
+def _write_points(points: tuple[PointComparison, ...], shown: int, out: SectionWriter) -> None:
+    rows = {id(each): ProfileRow.at(each.point, each.before_s) for each in points}
+    varying = write_common(list(rows.values()), out)
+    first = sorted(points, key=lambda each: each.ratios["time"].ratio, reverse=True) if len(points) > shown else points
+    figures = {
+        "before>": lambda each: si_cell(each.before_s, "s"),
+        "ratio>": lambda each: _ratio(each.ratios["time"]),
+        "95 %": lambda each: _interval(each.ratios["time"]),
+        "verdict": lambda each: each.verdict(),
+        "power": lambda each: _figure(each, "power"),
+        "energy": lambda each: _figure(each, "energy"),
+    }
+    columns, cells = rows_of(figures, first[:shown])
+    names = [*map(column_name, varying), *columns]
+    out.table(
+        names, [[*settings_cells(rows[id(each)], varying), *row] for each, row in zip(first, cells, strict=False)]
+    )
+    if len(points) > shown:
+        out.note(f"... and {len(points) - shown} more, the faster ones (--verbose prints all)")
+    for reason in dict.fromkeys(each.unfair for each in points if each.unfair):
+        out.note(f"cannot tell: {reason}")
+
+
+def _write_overall(comparison: Comparison, out: SectionWriter) -> None:
+    joined = comparison.joined
+    fair = [each for each in joined.points if each.unfair is None]
+    for figure in FIGURES:
+        ratio = joined.overall(figure)
+        if ratio is not None:
+            of = f"geometric mean of {counted(len(fair), 'point')}"
+            out.note(f"{figure}: {_ratio(ratio)} ({_interval(ratio) or 'no interval'}), {of}: "
+                         f"{verdict(ratio, figure)}")  # fmt: skip
+    called = sum(each.verdict() in FIGURES["time"] for each in fair)
+    if len(fair) > _MANY:
+        out.note(f"{called} of {len(fair)} points differ; by chance alone it would be up to {len(fair) // 20}")
+    if fair and not joined.rounds and any(each.ratios["time"].low for each in fair):
+        out.note(f"intervals are {_basis(joined)}: --interleave-repeats 5 shows how much runs differ")
+
+
+def _basis(joined: Joined) -> str:
+    """Return what the intervals without rounds include."""
+    shares = [f"{share:.1%} of {figure}" for figure, share in joined.scatter.items()]
+    if not shares:
+        return "of one run each, and boards repeat to 1 to 3 %"
+    return f"of one run each, and include by how much the points differ besides, {', '.join(shares)}"
+
+
+def _figure(each: PointComparison, figure: str) -> str | None:
+    if figure not in each.ratios:
+        return None
+    ratio = each.ratios[figure]
+    return _ratio(ratio) if ratio.low is None else f"{_ratio(ratio)} {each.verdict(figure)}"
+
+
+def _ratio(ratio: Ratio) -> str:
+    return f"{ratio.ratio:.3f}"
+
+
+def _interval(ratio: Ratio) -> str | None:
+    return None if ratio.low is None or ratio.high is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
