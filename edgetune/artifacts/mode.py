@@ -60,6 +60,16 @@ class Mode:
             power_mode=None if named is None else str(named),
         )
 
+    def short(self) -> str:
+        """Return the settings as beside a mark: ``8c 1036/726/2133``, cores and the clocks of CPU, GPU and memory."""
+        clocks = {"CPU": self.cpu_mhz, "GPU": self.gpu_mhz, "mem": self.mem_mhz}
+        known = {name: int(mhz) for name, mhz in clocks.items() if mhz is not None}
+        parts = [] if self.power_mode is None else [self.power_mode]
+        parts += [] if self.cpu_cores is None else [f"{self.cpu_cores}c"]
+        parts += ["/".join(map(str, known.values()))] if len(known) == 3 else [f"{n} {mhz}" for n, mhz in known.items()]
+        parts += [] if self.power_limit_w is None else [f"{self.power_limit_w:g}W"]
+        return " ".join(parts)
+
     def __str__(self) -> str:
         def clock(mhz: float) -> str:
             return f"{mhz:g} MHz"

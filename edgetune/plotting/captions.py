@@ -49,7 +49,7 @@ def note_left_out(figure: Figure, notes: Sequence[str]) -> None:
         figure: Its size is final; its layout is constrained.
         notes: One sentence per omission; empty writes no note.
     """
-    if not notes:
+    if not notes and not left_out_of(figure):
         return
     characters = int(figure.get_size_inches()[0] * _NOTE_CHARACTERS_PER_INCH)
     shown = (cut_in_middle(visible(note), _LONGEST_NOTE) for note in notes)

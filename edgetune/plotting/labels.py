@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 FONT_PT = 7.5
-_RINGS_PT = (0.0, 6.0, 13.0, 22.0, 34.0, 48.0)
+_RINGS_PT = (0.0, 6.0, 13.0, 22.0, 34.0, 48.0, 66.0, 90.0)
 """Distances of a label from its place beside the point, in the order tried; from the second on a line leads to it."""
 _DIRECTIONS = ((1.0, -0.6), (1.0, 0.6), (-1.0, 0.6), (-1.0, -0.6), (0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0),
                (0.6, 1.0), (-0.6, 1.0), (0.6, -1.0), (-0.6, -1.0))  # fmt: skip
@@ -35,39 +35,44 @@ class LabelLayout:
     markers: list[Box]
 
     def place(
-        self, at: tuple[float, float], half: tuple[float, float], radius_pt: float
-    ) -> tuple[tuple[float, float], bool] | None:
-        """Take the nearest free box of this half width and height.
+        self, at: tuple[float, float], half: tuple[float, float], radius_pt: float,
+        directions: Sequence[tuple[float, float]] = _DIRECTIONS,
+    ) -> tuple[tuple[float, float], bool] | None:  # fmt: skip
+        """Take the nearest free box of this half width and height, of equally near ones in the first direction.
 
         Returns:
             Its centre relative to the point, in points, and whether a line leads there; ``None`` without room.
         """
         own = (at[0] - radius_pt, at[1] - radius_pt, at[0] + radius_pt, at[1] + radius_pt)
-        others = [_grown(marker) for marker in self.markers if not _overlap(marker, own)]
-        return self._place(at, half, radius_pt, others) or self._place(at, half, radius_pt, [])
-
-    def _place(
-        self, at: tuple[float, float], half: tuple[float, float], radius_pt: float, untouched: Sequence[Box]
-    ) -> tuple[tuple[float, float], bool] | None:
-        wide, high = half
-        for ring in _RINGS_PT:
-            for right, above in _DIRECTIONS:
-                across, up = right * (radius_pt + wide + 1.5 + ring), above * (radius_pt + high + 1.5 + ring)
+        zone = _grown(own, _RINGS_PT[-1] + 2 * max(half) + _TOUCH_PT)
+        words, markers = _near(self.words, zone), _near(self.markers, zone)
+        taken = [*_near(self.taken, zone), *markers, *words]
+        others = [_grown(marker) for marker in markers if not _overlap(marker, own)]
+        boxes = [(ring, *direction) for ring in _RINGS_PT for direction in directions]
+        for untouched in (others, []):
+            for ring, right, above in boxes:
+                across, up = (
+                    way * (radius_pt + size + 1.5 + ring) for way, size in zip((right, above), half, strict=True)
+                )
                 x, y = at[0] + across, at[1] + up
-                box = (x - wide - 1.0, y - high - 1.0, x + wide + 1.0, y + high + 1.0)
-                lead = _along([at, (x, y)], self.inside) if ring else []
-                taken = [*self.taken, *self.markers, *self.words, *untouched]
-                if not _within(box, self.inside) or _any_overlap([box], taken):
+                box = _grown((x, y, x, y), half[0] + 1.0, half[1] + 1.0)
+                if not _within(box, self.inside) or _any_overlap([box], taken) or _any_overlap([box], untouched):
                     continue
-                if not _any_overlap(lead, [*self.words, *untouched]):
+                lead = _along([at, (x, y)], self.inside) if ring else []
+                if not _any_overlap(lead, words) and not _any_overlap(lead, untouched):
                     self.taken += [piece for piece in lead if not _overlap(piece, box)]
                     self.words.append(box)
                     return (across, up), ring > 0
         return None
 
 
-def _grown(box: Box) -> Box:
-    return box[0] - _TOUCH_PT, box[1] - _TOUCH_PT, box[2] + _TOUCH_PT, box[3] + _TOUCH_PT
+def _grown(box: Box, wide_pt: float = _TOUCH_PT, high_pt: float | None = None) -> Box:
+    high_pt = wide_pt if high_pt is None else high_pt
+    return box[0] - wide_pt, box[1] - high_pt, box[2] + wide_pt, box[3] + high_pt
+
+
+def _near(boxes: Sequence[Box], zone: Box) -> list[Box]:
+    return [box for box in boxes if _overlap(box, zone)]
 
 
 def _any_overlap(boxes: Sequence[Box], others: Sequence[Box]) -> bool:
@@ -113,8 +118,11 @@ class Label:
     weight: str = "normal"
 
 
-def write_labels(axes: Any, labels: Sequence[Label], lines: Sequence[Sequence[tuple[float, float]]] = ()) -> None:
-    """Write each label beside its point; earlier ones choose first, and one without room is left out.
+def write_labels(
+    axes: Any, labels: Sequence[Label], lines: Sequence[Sequence[tuple[float, float]]] = (), *,
+    toward: tuple[float, float] | None = None,
+) -> list[Label]:  # fmt: skip
+    """Write each label beside its point; earlier ones choose first. Return those that found no room.
 
     The figure must be laid out and the limits of the axes must be final.
 
@@ -122,6 +130,7 @@ def write_labels(axes: Any, labels: Sequence[Label], lines: Sequence[Sequence[tu
         axes: The axes to write on.
         labels: Points with or without texts.
         lines: Curves in the units of the axes that texts should not cross.
+        toward: Where there is most room: the direction to try first; ``None`` tries below at the right.
     """
     to_pt = 72.0 / axes.figure.dpi
     frame = axes.get_window_extent()
@@ -131,12 +140,18 @@ def write_labels(axes: Any, labels: Sequence[Label], lines: Sequence[Sequence[tu
                for label, (x, y) in zip(labels, centres, strict=True)]  # fmt: skip
     crossed = [piece for line in lines for piece in _along([_on_paper(axes, at, to_pt) for at in line], inside)]
     layout = LabelLayout(inside, crossed, [], markers)
+    right, above = toward or (0.0, 0.0)
+    directions = sorted(_DIRECTIONS, key=lambda way: -(right * way[0] + above * way[1]))
+    lost = []
     for label, centre in zip(labels, centres, strict=True):
         if not label.text or not _within((*centre, *centre), inside):
             continue
-        found = layout.place(centre, _half_size_pt(axes, label, to_pt), label.radius_pt)
-        if found is not None:
+        found = layout.place(centre, _half_size_pt(axes, label, to_pt), label.radius_pt, directions)
+        if found is None:
+            lost.append(label)
+        else:
             _write(axes, label, found[0], leads=found[1])
+    return lost
 
 
 def _on_paper(axes: Any, point: tuple[float, float], to_pt: float) -> tuple[float, float]:

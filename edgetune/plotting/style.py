@@ -93,6 +93,10 @@ KNOB_LABELS = {
 }
 _LOG_ABOVE = 10.0
 """Largest over smallest value of an axis from which it is logarithmic."""
+_FEW_TICKS = 3.0
+"""Ratio up to which a logarithmic axis has ticks at even distances: it has too few round numbers."""
+_PAD = 0.06
+"""Share of an axis left free at its ends."""
 
 
 def panels_of(figure: Figure, lines: int, columns: int, **style: Any) -> Any:
@@ -122,14 +126,36 @@ def spread_out(
     """
     if not values or min(values) <= 0 or max(values) / min(values) <= above:
         return False
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
     getattr(axis.axes, f"set_{axis.axis_name}scale")("log", base=base)
-    subs = (1.0, 2.0, 5.0) if max(values) / min(values) > _LOG_ABOVE else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
-    axis.set_major_locator(LogLocator(base=base, subs=subs if base == 10.0 else (1.0,)))
+    ratio = max(values) / min(values)
+    subs = (1.0, 2.0, 5.0) if ratio > _LOG_ABOVE else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+    few = ratio <= _FEW_TICKS and base == 10.0
+    axis.set_major_locator(MaxNLocator(6) if few else LogLocator(base=base, subs=subs if base == 10.0 else (1.0,)))
     axis.set_major_formatter(FormatStrFormatter("%g"))
     axis.set_minor_formatter(NullFormatter())
     return True
+
+
+def scale_axis(axis: Any, label: str, values: Sequence[float], *, above: float = _LOG_ABOVE) -> None:
+    """Name an axis and let it show these values: from zero or, where they span much, logarithmic, as its name says.
+
+    Args:
+        axis: The axis.
+        label: Its name, with the unit in parentheses.
+        values: All that it must show.
+        above: Largest over smallest value from which it is logarithmic; 0 makes it so wherever it can be.
+    """
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if spread_out(axis, values, above=above):
+        pad = max(high / low, 1.2) ** _PAD
+        limits = low / pad, high * pad
+        label = f"{label[:-1]}, log)" if label.endswith(")") else f"{label} (log)"
+    else:
+        limits = min(0.0, low * (1 + _PAD)), max(0.0, high * (1 + _PAD)) or float(low == 0)
+    getattr(axis.axes, f"set_{axis.axis_name}lim")(*limits)
+    axis.set_label_text(label)
 
 
 def pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

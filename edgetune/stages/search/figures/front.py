@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgetune.artifacts.plan import Plan
-from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title
-from edgetune.plotting.labels import Label, write_labels
-from edgetune.plotting.style import BLACK, GREY, Figure, new_figure, pareto_front, spread_out
+from edgetune.plotting.captions import legend_beside, set_title
+from edgetune.plotting.front import LEGEND, draw_front, front_of, label_front, mode_label, ordered, scale_front
+from edgetune.plotting.labels import Label
+from edgetune.plotting.style import BLACK, GREY, Figure, new_figure
 from edgetune.stages.search.figures.marks import (
     STANDINGS,
     Scale,
@@ -41,26 +41,23 @@ _MOST_NUMBERS = 24
 """Largest number of labelled points; more labels and their lines would hide the points."""
 _CROWD = 3000
 """Number of table points from which they are drawn smaller and as an image, so that files stay small."""
-_LOG_ABOVE = 4.0
-"""Ratio of slowest to fastest from which the time axis is logarithmic: searches end among the fast points."""
-_PAD = 0.05
-"""Share of the span of an axis left free at either end."""
 _AREA_PT2, _SMALL_PT2, _RING_PT2 = 34.0, 14.0, 110.0
 
 
 def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable[ProfileRow] = ()) -> Figure:
     """Return the figure of time per sample (or the problem's other objective) against power.
 
-    Points are numbered by their step, of two workloads by the step that completed the pair; of many only those that
-    were once the best, and if these are many too, only the answer. Those known from earlier are hollow. Points that
-    miss latency, rate or room are drawn and are on neither front: these are of what power alone decides. Without any
-    power figure it is the figure of the steps, for there is nothing to trade time against.
+    Points of the front carry their mode. Points are numbered by their step, of two workloads by the step that completed
+    the pair; of many only those that were once the best, and if these are many too, only the answer. Those known from
+    earlier are hollow. Points that miss latency, rate or room are drawn and are on neither front: these are of what
+    power alone decides. Without any power figure it is the figure of the steps, for there is nothing to trade time
+    against.
 
     Args:
         trace: The search.
         plan: Its answer; ``None`` takes the best of the trace.
-        table_rows: All points that could be measured, if known: drawn faint, with the true front, unless all were
-            measured. Points far from the measured points, the budgets and that front lie outside the figure.
+        table_rows: All points that could be measured, if known: drawn behind, with the true front, unless all were
+            measured.
 
     Raises:
         InputError: the trace has no steps.
@@ -76,34 +73,29 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
         return trace_figure(trace)
     with new_figure((8.0, 4.6)) as figure:
         axes = figure.subplots()
-        if {point.point for point in offered} - {point.point for point in shown}:
-            _draw_table(axes, offered, scale)
-        _draw_front(axes, shown, scale, color=BLACK, linewidth=1.2, label="Pareto front found", zorder=2.5)
+        if not {point.point for point in offered} - {point.point for point in shown}:
+            offered = []
+        _draw_table(axes, offered, scale)
+        front = _front(shown, scale)
+        draw_front(axes, front, color=BLACK, linewidth=1.2, label="Pareto front found", zorder=2.5)
         area_pt2 = _SMALL_PT2 if len(shown) > _MANY else _AREA_PT2
-        draw_markers(axes, ((point.status, point.known, _at(point, scale)) for point in shown), area_pt2)
+        row_of = {row.step: place for place, row in enumerate(trace.rows)}
+        draw_markers(axes, ((p.status, p.known, _at(p, scale), row_of[p.steps[-1]]) for p in shown), area_pt2)
         draw_budgets(axes, problem, scale)
         answer = answer_of(trace, plan, points)
         if answer is not None and answer in shown:
             _draw_answer(axes, answer, scale)
         _note_the_rest(axes, points, len(shown), lone_halves(trace, problem, points), answer)
-        _finish(axes, [*(_at(point, scale) for point in shown), *_front(offered, scale)], scale, problem)
-        note_left_out(figure, _outside(axes, [_at(point, scale) for point in offered]))
+        across, up = budgets_shown(problem, scale)
+        places = [_at(point, scale) for point in (*shown, *offered)]
+        x, y = places[0]
+        scale_front(axes, scale.label, [*places, *((each, y) for each in across), *((x, each) for each in up)])
         set_title(axes, *title_of(trace))
+        axes.plot([], [], linestyle="none", label=LEGEND)
         legend_beside(figure, [axes])
-        figure.draw_without_rendering()
-        write_labels(axes, _marks(shown, bests(trace), scale, answer))
+        labels = _labels(shown, front, bests(trace), scale, answer)
+        label_front(figure, {axes: labels}, {axes: front}, less_is_better=scale.less_is_better)
     return figure
-
-
-def _outside(axes: Any, places: Sequence[tuple[float, float]]) -> list[str]:
-    """Return the note of how many points of the table lie beyond the axes, and where."""
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    beyond = [(x, y) for x, y in places if not (left <= x <= right and low <= y <= high)]
-    if not beyond:
-        return []
-    across, up = (f"{min(values):.4g} to {max(values):.4g}" for values in zip(*beyond, strict=True))
-    what = f"{len(beyond)} of {len(places)} offered points lie beyond the axes"
-    return [f"{what}: {axes.get_xlabel()} from {across}, {axes.get_ylabel()} from {up}"]
 
 
 def _placed(points: Sequence[SearchPoint], scale: Scale) -> list[SearchPoint]:
@@ -125,29 +117,21 @@ def _draw_table(axes: Any, points: Sequence[SearchPoint], scale: Scale) -> None:
     crowd = len(points) > _CROWD
     missing = sum(not point.trades for point in points)
     for trades, colour, label in (
-        (True, "#d6d6d6" if crowd else "#c4c4c4", f"offered ({len(points)})"),
-        (False, "#e6c8d9", f"of these {missing} miss\nlatency, rate or room"),
+        (True, "#a8a8a8", f"offered ({len(points)})"),
+        (False, "#d9a9c4", f"of these {missing} miss\nlatency, rate or room"),
     ):
         places = [_at(point, scale) for point in points if point.trades is trades]
         if places or trades:
             axes.scatter(
-                [x for x, _ in places], [y for _, y in places], s=2.5 if crowd else 5, linewidths=0, color=colour,
+                [x for x, _ in places], [y for _, y in places], s=4 if crowd else 9, linewidths=0, color=colour,
                 label=label, rasterized=crowd, zorder=1 if trades else 0.9,
             )  # fmt: skip
-    _draw_front(axes, points, scale, color=GREY, linewidth=1.0, linestyle=(0, (4, 1.5)), label="true front", zorder=2)
-
-
-def _draw_front(axes: Any, points: Sequence[SearchPoint], scale: Scale, **style: Any) -> None:
     front = _front(points, scale)
-    if front:
-        axes.plot(*zip(*front, strict=True), drawstyle="steps-post", **style)
+    draw_front(axes, front, color=GREY, linewidth=1.0, linestyle=(0, (4, 1.5)), label="true front", zorder=2)
 
 
 def _front(points: Sequence[SearchPoint], scale: Scale) -> list[tuple[float, float]]:
-    """Return the Pareto front of the points; it is drawn as steps, because no mode lies between two modes."""
-    sign = 1.0 if scale.less_is_better else -1.0
-    placed = (_at(point, scale) for point in points if point.trades)
-    return [(sign * x, y) for x, y in pareto_front((sign * x, y) for x, y in placed)]
+    return front_of((_at(p, scale) for p in points if p.trades), less_is_better=scale.less_is_better)
 
 
 def _draw_answer(axes: Any, answer: SearchPoint, scale: Scale) -> None:
@@ -181,33 +165,22 @@ def _note_the_rest(
         axes.plot([], [], linestyle="none", label=note)
 
 
-def _finish(axes: Any, points: Sequence[tuple[float, float]], scale: Scale, problem: Problem | None) -> None:
-    """Name the axes and let them span these points and the budgets."""
-    axes.set_xlabel(scale.label)
-    axes.set_ylabel("mean power (W)")
-    across, up = budgets_shown(problem, scale)
-    for axis, values, budgets, above in (
-        (axes.xaxis, [x for x, _ in points], across, _LOG_ABOVE), (axes.yaxis, [y for _, y in points], up, 10.0),
-    ):  # fmt: skip
-        low, high = min([*values, *budgets]), max([*values, *budgets])
-        if spread_out(axis, [low, high], above=above):
-            pad = (high / low) ** _PAD
-            limits = (low / pad, high * pad)
-        else:
-            pad = _PAD * (high - low) or 0.2 * abs(high) or 1.0
-            limits = (low - pad, high + pad)
-        getattr(axes, f"set_{axis.axis_name}lim")(*limits)
-
-
-def _marks(points: Sequence[SearchPoint], once_best: set[int], scale: Scale, answer: SearchPoint | None) -> list[Label]:
-    """Return all points, those to number first of all the answer: all measured ones, once the best, or it alone."""
+def _labels(
+    points: Sequence[SearchPoint], front: Sequence[tuple[float, float]], once_best: set[int], scale: Scale,
+    answer: SearchPoint | None,
+) -> list[Label]:  # fmt: skip
+    """Return all points: those of the front with their modes, and with their steps all, those once the best, or one."""
     measured = [point for point in points if not point.known]
     rises = [point for point in measured if once_best & set(point.steps)]
     last = [point for point in measured if point is answer]
     numbered = next((some for some in (measured, rises) if len(some) <= _MOST_NUMBERS), last)
-    first = [*last, *rises]
-    marks = []
-    for point in sorted(points, key=lambda point: (first.index(point) if point in first else len(first), point.steps)):
+    by_place = {_at(point, scale): point for point in reversed(points) if point.trades}
+    on_front = [by_place[place] for place in ordered(front)]
+    first = list({id(point): point for point in (*last, *on_front, *rises, *points)}.values())
+    labels = []
+    for point in first:
         area_pt2 = _RING_PT2 if point is answer else (_SMALL_PT2 if len(points) > _MANY else _AREA_PT2)
-        marks.append(Label(*_at(point, scale), area_pt2**0.5 / 2, str(point.steps[-1]) if point in numbered else ""))
-    return marks
+        words = [f"{point.steps[-1]}"] if point in numbered else []
+        words += [mode_label(point.point.mode.short(), point.point.batch_size)] if point in on_front else []
+        labels.append(Label(*_at(point, scale), area_pt2**0.5 / 2, ": ".join(words)))
+    return labels

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace
+from edgetune.plotting.rows import name_rows
 from edgetune.plotting.style import BLUE, GREY, PURPLE, VERMILLION, time_unit
 from edgetune.stages.search.figures.points import PointStatus, SearchPoint
 from edgetune.stages.search.problem import PAIRS, objective_of
@@ -132,18 +133,21 @@ _DIAMOND = 0.7
 """Factor on a diamond's area that makes it look as large as the other markers."""
 
 
-def draw_markers(axes: Any, points: Iterable[tuple[PointStatus, bool, tuple[float, float]]], area_pt2: float) -> None:
-    """Draw points, each given by its status, whether it was known before, and its place."""
-    groups: dict[tuple[PointStatus, bool], list[tuple[float, float]]] = {}
-    for status, known, place in points:
-        groups.setdefault((status, known), []).append(place)
+def draw_markers(
+    axes: Any, points: Iterable[tuple[PointStatus, bool, tuple[float, float], int]], area_pt2: float
+) -> None:
+    """Draw points, each given by its status, whether it was known before, its place, and its row of the trace."""
+    groups: dict[tuple[PointStatus, bool], list[tuple[tuple[float, float], int]]] = {}
+    for status, known, place, row in points:
+        groups.setdefault((status, known), []).append((place, row))
     for status, (label, colour, marker) in STANDINGS.items():
         for known in (False, True):
             if (status, known) not in groups:
                 continue
+            places, rows = zip(*groups[status, known], strict=True)
             face = {"facecolors": "none", "edgecolors": colour} if known else {"color": colour, "linewidths": 0}
             area = area_pt2 * (_DIAMOND if marker == "D" else 1.0)
-            axes.scatter(*zip(*groups[status, known], strict=True), s=area, marker=marker, zorder=3, **face)
+            name_rows(axes.scatter(*zip(*places, strict=True), s=area, marker=marker, zorder=3, **face), rows)
             axes.scatter(
                 [], [], s=_LEGEND_PT2, marker=marker, label=f"{label}, known before" if known else label, **face
             )
