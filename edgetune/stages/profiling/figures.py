@@ -1,4 +1,4 @@
-"""Figure of a profile: power against speed, and the modes that no other beats.
+"""Figure of a profile: power against time per sample, and the modes that no other beats.
 
 Each marker is one measured point. The front joins the points than which no other is both faster and thriftier, in
 steps, because between two measured modes there is none.
@@ -12,22 +12,25 @@ from typing import Any
 
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.profile import Profile, ProfileRow
-from edgetune.artifacts.repeats import one_per_point
+from edgetune.artifacts.repeats import one_per_point, point_key
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.front import LEGEND, Place, draw_front, front_of, label_front, mode_label, ordered, scale_front
+from edgetune.plotting.labels import Label
+from edgetune.plotting.rows import name_rows
 from edgetune.plotting.style import (
     BLACK,
     KNOB_LABELS,
     Figure,
     new_figure,
-    pareto_front,
+    scale_axis,
     series_style,
     spread_out,
     time_unit,
 )
 from edgetune.stats import median
 
-_MOST_PANELS = 6
+_MOST_PANELS = 12
 _FEW = 6
 """Values of a knob up to which each has a tick of its own."""
 _MANY = 60
@@ -35,13 +38,12 @@ _MANY = 60
 
 
 def profile_figure(profile: Profile) -> Figure:
-    """Return the figure of a profile: power against speed, or without power time against the knob that matters.
+    """Return the figure of a profile: power against time, or without power time against the knob that matters.
 
-    One panel per network and task. Speed is the time per minibatch where a panel has one batch size, else throughput,
-    because the minibatches of different sizes cannot be compared by their time.
+    One panel per network and task, of many the first few. Time is that of a sample, which batch sizes have in common.
 
     Raises:
-        InputError: nothing measured to draw, or more panels than can be read.
+        InputError: nothing measured to draw.
         DeviceError: matplotlib is missing.
     """
     panels: dict[tuple[str, str], list[ProfileRow]] = {}
@@ -49,26 +51,35 @@ def profile_figure(profile: Profile) -> Figure:
         panels.setdefault((row.workload, row.task), []).append(row)
     if not panels:
         raise InputError("the profile has no measured point to draw", "see the reason column with edgetune show")
-    if len(panels) > _MOST_PANELS:
-        raise InputError(
-            f"{len(panels)} networks and tasks are more than one figure can show", "draw a table with fewer of them"
-        )
-    sizes = sorted({row.batch_size for rows in panels.values() for row in rows})
-    columns = min(len(panels), 2)
-    lines = -(-len(panels) // columns)
-    with new_figure((3.6 + 3.4 * columns, 0.6 + 3.4 * lines)) as figure:
+    shown, more = list(panels.items())[:_MOST_PANELS], list(panels)[_MOST_PANELS:]
+    notes = _not_measured(profile.rows)
+    notes += [f"not drawn: {', '.join(map(' '.join, more))} (draw a table with fewer of them)"] if more else []
+    sizes = sorted({row.batch_size for _, rows in shown for row in rows})
+    place_of = {point_key(row.point): place for place, row in enumerate(profile.rows) if row.status == "ok"}
+    columns = next(count for most, count in ((1, 1), (4, 2), (9, 3), (_MOST_PANELS, 4)) if len(shown) <= most)
+    lines = -(-len(shown) // columns)
+    with new_figure((3.6 + 3.4 * columns, 0.6 + 3.1 * lines)) as figure:
         grid = figure.subplots(lines, columns, squeeze=False).flatten()
-        for axes, ((workload, task), rows) in zip(grid, panels.items(), strict=False):
-            left_out = _draw(axes, rows, sizes)
+        labels: dict[Any, list[Label]] = {}
+        fronts: dict[Any, list[Place]] = {}
+        for axes, ((workload, task), rows) in zip(grid, shown, strict=False):
+            powered = [row for row in rows if row.power_w is not None]
+            rows_of = [place_of[point_key(row.point)] for row in powered or rows]
+            if powered:
+                labels[axes], fronts[axes] = _draw_power(axes, powered, sizes, rows_of)
+            else:
+                notes += _draw_time(axes, rows, sizes, rows_of)
+            left_out = len(rows) - len(powered) if powered else 0
             note = f" ({left_out} without power left out)" if left_out else ""
             head = _title(profile) if axes is grid[0] else ""
-            shown = len(rows) - left_out
-            points = f"{shown} point{'s' * (shown != 1)}"
+            points = f"{len(rows_of)} point{'s' * (len(rows_of) != 1)}"
             set_title(axes, head, f"{workload} {task}, {points}{note}")
-        for axes in grid[len(panels) :]:
+        for axes in grid[len(shown) :]:
             axes.set_axis_off()
+        grid[0].plot([], [], linestyle="none", label=LEGEND if fronts else "")
         legend_beside(figure, grid, [_label(size) for size in sizes])
-        note_left_out(figure, _not_measured(profile.rows))
+        note_left_out(figure, notes)
+        label_front(figure, labels, fronts, list(dict.fromkeys(notes)))
     return figure
 
 
@@ -91,70 +102,68 @@ def _title(profile: Profile) -> str:
     return f"SIMULATED: {device}" if profile.header.simulated else device
 
 
-def _draw(axes: Any, rows: Sequence[ProfileRow], sizes: Sequence[int]) -> int:
-    """Draw one panel and return how many rows could not be shown in it; ``sizes`` are the batch sizes of all panels."""
-    powered = [row for row in rows if row.power_w is not None]
-    if powered:
-        _draw_power(axes, powered, sizes)
-        return len(rows) - len(powered)
-    _draw_time(axes, rows, sizes)
-    return 0
+def _draw_power(
+    axes: Any, rows: Sequence[ProfileRow], sizes: Sequence[int], rows_of: Sequence[int]
+) -> tuple[list[Label], list[Place]]:
+    """Draw power against time per sample, and the front; return all points, with the modes of the front, and the front.
 
-
-def _draw_power(axes: Any, rows: Sequence[ProfileRow], sizes: Sequence[int]) -> None:
-    """Draw power against throughput or time, and the front."""
-    by_time = len({row.batch_size for row in rows}) == 1
-    factor, unit = time_unit(max(row.minibatch_s or 0.0 for row in rows))
-
-    def speed(row: ProfileRow) -> float:
-        time_s = row.minibatch_s or 0.0
-        return time_s * factor if by_time else row.batch_size / time_s
-
+    Args:
+        axes: The panel.
+        rows: With power.
+        sizes: Batch sizes of all panels.
+        rows_of: The place of each row in the profile.
+    """
+    factor, unit = time_unit(max((row.minibatch_s or 0.0) / row.batch_size for row in rows))
+    places = [(factor * (row.minibatch_s or 0.0) / row.batch_size, row.power_w or 0.0) for row in rows]
     many = len(rows) > _MANY
     for size in sizes:
-        chosen = [row for row in rows if row.batch_size == size]
+        chosen = [number for number, row in enumerate(rows) if row.batch_size == size]
         if chosen:
-            axes.scatter(
-                [speed(row) for row in chosen], [row.power_w for row in chosen], label=_label(size),
+            marks = axes.scatter(
+                *zip(*(places[number] for number in chosen), strict=True), label=_label(size),
                 s=14 if many else 34, alpha=0.55 if many else 0.9, linewidths=0, **series_style(sizes.index(size)),
             )  # fmt: skip
-    sign = 1.0 if by_time else -1.0  # throughput is to be large: its negative is to be small
-    front = [(sign * x, y) for x, y in pareto_front((sign * speed(row), row.power_w or 0.0) for row in rows)]
-    xs, ys = zip(*front, strict=True)
-    axes.plot(
-        xs, ys, color=BLACK, linewidth=1.0, marker="o", markersize=3.2, markerfacecolor="none", markeredgewidth=0.7,
-        drawstyle="steps-post", label="Pareto front",
+            name_rows(marks, [rows_of[number] for number in chosen])
+    front = front_of(places)
+    draw_front(
+        axes, front, color=BLACK, linewidth=1.0, marker="o", markersize=3.2, markerfacecolor="none",
+        markeredgewidth=0.7, label="Pareto front",
     )  # fmt: skip
-    axes.set_xlabel(f"minibatch time ({unit})" if by_time else "throughput (samples/s)")
-    axes.set_ylabel("mean power (W)")
-    axes.set_ylim(bottom=0)
-    spread_out(axes.xaxis, [speed(row) for row in rows])
+    scale_front(axes, f"time per sample ({unit})", places)
+    named = {place: row for place, row in zip(places, rows, strict=True)}
+    labels = [Label(*place, 2.0, mode_label(named[place].mode.short(), named[place].batch_size))
+              for place in ordered(front)]  # fmt: skip
+    return labels + [Label(*place, 2.0) for place in named if place not in set(front)], front
 
 
-def _draw_time(axes: Any, rows: Sequence[ProfileRow], sizes: Sequence[int]) -> None:
-    """Draw time against the knob that matters most, else against the batch size."""
+def _draw_time(axes: Any, rows: Sequence[ProfileRow], sizes: Sequence[int], rows_of: Sequence[int]) -> list[str]:
+    """Draw time against the knob that matters most, else against the batch size; return what is left out."""
     knob, alone, many = *_main_knob(rows), len(rows) > _MANY
     factor, unit = time_unit(max(row.minibatch_s or 0.0 for row in rows))
     for size in (None,) if knob == "batch_size" else sizes:
-        chosen = [row for row in rows if size in (None, row.batch_size) and getattr(row, knob) is not None]
-        chosen.sort(key=lambda row: float(getattr(row, knob)))
+        pairs = zip(rows, rows_of, strict=True)
+        found = [(row, at) for row, at in pairs if size in (None, row.batch_size) and getattr(row, knob) is not None]
+        found.sort(key=lambda pair: float(getattr(pair[0], knob)))
+        chosen = [row for row, _ in found]
         if chosen:
-            axes.errorbar(
+            drawn = axes.errorbar(
                 [getattr(row, knob) for row in chosen], [factor * (row.minibatch_s or 0.0) for row in chosen],
                 yerr=None if many else _interval(chosen, factor),
                 label="median, 95 % interval" if size is None else _label(size),
                 linestyle="-" if alone else "none", linewidth=1.0, capsize=2.5, markersize=3.5 if many else 5.0,
                 **series_style(0 if size is None else sizes.index(size)),
             )  # fmt: skip
+            name_rows(drawn.lines[0], [at for _, at in found])
     axes.set_xlabel(KNOB_LABELS[knob])
-    axes.set_ylabel(f"minibatch time ({unit})")
     shown = sorted({getattr(row, knob) for row in rows} - {None})
     if knob == "batch_size":
         spread_out(axes.xaxis, shown, base=2.0)
     if len(shown) <= _FEW:
         axes.set_xticks(shown, [f"{value:g}" for value in shown])
-    if not spread_out(axes.yaxis, [factor * (row.minibatch_s or 0.0) for row in rows]):
-        axes.set_ylim(bottom=0)
+    tops = [row.minibatch_ci95_high_s or 0.0 for row in rows if not many]
+    times_s = [row.minibatch_s or 0.0 for row in rows]
+    scale_axis(axes.yaxis, f"minibatch time ({unit})", [factor * time_s for time_s in (*times_s, max([*tops, *times_s]))])
+    return ["95 % intervals are not drawn: there are too many points"] if many else []
 
 
 def _label(size: int) -> str:
