@@ -15,6 +15,8 @@ from edgetune.visible import visible
 
 FORMATS = ("svg", "png", "pdf")
 _DPI = 200
+_TALLEST = 2000
+"""Pixels of a picture that a screen or a page of paper shows at once; a page for a browser scrolls."""
 _METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": "edgetune"},
     "pdf": {"CreationDate": None, "Creator": "edgetune"},
@@ -70,8 +72,14 @@ def figure_bytes(figure: Figure, form: str, *, text_as_text: bool = False) -> by
     """Return the file of a figure, in one of ``FORMATS``; texts of an SVG are outlines unless ``text_as_text``.
 
     Raises:
-        InputError: the figure has more marks than the limit allows.
+        InputError: the figure has more marks than the limit allows, or is too tall for anything but a page.
     """
+    tall = round(figure.get_figheight() * _DPI)
+    if tall > _TALLEST and not text_as_text:
+        raise InputError(
+            f"the figure is {tall} pixels high, more than the {_TALLEST} that can be read at once",
+            "draw a page instead, --plot FIGURE.html, or a part: fewer rows, or --view of one policy or time",
+        )
     limits.check("figure_items", sum(map(_marks, figure.findobj())), "the figure")
     buffer = io.BytesIO()
     with styled(text_as_text=text_as_text):

@@ -18,6 +18,9 @@ from edgetune.plotting.time_zoom import zoom_time
 _NARROWEST = 1 / 1200
 """Of the width of the figure: about a pixel of a screen."""
 
+_PAGE_IN = 6.0
+"""Height of all lanes at most, inches."""
+
 Kind = TypeVar("Kind", bound=Hashable)
 
 
@@ -47,12 +50,14 @@ class Bar(Generic[Kind]):
         lane: Which lane: any key.
         kind: What it is: bars of the same kind look alike and may be drawn as one.
         start_s, end_s: When, s.
+        row: Its row in the artifact, of bars drawn as one that of the first; ``None`` where it has none.
     """
 
     lane: Any
     kind: Kind
     start_s: float
     end_s: float
+    row: int | None = None
 
     @property
     def length_s(self) -> float:
@@ -121,11 +126,19 @@ def draw_bars(
     if not bars:
         return
     styles = [style(bar) for bar in bars]
-    axes.barh(
+    drawn = axes.barh(
         [place(bar.lane) for bar in bars], [factor * bar.length_s for bar in bars],
         left=[factor * bar.start_s for bar in bars], height=height, zorder=3,
         **{name: [each[name] for each in styles] for name in styles[0]},
     )  # fmt: skip
+    for patch, bar in zip(drawn.patches, bars, strict=True):
+        if bar.row is not None:
+            patch.set_gid(f"point.{bar.row}")
+
+
+def lane_inches(lanes: int) -> float:
+    """Return the height of a lane, inches: many lanes share the height of a page."""
+    return min(0.34, _PAGE_IN / lanes)
 
 
 def name_lanes(axes: Any, names: Sequence[str], *, beside: float = 0.6, every: int = 1) -> None:

@@ -12,8 +12,9 @@ one with their neighbours, or a little wider than they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from edgetune import limits
@@ -29,6 +30,8 @@ _LANE_INCHES = {16: 0.2, 40: 0.12}
 """Height of a multiprocessor's lane, where there are no more than so many; of more, what a page has room for."""
 _PAGE_INCHES = 7.0
 _NAME_CHARACTERS = 20
+_MOST_NOTES = 4
+"""Tasks of each of which the longest request is told; of more, the longest of all."""
 
 
 def gantt_figure(
@@ -53,7 +56,7 @@ def gantt_figure(
     kept_s = max((row.finished_s for row in rows if row.event == "residency"), default=whole_s)
     whole = from_s is None and to_s is None
     span = _part(requests, next(iter(tasks), None), kept_s) if whole else Span(from_s or 0.0, to_s or whole_s)
-    bars = bars_of(rows, span)
+    bars = bars_of(rows, span, {id(row): place for place, row in enumerate(timeline.rows)})
     if not bars:
         raise InputError(
             f"no record says where blocks were from {span.begin_s:.4g} to {span.end_s:.4g} s",
@@ -63,7 +66,7 @@ def gantt_figure(
     sms = _sm_count(timeline, bars)
     limits.check("figure_lanes", max(sms, len(tasks)), "the figure")
     lanes = sms * next((inches for most, inches in _LANE_INCHES.items() if sms <= most), _PAGE_INCHES / sms)
-    above = 0.3 * len(tasks) + 0.2
+    above = min(0.3 * len(tasks), 1.9) + 0.2
     with new_figure((8.6, 1.1 + above + lanes)) as figure:
         top, below = figure.subplots(2, 1, sharex=True, height_ratios=(above, lanes))
         factor, unit = span.unit
@@ -86,9 +89,10 @@ def _left_out(
 ) -> list[str]:
     """Return what a chart of these rows leaves out: policies, turns, and of these requests the longest of each task."""
     notes = turn_notes(timeline.rows, rows, "policy", "--view gantt:POLICY draws one")
-    for task in names_of(requests, "task"):
+    tasks = names_of(requests, "task")
+    for task in tasks if len(tasks) <= _MOST_NOTES else ():
         notes += longest_note([row for row in requests if row.task == task], "task")
-    return notes
+    return notes + (longest_note(requests, "task") if len(tasks) > _MOST_NOTES else [])
 
 
 def _written(value: float, span: float) -> str:
@@ -132,10 +136,15 @@ def _sm_count(timeline: KernelTimeline, bars: Sequence[Bar[str]]) -> int:
     return max(said, seen) if isinstance(said, int) else seen
 
 
-def bars_of(rows: Sequence[KernelTimelineRow], span: Span) -> list[Bar[str]]:
-    """Return the bars of a part of a turn; a lane is a multiprocessor and a task, the kind is the task."""
+def bars_of(
+    rows: Sequence[KernelTimelineRow], span: Span, place_of: Mapping[int, int] = MappingProxyType({})
+) -> list[Bar[str]]:
+    """Return the bars of a part of a turn; a lane is a multiprocessor and a task, the kind is the task.
+
+    ``place_of`` has the place of each row in the artifact, by identity.
+    """
     bars = [
-        Bar((row.sm, row.task or ""), row.task or "", row.started_s, row.finished_s)
+        Bar((row.sm, row.task or ""), row.task or "", row.started_s, row.finished_s, place_of.get(id(row)))
         for row in rows
         if row.event == "residency" and row.sm is not None and row.started_s is not None
         and row.finished_s > span.begin_s and row.started_s < span.end_s
@@ -157,7 +166,7 @@ def _draw_requests(
         ends = [factor * row.finished_s for row in of]
         axes.hlines([-place] * len(of), starts, ends, color=colours[task], linewidth=3.0)
         axes.plot(starts, [-place] * len(of), linestyle="none", marker="|", markersize=8, color=colours[task])
-    name_lanes(axes, [name_in_lines(task, _NAME_CHARACTERS) for task in tasks])
+    name_lanes(axes, [name_in_lines(task, _NAME_CHARACTERS) for task in tasks], every=-(-len(tasks) // 14))
 
 
 def _draw_lanes(axes: Any, bars: Sequence[Bar[str]], colours: dict[str, str], sms: int, factor: float) -> None:

@@ -1,10 +1,8 @@
-"""Draws latency by engine as box plots under the budget, with the training throughput of each engine.
+"""Draws latency by engine as boxes, a panel for each tenant, and beside them the training throughput of each engine.
 
-latency |  --- budget -----------------    samples/s
-        |   |            o peak       <>
-        |  [=]          -+- p99
-        |   |           [=] quarters
-        +-managed-------native---------
+managed  |--[ | x ]---| o  |due   0 of 599 late    |      <>
+native   |----[ |  x ]-----|---o  9 of 599 late    |  <>
+         +------------------ latency               +-------- samples/s
 """
 
 from __future__ import annotations
@@ -16,39 +14,28 @@ from typing import Any
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.boxes import box_grid, draw_boxes
 from edgetune.plotting.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    MARKERS,
     VERMILLION,
     Figure,
     check_panels,
     new_figure,
     panels_of,
-    spread_out,
+    scale_axis,
+    series_style,
     time_unit,
 )
 from edgetune.serving.requests import latencies_s
 from edgetune.stages.interleave.figures.chosen import tenants_of, written
 from edgetune.stages.interleave.summary import EngineSummary, summarise
-from edgetune.stats import percentile
 from edgetune.units import format_si
-
-_BOX = 0.16
-"""Half the width of a box; engines are 1 apart."""
-_WHISKERS = "box: quarters\nwhiskers: 1st and\n99th percentiles"
-_BESIDE = 0.3
-"""How far right of its box the training throughput stands."""
-_APART = 0.1
-"""How far the throughputs of several training jobs stand from each other."""
 
 
 def latency_figure(run: Run) -> Figure:
-    """Return box plots of latency per engine, a panel per inference tenant, all turns together.
+    """Return boxes of latency per engine, a panel per inference tenant, all turns together; see ``plotting.boxes``.
 
-    Boxes are quarters, whiskers end at the 1st and 99th percentiles, a ring is the largest. Beneath each engine are its
-    violations; right of its box is its training throughput, on the axis at the right.
+    Beside each box are its violations; the last panel has the training throughput. Of more tenants than can be read,
+    the first few are drawn.
 
     Raises:
         InputError: no request was answered.
@@ -64,16 +51,24 @@ def latency_figure(run: Run) -> Figure:
     ]
     if not tenants:
         raise InputError("the run has no answered request to draw", "see its rows with edgetune show")
-    width = 1.4 + max(1.5, 1.15 * len(summaries)) * len(tenants) + 1.9
-    with new_figure((width, 3.6)) as figure:
-        panels = panels_of(figure, 1, len(tenants)).flatten()
-        right = [
-            _draw_tenant(axes, run, summaries, tenant, last=tenant == tenants[-1])
-            for axes, tenant in zip(panels, tenants, strict=True)
-        ]
+    trains = any(summary.trained for summary in summaries)
+    drawn = list(tenants)
+    while (grid := box_grid(len(drawn) + trains, len(summaries))) is None:
+        drawn.pop()
+    lines, columns, size = grid
+    with new_figure(size) as figure:
+        panels = panels_of(figure, lines, columns).flatten()
+        for axes, tenant in zip(panels, drawn, strict=False):
+            _draw_tenant(axes, run, summaries, tenant)
+        if trains:
+            _draw_training(panels[len(drawn)], summaries)
+        for axes in panels[len(drawn) + trains :]:
+            axes.set_axis_off()
         figure.suptitle(title_of(run.header, "latency by engine"), x=0.01, ha="left", fontsize=9.5)
-        legend_beside(figure, [*panels, *filter(None, right)])
-        note_left_out(figure, _left_out(run.rows, summaries, tenants))
+        legend_beside(figure, panels)
+        more = tenants[len(drawn) :]
+        crowd = [f"not drawn, because more panels would not be readable: {', '.join(more)}"] if more else []
+        note_left_out(figure, [*crowd, *_left_out(run.rows, summaries, tenants)])
     return figure
 
 
@@ -92,73 +87,38 @@ def _left_out(rows: Sequence[RunRow], summaries: Sequence[EngineSummary], tenant
     return notes
 
 
-def _draw_tenant(axes: Any, run: Run, summaries: Sequence[EngineSummary], tenant: str, *, last: bool) -> Any:
-    """Draw one tenant's boxes and return the axes of throughput at the right, ``None`` where nothing trained."""
+def _draw_tenant(axes: Any, run: Run, summaries: Sequence[EngineSummary], tenant: str) -> None:
     requests = [row for row in run.rows if row.event == "request" and (row.tenant or "") == tenant]
-    of_engines = [latencies_s(row for row in requests if row.engine == summary.engine) for summary in summaries]
-    factor, unit = time_unit(max(max(times_s) for times_s in of_engines if times_s))
-    boxes = [_box(number, times_s, factor) for number, times_s in enumerate(of_engines) if times_s]
-    axes.bxp(
-        [box for _, box in boxes], positions=[number for number, _ in boxes], widths=2 * _BOX, showfliers=False,
-        patch_artist=True, boxprops={"facecolor": "#d9d9d9", "edgecolor": BLACK, "linewidth": 0.9},
-        medianprops={"color": BLACK, "linewidth": 1.8}, whiskerprops={"linewidth": 0.9}, capprops={"linewidth": 0.9},
-    )  # fmt: skip
-    peaks = [(number, factor * max(times_s)) for number, times_s in enumerate(of_engines) if times_s]
-    axes.plot(*zip(*peaks, strict=True), linestyle="none", marker="o", color=BLACK, fillstyle="none", label="peak")
-    axes.plot([], [], linestyle="none", label=_WHISKERS)
+    times_s = {each.engine: latencies_s(row for row in requests if row.engine == each.engine) for each in summaries}
+    factor, unit = time_unit(max(max(of) for of in times_s.values() if of))
+    scaled = {engine: [factor * time_s for time_s in of] for engine, of in times_s.items()}
+    draw_boxes(axes, scaled, [_late(summary, tenant) for summary in summaries], none="none answered")
     found = {of.latency_budget_s for summary in summaries for of in summary.answered if of.tenant == tenant}
     budgets_s = sorted(budget_s for budget_s in found if budget_s is not None)
     for budget_s in budgets_s:
-        axes.axhline(factor * budget_s, color=VERMILLION, linestyle="--", linewidth=1.2, label="due")
-    lows = [box["whislo"] for _, box in boxes]
-    if not spread_out(axes.yaxis, [*lows, *(peak for _, peak in peaks)], above=30.0):
-        axes.set_ylim(bottom=0)
-    axes.set_xticks(range(len(summaries)), [_engine_words(summary, tenant) for summary in summaries])
-    axes.set_xlim(-0.5, len(summaries) - 0.4)
-    axes.grid(False, axis="x")
-    axes.set_ylabel(f"latency ({unit})")
+        axes.axvline(factor * budget_s, color=VERMILLION, linestyle="--", linewidth=1.2, label="due")
+    values = [*(value for of in scaled.values() for value in of), *(factor * budget_s for budget_s in budgets_s)]
+    scale_axis(axes.xaxis, f"latency ({unit})", values, above=30.0)
     due = [f"due in {' or '.join(format_si(budget_s, 's') for budget_s in budgets_s)}"] if budgets_s else []
     set_title(axes, ", ".join(filter(None, [written(tenant), *due])))
-    return _draw_training(axes, summaries, last=last)
 
 
-def _box(number: int, times_s: Sequence[float], factor: float) -> tuple[int, dict[str, Any]]:
-    names = {"whislo": 1, "q1": 25, "med": 50, "q3": 75, "whishi": 99}
-    return number, {name: factor * percentile(times_s, percent) for name, percent in names.items()}
-
-
-def _engine_words(summary: EngineSummary, tenant: str) -> str:
+def _late(summary: EngineSummary, tenant: str) -> str:
     of = next((each for each in summary.answered if each.tenant == tenant), None)
-    return summary.engine if of is None else f"{summary.engine}\n{of.violations} of {of.requests}\nlate"
+    return "" if of is None else f"{of.violations} of\n{of.requests} late"
 
 
-def _draw_training(axes: Any, summaries: Sequence[EngineSummary], *, last: bool) -> Any:
+def _draw_training(axes: Any, summaries: Sequence[EngineSummary]) -> None:
+    """Draw the training throughput of each job by engine, in the rows of the boxes."""
     jobs = sorted({of.tenant for summary in summaries for of in summary.trained})
-    if not jobs:
-        return None
-    right = axes.twinx()
+    draw_boxes(axes, {summary.engine: () for summary in summaries}, none="")
     for index, job in enumerate(jobs):
         spots = [
-            (number + _BESIDE + _APART * index, of.samples_per_s)
-            for number, summary in enumerate(summaries)
-            for of in summary.trained
-            if of.tenant == job
-        ]
-        right.plot(
-            *zip(*spots, strict=True), linestyle="none", color=BLUE, marker=MARKERS[(index + 3) % len(MARKERS)],
-            markersize=6.5, label=f"{written(job) or 'training'} trains",
-        )  # fmt: skip
-        for place, rate in spots if len(jobs) == 1 else ():
-            right.annotate(
-                f"{rate:.3g}" if rate < 1000 else f"{rate:.0f}", (place, rate), xytext=(0, 6),
-                textcoords="offset points", ha="center", fontsize=7.0,
-                color=BLUE,
-            )  # fmt: skip
-    right.set_ylim(bottom=0, top=1.25 * max(of.samples_per_s for each in summaries for of in each.trained) or 1.0)
-    right.grid(False)
-    right.spines["right"].set_visible(True)
-    right.tick_params(axis="y", colors=BLUE, labelright=last, right=last)
-    right.spines["right"].set_color(GREY)
-    if last:
-        right.set_ylabel("training throughput (samples/s)", color=BLUE)
-    return right
+            (of.samples_per_s, len(summaries) - 1 - number)
+            for number, summary in enumerate(summaries) for of in summary.trained if of.tenant == job
+        ]  # fmt: skip
+        axes.plot(*zip(*spots, strict=True), linestyle="none", markersize=6.5,
+                  label=f"{written(job) or 'training'} trains", **series_style(index + 2))  # fmt: skip
+    rates = [of.samples_per_s for summary in summaries for of in summary.trained]
+    scale_axis(axes.xaxis, "training throughput (samples/s)", rates, above=1e9)
+    set_title(axes, "training")

@@ -11,14 +11,15 @@ that would be narrower than a line are drawn as one with their neighbours, and o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, name_in_lines, note_left_out, set_title, title_of
-from edgetune.plotting.gantt import Bar, Span, draw_bars, merged, name_lanes, name_time, thinned
+from edgetune.plotting.gantt import Bar, Span, draw_bars, lane_inches, merged, name_lanes, name_time, thinned
 from edgetune.plotting.style import BLACK, BLUE, COLOURS, GREY, VERMILLION, Figure, new_figure
 from edgetune.plotting.turns import first_turn, longest_note, turn_notes
 
@@ -72,16 +73,17 @@ def gantt_figure(
     rows = first_turn(timeline.rows, "policy", policy, of="timeline")
     whole_s = max(row.finished_s for row in rows)
     span = Span(from_s or 0.0, whole_s if to_s is None else to_s)
-    bars = bars_of(rows, span)
+    place_of = {id(row): place for place, row in enumerate(timeline.rows)}
+    bars = bars_of(rows, span, place_of)
     if len(bars) > _MOST_BARS and from_s is to_s is None:
         span = middle_of(bars)
-        bars = bars_of(rows, span)
+        bars = bars_of(rows, span, place_of)
     if not bars:
         when = f" from {span.begin_s:g} to {span.end_s:g} s" if from_s or to_s else ""
         raise InputError(f"no task ran{when}, so there is nothing to draw", "see the figures with edgetune show")
     workers = _workers(bars)
     limits.check("figure_lanes", max(workers, len({bar.kind[1] for bar in bars})), "the figure")
-    lanes, memory = 0.35 + 0.34 * workers, 1.5
+    lanes, memory = 0.35 + lane_inches(workers) * workers, 1.5
     with new_figure((8.6, 0.9 + lanes + memory)) as figure:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(lanes, memory))
         _draw_bars(above, bars, colours_of(timeline), span)
@@ -102,13 +104,21 @@ def _left_out(timeline: Timeline, rows: Sequence[TimelineRow], *, part: bool) ->
     return notes + longest_note(requests, "job")
 
 
-def bars_of(rows: Iterable[TimelineRow], span: Span) -> list[Bar[TaskKind]]:
-    """Return the bars of a part of a turn, a lane for each worker; see ``plotting.gantt.merged``."""
+def bars_of(
+    rows: Iterable[TimelineRow], span: Span, place_of: Mapping[int, int] = MappingProxyType({})
+) -> list[Bar[TaskKind]]:
+    """Return the bars of a part of a turn, a lane for each worker; see ``plotting.gantt.merged``.
+
+    ``place_of`` has the place of each row in the artifact, by identity.
+    """
     bars: list[Bar[TaskKind]] = [
-        Bar(row.worker, (row.event, row.network or "", row.status == "failed"), row.started_s, row.finished_s)
+        Bar(
+            row.worker, (row.event, row.network or "", row.status == "failed"), row.started_s, row.finished_s,
+            place_of.get(id(row)),
+        )
         for row in rows
         if row.event in ("load", "execute") and row.worker is not None and row.started_s is not None
-    ]
+    ]  # fmt: skip
     return thinned(merged(bars, span), span)
 
 
@@ -141,7 +151,8 @@ def _draw_bars(axes: Any, bars: Sequence[Bar[TaskKind]], colours: dict[str, str]
         axes.barh([0], [0], facecolor="white", edgecolor=BLACK, hatch="////", linewidth=0.5, label="load")
     if any(bar.kind[2] for bar in bars):
         axes.barh([0], [0], facecolor="white", edgecolor=VERMILLION, linewidth=1.6, label="failed")
-    name_lanes(axes, [f"worker {worker}" for worker in range(_workers(bars))])
+    workers = _workers(bars)
+    name_lanes(axes, [f"worker {worker}" for worker in range(workers)], every=-(-workers // 40))
 
 
 def _workers(bars: Sequence[Bar[TaskKind]]) -> int:

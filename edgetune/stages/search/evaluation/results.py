@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.errors import InputError
+from edgetune.plotting.boxes import draw_boxes
 from edgetune.plotting.captions import legend_beside
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, panels_of
+from edgetune.plotting.style import GREY, Figure, new_figure, panels_of
 from edgetune.stages.search.evaluation.problems import Array
 from edgetune.stages.search.problem import PAIRS
 
@@ -155,7 +156,6 @@ _LINEAR_UP_TO = 1.0
 """Per cent up to which the axis is linear, so that it can show zero; above, it is logarithmic. Beyond 100 % the ticks
 are powers of ten, so that labels do not overlap."""
 _TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-_BOX = "#cfe3f1"
 
 
 def evaluation_figure(evaluation: Evaluation) -> Figure:
@@ -200,42 +200,16 @@ def _title(head: str, runs: tuple[EvaluationRun, ...]) -> str:
 
 
 def _draw_panel(axes: Any, runs: list[EvaluationRun], names: list[str]) -> None:
-    """Draw a box per strategy, the first on top; a strategy that solved nothing has a name and no box."""
+    """Draw a box per strategy, the first on top; a strategy that solved nothing has a word in its place."""
     found = {merit.name: merit for merit in merits(runs, lambda run: run.contender)}
-    for place, name in enumerate(names):
-        excess = 100 * np.sort(np.concatenate([_solved(run) for run in runs if run.contender == name] or [np.empty(0)]))
-        if len(excess):
-            _draw_box(axes, len(names) - 1 - place, excess)
-    axes.set_yticks(range(len(names)), [_row_label(name) for name in reversed(names)])
-    axes.grid(visible=False, axis="y")
-    for place, name in enumerate(names):
-        if name in found:
-            axes.text(
-                1.01, len(names) - 1 - place, _beside(found[name]), transform=axes.get_yaxis_transform(), va="center",
-                fontsize=7, color=VERMILLION if found[name].violations else BLACK,
-            )  # fmt: skip
+    groups: dict[str, list[float]] = {name: [] for name in names}
+    for run in runs:
+        groups[run.contender] += (100 * _solved(run)).tolist()
+    beside = [_beside(found[name]) if name in found else "" for name in names]
+    draw_boxes(axes, {_row_label(name): of for name, of in groups.items()}, beside, none="none solved", extreme="worst")
     axes.text(
         1.01, len(names) - 0.5, "solved", transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=GREY
     )
-    axes.set_ylim(-0.6, len(names) - 0.4)
-
-
-def _draw_box(axes: Any, place: int, excess: Array) -> None:
-    low, first, middle, third, high, tail = np.quantile(excess, [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
-    stats = {"med": middle, "q1": first, "q3": third, "whislo": low, "whishi": high}
-    axes.bxp(
-        [stats], positions=[place], widths=0.55, orientation="horizontal", showfliers=False, patch_artist=True,
-        manage_ticks=False, boxprops={"facecolor": _BOX, "edgecolor": BLUE}, medianprops={"color": BLACK},
-        whiskerprops={"color": BLUE}, capprops={"color": BLUE},
-    )  # fmt: skip
-    axes.plot([], [], color=BLACK, label="median", marker="|", linestyle="none", markersize=9, markeredgewidth=1.0)
-    axes.scatter([], [], s=90, marker="s", facecolors=_BOX, edgecolors=BLUE, label="middle half (box)")
-    axes.plot([], [], color=BLUE, label="10 % to 90 % (whisker)", linewidth=1.0)
-    axes.plot(excess.mean(), place, "D", color=VERMILLION, markersize=4, label="mean", zorder=4)
-    axes.plot(
-        excess[-1], place, "o", color=BLACK, fillstyle="none", markersize=4.5, label="worst", zorder=4, clip_on=False
-    )
-    axes.plot(tail, place, "|", color=GREY, markersize=9, markeredgewidth=1.8, label="99 %", zorder=4)
 
 
 def _solved(run: EvaluationRun) -> Array:

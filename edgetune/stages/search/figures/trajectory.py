@@ -52,7 +52,8 @@ class TrajectoryPoint:
         step: The first step that measured it.
         status: Whether it keeps the budgets.
         known: Whether it was measured before the search.
-        numbered: Whether its step is numbered and joined to the next numbered one.
+        numbered: Whether its step is numbered.
+        best: Whether it was the best so far.
     """
 
     point: Point
@@ -60,6 +61,7 @@ class TrajectoryPoint:
     status: PointStatus
     known: bool
     numbered: bool
+    best: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,9 @@ def _setting(point: Point, axis: str, background: Background | None, names: Sequ
 
 
 _MANY = 24
-"""Number of points from which only the last of those that were the best so far are numbered and joined."""
+"""Number of points from which only the last of those that were the best so far are numbered."""
+_MOST_ARROWS = 6
+"""Steps with a new best that are joined to the one before; more arrows would hide the steps."""
 _PANEL_PT = (225.0, 150.0)
 """Approximate size of the cells of a panel."""
 _MOST_STRETCH = 1.5
@@ -165,8 +169,8 @@ _INSIDE_PT = 9.0
 def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterable[Point] = ()) -> Figure:
     """Return the figure of a search's path through the modes.
 
-    Steps are numbered and joined by arrows in their order; of more than 24 points only those that were the best so
-    far. The knob with the most settings is across in every panel. Where one knob alone varies, its panel has the
+    Steps are numbered, of more than 24 points only those that were the best so far; arrows join the last few of these
+    in their order. The knob with the most settings is across in every panel. Where one knob alone varies, its panel has the
     steps upwards. The halves of two workloads are steps of their own; the background's have a row beside the batch
     sizes.
 
@@ -192,7 +196,7 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
     grid = grid_of([visit.point for visit in visits], others, background, shown)
     marked = None if answer is None else (answer.point, "\n".join(answer_lines(answer)))
     stretch = _stretch(grid, shown)
-    columns = min(len(grid.panels), 2)
+    columns = min(len(grid.panels), 2 if len(grid.panels) <= 4 else 3)
     lines = -(-len(grid.panels) // columns)
     size = (2.6 + 3.8 * stretch * columns, 0.8 + 2.9 * stretch * lines)
     with new_figure(size) as figure:
@@ -227,7 +231,7 @@ def _draw_panel(
     """Draw one panel and return the markers whose numbers are still to be placed beside them."""
     places, size_pt = positions(grid, *names, visits, (stretch * _PANEL_PT[0], stretch * _PANEL_PT[1]))
     _draw_grid(axes, grid, *names)
-    draw_markers(axes, ((v.status, v.known, places[v.step]) for v in visits), size_pt**2)
+    draw_markers(axes, ((v.status, v.known, places[v.step], v.step - 1) for v in visits), size_pt**2)
     _draw_way(axes, [visit for visit in visits if visit.numbered], places, size_pt)
     for visit in visits:
         if answer is not None and visit.point == answer[0]:
@@ -246,7 +250,7 @@ def _visits(trace: Trace, status: dict[Point, PointStatus]) -> list[TrajectoryPo
         point, known = point_of(row), row.source == "known"
         numbered = not known and (not many or row.step in rose)
         if point not in first or (numbered and not first[point].numbered):
-            first[point] = TrajectoryPoint(point, row.step, status[point], known, numbered)
+            first[point] = TrajectoryPoint(point, row.step, status[point], known, numbered, row.step in rose)
     return sorted(first.values(), key=lambda visit: visit.step)
 
 
@@ -279,12 +283,12 @@ def _draw_grid(axes: Any, grid: Grid, across: str, up: str) -> None:
 def _draw_way(
     axes: Any, way: Sequence[TrajectoryPoint], places: Mapping[int, tuple[float, float]], size_pt: float
 ) -> None:
-    """Join the steps by arrows and, where markers are large enough, write their numbers inside."""
+    """Join the last few steps with a new best by arrows and, where markers are large enough, write their numbers inside."""
     from matplotlib.patheffects import withStroke
 
     line = {"arrowstyle": "-|>,head_width=0.18,head_length=0.36", "color": "#666666", "linewidth": 0.7}
     reach = {"shrinkA": size_pt / 2, "shrinkB": size_pt / 2, "connectionstyle": "arc3,rad=0.12"}
-    for start, end in pairwise(way):
+    for start, end in pairwise([visit for visit in way if visit.best][-_MOST_ARROWS - 1 :]):
         axes.annotate(
             "", places[end.step], xytext=places[start.step], zorder=2, arrowprops={**line, **reach}
         ).set_in_layout(False)
@@ -307,6 +311,9 @@ def _note(axes: Any, visits: Sequence[TrajectoryPoint], shown: Sequence[Trajecto
     left = len(visits) - len(shown)
     many = any(not visit.numbered and not visit.known for visit in shown)
     notes = ["numbers: steps with a new best" if many else "numbers: steps"]
+    rises = sum(visit.best for visit in shown)
+    arrows = f"the last {_MOST_ARROWS} of {rises - 1}" if rises > _MOST_ARROWS + 1 else "from best to best"
+    notes += [f"arrows: {arrows}\nnew bests" if "last" in arrows else f"arrows: {arrows}"] if rises > 1 else []
     notes += [f"{left} known before: not shown"] if left else []
     notes += [] if has_answer else ["no answer: nothing within budget"]
     for note in notes:
