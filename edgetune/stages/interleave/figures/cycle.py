@@ -9,7 +9,7 @@ idle                          //
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetune import limits
@@ -40,6 +40,7 @@ _IDLE = {"facecolor": "white", "edgecolor": GREY, "hatch": "////", "linewidth": 
 _BAR = 0.66
 _LANES = {"asked": "{} requests", "answers": "{} answers", "trains": "{} trains", "idle": "idle"}
 """The name of a lane, with that of its tenant."""
+_MOST_TENANTS = 8
 _MOST_WORDS = 60
 """Most bars of a lane that carry a number; on more it is unreadable."""
 
@@ -73,12 +74,22 @@ def cycle_figure(run: Run, *, engine: str | None = None) -> Figure:
         DeviceError: matplotlib is missing.
     """
     rows = first_turn(run.rows, "engine", engine, of="run")
-    cycles = cycles_of(rows)
+    cycles, more = _few_tenants(cycles_of(rows))
     if cycles.to_s <= cycles.from_s:
         raise InputError("no minibatch took any time, so there is no cycle to draw", "see the rows with edgetune show")
     figure = draw_cycles(cycles, title_of(run.header, f"{rows[0].engine}, from {cycles.from_s:.4g} s"))
-    note_left_out(figure, left_out(run, rows, "cycle", part=True))
+    crowd = [f"tenants not drawn: {', '.join(more)}"] if more else []
+    note_left_out(figure, [*crowd, *left_out(run, rows, "cycle", part=True)])
     return figure
+
+
+def _few_tenants(cycles: Cycles) -> tuple[Cycles, list[str]]:
+    """Return the cycles with as many answering tenants as a figure can show, and the others."""
+    tenants = list(dict.fromkeys([batch.tenant for batch in cycles.batches]))
+    more = sorted(tenants[_MOST_TENANTS:])
+    batches = [batch for batch in cycles.batches if batch.tenant not in more]
+    busy = [each for each in cycles.busy if each.tenant not in more or not each.answers]
+    return replace(cycles, batches=batches, busy=busy), more
 
 
 def cycles_of(rows: Sequence[RunRow]) -> Cycles:

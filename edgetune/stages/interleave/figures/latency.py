@@ -13,7 +13,7 @@ from typing import Any
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.captions import legend_beside, note_left_out, plain_text, set_title, title_of
 from edgetune.plotting.boxes import box_grid, draw_boxes
 from edgetune.plotting.style import (
     VERMILLION,
@@ -29,6 +29,8 @@ from edgetune.serving.requests import latencies_s
 from edgetune.stages.interleave.figures.chosen import tenants_of, written
 from edgetune.stages.interleave.summary import EngineSummary, summarise
 from edgetune.units import format_si
+
+_LONGEST = 28
 
 
 def latency_figure(run: Run) -> Figure:
@@ -100,7 +102,7 @@ def _draw_tenant(axes: Any, run: Run, summaries: Sequence[EngineSummary], tenant
     values = [*(value for of in scaled.values() for value in of), *(factor * budget_s for budget_s in budgets_s)]
     scale_axis(axes.xaxis, f"latency ({unit})", values, above=30.0)
     due = [f"due in {' or '.join(format_si(budget_s, 's') for budget_s in budgets_s)}"] if budgets_s else []
-    set_title(axes, ", ".join(filter(None, [written(tenant), *due])))
+    set_title(axes, ", ".join(filter(None, [plain_text(tenant, _LONGEST), *due])))
 
 
 def _late(summary: EngineSummary, tenant: str) -> str:

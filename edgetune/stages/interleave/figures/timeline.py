@@ -7,6 +7,7 @@ governor. What happened and did not change has no panel.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -44,8 +45,11 @@ _WINDOWS = 80
 """About as many windows of time as a panel has room for."""
 _MANY = 3000
 """Most requests that are drawn one by one; more are drawn as bands."""
+_MOST_TENANTS = 4
+"""Tenants of requests with a panel: so many, with clocks and power, are as tall as a page."""
 _LAST = 0.5
 """Least length of the last window, as a share of a window."""
+_TALLEST_IN = 9.9
 _PALE_BLUE = "#BFDBEA"
 _LINE_COLOURS = tuple(colour for colour in COLOURS if colour != VERMILLION)
 """Colours of several tenants; vermillion is for budgets."""
@@ -63,11 +67,12 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
     check_panels(len(tenants_of(rows, "request")))
     limits.check("figure_lanes", len(tenants_of(rows, "train")), "the figure")
     scale = _Time(max(row.finished_s for row in rows))
+    rows, more = _most_late(rows)
     panels = _panels(rows, scale) if scale.end_s > 0 else []
     if not panels:
         raise InputError("the run has nothing to draw over time", "see its rows with edgetune show")
     heights = [height for height, _ in panels]
-    with new_figure((8.6, 0.9 + 1.05 * sum(heights))) as figure:
+    with new_figure((8.6, min(0.9 + 1.05 * sum(heights), _TALLEST_IN))) as figure:
         grid = panels_of(figure, len(panels), 1, sharex=True, height_ratios=heights).flatten()
         for axes, (_, panel) in zip(grid, panels, strict=True):
             panel(axes)
@@ -78,8 +83,17 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
         figure.align_ylabels(grid)
         set_title(grid[0], title_of(run.header, f"{rows[0].engine} over time"))
         legend_beside(figure, grid)
-        note_left_out(figure, left_out(run, rows, "timeline"))
+        crowd = [f"tenants not drawn: {', '.join(more)} (--view latency compares all)"] if more else []
+        note_left_out(figure, [*crowd, *left_out(run, rows, "timeline")])
     return figure
+
+
+def _most_late(rows: list[RunRow]) -> tuple[list[RunRow], list[str]]:
+    """Return the rows without those of the tenants that were late least often, of more than a figure can show."""
+    late = Counter({tenant: 0 for tenant in tenants_of(rows, "request")})
+    late.update(row.tenant or "" for row in rows if row.event == "request" and violated(row))
+    more = sorted(tenant for tenant, _ in late.most_common()[_MOST_TENANTS:])
+    return [row for row in rows if row.event != "request" or (row.tenant or "") not in more], more
 
 
 class _Time:

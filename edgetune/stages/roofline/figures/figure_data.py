@@ -178,6 +178,8 @@ class FigureData:
         layers: The layers drawn, if any.
         across: Both ends of the axis of intensity, FLOP per byte.
         title: Lines over the figure: where and whether simulated; what; the knobs that all roofs in full share.
+        column: The precision to draw; ``None`` draws all.
+        all_roofs: In the order of the artifact, those of the networks that it lacks last.
     """
 
     shown: tuple[Roof, ...]
@@ -186,6 +188,18 @@ class FigureData:
     layers: LayerPoints | None
     across: tuple[float, float]
     title: tuple[str, str, str]
+    column: str | None = None
+    all_roofs: tuple[Roof, ...] = ()
+
+    @property
+    def columns(self) -> list[FigureData]:
+        """The same for each precision where there are two or three, which stand side by side; else itself."""
+        precisions = list(dict.fromkeys(roof.precision for roof in self.shown))
+        return [replace(self, column=each) for each in precisions] if len(precisions) in (2, 3) else [self]
+
+    def draws(self, roof: Roof) -> bool:
+        """Return whether a roof, and what is beneath it, is drawn."""
+        return self.column in (None, roof.precision)
 
     @property
     def starts(self) -> list[int]:
@@ -262,7 +276,8 @@ def figure_data_of(
     title = (f"SIMULATED: {device}" if simulated else device, what, str(mode) if mode.knobs() else "")
     layers = None if layers_of is None else layer_points(layers_of)
     faint = tuple(roof for roof in dict.fromkeys(roofs) if roof not in shown)
-    data = FigureData(tuple(shown), faint, series, layers, (1.0, 1.0), title)
+    known = tuple(dict.fromkeys([*roofs, *shown]))
+    data = FigureData(tuple(shown), faint, series, layers, (1.0, 1.0), title, all_roofs=known)
     return replace(data, across=_across(data))
 
 

@@ -78,23 +78,32 @@ def roof_figure(
     """
     data = figure_data_of(roofs, networks, layers_of, device, simulated=simulated)
     kinds = ("time", "energy") if has_energy(data.shown) else ("time",)
-    with new_figure((8.2, 7.6 if len(kinds) > 1 else 4.6)) as figure:
-        panels = figure.subplots(len(kinds), sharex=True, squeeze=False)[:, 0]
-        drawn = [_draw_panel(axes, kind, data) for axes, kind in zip(panels, kinds, strict=True)]
-        _name_roofs(panels[0], data, with_energy=len(kinds) > 1)
-        _name_networks(panels[0], data, with_energy=len(kinds) > 1)
+    columns = data.columns
+    with new_figure((8.2 + 3.6 * (len(columns) - 1), 7.6 if len(kinds) > 1 else 4.6)) as figure:
+        panels = figure.subplots(len(kinds), len(columns), sharex=True, sharey="row", squeeze=False)
+        drawn = {
+            axes: _draw_panel(axes, kind, column)
+            for line, kind in zip(panels, kinds, strict=True) for axes, column in zip(line, columns, strict=True)
+        }  # fmt: skip
+        first = panels[0, 0]
+        _name_roofs(first, data, with_energy=len(kinds) > 1)
+        _name_networks(first, data, with_energy=len(kinds) > 1)
         if data.layers is not None and layers_of is not None:
             names = brief_names(data.shown)
             beneath = f",\n{folded(names[layers_of.placement.roof])}" if len(names) > 1 else ""
-            _name_layers(panels[0], data.layers, layers_of, beneath)
+            _name_layers(first, data.layers, layers_of, beneath)
         if len(kinds) == 1:
-            panels[0].plot([], [], linestyle="none", label=NO_ENERGY.replace(": ", ":\n"))
-        legend_beside(figure, [panels[0]])
-        set_title(panels[0], *map(plain_text, data.title))
-        panels[-1].set_xlabel("intensity (FLOP/byte)")
-        note_left_out(figure, _layers_beyond(panels[0], data.layers))
+            first.plot([], [], linestyle="none", label=NO_ENERGY.replace(": ", ":\n"))
+        legend_beside(figure, [first])
+        for axes, column in zip(panels[0], columns, strict=True):
+            set_title(axes, *(map(plain_text, data.title) if axes is first else ()), column.column or "")
+        for axes, kind in zip(panels[:, 0], kinds, strict=True):
+            axes.set_ylabel("performance (FLOP/s, log)" if kind == "time" else "efficiency (FLOP/J, log)")
+        for axes in panels[-1]:
+            axes.set_xlabel("intensity (FLOP/byte, log)")
+        note_left_out(figure, _layers_beyond(first, data.layers))
         lay_out(figure)
-        for axes, (labels, lines) in zip(panels, drawn, strict=True):
+        for axes, (labels, lines) in drawn.items():
             write_labels(axes, labels, lines)
     return figure
 
@@ -120,25 +129,25 @@ def _filled(point: RooflinePoint, kind: str) -> bool:
 
 def _draw_panel(axes: Any, kind: str, data: FigureData) -> tuple[list[Label], list[Curve]]:
     """Draw one panel; return its labels, which are written later, and the curves that they should not cross."""
-    _set_scales(axes, kind)
+    _set_scales(axes)
     curves = _draw_roofs(axes, kind, data)
     labels = _draw_balance(axes, kind, data) + _draw_networks(axes, kind, data)
-    if data.layers is not None:
+    if data.layers is not None and data.layers.points and data.draws(data.layers.points[0].roof):
         labels += _draw_layers(axes, kind, data.layers)
     joined = [list(zip(*line.get_data(), strict=True)) for line in axes.lines if line.get_zorder() == _JOINS]
-    heights = [y for curve in curves for _, y in curve]
+    curve_of = time_curve if kind == "time" else energy_curve
+    heights = [y for roof in data.colours for _, y in curve_of(roof, *data.across)] + [y for c in curves for _, y in c]
     low, high = span([*heights, *(height for point in data.points() if (height := _height(point, kind)))], 1.0)
     axes.set_xlim(*data.across)
     axes.set_ylim(low / 1.3, high * 2.2)
     return labels, [*curves, *joined]
 
 
-def _set_scales(axes: Any, kind: str) -> None:
+def _set_scales(axes: Any) -> None:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_ylabel("performance (FLOP/s)" if kind == "time" else "efficiency (FLOP/J)")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_si(value, "").strip()))
     for axis in (axes.xaxis, axes.yaxis):
@@ -148,14 +157,19 @@ def _set_scales(axes: Any, kind: str) -> None:
 def _draw_roofs(axes: Any, kind: str, data: FigureData) -> list[Curve]:
     """Draw the roofs; return the curves of those drawn in full."""
     curve_of = time_curve if kind == "time" else energy_curve
-    for roof in data.faint:
+    for roof in filter(data.draws, data.faint):
         if curve := curve_of(roof, *data.across):
-            axes.plot(*zip(*curve, strict=True), color=_FAINT, linewidth=0.7, zorder=1)
+            gid = f"{kind}.point.{data.all_roofs.index(roof)}"
+            axes.plot(*zip(*curve, strict=True), color=_FAINT, linewidth=0.7, zorder=1, gid=gid)
     curves = []
     for number, (roof, colour) in enumerate(data.colours.items()):
+        if not data.draws(roof):
+            continue
         if curve := curve_of(roof, *data.across):
-            line = LINES[number % len(LINES)]
-            axes.plot(*zip(*curve, strict=True), color=colour, linestyle=line, linewidth=1.6, zorder=2)
+            axes.plot(
+                *zip(*curve, strict=True), color=colour, linestyle=LINES[number % len(LINES)], linewidth=1.6, zorder=2,
+                gid=f"{kind}.point.{data.all_roofs.index(roof)}",
+            )  # fmt: skip
             curves.append(curve)
         if kind == "energy" and data.with_dynamic and static_matters(roof):
             curve = energy_curve(roof, *data.across, static=False)
@@ -168,7 +182,7 @@ def _draw_balance(axes: Any, kind: str, data: FigureData) -> list[Label]:
     """Mark balance points on their curves; those in time and in energy have a thin line through both panels."""
     labels = []
     for roof, colour in data.colours.items():
-        for point in data.balances(roof):
+        for point in data.balances(roof) if data.draws(roof) else ():
             if point.kind != "dynamic":
                 line = (0, (1, 2)) if point.kind == "time" else (0, (4, 3))
                 axes.axvline(point.flop_per_byte, color=colour, linewidth=0.6, linestyle=line, alpha=0.7, zorder=1.5)
@@ -189,7 +203,7 @@ def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
     """Draw networks; the batch sizes of a network are joined by a line and, if there are several, written."""
     labels = []
     for number, (start, each) in enumerate(zip(data.starts, data.series, strict=True)):
-        points = [point for point in each.points if _height(point, kind) is not None]
+        points = [p for p in each.points if data.draws(p.roof) and _height(p, kind) is not None]
         places = [(point.flop_per_byte, _height(point, kind) or 0.0) for point in points]
         colour, marker = data.colour(number), MARKERS[number % len(MARKERS)]
         if len(places) > 1:

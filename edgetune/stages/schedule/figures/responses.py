@@ -9,12 +9,13 @@ from typing import Any
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.captions import legend_beside, note_left_out, plain_text, set_title, title_of
 from edgetune.plotting.boxes import box_grid, draw_boxes
 from edgetune.plotting.style import VERMILLION, Figure, new_figure, panels_of, scale_axis, time_unit
 from edgetune.serving.requests import latencies_s
-from edgetune.stages.schedule.figures.gantt import written
 from edgetune.units import format_si
+
+_LONGEST = 36
 
 
 def responses_figure(timeline: Timeline) -> Figure:
@@ -72,7 +73,7 @@ def _draw_panel(axes: Any, timeline: Timeline, policies: list[str], job: str | N
         axes.axvline(factor * each_s, color=VERMILLION, linestyle="--", linewidth=1.2, label="due")
     values = [*(value for times in scaled.values() for value in times), *(factor * each_s for each_s in due_s)]
     scale_axis(axes.xaxis, f"response ({unit})", values, above=30.0)
-    set_title(axes, "all jobs" if job is None else written(job))
+    set_title(axes, "all jobs" if job is None else plain_text(job, _LONGEST))
 
 
 def jobs_of(rows: Sequence[TimelineRow]) -> list[str]:

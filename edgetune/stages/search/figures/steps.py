@@ -9,7 +9,8 @@ from typing import Any
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, set_title
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, spread_out, time_unit
+from edgetune.plotting.rows import name_rows
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, scale_axis, time_unit
 from edgetune.stages.search.figures.marks import draw_budget, title_of
 from edgetune.stages.search.problem import PAIRS
 from edgetune.units import format_si
@@ -121,11 +122,10 @@ def _draw_objective(axes: Any, trace: Trace) -> None:
         budget_s = problem["latency_budget_s"]
         value, margin = -scale.factor * budget_s, problem.get("margin", 0.0)
         draw_budget(axes.axhline, value, margin, format_si(budget_s, "s"))
-    axes.set_ylabel(scale.label)
+    lines = [float(line.get_ydata()[0]) for line in axes.lines if str(line.get_label()).startswith(("budget", "less"))]
+    scale_axis(axes.yaxis, scale.label, [*(scale.factor * (row.objective or 0.0) for row in rows), *lines])
     if not rows:
         axes.set_yticks([])
-    if scale.factor < 0:
-        spread_out(axes.yaxis, [scale.factor * (row.objective or 0.0) for row in rows])
 
 
 def _draw_power(axes: Any, rows: Sequence[TraceRow], problem: Any) -> None:
@@ -133,8 +133,8 @@ def _draw_power(axes: Any, rows: Sequence[TraceRow], problem: Any) -> None:
     if problem.get("power_budget_w"):
         budget_w = problem["power_budget_w"]
         draw_budget(axes.axhline, budget_w, problem.get("margin", 0.0), f"{budget_w:g} W")
-    axes.set_ylabel("mean power (W)")
-    axes.set_ylim(bottom=0)
+    budgets = [problem["power_budget_w"]] if problem.get("power_budget_w") else []
+    scale_axis(axes.yaxis, "mean power (W)", [*(row.power_w or 0.0 for row in rows), *budgets])
 
 
 def _markers(axes: Any, rows: Sequence[TraceRow], values: Sequence[float], *, many: bool) -> None:
@@ -143,13 +143,13 @@ def _markers(axes: Any, rows: Sequence[TraceRow], values: Sequence[float], *, ma
     for feasible, label, colour, marker in _STYLES:
         for source in ("measured", "known"):
             chosen = [
-                (row.step, value)
+                ((row.step, value), row.step - 1)
                 for row, value in zip(rows, values, strict=True)
                 if row.feasible is feasible and row.source == source
             ]
             if chosen:
                 face = {"color": colour} if source == "measured" else {"facecolors": "none", "edgecolors": colour}
                 known = ", known before" if source == "known" else ""
-                axes.scatter(
-                    *zip(*chosen, strict=True), s=size, marker=marker, label=f"{label}{known}", zorder=3, **face
-                )
+                places, steps = zip(*chosen, strict=True)
+                style = {"s": size, "marker": marker, "label": f"{label}{known}", "zorder": 3}
+                name_rows(axes.scatter(*zip(*places, strict=True), **style, **face), steps)
