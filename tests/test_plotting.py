@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import matplotlib
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from edgetune import limits
@@ -12,7 +14,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.plotting import figure_file
 from edgetune.plotting.captions import left_out_of, note_left_out, set_title
 from edgetune.plotting.figure_file import figure_bytes, format_of
-from edgetune.plotting.style import COLOURS, MARKERS, series_style, spread_out, styled, time_unit
+from edgetune.plotting.style import COLOURS, MARKERS, scale_axis, series_style, spread_out, styled, time_unit
 from edgetune.plotting.turns import first_turn, turn_notes
 from edgetune.workflows.figures import FIGURES, choose_view, views_of
 
@@ -187,3 +189,23 @@ def test_a_figure_is_one_row_and_takes_the_parts_that_it_names():
         del FIGURES["timeline.count"]
     with pytest.raises(InputError, match="no figure 'count'"):
         choose_view("timeline", "count")
+
+
+def test_a_picture_that_is_too_tall_to_read_is_refused_with_what_to_take_instead():
+    figure = Figure(figsize=(4.0, 10.5))
+    figure.subplots()
+    for form in ("svg", "png"):
+        with pytest.raises(InputError, match="2100 pixels high") as caught:
+            figure_bytes(figure, form)
+        assert "--plot FIGURE.html" in str(caught.value.hint)
+    assert figure_bytes(figure, "svg", text_as_text=True), "a page scrolls"
+
+
+@given(st.lists(st.floats(1e-3, 1e3), min_size=1))
+def test_an_axis_begins_at_zero_or_says_that_it_is_logarithmic(values):
+    axes = Figure().subplots()
+    scale_axis(axes.xaxis, "time (ms)", values)
+    low, high = axes.get_xlim()
+    assert low <= min(values) <= max(values) <= high
+    assert (axes.get_xscale() == "log") is (axes.get_xlabel() == "time (ms, log)")
+    assert axes.get_xscale() == "log" or low == 0

@@ -73,7 +73,8 @@ def _draw_box(axes: Any, place: float, ordered: Sequence[float], extreme: str) -
     axes.plot([], [], color=BLUE, label="1st to 99th\npercentile (whiskers)", linewidth=1.0)
     mean = sum(ordered) / len(ordered)
     axes.plot(mean, place, "D", color=VERMILLION, markersize=4, label="mean", zorder=4, linestyle="none")
-    for value in (ordered[0], ordered[-1]):
-        axes.plot(value, place, "o", color=BLACK, fillstyle="none", markersize=4.5, zorder=4, clip_on=False,
-                  label=f"shortest and {extreme}" if extreme == "longest" else f"best and {extreme}",
-                  linestyle="none")  # fmt: skip
+    label = "shortest and longest" if extreme == "longest" else f"best and {extreme}"
+    axes.plot(
+        [ordered[0], ordered[-1]], [place, place], "o", color=BLACK, fillstyle="none", markersize=4.5, zorder=4,
+        clip_on=False, label=label, linestyle="none",
+    )  # fmt: skip

@@ -32,7 +32,6 @@ def test_a_lane_of_a_number_without_end_is_refused(edgetune, tmp_path, kind, col
     [
         ("latency", "figure_panels"),
         ("timeline", "figure_panels"),
-        ("cycle", "figure_lanes"),
     ],
 )
 def test_a_run_of_thousands_of_tenants_is_refused(edgetune, tmp_path, view, limit):

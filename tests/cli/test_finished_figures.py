@@ -169,10 +169,11 @@ def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
 
 def shows(axes, seconds: float) -> bool:
     """Whether a marker of the axes, in whatever unit, is at a time, within the limits of the axis."""
-    low, high = axes.get_ylim()
-    factor = next((factor for unit, factor in (("(ms)", 1e3), ("(µs)", 1e6)) if unit in axes.get_ylabel()), 1.0)
-    values = [
-        float(value) for line in axes.lines if line.get_marker() not in ("None", "") for value in line.get_ydata()
-    ]
+    across = "latency" in axes.get_xlabel() or "response" in axes.get_xlabel()
+    low, high = axes.get_xlim() if across else axes.get_ylim()
+    label = axes.get_xlabel() if across else axes.get_ylabel()
+    factor = next((factor for unit, factor in (("(ms", 1e3), ("(µs", 1e6)) if unit in label), 1.0)
+    marked = [line for line in axes.lines if line.get_marker() not in ("None", "")]
+    values = [float(value) for line in marked for value in (line.get_xdata() if across else line.get_ydata())]
     at = factor * seconds
     return low <= at <= high and any(abs(value - at) < 1e-6 * at for value in values)

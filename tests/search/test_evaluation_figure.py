@@ -104,17 +104,19 @@ def test_a_share_is_rounded_as_in_the_table():
 def test_box_whisker_and_median_look_different_in_the_legend():
     (axes,) = evaluation_figure(evaluation(BAD)).axes
     handles, names = axes.get_legend_handles_labels()
-    assert names == ["median", "middle half (box)", "10 % to 90 % (whisker)", "mean", "worst", "99 %"]
+    assert names == [
+        "median", "middle half (box)", "1st to 99th\npercentile (whiskers)", "mean", "best and worst"
+    ]  # fmt: skip
     by_name = dict(zip(names, handles, strict=True))
     assert by_name["median"].get_linestyle() == "None"
-    assert by_name["median"].get_color() != by_name["10 % to 90 % (whisker)"].get_color()
+    assert by_name["median"].get_color() != by_name["1st to 99th\npercentile (whiskers)"].get_color()
     assert by_name["middle half (box)"].get_facecolor().tolist()[0][:3] != [0, 0, 0]
 
 
 def test_the_worst_answer_is_drawn_within_the_axis():
     (axes,) = evaluation_figure(evaluation(run("roofline", [0.01] * 500 + [456.0]))).axes
-    (worst,) = (found for found in axes.lines if found.get_label() == "worst")
-    assert list(worst.get_xdata()) == [pytest.approx(45_600.0)]
+    (ends,) = (found for found in axes.lines if found.get_label() == "best and worst")
+    assert list(ends.get_xdata()) == [pytest.approx(1.0), pytest.approx(45_600.0)]
     assert axes.get_xlim()[1] >= 45_600.0
 
 

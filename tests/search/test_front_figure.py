@@ -1,5 +1,6 @@
 """The front of a search: every measured point where it belongs, the budgets, the answer, and what cannot be shown."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
+from edgetune.plotting.rows import rows_of
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.figures.front import front_figure
 from edgetune.workflows.figures import FIGURES
@@ -72,14 +74,18 @@ def front(axes):
 
 
 def numbers(axes):
-    return sorted(int(text.get_text()) for text in axes.texts)
+    """Return the steps written beside points; those of the front have their mode behind."""
+    words = [text.get_text().partition(":")[0] for text in axes.texts]
+    return sorted(int(word) for word in words if word.isdigit())
 
 
 def test_every_point_is_at_its_time_per_sample_and_its_power():
     axes = axes_of(*searched())
     assert drawn(axes) == [(5, 35), (6.666667, 28.75), (10, 22.5), (20, 16.25)]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time per sample (ms)", "mean power (W)")
-    assert numbers(axes) == [1, 2, 3, 4]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time per sample (ms, log)", "mean power (W, log)")
+    assert sorted(text.get_text() for text in axes.texts) == [
+        "1: GPU 200 b16", "2: GPU 400 b16", "3: GPU 600 b16", "4: GPU 800 b16"
+    ]  # fmt: skip
     assert {"within budget", "over the power budget", "budget 30 W", "Pareto front found"} <= set(labels(axes))
 
 
@@ -107,24 +113,45 @@ def test_a_known_table_lies_behind_with_its_true_front():
     assert len(drawn(axes)) == 2
 
 
-def test_offered_points_beyond_the_axes_are_counted_with_how_far_they_are():
-    slow = ProfileRow(
-        "net", "train", 16, 16 * 2.0, gpu_mhz=100.0, power_w=20.0
-    )  # a hundred times as slow, and on no front
+def test_every_offered_point_is_within_the_axes():
+    slow = ProfileRow("net", "train", 16, 16 * 2.0, gpu_mhz=100.0, power_w=20.0)  # a hundred times as slow
     trace, plan = searched(strategy="random", max_points=2)
-    figure = front_figure(trace, plan=plan, table_rows=[*TABLE, slow])
-    (note,) = left_out_of(figure)
-    assert note.startswith(
-        "1 of 5 offered points lie beyond the axes: time per sample (ms) from 2000 to 2000, mean power"
-    )
-    assert left_out_of(front_figure(trace, plan=plan, table_rows=TABLE)) == []
+    axes = axes_of(trace, plan, [*TABLE, slow])
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    places = [place for found in axes.collections if found.get_zorder() == 1 for place in found.get_offsets().tolist()]
+    assert len(places) == 5
+    assert all(left < x < right and low < y < high for x, y in places)
+
+
+def test_each_mark_names_its_row_of_the_trace():
+    trace, plan = searched(failing=TABLE[1:2])
+    figure = front_figure(trace, plan=plan)
+    rows = rows_of(figure)
+    groups = {found.get_gid(): found for found in figure.axes[0].collections if found.get_gid()}
+    assert groups.keys() == rows.keys()
+    for name, found in groups.items():
+        for (x, y), place in zip(found.get_offsets().tolist(), rows[name], strict=True):
+            row = trace.rows[place]
+            assert (x, y) == (pytest.approx(1e3 * row.minibatch_s / row.batch_size), row.power_w)
+    svg = figure_bytes(figure, "svg").decode()
+    for name in groups:
+        (group,) = re.findall(rf'<g id="{re.escape(name)}">(.*?)\n   ?</g>\n', svg, re.DOTALL)
+        assert group.count("<use ") == len(rows[name])
+
+
+def test_labels_without_room_are_told():
+    steps = [replace(TABLE[0], minibatch_s=1 + n / 100, power_w=30 - n / 10, gpu_mhz=100.0 + n) for n in range(100)]
+    (note,) = left_out_of(front_figure(searched(rows=steps)[0]))
+    told, _, names = note.partition(" of 100 labels have no room: ")
+    assert 0 < int(told) < 100
+    assert "GPU" in names
 
 
 def test_budgets_and_margins_are_lines_on_the_axis_they_limit():
     axes = axes_of(*searched(replace(TRAIN, margin=0.1)))
     assert [y for _, y in line(axes, "less 10 % margin")] == [27, 27]
     axes = axes_of(*searched(INFER, ANSWERS))
-    assert axes.get_xlabel() == "peak latency (ms)"
+    assert axes.get_xlabel() == "peak latency (ms, log)"
     assert [x for x, _ in line(axes, "budget 500 ms")] == [500, 500]
     assert [y for _, y in line(axes, "budget 30 W")] == [30, 30]
     axes = axes_of(*searched(replace(INFER, objective="throughput"), ANSWERS))
@@ -271,10 +298,11 @@ def test_accuracy_is_shown_per_sample_of_the_data_set(objective):
         assert drawn(axes)[0] == (15, 35)  # 3 epochs at 5 ms per sample
 
 
-def test_a_wide_range_is_logarithmic_and_a_narrow_one_is_not():
+def test_both_axes_are_logarithmic_as_in_every_front():
     wide = [*TABLE, replace(TABLE[0], gpu_mhz=100.0, minibatch_s=1.0)]
-    assert axes_of(*searched(rows=wide)).get_xscale() == "log"
-    assert axes_of(*searched(rows=TABLE)).get_xscale() == "linear"
+    for rows in (wide, TABLE):
+        axes = axes_of(*searched(rows=rows))
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
 
 
 def test_simulated_is_in_the_title():
@@ -288,7 +316,7 @@ def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is(told):
     trace, _ = searched()
     facts = {} if told is None else {"problem": told}
     axes = axes_of(replace(trace, header=Header.new(KIND, VERSION, conditions=facts)), rows=TABLE)
-    assert axes.get_xlabel() == "objective (larger is better)"
+    assert axes.get_xlabel() == "objective (larger is better, log)"
     assert len(drawn(axes)) == 4
     assert "over the power budget" in labels(axes)  # the trace says that it is over one
 

@@ -9,8 +9,8 @@ from typing import Any
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, note_left_out, plain_text, set_title, title_of
 from edgetune.plotting.boxes import box_grid, draw_boxes
+from edgetune.plotting.captions import legend_beside, note_left_out, plain_text, set_title, title_of
 from edgetune.plotting.style import VERMILLION, Figure, new_figure, panels_of, scale_axis, time_unit
 from edgetune.serving.requests import latencies_s
 from edgetune.units import format_si
