@@ -108,10 +108,10 @@ def markers(axes: Any, zorder: float) -> list[tuple[tuple[float, float], bool]]:
 def test_both_panels_share_one_axis_of_intensity_and_name_the_published_balance_points() -> None:
     time, energy = drawn(roof_figure([ORIN]))
     assert time.get_xlim() == energy.get_xlim()
-    assert (time.get_shared_x_axes().joined(time, energy), energy.get_xlabel()) == (True, "intensity (FLOP/byte)")
+    assert (time.get_shared_x_axes().joined(time, energy), energy.get_xlabel()) == (True, "intensity (FLOP/byte, log)")
     assert written(time) == ["balance in time 89.4"]
     assert sorted(written(energy)) == ["balance in energy 39.8", "balance in energy without static power 36.6"]
-    assert (time.get_ylabel(), energy.get_ylabel()) == ("performance (FLOP/s)", "efficiency (FLOP/J)")
+    assert (time.get_ylabel(), energy.get_ylabel()) == ("performance (FLOP/s, log)", "efficiency (FLOP/J, log)")
 
 
 def test_a_network_stands_at_its_intensity_in_both_panels() -> None:
@@ -260,7 +260,7 @@ def test_balance_points_lie_on_their_curves(
 def test_intensity_against_batch_size_has_the_balance_points_as_lines() -> None:
     figure = batch_figure([network(roof, batch=batch) for roof in (ORIN, HALF) for batch in (1, 4, 16)])
     (axes,) = drawn(figure)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("batch size (samples)", "intensity (FLOP/byte)")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("batch size (samples, log)", "intensity (FLOP/byte, log)")
     assert {"89.4, fp32", "39.8, fp32", "179, fp16"} <= set(written(axes))
     line = next(line for line in axes.lines if line.get_label().startswith("net") and "fp32" in line.get_label())
     flops, moved = 4_020_000_000, 100_000_000

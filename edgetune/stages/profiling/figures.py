@@ -162,7 +162,9 @@ def _draw_time(axes: Any, rows: Sequence[ProfileRow], sizes: Sequence[int], rows
         axes.set_xticks(shown, [f"{value:g}" for value in shown])
     tops = [row.minibatch_ci95_high_s or 0.0 for row in rows if not many]
     times_s = [row.minibatch_s or 0.0 for row in rows]
-    scale_axis(axes.yaxis, f"minibatch time ({unit})", [factor * time_s for time_s in (*times_s, max([*tops, *times_s]))])
+    scale_axis(
+        axes.yaxis, f"minibatch time ({unit})", [factor * time_s for time_s in (*times_s, max([*tops, *times_s]))]
+    )
     return ["95 % intervals are not drawn: there are too many points"] if many else []
 
 

@@ -111,5 +111,5 @@ def _set_scales(axes: Any, points: Sequence[tuple[float, float]], heights: Seque
     axes.set_ylim(low, high)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(batches, [f"{batch:g}" for batch in batches])
-    axes.set_xlabel("batch size (samples)")
-    axes.set_ylabel("intensity (FLOP/byte)")
+    axes.set_xlabel("batch size (samples, log)")
+    axes.set_ylabel("intensity (FLOP/byte, log)")

@@ -170,8 +170,8 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
     """Return the figure of a search's path through the modes.
 
     Steps are numbered, of more than 24 points only those that were the best so far; arrows join the last few of these
-    in their order. The knob with the most settings is across in every panel. Where one knob alone varies, its panel has the
-    steps upwards. The halves of two workloads are steps of their own; the background's have a row beside the batch
+    in their order. The knob with the most settings is across in every panel. Where one knob alone varies, its panel has
+    the steps upwards. The halves of two workloads are steps of their own; the background's have a row beside the batch
     sizes.
 
     Args:
@@ -283,7 +283,7 @@ def _draw_grid(axes: Any, grid: Grid, across: str, up: str) -> None:
 def _draw_way(
     axes: Any, way: Sequence[TrajectoryPoint], places: Mapping[int, tuple[float, float]], size_pt: float
 ) -> None:
-    """Join the last few steps with a new best by arrows and, where markers are large enough, write their numbers inside."""
+    """Join the last few steps with a new best by arrows; where markers are large enough, write numbers inside."""
     from matplotlib.patheffects import withStroke
 
     line = {"arrowstyle": "-|>,head_width=0.18,head_length=0.36", "color": "#666666", "linewidth": 0.7}
