@@ -156,10 +156,18 @@ def test_precisions_and_modes_are_distinguished_by_more_than_colour() -> None:
     assert "fp16, GPU 1300.5 MHz" in words
     assert "fp32, GPU 300 MHz" in words
     assert "inferred" in words
-    lines = [line for line in drawn(figure)[0].lines if line.get_linewidth() == 1.6 and len(line.get_xdata()) > 1]
+    fp32, fp16 = drawn(figure)[:2]  # side by side, and above their panels of energy
+    assert (fp32.get_title(loc="left").splitlines()[-1], fp16.get_title(loc="left")) == ("fp32", "fp16")
+    lines = [
+        line
+        for axes in (fp32, fp16)
+        for line in axes.lines
+        if line.get_linewidth() == 1.6 and len(line.get_xdata()) > 1
+    ]
+    assert {line.get_gid() for line in lines} == {"time.point.0", "time.point.1", "time.point.2"}
     assert len({str(line.get_linestyle()) + str(line._unscaled_dash_pattern) for line in lines}) == 3
-    shapes = {str(found.get_paths()[0].vertices.tolist()) for found in figure.axes[0].collections
-              if found.get_zorder() == 4}  # fmt: skip
+    shapes = {str(found.get_paths()[0].vertices.tolist()) for axes in (fp32, fp16)
+              for found in axes.collections if found.get_zorder() == 4}  # fmt: skip
     assert len(shapes) == 3
     assert "12 cores, CPU 2201.6 MHz" in figure.axes[0].get_title(loc="left")
 
