@@ -169,14 +169,25 @@ def export(opts: ExportOptions, terminal: QuietTerminal) -> None:
         print_document(text)
 
 
-@command(app, short_help="Clocks, power and temperatures as they change.")
+@command(app, short_help="Load, clocks, power and temperatures, live.")
 def watch(opts: WatchOptions, terminal: AnswerTerminal) -> None:
-    """Show clocks, power, temperatures and throttling as they change, until Ctrl-C.
+    """Show load, clocks, power, temperatures, memory, throttling and processes as they change, until Ctrl-C.
 
-    In a terminal a table that renews itself; in a pipe, or with --json, one JSON document a line for each reading.
-    Nothing is set, and root is not needed for what every user may read.
+    In a terminal a screen with the last minute of each reading; in a pipe, or with --json, one JSON document a line
+    for each reading. Nothing is set, and root is not needed for what every user may read.
+
+    \b
+      edgetune device watch jetson --prometheus 9101
+      curl http://127.0.0.1:9101/metrics
     """
-    from edgetune.cli.device_watch import show_readings
-    from edgetune.workflows.device import device as workflow
+    from edgetune.workflows.device.watch import open_watched
 
-    show_readings(*workflow.watch(opts), terminal)
+    watched = open_watched(opts)
+    if opts.prometheus is not None:
+        from edgetune.workflows.device.prometheus import serve
+
+        serve(watched, opts.prometheus, terminal.screen)
+        return
+    from edgetune.cli.device_watch import show_readings
+
+    show_readings(watched, terminal)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from edgetune.devices.clock import Clock
 from edgetune.devices.sysfs import Sysfs
@@ -158,19 +158,9 @@ class CpuLoad:
     def read(self) -> CpuTimes | None:
         """Return the present counters; ``None`` where the kernel does not show them."""
         try:
-            lines = self._sysfs.read("proc/stat").splitlines()
-            own = _family_ticks(self._sysfs, self._process)
+            return replace(read_cpu_times(self._sysfs), own=_family_ticks(self._sysfs, self._process))
         except OSError:
             return None
-        busy, total, runnable = {}, {}, 0
-        for name, *words in (line.split() for line in lines if line):
-            if name.startswith("cpu") and name != "cpu":
-                ticks = [int(word) for word in words[:_COUNTED]]
-                total[int(name[3:])] = sum(ticks)
-                busy[int(name[3:])] = sum(ticks) - sum(ticks[_IDLE])
-            elif name == "procs_running":
-                runnable = int(words[0])
-        return CpuTimes(busy, total, own, runnable)
 
     def cpus(self, cores: int | None = None) -> list[int]:
         """Return the CPUs assigned to a workload on ``cores`` cores."""
@@ -206,23 +196,82 @@ def others_share(before: CpuTimes, after: CpuTimes, cpus: Sequence[int]) -> floa
     return min(max((busy - (after.own - before.own)) / total, 0.0), 1.0)
 
 
+def read_cpu_times(sysfs: Sysfs) -> CpuTimes:
+    """Return the counters of the CPUs, without those of our processes.
+
+    Raises:
+        OSError: the kernel does not show them.
+    """
+    busy, total, runnable = {}, {}, 0
+    for name, *words in (line.split() for line in sysfs.read("proc/stat").splitlines() if line):
+        if name.startswith("cpu") and name != "cpu":
+            ticks = [int(word) for word in words[:_COUNTED]]
+            total[int(name[3:])] = sum(ticks)
+            busy[int(name[3:])] = sum(ticks) - sum(ticks[_IDLE])
+        elif name == "procs_running":
+            runnable = int(words[0])
+    return CpuTimes(busy, total, 0, runnable)
+
+
+def cpu_clocks_mhz(sysfs: Sysfs) -> dict[str, float | None]:
+    """Return the last requested clock of each cpufreq policy, MHz; ``None`` for one that cannot be read."""
+    khz = {path: sysfs.read_int(path) for path in sysfs.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq")}
+    return {f"cpu {path.split('/')[-2]}": None if now is None else now / 1e3 for path, now in khz.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """One process, from ``proc/PID/stat``.
+
+    Args:
+        name: Of its program, at most 15 bytes.
+        parent: Process id of its parent.
+        ticks: Its own CPU time.
+        children_ticks: CPU time of its ended children.
+        started: When it started, ticks since boot.
+        resident_bytes: What it has resident.
+    """
+
+    name: str
+    parent: int
+    ticks: int
+    children_ticks: int
+    started: int
+    resident_bytes: int
+
+
+def process_stats(sysfs: Sysfs) -> dict[int, ProcessStat]:
+    """Return every process that runs now, by its id.
+
+    Raises:
+        OSError: there is no ``proc``.
+    """
+    found = {int(name): _process_stat(sysfs, name) for name in os.listdir(sysfs.root / "proc") if name.isdigit()}
+    return {pid: stat for pid, stat in found.items() if stat is not None}
+
+
+def _process_stat(sysfs: Sysfs, process: str) -> ProcessStat | None:
+    """Return a process, whose name may contain spaces and parentheses; ``None`` when it has ended."""
+    head, _, tail = sysfs.text(f"proc/{process}/stat").rpartition(")")
+    if not tail:
+        return None
+    numbers = [int(word) for word in tail.split()[1:]]
+    pages = numbers[20] if len(numbers) > 20 else 0
+    started = numbers[18] if len(numbers) > 18 else 0
+    own, ended = sum(numbers[10:12]), sum(numbers[12:14])
+    return ProcessStat(head.partition("(")[2], numbers[0], own, ended, started, pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def family(stats: Mapping[int, ProcessStat], ancestors: Iterable[int]) -> set[int]:
+    """Return processes and all their descendants."""
+    known, found = set[int](), set(ancestors)
+    while found:
+        known |= found
+        found = {child for child, stat in stats.items() if stat.parent in known} - known
+    return known
+
+
 def _family_ticks(sysfs: Sysfs, process: int) -> int:
     """Return the ticks of a process and of its descendants, ended ones included."""
-    parents, ticks = {}, {}
-    for name in os.listdir(sysfs.root / "proc"):
-        if name.isdigit() and (words := _stat_words(sysfs, name)) is not None:
-            parents[int(name)] = int(words[1])
-            ticks[int(name)] = sum(int(word) for word in words[11:15])
-    family, found = set(), {process}
-    while found:
-        family |= found
-        found = {child for child, parent in parents.items() if parent in family} - family
-    return sum(ticks.get(each, 0) for each in family)
-
-
-def _stat_words(sysfs: Sysfs, process: str) -> list[str] | None:
-    """Return the fields after the name of a process, which may contain spaces; ``None`` when the process has ended."""
-    try:
-        return sysfs.read(f"proc/{process}/stat").rpartition(")")[2].split()
-    except OSError:
-        return None
+    stats = process_stats(sysfs)
+    return sum(stats[pid].ticks + stats[pid].children_ticks for pid in family(stats, [process]) if pid in stats)

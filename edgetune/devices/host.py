@@ -19,7 +19,7 @@ from edgetune.devices.cpufreq import HostControl
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.direct_modes import DirectModes
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
-from edgetune.devices.host_sensors import open_rapl, open_thermometer, open_throttle_events
+from edgetune.devices.host_sensors import HostTelemetry, open_rapl, open_thermometer, open_throttle_events
 from edgetune.devices.memory import MachineMemory
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
@@ -96,17 +96,20 @@ def host_device(sysfs: Sysfs, frequency: GuardianModes | None = None) -> Device:
     clock = MonotonicClock()
     cores = len(usable_cpus(sysfs))
     model = cpu_model(sysfs)
+    power, temperature, throttle = open_rapl(sysfs, clock), open_thermometer(sysfs), open_throttle_events(sysfs)
+    modes = HostModes(cores, frequency or DirectModes(HostControl(sysfs)))
     return Device(
         name="host",
         description=f"{model}, {cores} usable core{'s' if cores > 1 else ''}",
         simulated=False,
         source=LiveSource(ort_providers=("CPUExecutionProvider",), torch_device="cpu"),
         clock=clock,
-        power=open_rapl(sysfs, clock),
-        modes=HostModes(cores, frequency or DirectModes(HostControl(sysfs))),
-        temperature=open_thermometer(sysfs),
-        throttle=open_throttle_events(sysfs),
+        power=power,
+        modes=modes,
+        temperature=temperature,
+        throttle=throttle,
         conditions=_conditions(sysfs, model, cores),
+        telemetry=HostTelemetry(sysfs, modes, power, temperature, throttle),
         load=CpuLoad(sysfs),
         memory=MachineMemory(sysfs),
     )

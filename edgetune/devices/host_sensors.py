@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from edgetune.devices.capabilities import Absent, PowerReading
+from edgetune.devices.capabilities import Absent, ModeControl, PowerReading
 from edgetune.devices.clock import Clock
+from edgetune.devices.cpu import cpu_clocks_mhz
 from edgetune.devices.sysfs import Sysfs, why
-from edgetune.devices.telemetry import PolledRecording, polled
+from edgetune.devices.telemetry import PolledRecording, Readings, polled, present_mode
 
 _ZONES = "sys/class/powercap/intel-rapl:*"
 _PERIOD_S = 0.05  # the counter updates every millisecond; 50 ms keeps its jitter below 2 %
@@ -51,6 +52,10 @@ class RaplSensor:
     def record(self) -> AbstractContextManager[PolledRecording]:
         """Record readings while the context is open."""
         return polled(RaplMeter(self._sysfs, self._counters, self._clock).read, self.refresh_s)
+
+    def meters(self) -> dict[str, RaplMeter]:
+        """Return a meter of each counter, by its name."""
+        return {counter.name: RaplMeter(self._sysfs, [counter], self._clock) for counter in self._counters}
 
 
 class RaplMeter:
@@ -113,12 +118,27 @@ class HottestZone:
 
     def __init__(self, sysfs: Sysfs, paths: list[str]) -> None:
         self._sysfs = sysfs
-        self._paths = paths
+        self._paths = _by_label(sysfs, paths)
 
     def read_c(self) -> float | None:
         """Return the highest temperature, degrees Celsius; ``None`` when no zone answers."""
-        values = (self._sysfs.read_int(path) for path in self._paths)
-        return max((value / 1000 for value in values if value is not None), default=None)
+        return max((value for value in self.read_all().values() if value is not None), default=None)
+
+    def read_all(self) -> dict[str, float | None]:
+        """Return the temperature of each sensor by its label, else its place, degrees Celsius."""
+        millis = {name: self._sysfs.read_int(path) for name, path in self._paths.items()}
+        return {name: None if value is None else value / 1000 for name, value in millis.items()}
+
+
+def _by_label(sysfs: Sysfs, paths: list[str]) -> dict[str, str]:
+    """Return files of sensors by the sensor's label, else by the names of the chip and the file."""
+    found: dict[str, str] = {}
+    for path in paths:
+        folder, _, file = path.rpartition("/")
+        label = sysfs.text(path.removesuffix("_input") + "_label") or sysfs.text(f"{folder}/type")
+        name = label or f"{sysfs.text(f'{folder}/name')} {file.removesuffix('_input')}".strip()
+        found[f"{name} ({folder.rpartition('/')[2]})" if name in found else name] = path
+    return found
 
 
 class ThrottleEvents:
@@ -131,6 +151,53 @@ class ThrottleEvents:
     def read(self) -> int:
         """Return the sum over all cores."""
         return sum(self._sysfs.read_int(path) or 0 for path in self._paths)
+
+
+class HostTelemetry:
+    """A host's readings: what every device shows, each sensor by name, and clocks.
+
+    Args:
+        sysfs: The host's files.
+        modes: Source of the present mode.
+        power, temperature, throttle: Its sensors, or the reason why one is absent.
+    """
+
+    def __init__(
+        self,
+        sysfs: Sysfs,
+        modes: ModeControl,
+        power: RaplSensor | Absent,
+        temperature: HottestZone | Absent,
+        throttle: ThrottleEvents | Absent,
+    ) -> None:
+        self._sysfs = sysfs
+        self._modes = modes
+        self._meters = {} if isinstance(power, Absent) else power.meters()
+        self._power: dict[str, float | str | None] = {}
+        self._temperature = temperature
+        self._throttle = throttle
+
+    def read(self) -> Readings:
+        """Return every reading by group; power is the mean since the last reading, and absent in the first."""
+        temperatures_c = {} if isinstance(self._temperature, Absent) else self._temperature.read_all()
+        known_c = [value for value in temperatures_c.values() if value is not None]
+        for name, meter in self._meters.items():
+            try:
+                reading = meter.read()
+            except (OSError, ValueError):
+                self._power[name] = None
+                continue
+            if reading is not None:
+                self._power[name] = reading.power_w
+        found: dict[str, dict[str, float | str | None]] = {
+            "mode": present_mode(self._modes),
+            "clocks_mhz": {**cpu_clocks_mhz(self._sysfs)},
+            "power_w": dict(self._power),
+            "temperature_c": {"hottest": max(known_c, default=None), **temperatures_c} if temperatures_c else {},
+        }
+        if not isinstance(self._throttle, Absent):
+            found["throttling_events"] = {"since boot": self._throttle.read()}
+        return {group: values for group, values in found.items() if values}
 
 
 def open_thermometer(sysfs: Sysfs) -> HottestZone | Absent:

@@ -25,6 +25,12 @@ class MachineMemory:
         """Return what programs can take without swapping, bytes."""
         return self._of("proc/meminfo", "MemAvailable:", 1 << 10)
 
+    def swap_bytes(self) -> tuple[int, int] | None:
+        """Return the used and the whole swap, bytes; ``None`` also without swap."""
+        whole = self._of("proc/meminfo", "SwapTotal:", 1 << 10)
+        free = self._of("proc/meminfo", "SwapFree:", 1 << 10)
+        return (whole - free, whole) if whole and free is not None else None
+
     def swapped_in_bytes(self) -> int | None:
         """Return what was read back from swap, compressed memory (zram) among it, since the system booted, bytes."""
         return self._of("proc/vmstat", "pswpin", os.sysconf("SC_PAGE_SIZE"))

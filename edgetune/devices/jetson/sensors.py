@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from edgetune.devices.board_files import read_text
 from edgetune.devices.capabilities import Absent, ModeControl
+from edgetune.devices.cpu import cpu_clocks_mhz
 from edgetune.devices.jetson.emc import find_emc
 from edgetune.devices.jetson.power import BoardPower
 from edgetune.devices.jetson.throttle import BoardThrottle
@@ -136,6 +137,12 @@ def _nvfancontrol(sysfs: Sysfs, what: str) -> str | None:
     return found[1] if found else None
 
 
+_GPU_LOAD = ("sys/devices/gpu.0/load", "sys/devices/platform/gpu.0/load", "sys/devices/platform/17000000.gpu/load")
+"""Load of the GPU in thousandths, by nvgpu of JetPack 4 to 7. Source: jetson_stats, jtop/core/gpu.py."""
+
+_MEMORY_ACTIVITY = ("sys/kernel/debug/cactmon/mc_all", "sys/kernel/actmon_avg_activity/mc_all")
+"""Mean activity of the memory controller, kHz of its clock. Source: jetson_stats, jtop/core/memory.py."""
+
 Values = dict[str, "float | str | None"]
 
 
@@ -168,6 +175,7 @@ class BoardTelemetry:
         """Return every reading by group; ``None`` for one that fails."""
         found: dict[str, Values] = {}
         found["mode"] = present_mode(self._modes)
+        found["load_percent"] = self._load()
         found["clocks_mhz"] = self._clocks()
         if isinstance(self._power, BoardPower):
             found["power_w"] = dict(self._power.rails())
@@ -181,12 +189,23 @@ class BoardTelemetry:
             found["fan"] = {"speed_rpm": fan.rpm, "pwm": fan.pwm, "profile": fan.profile}
         return {group: values for group, values in found.items() if values}
 
+    def _load(self) -> Values:
+        """Return the load of the GPU and, where debugfs can be read, of the memory; not of what shows none (Thor)."""
+        found: Values = {}
+        for path in _GPU_LOAD:
+            if (thousandths := self._sysfs.read_int(path)) is not None:
+                found["gpu"] = thousandths / 10
+                break
+        hz = None if self._emc is None else self._sysfs.read_int(self._emc)
+        for path in _MEMORY_ACTIVITY:
+            if hz and (active_khz := self._sysfs.read_int(path)) is not None:
+                found["memory"] = round(100 * active_khz / (hz / 1e3), 1)
+                break
+        return found
+
     def _clocks(self) -> Values:
         """Return the present clocks, which do not show throttling by the power supply."""
-        found: Values = {}
-        for path in self._sysfs.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq"):
-            khz = self._sysfs.read_int(path)
-            found[f"cpu {path.split('/')[-2]}"] = None if khz is None else khz / 1e3
+        found: Values = {**cpu_clocks_mhz(self._sysfs)}
         for path in self._sysfs.glob("sys/class/devfreq/*/cur_freq"):
             found[path.split("/")[-2]] = self._mhz(path)
         if self._emc is not None and not self._emc.startswith("sys/class/devfreq/"):

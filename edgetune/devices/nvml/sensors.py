@@ -48,6 +48,12 @@ The others are settings or idleness: idle (0x1), applications clocks (0x2), the 
 power limit is a knob here), sync boost (0x10), display clocks (0x100). Hardware slowdown may also show for a moment
 while the clock changes (NVML API reference); the point is then repeated needlessly.
 """
+_REASON_NAMES = {
+    HW_SLOWDOWN: "hardware slowdown",
+    SW_THERMAL: "heat (software)",
+    HW_THERMAL: "heat (hardware)",
+    HW_POWER_BRAKE: "power brake",
+}
 
 
 class GpuThermometer:
@@ -130,8 +136,20 @@ class GpuTelemetry:
                 "gpu": None if load is None else load.gpu,
                 "memory bus": None if load is None else load.memory,
             },
-            "memory_bytes": {"used": None if memory is None else memory.used},
+            "memory_bytes": {
+                "used": None if memory is None else memory.used,
+                "total": None if memory is None else memory.total,
+            },
+            **self._throttling(),
         }
+
+    def _throttling(self) -> dict[str, dict[str, float | str | None]]:
+        """Return what slows the GPU now; nothing where the driver does not tell."""
+        mask = _now(lambda: _reasons(self._gpu))
+        if mask is None:
+            return {}
+        active = [name for bit, name in _REASON_NAMES.items() if int(mask) & bit]
+        return {"throttling_now": {"devices": ", ".join(active) or "none"}}
 
 
 def open_thermometer(gpu: Gpu) -> GpuThermometer | Absent:
@@ -146,20 +164,21 @@ def open_thermometer(gpu: Gpu) -> GpuThermometer | Absent:
 def open_throttling(gpu: Gpu) -> GpuThrottling | Absent:
     """Return the throttle counter, or the reason why there is none."""
 
-    def reasons() -> float:
-        names = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
-        return float(gpu.ask_either(*names))
-
     def thermal_ns() -> float:
         return float(gpu.ask("nvmlDeviceGetViolationStatus", _THERMAL_POLICY).violationTime)
 
     fields = (SW_THERMAL_SLOWDOWN_NS, HW_THERMAL_SLOWDOWN_NS, HW_POWER_BRAKE_NS)
     times: list[Callable[[], float]] = [lambda field=field: gpu.field(field) for field in fields]  # type: ignore[misc]
     held_ns = [read for read in (*times, thermal_ns) if _now(read) is not None]
-    shown = _now(reasons) is not None
+    shown = _now(lambda: _reasons(gpu)) is not None
     if not shown and not held_ns:
         return Absent("the driver does not tell why the clocks of this GPU are low (virtual GPUs and older cards)")
-    return GpuThrottling(reasons if shown else None, held_ns)
+    return GpuThrottling((lambda: _reasons(gpu)) if shown else None, held_ns)
+
+
+def _reasons(gpu: Gpu) -> float:
+    names = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+    return float(gpu.ask_either(*names))
 
 
 def _core_c(gpu: Gpu) -> float:

@@ -1,25 +1,21 @@
-"""Sets a device's mode, permanently or for one command, restores it, and watches its readings."""
+"""Sets a device's mode, permanently or for one command, and restores it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import Device, LiveSource
+from edgetune.devices.device import Device
 from edgetune.devices.guardian.client import LAUNCHER, GuardianModes, left_behind, restore_through_guardian
 from edgetune.devices.guardian.controls import is_guarded
 from edgetune.devices.guardian.lock import hold_to_restore
 from edgetune.devices.guardian.units import guardian_units
-from edgetune.devices.telemetry import Readings, read_telemetry
 from edgetune.errors import DeviceError, InputError
-from edgetune.units import parse_time_s
 from edgetune.workflows.device.foreground import run_command
-from edgetune.workflows.device.options import RestoreOptions, SetOptions, UnitsOptions, WatchOptions
+from edgetune.workflows.device.options import RestoreOptions, SetOptions, UnitsOptions
 from edgetune.workflows.device_option import guardian_of, open_named
 from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -141,25 +137,3 @@ def units(opts: UnitsOptions) -> dict[str, str]:
         for file, text in made.items():
             write_atomically(text.encode(), folder / file)
     return made
-
-
-def watch(opts: WatchOptions) -> tuple[Device, Iterator[Readings]]:
-    """Return a device and an iterator of its readings, one per interval.
-
-    Raises:
-        InputError: the device has no live readings, or the interval is not a time.
-    """
-    every_s = parse_time_s(opts.interval, what="the interval")
-    device = open_named(opts.name, opts.root)
-    if not isinstance(device.source, LiveSource):
-        raise InputError(f"{device.name} has nothing to watch: it does not run by itself", "watch a real device")
-    return device, _readings(device, every_s, opts.count)
-
-
-def _readings(device: Device, every_s: float, count: int | None) -> Iterator[Readings]:
-    done = 0
-    while count is None or done < count:
-        if done:
-            time.sleep(every_s)
-        yield read_telemetry(device)
-        done += 1

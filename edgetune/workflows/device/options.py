@@ -120,6 +120,10 @@ class WatchOptions:
     name: Name = "auto"
     interval: Annotated[str | float, Option("Time between readings.", metavar="TIME")] = "1s"
     count: Annotated[int | None, Option("Stop after N readings.", metavar="N", least=1)] = None
+    prometheus: Annotated[
+        int | None, Option("Serve the readings to Prometheus on 127.0.0.1, port PORT, instead.", group="Output",
+                           metavar="PORT", least=0, most=65535),
+    ] = None  # fmt: skip
     root: Root = None
 
 
