@@ -40,9 +40,13 @@ def device(opts: DeviceOptions, terminal: QuietTerminal) -> None:
         from edgetune.workflows.device import twin
 
         if opts.calibrate:
-            written = twin.calibrate(name, opts.calibrate)
+            with terminal.screen.bar("calibrating", None):
+                written = twin.calibrate(name, opts.calibrate)
             terminal.screen.info(f"wrote {written}; use it as {name}?constants={written}")
-        elif not report_check(twin.check(name, leave_one_out=opts.leave_one_out), terminal):
+            return
+        with terminal.screen.bar("comparing", None):
+            compared = twin.check(name, leave_one_out=opts.leave_one_out)
+        if not report_check(compared, terminal):
             raise typer.Exit(ExitCode.UNEXPECTED)
     else:
         from edgetune.workflows.device_option import open_named

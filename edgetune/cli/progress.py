@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.console import console
+from edgetune.cli.screen import print_over
+from edgetune.stages.profiling.point_state import Cooling
 from edgetune.units import format_duration, format_si
 from edgetune.visible import cut_in_middle, visible
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.stages.profiling.disturbances import Cooling
+    from edgetune.stages.profiling.point_state import PointState
     from edgetune.stages.profiling.sweep import SweepProgress
 
 _LONGEST_NAME = 60
@@ -35,10 +38,45 @@ def watch(reporter: Reporter, label: SimulationLabel) -> Iterator[OnProgress]:
     lines.release()
 
 
+_open: list[Any] = []
+"""The bars that are shown; the last one shows the state of the present point."""
+
+
+@contextmanager
+def _shown(*columns: Any) -> Iterator[Any]:
+    """Show a bar of these columns, with the state of the present point in a line below it.
+
+    It is drawn twice a second: drawing takes some milliseconds of a CPU.
+    """
+    from rich.progress import Progress
+    from rich.text import Text
+
+    class Bar(Progress):
+        point = ""
+
+        def get_renderables(self) -> Iterator[Any]:
+            yield self.make_tasks_table(self.tasks)
+            if self.point:
+                yield Text(visible(self.point), "dim", no_wrap=True, overflow="ellipsis")
+
+    bar = Bar(*columns, console=console(sys.stderr), transient=True, refresh_per_second=2, redirect_stdout=False)
+    with bar:
+        _open.append(bar)
+        try:
+            yield bar
+        finally:
+            _open.remove(bar)
+
+
+def show_point(state: PointState) -> None:
+    """Show the state of a point below the last bar, if there is one."""
+    if _open:
+        _open[-1].point = str(state)
+
+
 @contextmanager
 def _bar(lines: SweepReporter) -> Iterator[OnProgress]:
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
-    from rich.progress import Progress as Bar
     from rich.text import Text
 
     class Left(ProgressColumn):
@@ -50,34 +88,33 @@ def _bar(lines: SweepReporter) -> Iterator[OnProgress]:
 
     start_s = time.monotonic()
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), Left())
-    with Bar(*columns, console=console(sys.stderr), transient=True) as bar:
+    with _shown(*columns) as bar:
         task = bar.add_task("measuring", total=None, eta_s=None, told_s=start_s)
 
         def show(progress: SweepProgress) -> None:
-            if progress.cooling is not None:
-                bar.update(task, description=waiting(progress.cooling), completed=progress.done, total=progress.total)
-                return
-            bar.update(
-                task, description="measuring", completed=progress.done, total=progress.total, eta_s=progress.eta_s,
-                told_s=time.monotonic(),
-            )  # fmt: skip
+            if progress.state is None:
+                bar.update(task, completed=progress.done, total=progress.total, eta_s=progress.eta_s,
+                           told_s=time.monotonic())  # fmt: skip
+            else:
+                show_point(progress.state)
             lines.report(progress)
 
         yield show
 
 
 @contextmanager
-def simple_bar(reporter: Reporter, what: str, total: float) -> Iterator[OnAdvance | None]:
+def simple_bar(reporter: Reporter, what: str, total: float | None) -> Iterator[OnAdvance | None]:
     """Yield a function to call with each increment and its description; ``None`` without a terminal."""
     if reporter.quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as Left
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console(sys.stderr), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+    counts = MofNCompleteColumn() if isinstance(total, int) else TaskProgressColumn()
+    more = (BarColumn(), counts, Left()) if total is not None else (TimeElapsedColumn(),)
+    with _shown(TextColumn("{task.description}", markup=False), *more) as bar:
+        task = bar.add_task(cut_in_middle(visible(what), _LONGEST_NAME), total=total)
 
         def advance(done: float, now: str) -> None:
             bar.update(task, advance=done, description=cut_in_middle(visible(now), _LONGEST_NAME))
@@ -85,10 +122,37 @@ def simple_bar(reporter: Reporter, what: str, total: float) -> Iterator[OnAdvanc
         yield advance
 
 
-def waiting(cooling: Cooling) -> str:
-    """Return the words for the reason of a wait."""
-    now = "temperature unknown" if cooling.now_c is None else f"{cooling.now_c:.0f} C"
-    return f"cooling: {now}, to {cooling.to_c:g} C"
+@contextmanager
+def passing(reporter: Reporter, what: str, duration_s: float) -> Iterator[None]:
+    """Show once a second, in a line of a terminal, what has passed of a known time.
+
+    The line costs a few microseconds; a bar's milliseconds would delay what this process times meanwhile.
+    """
+    if reporter.quiet or not sys.stderr.isatty():
+        yield
+        return
+    over, start_s = threading.Event(), time.monotonic()
+
+    def show() -> None:
+        while not over.wait(1.0):
+            passed_s = time.monotonic() - start_s
+            print_over(f"{what}: {passed(passed_s, duration_s)}")
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        print_over("", last=True)
+
+
+def passed(passed_s: float, duration_s: float) -> str:
+    """Describe how much of a time has passed."""
+    if passed_s > duration_s:
+        return f"{format_duration(round(duration_s))} have passed; ending"
+    return f"{format_duration(round(passed_s))} of {format_duration(round(duration_s))}"
 
 
 def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
@@ -114,11 +178,11 @@ class SweepReporter:
 
     def report(self, progress: SweepProgress) -> None:
         """Report one step of a sweep."""
-        row, began = progress.row, progress.cooling is not None and not self._cooling
-        self._cooling = progress.cooling is not None
-        if progress.cooling is not None:
-            if began:
-                self.reporter.detail(waiting(progress.cooling))
+        row, state, waited = progress.row, progress.state, self._cooling
+        self._cooling = isinstance(state, Cooling)
+        if state is not None:
+            if self._cooling and not waited:
+                self.reporter.detail(str(state))
         elif row is None:
             if progress.duplicates:
                 self.reporter.detail(f"{progress.duplicates} lines of the journal were there twice, and count once")

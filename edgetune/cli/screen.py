@@ -10,11 +10,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from edgetune.processes.streams import write
 from edgetune.visible import cut_in_middle, one_line, visible, visible_in_json
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel, Stdout
+
+if TYPE_CHECKING:
+    from edgetune.stages.profiling.point_state import PointState
 
 SIMULATED = "SIMULATED: these figures come from a model, not from a device."
 
@@ -118,11 +121,23 @@ class Screen(Reporter):
 
         return watch(self, label)
 
-    def bar(self, what: str, total: float) -> AbstractContextManager[OnAdvance | None]:
+    def bar(self, what: str, total: float | None) -> AbstractContextManager[OnAdvance | None]:
         """Return a context with a bar on a terminal; elsewhere it gives ``None``."""
         from edgetune.cli.progress import simple_bar
 
         return simple_bar(self, what, total)
+
+    def point(self, state: PointState) -> None:
+        """Show the state of a point below the open bar."""
+        from edgetune.cli.progress import show_point
+
+        show_point(state)
+
+    def timing(self, what: str, duration_s: float) -> AbstractContextManager[None]:
+        """Return a context with a line on a terminal that shows the time."""
+        from edgetune.cli.progress import passing
+
+        return passing(self, what, duration_s)
 
 
 def terminal_width(otherwise: int = 80) -> int:

@@ -97,7 +97,10 @@ class Machine:
         self._before = after
         busy = {cpu: after[0].busy[cpu] - before[0].busy[cpu] for cpu, ticks in spent.items() if ticks > 0}
         loads = {cpu: _percent(ticks, spent[cpu]) for cpu, ticks in busy.items()}
-        self._load = {"cpu": round(sum(loads.values()) / len(loads), 1), **{f"cpu{n}": load for n, load in loads.items()}}
+        self._load = {
+            "cpu": round(sum(loads.values()) / len(loads), 1),
+            **{f"cpu{n}": load for n, load in loads.items()},
+        }
         self._processes = self._used(before[1], after[1], longest)
 
     def _used(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from edgetune.stages.profiling.point_state import OnState, PointState
     from edgetune.stages.profiling.sweep import SweepProgress
 
 OnProgress = Callable[["SweepProgress"], None]
@@ -57,10 +58,26 @@ class Reporter:
         del label
         return _discarded()
 
-    def bar(self, what: str, total: float) -> AbstractContextManager[OnAdvance | None]:
-        """Return a context that shows the completed part of ``total``; it yields ``None`` without a terminal."""
+    def bar(self, what: str, total: float | None) -> AbstractContextManager[OnAdvance | None]:
+        """Return a context that shows the completed part of ``total``; it yields ``None`` without a terminal.
+
+        Without a total it shows the time so far. Below, it shows the point that is measured, see ``points``.
+        """
         del what, total
         return _unwatched()
+
+    def point(self, state: PointState) -> None:
+        """Show the state of the point that is measured, while a bar is shown."""
+
+    @property
+    def points(self) -> OnState | None:
+        """``point`` if somebody looks, for ``open_profiler``: without, sampling need not report anything."""
+        return self.point if self.watched and not self.quiet else None
+
+    def timing(self, what: str, duration_s: float) -> AbstractContextManager[None]:
+        """Return a context that shows what passes of a known time, at next to no cost for what is timed meanwhile."""
+        del what, duration_s
+        return nullcontext()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import pytest
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.cli.progress import SweepReporter, time_left
 from edgetune.cli.screen import Screen
-from edgetune.stages.profiling.disturbances import Cooling
+from edgetune.stages.profiling.point_state import Cooling
 from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.workflows.reporting import SimulationLabel
 
@@ -29,9 +29,9 @@ def test_a_wait_for_the_device_to_cool_is_said_once_to_the_curious(capsys):
     teller = SweepReporter(Screen(verbose=True), SimulationLabel(False, Screen()))
     teller.report(SweepProgress(0, 2, 0))
     for now_c in (61.2, 55.0):
-        teller.report(SweepProgress(0, 2, 0, cooling=Cooling(now_c, 50.0)))
+        teller.report(SweepProgress(0, 2, 0, state=Cooling(now_c, 50.0)))
     teller.report(SweepProgress(1, 2, 0, 3.0, ProfileRow("net", "infer", 1, 0.1)))
-    teller.report(SweepProgress(1, 2, 0, 3.0, cooling=Cooling(None, 50.0)))
+    teller.report(SweepProgress(1, 2, 0, 3.0, state=Cooling(None, 50.0)))
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "cooling: 61 C, to 50 C"
     assert said[1].startswith("1 of 2: ")

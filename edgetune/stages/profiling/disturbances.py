@@ -19,6 +19,7 @@ from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.point_state import Cooling, OnState
 
 
 class ThrottleWatch:
@@ -101,17 +102,6 @@ _EVERY_S = 1.0
 """A heat sink takes many seconds for a degree; more readings would only keep the processor awake."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cooling:
-    """The state of a wait: degrees Celsius now (``None``: no sensor answers) and the target."""
-
-    now_c: float | None
-    to_c: float
-
-
-OnCooling = Callable[[Cooling], None]
-
-
 def check_possible(device: Device, options: ProfileOptions) -> None:
     """Refuse to wait for a temperature without a thermometer, and to soak or idle without a real device.
 
@@ -128,13 +118,13 @@ def check_possible(device: Device, options: ProfileOptions) -> None:
         )
 
 
-def cool_down(device: Device, options: ProfileOptions, on_cooling: OnCooling | None = None) -> bool:
+def cool_down(device: Device, options: ProfileOptions, on_state: OnState | None = None) -> bool:
     """Wait until the device has cooled to ``cool_to_c``, if that is set; return whether it has.
 
     Args:
         device: With a thermometer, see ``check_possible``.
         options: The temperature, and the longest wait.
-        on_cooling: Called about once a second.
+        on_state: Called about once a second.
     """
     if options.cool_to_c is None or isinstance(device.temperature, Absent):
         return True
@@ -146,8 +136,8 @@ def cool_down(device: Device, options: ProfileOptions, on_cooling: OnCooling | N
         left_s = options.cool_timeout_s - (device.clock.now_ns() - begun_ns) / 1e9
         if left_s <= 0:
             return False
-        if on_cooling is not None:
-            on_cooling(Cooling(now_c, options.cool_to_c))
+        if on_state is not None:
+            on_state(Cooling(now_c, options.cool_to_c))
         device.clock.sleep_s(min(_EVERY_S, left_s))
 
 

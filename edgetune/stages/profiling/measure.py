@@ -24,7 +24,6 @@ from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 from edgetune.stages.profiling.disturbances import (
     ContentionWatch,
     DeviceWatch,
-    OnCooling,
     ThrottleWatch,
     cool_down,
     describe_contention,
@@ -33,6 +32,7 @@ from edgetune.stages.profiling.disturbances import (
 from edgetune.stages.profiling.energy import power_figures, power_trace, settling_s
 from edgetune.stages.profiling.memory import MemoryWatch
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.point_state import Loading, OnState, SamplingReport
 from edgetune.stages.profiling.sampling import Samples, collect
 from edgetune.stages.profiling.soak import SoakWatch, after_idling, settled_from
 from edgetune.stats import find_warmup, summarise
@@ -65,8 +65,9 @@ class Attempt:
 
 
 def measure_point(
-    device: Device, open_runner: Opener, point: Point, options: ProfileOptions, on_cooling: OnCooling | None = None
-) -> list[Attempt]:
+    device: Device, open_runner: Opener, point: Point, options: ProfileOptions, on_state: OnState | None = None, *,
+    sampling: bool = True,
+) -> list[Attempt]:  # fmt: skip
     """Measure a point, repeatedly while it throttles, drifts or swaps, and return every attempt; the last one counts.
 
     Args:
@@ -74,22 +75,28 @@ def measure_point(
         open_runner: Loads the workload.
         point: What to measure.
         options: How to measure.
-        on_cooling: Called while the device cools down.
+        on_state: Called with what is done now, some times a second at most.
+        sampling: Whether it is called with the running figures, too.
 
     Raises:
         NotRestoredError: the device could not be restored; any other error is a failed row.
     """
     attempts: list[Attempt] = []
+    report = SamplingReport(on_state if sampling else None, point)
     for _ in range(1 if options.soak_s is not None else options.retries + 1):
         begun_ns = device.clock.now_ns()
-        cooled = cool_down(device, options, on_cooling)
-        attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns), cooled=cooled))
+        cooled = cool_down(device, options, on_state)
+        if on_state is not None:
+            on_state(Loading(point))
+        attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns, report), cooled=cooled))
         if attempts[-1].row.status not in ("throttled", "drifted", "swapped"):
             break
     return attempts
 
 
-def _attempt(device: Device, open_runner: Opener, point: Point, options: ProfileOptions, begun_ns: int) -> Attempt:
+def _attempt(
+    device: Device, open_runner: Opener, point: Point, options: ProfileOptions, begun_ns: int, report: SamplingReport
+) -> Attempt:
     """Measure a point once; ``begun_ns`` is the start of its duration."""
     started = utc_now()
     stage: Stage = "mode"
@@ -104,7 +111,7 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
             throttling = ThrottleWatch(device)
             watch = DeviceWatch(device, point.mode) if options.soak_s is None else SoakWatch(device, point.mode)
             with _recording(device) as recording, MemoryWatch(device, runner) as memory:
-                samples = collect(device, runner, options, recording, watch)
+                samples = collect(device, runner, options, recording, watch, report)
             throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
             watch.poll_now()
             columns = {} if watch.drift else after_idling(device, runner, options)

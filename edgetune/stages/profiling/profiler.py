@@ -14,9 +14,10 @@ from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, ModelSource, RoundSource, Runner, TableSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.profiling.disturbances import OnCooling, check_possible
+from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.measure import Attempt, measure_point
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.point_state import OnState
 from edgetune.stages.profiling.queue import GIVE_UP_AFTER
 from edgetune.stages.profiling.supervisor import Supervisor
 from edgetune.workloads.costs import operator_table
@@ -25,7 +26,7 @@ from edgetune.workloads.workload import Workload
 
 def open_profiler(
     device: Device, workload: Workload, task: Task, options: ProfileOptions | None = None,
-    on_cooling: OnCooling | None = None,
+    on_state: OnState | None = None, *, sampling: bool = True,
 ) -> Profiler:  # fmt: skip
     """Return a profiler, a context manager: its child process and the device's mode last until it is closed.
 
@@ -34,27 +35,36 @@ def open_profiler(
         workload: What to measure.
         task: ``infer`` or ``train``.
         options: How to measure.
-        on_cooling: Called while the device cools down.
+        on_state: Called with what is done now, some times a second at most.
+        sampling: Whether it is called with the running figures of a point, too.
 
     Raises:
         InputError: The options do not fit the device.
     """
     options = options or ProfileOptions()
     check_possible(device, options)
-    return Profiler(device, workload, task, options, on_cooling)
+    return Profiler(device, workload, task, options, on_state, sampling=sampling)
 
 
 class Profiler:
     """See ``open_profiler``."""
 
     def __init__(
-        self, device: Device, workload: Workload, task: Task, options: ProfileOptions, on_cooling: OnCooling | None
+        self,
+        device: Device,
+        workload: Workload,
+        task: Task,
+        options: ProfileOptions,
+        on_state: OnState | None,
+        *,
+        sampling: bool,
     ) -> None:
         self._device = device
         self._workload = workload
         self._task = task
         self._options = options
-        self._on_cooling = on_cooling
+        self._on_state = on_state
+        self._sampling = sampling
         self._supervisor: Supervisor | None = None
         if isinstance(device.source, LiveSource):
             self._supervisor = Supervisor(device.source, workload, options)
@@ -142,7 +152,9 @@ class Profiler:
             return [Attempt(source.lookup(point))]
         if isinstance(source, RoundSource):
             source.begin_round(number or 1)
-        attempts = measure_point(self._device, self._open, point, self._options, self._on_cooling)
+        attempts = measure_point(
+            self._device, self._open, point, self._options, self._on_state, sampling=self._sampling
+        )
         self._judge(attempts[-1])
         return attempts
 

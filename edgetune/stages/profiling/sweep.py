@@ -21,11 +21,12 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.processes.privilege import runs_as_root
-from edgetune.stages.profiling.disturbances import Cooling, check_possible, contention_warning, describe_contention
+from edgetune.stages.profiling.disturbances import check_possible, contention_warning, describe_contention
 from edgetune.stages.profiling.identity import identify, identity_sha256, origin_of, partial_points, points_sha256
 from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.stages.profiling.journal_lines import SweepJournalEntry
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.point_state import PointState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
 from edgetune.stats import median
@@ -38,7 +39,8 @@ _TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """The progress of a sweep, reported before the first point, after each, and about once a second while it waits.
+    """The progress of a sweep, reported before the first point, after each, and meanwhile some
+    times a second at most.
 
     Args:
         done: Points finished, those of earlier runs included; each round of a point counts.
@@ -46,7 +48,7 @@ class SweepProgress:
         resumed: Points taken over from earlier runs.
         eta_s: Seconds left, from the pace of this run; ``None`` before there is one.
         row: The row just finished.
-        cooling: The state of a wait for the device to cool.
+        state: What is done at the present point.
         duplicates: Lines of the journal that repeat another.
     """
 
@@ -55,7 +57,7 @@ class SweepProgress:
     resumed: int
     eta_s: float | None = None
     row: ProfileRow | None = None
-    cooling: Cooling | None = None
+    state: PointState | None = None
     duplicates: int = 0
 
 
@@ -65,7 +67,7 @@ def _silent(_: SweepProgress) -> None:
 
 def sweep(
     device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, journal_path: Path, *,
-    on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False,
+    on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False, watched: bool = False,
 ) -> Profile:  # fmt: skip
     """Measure every point that the journal lacks, and return all of them as a profile.
 
@@ -79,6 +81,7 @@ def sweep(
         journal_path: See ``default_journal_path``.
         on_progress: Called with the progress.
         fresh: Discard the journal of an earlier run.
+        watched: Whether somebody looks at ``on_progress``: it then gets the running figures of a point, too.
 
     Raises:
         InputError: There are no points, the options do not fit the device, the journal cannot be used, or every point
@@ -96,7 +99,7 @@ def sweep(
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
         try:
-            with open_profiler(device, workload, points[0].task, options, told.cooling) as profiler:
+            with open_profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
                 _fill(profiler, order, journal=journal, told=told)
                 data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
         finally:
@@ -122,18 +125,18 @@ def _check_rounds(device: Device, options: ProfileOptions) -> None:
 
 @dataclass(slots=True)
 class _ProgressReporter:
-    """Reports progress, and keeps the last state for reports while the device cools."""
+    """Reports progress, and keeps the last report for those of a point in progress."""
 
     on_progress: Callable[[SweepProgress], None]
     last: SweepProgress
 
     def report(self, **changes: Any) -> None:
         """Report the last state with some changes."""
-        self.last = replace(self.last, **{"row": None, "cooling": None, **changes})
+        self.last = replace(self.last, **{"row": None, "state": None, **changes})
         self.on_progress(self.last)
 
-    def cooling(self, cooling: Cooling) -> None:
-        self.report(cooling=cooling)
+    def state(self, state: PointState) -> None:
+        self.report(state=state)
 
 
 def _measured_size(entries: Sequence[SweepJournalEntry], points: Sequence[Point]) -> int:

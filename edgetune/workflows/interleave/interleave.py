@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from edgetune.artifacts.files import name_of, read_source
@@ -144,7 +144,7 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
     known = read_tables(tenants, opts.profile, device)
     with ExitStack() as stack:
         stack.enter_context(device.exclusive())
-        measure = Measuring(device, known, lambda tenant: _profile_options(opts, tenant))
+        measure = Measuring(device, known, lambda tenant: _profile_options(opts, tenant), reporter.points)
         stack.callback(measure.close)
         setup = InterleaveSetup(opts, reporter, device, engines, measure)
         arrivals = {each.asked.name: each.asked.arrivals for each in known}
@@ -174,7 +174,8 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
         SimulationLabel(setup.simulated, reporter).announce()
         if request.plan is not None and not device.simulated and not any(points.values()):
             reporter.info("minibatch times are those of the plan; nothing is measured again")
-        complete = measure_missing(known, points, _measure(setup, known, points), reporter)
+        with reporter.bar("measuring the workloads", None) if any(points.values()) else nullcontext():
+            complete = measure_missing(known, points, _measure(setup, known, points), reporter)
         planned = choose_tenants(
             complete, request.specs, request.modes, budgets=request.budgets, best_effort=opts.best_effort,
             adapt=opts.adapt,

@@ -26,6 +26,7 @@ from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.live_tenants import LiveTenant
 from edgetune.stages.interleave.tenants import Inference, Tenant, Training
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.point_state import OnState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stats import find_warmup, median, percentile
 from edgetune.units import NS, format_si
@@ -73,16 +74,21 @@ class Measuring:
         device: The device to measure on.
         tenants: The tenants to measure.
         options: Returns the measuring options of a tenant.
+        on_state: Called with the state of the point that is measured.
     """
 
     def __init__(
-        self, device: Device, tenants: Sequence[TenantMeasurements], options: Callable[[TenantSpec], ProfileOptions]
+        self,
+        device: Device,
+        tenants: Sequence[TenantMeasurements],
+        options: Callable[[TenantSpec], ProfileOptions],
+        on_state: OnState | None = None,
     ) -> None:
         self._rows: dict[Point, ProfileRow] = {}
         self._profilers: dict[tuple[str, Task], Profiler] = {}
         with ExitStack() as stack:
             for each in tenants:
-                profiler = open_profiler(device, each.workload, each.asked.task, options(each.asked))
+                profiler = open_profiler(device, each.workload, each.asked.task, options(each.asked), on_state)
                 self._profilers[each.workload.name, each.asked.task] = stack.enter_context(profiler)
             self.close = stack.pop_all().close
 

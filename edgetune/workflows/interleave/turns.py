@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 
 from edgetune.artifacts.mode import Mode
@@ -267,8 +267,10 @@ class Turns:
         loop = InterleaveLoop(ending, recorder or backend, policy, self._planned.tenants, sources, watchers=watchers)
         collecting = gc.isenabled()
         gc.disable()  # rows are many and long-lived: looking through them all would hold requests up
+        live = isinstance(backend, LiveMinibatchBackend)
         try:
-            loop.run()
+            with self._reporter.timing(engine.name, self._setup.duration_s) if live else nullcontext():
+                loop.run()
         finally:
             if collecting:
                 gc.enable()

@@ -64,7 +64,10 @@ def measure_commands(
     held: list[ProfileRow] = []
     error = None
     for workload in workloads:
-        with reporter.sweep(label) as on_progress, open_profiler(device, workload, "infer", options) as profiler:
+        with (
+            reporter.sweep(label) as on_progress,
+            open_profiler(device, workload, "infer", options, reporter.points) as profiler,
+        ):
             on_progress(SweepProgress(len(rows), len(workloads), 0))
             rows.append(profiler.attempts(Point(workload.name, "infer", 1, Mode()))[-1].row)
             error = profiler.last_error or error

@@ -73,7 +73,8 @@ def _search(
         row = profiler.measure(Point(subject.workload.name, subject.task, size, subject.points[0].mode))
         return row, used_bytes(row, before)
 
-    with open_profiler(device, subject.workload, subject.task, options) as profiler:
+    bar = reporter.bar("looking for the largest batch size", None)
+    with bar, open_profiler(device, subject.workload, subject.task, options, reporter.points) as profiler:
         return largest_batch(attempt, limit_bytes, reporter.info)
 
 

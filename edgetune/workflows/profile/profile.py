@@ -76,7 +76,8 @@ def plan_profile(
     """
     request = request_of(opts, reporter, run_code=False)
     left = request.points if opts.fresh else sweep_state(request).left
-    expected = estimate(request.device, request.workload, left, request.options, run_code=False) if left else None
+    with reporter.bar("estimating", None):
+        expected = estimate(request.device, request.workload, left, request.options, run_code=False) if left else None
     return request, left, expected
 
 
@@ -141,7 +142,10 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
             reporting_saved(reporter, lambda: kept if journal.exists() else "nothing was measured yet"),
             reporter.sweep(label) as on_progress,
         ):
-            table = sweep(device, workload, stands.left, options, journal, on_progress=on_progress, fresh=fresh)
+            table = sweep(
+                device, workload, stands.left, options, journal, on_progress=on_progress, fresh=fresh,
+                watched=reporter.watched,
+            )  # fmt: skip
     finally:
         for sentence in recovered(device):
             reporter.info(f"note: {sentence}")

@@ -41,15 +41,19 @@ def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
 
 
 @contextmanager
-def measuring_in(device: Device, asked: RooflineOptions, table: OpsTable) -> Iterator[Callable[[Mode], ProfileRow]]:
+def measuring_in(
+    device: Device, asked: RooflineOptions, table: OpsTable, reporter: Reporter
+) -> Iterator[Callable[[Mode], ProfileRow]]:
     """Yield a function that measures a table's network in a mode; restore the device at the end."""
-    with open_profiler(device, workload_of(asked), table.task, measuring(asked, table)) as profiler:
+    options, on_state = measuring(asked, table), reporter.points
+    with open_profiler(device, workload_of(asked), table.task, options, on_state) as profiler:
         yield lambda mode: profiler.measure(Point(table.workload, table.task, table.batch_size, mode))
 
 
-def measured(device: Device, asked: RooflineOptions, table: OpsTable, point: Point) -> ProfileRow:
+def measured(device: Device, asked: RooflineOptions, table: OpsTable, point: Point, reporter: Reporter) -> ProfileRow:
     """Measure the network in the roof's mode, and restore the device."""
-    with measuring_in(device, asked, table) as measure:
+    bar = reporter.bar(f"measuring {table.workload}", None)
+    with bar, measuring_in(device, asked, table, reporter) as measure:
         return measure(point.mode)
 
 
@@ -87,7 +91,7 @@ def _rows_with(
     rows = {}
     for point in points:
         try:
-            rows[point.mode] = measured(device, asked, table, point)
+            rows[point.mode] = measured(device, asked, table, point, reporter)
             warn_of_contention(point, rows[point.mode], reporter)
         except NotRestoredError:
             raise

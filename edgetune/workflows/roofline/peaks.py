@@ -64,8 +64,15 @@ def measured_peaks(
     kernels = plan_kernels(limits.memory_bytes, precisions, cache_bytes=limits.cache_bytes, quick=quick)
     warn_of_load(device, reporter)
     reporter.info(f"measuring peaks of {device.name}: {len(modes)} mode{'s' if len(modes) > 1 else ''}")
-    with bench_on(device) as bench:
-        peaks: Peaks = measure_peaks(bench.measure, lambda mode: idle_run(device, mode), modes, kernels)
+    with reporter.bar("measuring kernels", len(modes) * len(kernels)) as advance, bench_on(device, reporter) as bench:
+
+        def measure(workload: Workload, mode: Mode) -> ProfileRow:
+            row = bench.measure(workload, mode)
+            if advance is not None:
+                advance(1, "measuring kernels")
+            return row
+
+        peaks: Peaks = measure_peaks(measure, lambda mode: idle_run(device, mode), modes, kernels)
     fit = fit_roofs(peaks.runs)
     conditions = {**device.conditions, "device": device.name, "device_description": device.description}
     header = Header.new(
@@ -87,9 +94,9 @@ _AGAIN = 12
 
 
 @contextmanager
-def bench_on(device: Device) -> Iterator[KernelBench]:
+def bench_on(device: Device, reporter: Reporter) -> Iterator[KernelBench]:
     """Open a device exclusively, yield a bench of kernels, and restore the device."""
-    with device.exclusive(), KernelBench(device) as bench:
+    with device.exclusive(), KernelBench(device, reporter) as bench:
         try:
             yield bench
         finally:
@@ -100,8 +107,9 @@ def bench_on(device: Device) -> Iterator[KernelBench]:
 class KernelBench:
     """Runs kernels, which stay loaded across modes. A kernel disturbed by other processes is run again."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, reporter: Reporter) -> None:
         self._device = device
+        self._on_state = reporter.points
         self._stack = ExitStack()
         self._profiler: Profiler | None = None
         self._loaded: Workload | None = None
@@ -142,7 +150,8 @@ class KernelBench:
         if self._profiler is None or workload != self._loaded:
             self._stack.close()
             options = ProfileOptions(minibatches=REPETITIONS, point_timeout_s=_KERNEL_TIMEOUT_S)
-            self._profiler = self._stack.enter_context(open_profiler(self._device, workload, "infer", options))
+            profiler = open_profiler(self._device, workload, "infer", options, self._on_state)
+            self._profiler = self._stack.enter_context(profiler)
             self._loaded = workload
         attempt = self._profiler.attempts(Point(workload.name, "infer", 1, mode))[-1]
         if attempt.error is not None:
@@ -203,7 +212,7 @@ def without_beaten(device: Device, found: Sequence[Placed], *, quick: bool, repo
         reporter.info(
             f"the network is up to {_excess(found):.2g} times as fast as its roof allows: measuring peaks again"
         )
-        roofline = _measured_again(device, found[0].roofline, beaten, quick=quick)
+        roofline = _measured_again(device, found[0].roofline, beaten, quick=quick, reporter=reporter)
         found = [_beneath(placed, roofline) for placed in found]
     if (excess := _excess(found)) <= NOTABLY:
         return list(found)
@@ -236,10 +245,12 @@ def _excess_of(placed: Placed) -> float:
     return max((each.layers_s / each.measured_s for each in placed.placements if each.measured_s), default=0.0)
 
 
-def _measured_again(device: Device, roofline: Roofline, beaten: Sequence[Roof], *, quick: bool) -> Roofline:
+def _measured_again(
+    device: Device, roofline: Roofline, beaten: Sequence[Roof], *, quick: bool, reporter: Reporter
+) -> Roofline:
     """Measure the best kernel sizes of the exceeded roofs again; the faster of two runs counts."""
     runs = {_key(run): run for run in roofline.runs}
-    with bench_on(device) as bench:
+    with reporter.bar("measuring kernels again", None), bench_on(device, reporter) as bench:
         for roof in beaten:
             try:
                 kernels = _best_kernels(device, roofline, roof, quick=quick)

@@ -134,7 +134,10 @@ def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> lis
         here, *elsewhere = (
             _beneath(device, opts, roofline, each, of_network=of_network, reporter=reporter) for each in (roof, *roofs)
         )
-        layers = _layers(device, opts, of_network[0], roof) if opts.layers and of_network and not found else None
+        layers = None
+        if opts.layers and of_network and not found:
+            with reporter.bar(f"measuring the layers of {of_network[0].workload}", None):
+                layers = _layers(device, opts, of_network[0], roof)
         here = replace(here, layers=layers, elsewhere=tuple(elsewhere))
         found.append(replace(here, changes=next_changes(device, opts, here, reporter)))
     SimulationLabel(roofline.header.simulated or device.simulated, reporter).announce()
@@ -190,7 +193,7 @@ def _placed(
         reason = f"{opts.profile} does not have it"
     elif not opts.no_measure:
         try:
-            row = measured(device, opts, table, point)
+            row = measured(device, opts, table, point, reporter)
             warn_of_contention(point, row, reporter)
             reason = row.reason or row.status
         except EdgetuneError as error:

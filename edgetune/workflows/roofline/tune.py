@@ -162,7 +162,11 @@ def tune_network(
     reference = fastest_mode(table, roofs)
     SimulationLabel(device.simulated or roofline.header.simulated, reporter).announce()
     told_kept = f"the modes tried are told above; {_START if opts.peaks is None else 'the same command starts over'}"
-    with reporting_saved(reporter, lambda: told_kept), measuring_in(device, opts, table) as measure:
+    with (
+        reporting_saved(reporter, lambda: told_kept),
+        reporter.bar("measuring modes", None),
+        measuring_in(device, opts, table, reporter) as measure,
+    ):
         row = measure(reference)
         reporter.info(f"reference: {reference}: {_figures(row)}")
         forecast = forecast_modes(table, roofs, reference, row=row)

@@ -99,7 +99,8 @@ def run_turns(
                 for policy in plan.policies[:: -1 if turn % 2 else 1]:
                     if stopping.number is None:
                         reporter.info(f"{policy.words}, turn {turn + 1}" if turns > 1 else policy.words)
-                        ran = runner.run(policy, turn, requests, stopping)
+                        with reporter.bar(policy.words, None):
+                            ran = runner.run(policy, turn, requests, stopping)
                         keep(rows, ran.rows)
                         outcome.rows += ran.rows
                         outcome.conditions.setdefault(policy.words, []).append(ran.conditions)

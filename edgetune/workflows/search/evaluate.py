@@ -359,7 +359,8 @@ def _replayed_windows(request: _Request, reporter: Reporter) -> Evaluation:
         reporter.info(
             f"where a table does not say how long a measurement took: {MINIBATCHES} minibatches and {SETTLING_S:g} s"
         )
-    runs = list(run_windows(cases, rates, contenders, conditions))
+    with reporter.bar("replaying windows", None):
+        runs = list(run_windows(cases, rates, contenders, conditions))
     counts = {"all": busy * len(cases), "solvable": solvable, "replayed": busy * len(cases)}
     return request.evaluation(runs, {"arrivals": name, "window_s": WINDOW_S}, counts)
 

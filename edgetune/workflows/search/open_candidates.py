@@ -16,6 +16,7 @@ from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.identity import origin_of
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.point_state import OnState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.search.problem import PAIRS, background_task
 from edgetune.stages.search.strategy import OperatorTotals
@@ -35,12 +36,15 @@ _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 """What the network does in a kind of problem that is not named after it."""
 
 
-def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextManager[Candidates]:
+def open_candidates(
+    opts: SearchOptions, *, run_code: bool, on_state: OnState | None = None
+) -> AbstractContextManager[Candidates]:
     """Open the points of tables, or with ``--device`` (or a reference that names a network) those of a network.
 
     Args:
         opts: The options of the search.
         run_code: Whether to run a Python file to estimate its duration; a dry run does not.
+        on_state: Called with the state of the point that is measured.
 
     Raises:
         InputError: options contradict the inputs, or there are no candidates.
@@ -56,7 +60,7 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
             raise InputError(
                 f"one network is searched for, not {len(opts.sources)}", "--background MODEL names the second"
             )
-        return _network_candidates(opts, run_code=run_code)
+        return _network_candidates(opts, run_code=run_code, on_state=on_state)
     if given := opts.for_network():
         raise InputError(f"{' and '.join(given)}: only for a network", "leave them out, or name a device")
     if foreign_kind(path, by_name=False) is not TABLE:
@@ -67,7 +71,7 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
 
 
 @contextmanager
-def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Candidates]:
+def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnState | None) -> Iterator[Candidates]:
     """Open a device with the points of a network and, if given, of the background network."""
     source = with_requests(
         opts.sources[0],
@@ -110,7 +114,7 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Cand
 
     with ExitStack() as stack:
         profilers: list[Profiler] = [
-            stack.enter_context(open_profiler(device, subject.workload, subject.task, how))
+            stack.enter_context(open_profiler(device, subject.workload, subject.task, how, on_state))
             for subject, how in zip(subjects, each_options, strict=True)
         ]
 

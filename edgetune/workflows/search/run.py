@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from edgetune.artifacts import io
@@ -132,7 +132,7 @@ def plan_search(opts: SearchOptions, reporter: Reporter) -> SearchEstimate:
 def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -> Iterator[SearchTask]:
     """Open the candidates, check files and problem, read known rows, and choose the strategy."""
     opts, file = completed(opts)
-    with open_candidates(opts, run_code=run_code) as opened:
+    with open_candidates(opts, run_code=run_code, on_state=reporter.points) as opened:
         epochs = epochs_asked(opts, opened.kind)
         problem = problem_of(opts, opened.kind, file, background=opened.background, epochs=epochs)
         validate(problem)
@@ -243,6 +243,8 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
     quick = candidates.free or not reporter.watched
 
     def on_step(step: TraceRow) -> None:
+        if advance is not None and step.source != "known":
+            advance(1, "searching")
         if (quick or step.source == "known") and not reporter.verbose:
             return  # a table may have thousands of steps
         label.announce()
@@ -260,7 +262,10 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
     good_enough = None if opts.good_enough is None else parse_share(opts.good_enough, what="--good-enough")
     kept = None
     try:
-        with saving_points(candidates, opts.points, reporter) as kept:
+        with (
+            reporter.bar("searching", opts.max_points) if not quick else nullcontext() as advance,
+            saving_points(candidates, opts.points, reporter) as kept,
+        ):
             result = run_search(
                 task.problem,
                 candidates.points,
