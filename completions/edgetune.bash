@@ -44,7 +44,7 @@ _edgetune() {
         "device restore") options="--root --dry-run --forget --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device units") options="--write --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device export") options="--format --device -d --root --output -o --json --quiet -q --help -h" arguments="" ;;
-        "device watch") options="--interval --count --root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device watch") options="--interval --count --prometheus --root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
         "zoo export") options="--output -o --batch-size --seed --force --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet agenet gendernet facenet sos memnet scenenet emotionnet googlenet tinyyolo" ;;
@@ -419,6 +419,7 @@ _edgetune() {
         "device export -o") values=""; expects=1 ;;
         "device watch --interval") values=""; expects=1 ;;
         "device watch --count") values=""; expects=1 ;;
+        "device watch --prometheus") values=""; expects=1 ;;
         "device watch --root") values=""; expects=1 ;;
         "zoo export --output") values=""; expects=1 ;;
         "zoo export -o") values=""; expects=1 ;;

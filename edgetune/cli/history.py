@@ -51,7 +51,7 @@ class History:
         A part without one repeats the part before, as readings may be rarer; before the first there is none.
         """
         parts: list[float | None] = [None] * width
-        for age_s, value in self.of(group, name).items():
+        for age_s, value in self.of(group, name).items() if width else ():
             place = width - 1 - age_s * width // LENGTH_S
             before = parts[place]
             parts[place] = value if before is None else max(before, value)

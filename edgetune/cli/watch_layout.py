@@ -104,6 +104,8 @@ class WatchScreen:
         lines = self._columns(width, left - kept) or [*self._side_by_side(width)]
         lines = lines[:left]
         shown = [*head, *lines, *self._processes(width, left - len(lines))]
+        for line in shown:
+            line.truncate(width)
         from rich.text import Text
 
         return Text("\n").join(shown)
@@ -162,9 +164,10 @@ class WatchScreen:
     def _side_by_side(self, width: int) -> Iterator[Text]:
         """Yield the chief readings with their minute, the load of each CPU as a block, and the others as words."""
         chief = [*self._chief()]
-        each = max((width - 2) // 2, 1)
+        count = 2 if width > _COLUMN else 1
+        each = (width - 2 * (count - 1)) // count
         cells = [self._chart(group, name, each) for group, name in chief]
-        yield from (_beside(pair, each) for pair in zip_longest(cells[::2], cells[1::2]))
+        yield from (_beside(row, each) for row in zip_longest(*(cells[place::count] for place in range(count))))
         for group, values in self._groups():
             left = {name: value for name, value in values.items() if (group, name) not in chief}
             if group == "load_percent":

@@ -1,20 +1,23 @@
 """``edgetune device watch``: lines in a pipe, a table in a terminal, and a terminal left as it was."""
 
-import io
 import json
 import os
 import re
 import subprocess
 import sys
 from datetime import datetime
+from itertools import count
 
 import pytest
 from command_line import assert_two_lines
-from rich.console import Console
+from rich.cells import cell_len
 
-from edgetune.cli import device_watch
-from edgetune.cli.device_watch import DisplayUnit, heading, note, shown, text, unit
+from edgetune.cli.history import BLOCKS, History
+from edgetune.cli.history import drawn as blocks
+from edgetune.cli.watch_layout import DisplayUnit, WatchScreen, heading, shown, text, unit
+from edgetune.devices.machine import ProcessReading
 from edgetune.testing.fake_board import make_board
+from edgetune.workflows.device.watch import Snapshot
 
 TERMINAL = """
 import os, pty, sys
@@ -71,13 +74,19 @@ def plain(sent):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sent).replace("\r", "")
 
 
-def drawn(readings, *, height=60, width=80):
-    console = Console(file=io.StringIO(), width=width, height=height, color_system=None, highlight=False)
-    extremes = {}
+def drawn(readings, *, height=60, width=80, processes=(), unicode=True, every_s=1.0):
+    """Return the lines of a screen that has noted readings, one each ``every_s``."""
+    seconds = count(0.0, every_s)
+    screen = WatchScreen(["a board", "SIMULATED"], History(lambda: next(seconds)), unicode=unicode)
     for reading in readings:
-        note(extremes, reading)
-    console.print(device_watch._drawn("a board", readings[-1], extremes, console))
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+        screen.note(Snapshot(reading, processes))
+    return [line.rstrip() for line in screen.drawn(width, height).plain.splitlines()]
+
+
+def row(lines, name):
+    """Return the words of a reading's line without its drawn minute."""
+    (found,) = [line.split() for line in lines if line.split()[:1] == [name]]
+    return [word for word in found if not set(word) <= set(BLOCKS)]
 
 
 # In a pipe.
@@ -134,15 +143,16 @@ def test_a_terminal_gets_a_table_with_units_until_ctrl_c(watching):
     assert "a fake kernel" in " ".join(lines)
     assert all(len(line) <= 80 for line in lines)
     rows = {line.split("  ")[1]: line.rstrip() for line in lines if line.startswith("  ")}
-    assert rows["GPU-therm"].endswith("°C")
-    assert rows["VDD_CPU_CV"].endswith("  W")
-    assert rows["17000000.ga10b"].endswith("MHz")
-    assert rows["speed_rpm"].endswith("rpm")
+    assert " °C " in rows["GPU-therm"]
+    assert " W " in rows["VDD_CPU_CV"]
+    assert " MHz " in rows["17000000.ga10b"]
+    assert " rpm " in rows["speed_rpm"]
     assert "not pinned" in rows["gpu_mhz"]
     process.stdin.write(b"\x03")
     sent += process.stdout.read().decode()
     assert process.wait(60) == 130
     assert sent.rindex("\x1b[?25h") > sent.rindex("\x1b[?25l")  # the cursor is shown again
+    assert sent.rindex("\x1b[?1049l") > sent.rindex("\x1b[?1049h")  # on the usual screen
     assert "Traceback" not in sent
     assert "error" not in sent
     assert plain(sent).rstrip("^C").endswith("\n")
@@ -166,44 +176,117 @@ def test_in_a_low_terminal_every_reading_is_still_on_the_screen(watching):
     assert len(lines) <= 24
     assert "..." not in " ".join(lines)
     told = " ".join(lines)
-    for word in ("VDD_CPU_CV 2.", "Tdiode_tegra 4", "oc3 0", "Temperature °C", "Power W", "cpu policy8 729.6"):
+    for word in ("VDD_CPU_CV      2.", "Tdiode_tegra 4", "oc3 0", "Temperature °C", "VIN_SYS_5V0", "cpu policy8 729.6"):
         assert word in told
 
 
 # What is drawn.
 
 
-def test_each_reading_has_its_lowest_and_highest():
+def test_each_reading_has_its_minute_with_the_lowest_and_highest():
     low, high = ({**READINGS, "power_w": {"VDD_IN": watts}} for watts in (5.0, 11.256))
     lines = drawn([READINGS, high, low])
     assert lines[0].startswith("a board  ")
-    assert lines[1].split() == ["reading", "now", "lowest", "highest"]
-    assert lines[lines.index("Power") + 1].split() == ["VDD_IN", "5.00", "5.00", "11.26", "W"]
-    assert lines[lines.index("Mode") + 1].split() == ["cpu_cores", "12", "12", "12"]
-    assert lines[lines.index("Mode") + 2].split() == ["gpu_mhz", "not", "pinned"]
-    assert lines[lines.index("Clocks") + 1].split() == ["gpu", "1300.5", "1300.5", "1300.5", "MHz"]
-    assert lines[lines.index("Clocks") + 2].split() == ["memory", "-"]
-    assert lines[lines.index("Throttling now") + 1].split() == ["devices", "none"]
+    assert lines[1] == "SIMULATED"
+    assert lines[2].split() == ["Mode", "lowest", "highest"]
+    assert row(lines, "VDD_IN") == ["VDD_IN", "5.00", "W", "5.00", "11.26"]
+    assert row(lines, "cpu_cores") == ["cpu_cores", "12"]
+    assert row(lines, "gpu_mhz") == ["gpu_mhz", "not", "pinned"]
+    assert row(lines, "gpu") == ["gpu", "1300.5", "MHz", "1300.5", "1300.5"]
+    assert row(lines, "memory") == ["memory", "-"]
+    assert row(lines, "devices") == ["devices", "none"]
 
 
-def test_a_sensor_that_disappears_and_returns_keeps_its_extremes():
-    gone = {**READINGS, "power_w": {"VDD_IN": None}}
-    lines = drawn([READINGS, gone])
-    assert lines[lines.index("Power") + 1].split() == ["VDD_IN", "-", "7.20", "7.20", "W"]
+def test_a_sensor_that_disappears_is_a_dash_and_its_minute_remains():
+    lines = drawn([READINGS, {**READINGS, "power_w": {"VDD_IN": None}}])
+    assert row(lines, "VDD_IN") == ["VDD_IN", "-"]
 
 
-def test_where_the_table_is_too_tall_readings_stand_side_by_side():
-    whole = drawn([READINGS], height=15)
-    assert "reading" in whole[1]
-    assert len(whole) == 15
-    flat = drawn([READINGS], height=14)
-    assert [line.split("  ")[0] for line in flat[1:]] == ["Mode", "Clocks MHz", "Power W", "Throttling now", "Fan"]
-    assert flat[3].split() == ["Power", "W", "VDD_IN", "7.20"]
+def test_in_a_wide_terminal_readings_stand_in_columns_and_no_heading_ends_one():
+    groups = {f"power_{place}_w": {f"rail{place}{n}": 1.0 for n in range(5)} for place in range(6)}
+    lines = drawn([groups], width=120, height=24)
+    assert len(lines) == 2 + 18
+    assert all(f"rail{place}{n}" in "\n".join(lines) for place in range(6) for n in range(5))
+    assert len(lines[-1].split("  ")) > 1
+    assert not lines[-1].startswith("Power")
 
 
+CPUS = {f"cpu{n}": 12.5 * n for n in range(9)}
+
+
+def test_in_a_small_terminal_each_cpu_is_a_block_and_the_chief_readings_are_drawn():
+    readings = {"load_percent": {"gpu": 97.0, "cpu": 50.0, **CPUS}, **READINGS, "temperature_c": {"a": 40.0, "b": 50.0}}
+    lines = drawn([readings] * 60, height=14)
+    assert len(lines) <= 13
+    assert lines[2].split() == ["gpu", "97", "%", BLOCKS[-1] * 14, "cpu", "50", "%", BLOCKS[4] * 14]
+    assert lines[3].split()[:3] == ["VDD_IN", "7.20", "W"]
+    assert lines[3].split()[4:7] == ["b", "50.0", "°C"]
+    assert "Load %  cpu0-8 ▁▂▃▄▅▆▇██" in lines
+
+
+def test_without_unicode_everything_is_ascii():
+    readings = {"load_percent": {"gpu": 97.0, "cpu": 50.0, **CPUS}, "temperature_c": {"gpu": 50.5}}
+    for height in (8, 40):
+        assert "\n".join(drawn([readings], height=height, unicode=False)).isascii()
+
+
+def test_throttling_stands_out():
+    calm = {"throttling_events": {"oc3": 4}, "throttling_now": {"devices": "none"}}
+    hot = {"throttling_events": {"oc3": 7}, "throttling_now": {"devices": "cpu-throttle-alert"}}
+    for readings, styles in (([calm, calm], set()), ([calm, hot], {"bold red"})):
+        screen = WatchScreen(["a board"], History(lambda: 0.0))
+        screen._history = History(count().__next__)
+        for reading in readings:
+            screen.note(Snapshot(reading, ()))
+        spans = {str(span.style) for span in screen.drawn(80, 5).spans}
+        assert {style for style in spans if "red" in style} == styles
+    assert "oc3 7 (+3)" in "\n".join(drawn([calm, hot], height=5))
+
+
+def test_processes_fill_the_rest_of_the_screen_and_no_more():
+    many = [ProcessReading(n, f"program{n}", 100.0 - n, n << 20, edgetune=n == 0) for n in range(1, 60)]
+    lines = drawn([READINGS], processes=many, height=30)
+    assert len(lines) == 29
+    assert lines[-1].split()[0] == str(29 - lines.index(next(line for line in lines if "program" in line)) - 1)
+
+
+@pytest.mark.parametrize("height", [3, 5, 12, 60])
 @pytest.mark.parametrize("width", [20, 40, 79, 200])
-def test_no_line_is_wider_than_the_terminal(width):
-    assert all(len(line) <= width for height in (5, 60) for line in drawn([READINGS], height=height, width=width))
+def test_the_screen_is_never_larger_than_the_terminal(width, height):
+    readings = {"load_percent": {"gpu": 97.0, "cpu": 50.0, **CPUS}, **READINGS}
+    lines = drawn([readings], height=height, width=width, processes=[ProcessReading(1, "x" * 300, 1.0, 1, True)])
+    assert len(lines) <= max(height - 1, 2)
+    assert all(cell_len(line) <= width for line in lines)
+
+
+# The minute.
+
+
+def test_a_minute_is_drawn_from_its_highest_readings_and_a_rare_reading_is_held():
+    seconds = iter([0, 10, 20.5, 20.9, 59, 59])
+    history = History(lambda: next(seconds))
+    for watts in (1.0, 2.0, 9.0, 3.0, 4.0):
+        history.note({"power_w": {"in": watts}})
+    assert history.of("power_w", "in") == {59: 1.0, 49: 2.0, 39: 3.0, 0: 4.0}  # of a second the last reading
+    assert history.cells("power_w", "in", 6) == [1.0, 2.0, 3.0, 3.0, 3.0, 4.0]
+    assert history.cells("power_w", "in", 2) == [3.0, 4.0]
+
+
+def test_what_is_older_than_a_minute_is_forgotten():
+    seconds = iter([0, 30, 60])
+    history = History(lambda: next(seconds))
+    for watts in (1.0, None, 2.0):
+        history.note({"power_w": {"in": watts}})
+    assert history.of("power_w", "in") == {0: 2.0}
+    assert history.cells("power_w", "in", 4) == [None, None, None, 2.0]
+
+
+def test_blocks_rise_from_the_lowest_to_the_highest():
+    assert blocks([0.0, 50.0, None, 100.0, 120.0], 0.0, 100.0) == "▁▅ ██"
+    assert blocks([3.0], 0.0, 0.0) == "▁"
+
+
+# Figures.
 
 
 @pytest.mark.parametrize(

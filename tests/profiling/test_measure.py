@@ -9,6 +9,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.errors import DeviceError, InputError, NotRestoredError
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.point_state import Cooling, Loading, Sampling, SamplingReport
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
@@ -185,7 +186,8 @@ def test_every_attempt_waits_until_the_device_is_cool():
     told = []
     attempts = bench.measure_cooling(told.append, cool_to_c=50.0)
     assert [attempt.row.status for attempt in attempts] == ["throttled", "ok"]
-    assert [(cooling.now_c, cooling.to_c) for cooling in told] == [(61.0, 50.0), (55.0, 50.0), (72.0, 50.0)]
+    waits = [(state.now_c, state.to_c) for state in told if isinstance(state, Cooling)]
+    assert waits == [(61.0, 50.0), (55.0, 50.0), (72.0, 50.0)]
     assert attempts[0].row.temp_start_c == 49.0
     assert all(attempt.cooled for attempt in attempts)
     assert attempts[0].row.duration_s == pytest.approx(2.5), "the wait is part of what the point cost"
@@ -250,3 +252,25 @@ def test_interval_that_was_not_reached_is_reported():
 
 def test_overhead_is_reported():
     assert Bench().measure()[0].overhead == 0.0
+
+
+def test_a_watched_point_is_loaded_then_sampled_and_its_row_is_the_same():
+    told, bench = [], Bench()
+    (attempt,) = measure_point(bench.device, bench.open, POINT, ProfileOptions(), told.append)
+    assert told[0] == Loading(POINT)
+    assert told[1] == Sampling(POINT, 10, 0.05, None, 59.5)  # five of the second half are too few for an interval
+    assert attempt.row.times_s == only_row(Bench().measure()).times_s
+    unwatched = []
+    measure_point(bench.device, bench.open, POINT, ProfileOptions(), unwatched.append, sampling=False)
+    assert unwatched == [Loading(POINT)]
+
+
+def test_a_report_of_sampling_is_of_the_second_half_and_no_more_often_than_people_read():
+    told, seconds = [], iter([0.0, 0.0, 0.1, 5.0, 5.0])
+    report = SamplingReport(told.append, POINT, ProfileOptions(minibatches=40), lambda: next(seconds))
+    for count in (20, 21, 30):
+        starts = [n * 50 * MS for n in range(count)]
+        report.note(starts, [start + (40 if n < 5 else 50) * MS for n, start in enumerate(starts)])
+    assert told == [Sampling(POINT, 20, 0.05, (0.05, 0.05), 1.0), Sampling(POINT, 30, 0.05, (0.05, 0.05), 0.5)]
+    words = "50 ms (50 ms, 50 ms), 20 minibatches, at most 1 s left: net infer batch 4"
+    assert str(told[0]).startswith(words)

@@ -8,8 +8,7 @@ between calls of the runner, at most once a second: a reading costs a board a fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode

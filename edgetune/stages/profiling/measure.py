@@ -82,21 +82,22 @@ def measure_point(
         NotRestoredError: the device could not be restored; any other error is a failed row.
     """
     attempts: list[Attempt] = []
-    report = SamplingReport(on_state if sampling else None, point)
+    report = None if on_state is None or not sampling else SamplingReport(on_state, point, options)
     for _ in range(1 if options.soak_s is not None else options.retries + 1):
         begun_ns = device.clock.now_ns()
         cooled = cool_down(device, options, on_state)
         if on_state is not None:
             on_state(Loading(point))
-        attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns, report), cooled=cooled))
+        attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns, report=report), cooled=cooled))
         if attempts[-1].row.status not in ("throttled", "drifted", "swapped"):
             break
     return attempts
 
 
 def _attempt(
-    device: Device, open_runner: Opener, point: Point, options: ProfileOptions, begun_ns: int, report: SamplingReport
-) -> Attempt:
+    device: Device, open_runner: Opener, point: Point, options: ProfileOptions, begun_ns: int,
+    *, report: SamplingReport | None,
+) -> Attempt:  # fmt: skip
     """Measure a point once; ``begun_ns`` is the start of its duration."""
     started = utc_now()
     stage: Stage = "mode"
@@ -111,7 +112,7 @@ def _attempt(
             throttling = ThrottleWatch(device)
             watch = DeviceWatch(device, point.mode) if options.soak_s is None else SoakWatch(device, point.mode)
             with _recording(device) as recording, MemoryWatch(device, runner) as memory:
-                samples = collect(device, runner, options, recording, watch, report)
+                samples = collect(device, runner, options, recording, watch, report=report)
             throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
             watch.poll_now()
             columns = {} if watch.drift else after_idling(device, runner, options)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgetune.artifacts.profile import Point
+from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stats import median, median_interval
 from edgetune.units import format_duration, format_si
 
@@ -75,24 +76,32 @@ class SamplingReport:
     """Reports the sampling of a point between calls of its runner, at most every ``_EVERY_S``.
 
     Args:
-        on_state: Takes the state; ``None`` without anybody who looks.
+        on_state: Takes the state.
         point: What is measured.
+        options: How long it may take.
         clock_s: Returns the time, s.
     """
 
-    on_state: OnState | None
+    on_state: OnState
     point: Point
+    options: ProfileOptions
     clock_s: Callable[[], float] = time.monotonic
     _last_s: float = float("-inf")
 
-    def note(self, start_ns: Sequence[int], end_ns: Sequence[int], left_s: float) -> None:
-        """Report minibatches by their start and end, unless the last report is recent.
-
-        A median of ``_MOST`` takes about a millisecond, in which the workload is idle.
-        """
-        if self.on_state is None or self.clock_s() - self._last_s < _EVERY_S:
+    def note(self, start_ns: Sequence[int], end_ns: Sequence[int]) -> None:
+        """Report minibatches by their start and end, unless the last report is recent."""
+        if self.clock_s() - self._last_s < _EVERY_S:
             return
-        first = max(len(end_ns) // 2, len(end_ns) - _MOST)
+        count = len(end_ns)
+        first = max(count // 2, count - _MOST)
         times_s = [(end - start) / 1e9 for start, end in zip(start_ns[first:], end_ns[first:], strict=True)]
-        self.on_state(Sampling(self.point, len(end_ns), median(times_s), median_interval(times_s), max(left_s, 0.0)))
+        left_s = self._left_s(count, (end_ns[-1] - start_ns[0]) / 1e9)
+        self.on_state(Sampling(self.point, count, median(times_s), median_interval(times_s), max(left_s, 0.0)))
         self._last_s = self.clock_s()
+
+    def _left_s(self, count: int, elapsed_s: float) -> float:
+        """Return the longest time that sampling can still take, s."""
+        options = self.options
+        if options.minibatches is not None and options.soak_s is None:
+            return (options.minibatches - count) * elapsed_s / count
+        return (options.soak_s or options.max_sampling_s) - elapsed_s

@@ -70,7 +70,7 @@ class Samples:
 
 def collect(
     device: Device, runner: Runner, options: ProfileOptions, recording: PowerRecording, watch: DeviceWatch,
-    report: SamplingReport,
+    *, report: SamplingReport | None = None,
 ) -> Samples:  # fmt: skip
     """Run minibatches until the stopping rule and the power sensor have enough, a bound is reached, or the mode drifts.
 
@@ -80,43 +80,34 @@ def collect(
         options: How sure to be, and for how long at most.
         recording: Of the power sensor, open.
         watch: Asked between calls, which are so made that it is asked about once a second.
-        report: Gets the samples between calls.
+        report: Gets the samples between calls, which then take about a second, too.
 
     Raises:
         EdgetuneError: the workload failed.
     """
     samples = Samples()
     while not watch.drift and (more := _more(device, samples, options, recording.readings)):
-        _run(runner, more, samples, watch, options, report)
+        _run(runner, more, samples, watch, report)
     return samples
 
 
-def _run(
-    runner: Runner, minibatches: int, samples: Samples, watch: DeviceWatch, options: ProfileOptions,
-    report: SamplingReport,
-) -> None:  # fmt: skip
+def _run(runner: Runner, minibatches: int, samples: Samples, watch: DeviceWatch, report: SamplingReport | None) -> None:
     """Run that many minibatches, in calls of about a second where there is something to look after in between.
 
     The stopping rule is not asked between these calls: looking more often would end on samples that look good by luck.
     """
     left = minibatches
     while left > 0:
-        now = min(left, _per_look(samples)) if watch.needed or report.on_state is not None else left
+        now = min(left, _per_look(samples)) if watch.needed or report is not None else left
         batch = runner.run(now)
         samples.start_ns.extend(batch.start_ns)
         samples.end_ns.extend(batch.end_ns)
         samples.columns = batch.columns
         left -= now
-        report.note(samples.start_ns, samples.end_ns, _longest_left_s(samples, options))
+        if report is not None:
+            report.note(samples.start_ns, samples.end_ns)
         if not watch.poll():
             return
-
-
-def _longest_left_s(samples: Samples, options: ProfileOptions) -> float:
-    """Return the longest time that sampling can still take, s."""
-    if options.minibatches is not None and options.soak_s is None:
-        return (options.minibatches - len(samples.end_ns)) * samples.elapsed_s / len(samples.end_ns)
-    return (options.soak_s or options.max_sampling_s) - samples.elapsed_s
 
 
 def _per_look(samples: Samples) -> int:

@@ -132,9 +132,10 @@ class _Server(HTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that is gone; a device that is gone ends the server."""
+        del request, client_address
         error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            raise
+        if error is not None and not isinstance(error, OSError):
+            raise error
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -142,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 5
     """Seconds that a client may take for its request: another one waits meanwhile."""
 
-    def do_GET(self) -> None:  # noqa: N802 - name of http.server
+    def do_GET(self) -> None:
         """Send the present readings."""
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(404, "the readings are at /metrics")
@@ -155,5 +156,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.server.answered += 1
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - name of http.server
+    def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""

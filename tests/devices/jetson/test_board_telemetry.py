@@ -92,7 +92,19 @@ def test_what_the_board_lacks_is_left_out(bench):
     at = bench("jetson-nano")
     absent = Absent("not here")
     found = BoardTelemetry(at.kernel, absent, absent, absent, absent).read()
-    assert set(found) == {"clocks_mhz", "fan"}
+    assert set(found) == {"clocks_mhz", "load_percent", "fan"}
+
+
+def test_the_load_of_the_gpu_and_of_the_memory_is_shown_where_the_kernel_shows_it(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.10")
+    telemetry = opened(at)
+    assert telemetry.read()["load_percent"] == {"gpu": 0.0}
+    at.kernel.work(gpu=0.973)
+    activity = at.kernel.root / "sys/kernel/debug/cactmon/mc_all"
+    activity.parent.mkdir(parents=True)
+    activity.write_text("1599500\n")  # kHz, of 3199 MHz
+    assert telemetry.read()["load_percent"] == {"gpu": 97.3, "memory": 50.0}
+    assert "load_percent" not in opened(bench("jetson-agx-thor")).read()
 
 
 def test_a_rail_that_does_not_answer_is_missing_and_the_others_are_not(bench):

@@ -109,5 +109,7 @@ def test_telemetry_shows_what_answers_and_none_for_the_rest() -> None:
     assert shown["clocks_mhz"] == {"graphics": 1800, "memory": 7001}
     assert shown["power_w"]["limit"] == 230
     assert shown["temperature_c"] == {"gpu": 55, "memory": None}
+    assert shown["memory_bytes"] == {"used": 1 << 30, "total": 8 << 30}
+    assert shown["throttling_now"] == {"devices": "none"}
     silent = GpuTelemetry(gpu_of(virtual_gpu())).read()
     assert silent["power_w"] == {"board": None, "board now": None, "limit": None}
