@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import SIMULATED, Screen, answer, print_lines, print_over
+from edgetune.cli.console import print_over
+from edgetune.cli.screen import SIMULATED, Screen, answer, print_lines
 from edgetune.units import format_duration
 
 if TYPE_CHECKING:

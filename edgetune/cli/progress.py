@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.console import console
-from edgetune.cli.screen import print_over
+from edgetune.cli.console import console, print_over
 from edgetune.stages.profiling.point_state import Cooling
 from edgetune.units import format_duration, format_si
 from edgetune.visible import cut_in_middle, visible
@@ -123,8 +122,8 @@ def simple_bar(reporter: Reporter, what: str, total: float | None) -> Iterator[O
 
 
 @contextmanager
-def passing(reporter: Reporter, what: str, duration_s: float) -> Iterator[None]:
-    """Show once a second, in a line of a terminal, what has passed of a known time.
+def passing(reporter: Reporter, what: str, duration_s: float | None) -> Iterator[None]:
+    """Show once a second, in a line of a terminal, the time that has passed, of a known one or so far.
 
     The line costs a few microseconds; a bar's milliseconds would delay what this process times meanwhile.
     """
@@ -148,8 +147,10 @@ def passing(reporter: Reporter, what: str, duration_s: float) -> Iterator[None]:
         print_over("", last=True)
 
 
-def passed(passed_s: float, duration_s: float) -> str:
+def passed(passed_s: float, duration_s: float | None) -> str:
     """Describe how much of a time has passed."""
+    if duration_s is None:
+        return f"{format_duration(round(passed_s))} so far"
     if passed_s > duration_s:
         return f"{format_duration(round(duration_s))} have passed; ending"
     return f"{format_duration(round(passed_s))} of {format_duration(round(duration_s))}"

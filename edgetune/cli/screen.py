@@ -49,11 +49,6 @@ def print_document(text: str, stream: TextIO | None = None) -> None:
     _write(["\t".join(map(visible, line.split("\t"))) for line in lines], stream)
 
 
-def print_over(text: str, *, last: bool = False) -> None:
-    """Overwrite the previous progress line on a terminal's standard error; the ``last`` call erases it."""
-    write(f"\r\x1b[K{'' if last else visible(text)}", sys.stderr, flush=True)
-
-
 def report_moved(asked: Path, written: Path) -> None:
     """Report, even when quiet, that another program wrote an output file meanwhile."""
     text = f"{asked} was written by another program since this command began; this result is in {written}"
@@ -93,8 +88,8 @@ class Screen(Reporter):
 
     @property
     def watched(self) -> bool:
-        """Whether standard error is a terminal."""
-        return sys.stderr.isatty()
+        """Whether standard error is a terminal, which rich stands in for while it shows a bar."""
+        return bool(getattr(sys.stderr, "rich_proxied_file", sys.stderr).isatty())
 
     @property
     def stdout(self) -> Stdout:
@@ -133,7 +128,7 @@ class Screen(Reporter):
 
         show_point(state)
 
-    def timing(self, what: str, duration_s: float) -> AbstractContextManager[None]:
+    def timing(self, what: str, duration_s: float | None) -> AbstractContextManager[None]:
         """Return a context with a line on a terminal that shows the time."""
         from edgetune.cli.progress import passing
 

@@ -74,8 +74,11 @@ class Reporter:
         """``point`` if somebody looks, for ``open_profiler``: without, sampling need not report anything."""
         return self.point if self.watched and not self.quiet else None
 
-    def timing(self, what: str, duration_s: float) -> AbstractContextManager[None]:
-        """Return a context that shows what passes of a known time, at next to no cost for what is timed meanwhile."""
+    def timing(self, what: str, duration_s: float | None) -> AbstractContextManager[None]:
+        """Return a context that shows the time that passes, at next to no cost for what is timed meanwhile.
+
+        Without a duration it shows the time so far.
+        """
         del what, duration_s
         return nullcontext()
 

@@ -25,6 +25,7 @@ from edgetune.stages.roofline.measure import measure_peaks
 from edgetune.stages.roofline.placement import place
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
+from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline import peaks
 from edgetune.workflows.roofline.peaks import BEATEN, TIMES, KernelBench, without_beaten
 from edgetune.workflows.roofline.placed import Placed
@@ -91,7 +92,7 @@ class ScriptedBench(KernelBench):
     """A bench whose kernels take the times, with the shares of others, of a list; then the last of it."""
 
     def __init__(self, *visits):
-        super().__init__(open_host())
+        super().__init__(open_host(), Reporter())
         self.visits, self.count = list(visits), 0
 
     def _once(self, workload, mode):
@@ -153,7 +154,7 @@ def on(monkeypatch):
         bench = FakeBench(list(rates))
 
         @contextmanager
-        def opened(device):
+        def opened(device, reporter):
             bench.sessions += 1
             yield bench
 
@@ -173,7 +174,7 @@ def placed(device, bench, measured_s, table=TABLE, precisions=("fp32",)):
     """Return a network beneath the peaks of the bench's first session."""
     room = buffer_limits_on(device)
     kernels = plan_kernels(room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=True)
-    with peaks.bench_on(device):
+    with peaks.bench_on(device, Reporter()):
         runs = measure_peaks(bench.measure, lambda _: None, [Mode()], kernels).runs
     roof, *others = sorted(fit_roofs(runs).roofs, key=lambda each: precisions.index(each.precision))
     roofline = Roofline(Header("roofline", 1, "", ""), "host", (roof, *others), runs)

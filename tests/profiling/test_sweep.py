@@ -210,6 +210,8 @@ def test_progress_counts_and_estimates(bench, journal):
     told = []
     run(bench, journal, POINTS[:2])
     run(bench, journal, on_progress=told.append)
+    assert {str(p.state) for p in told if p.state is not None} == {f"loading {point}" for point in POINTS[2:]}
+    told = [p for p in told if p.state is None]
     assert [(p.done, p.total, p.resumed) for p in told] == [(2 + n, 6, 2) for n in range(5)]
     assert told[0].eta_s is None
     assert told[-1].eta_s == 0.0

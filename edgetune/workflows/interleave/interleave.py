@@ -174,7 +174,7 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
         SimulationLabel(setup.simulated, reporter).announce()
         if request.plan is not None and not device.simulated and not any(points.values()):
             reporter.info("minibatch times are those of the plan; nothing is measured again")
-        with reporter.bar("measuring the workloads", None) if any(points.values()) else nullcontext():
+        with reporter.timing("measuring the workloads", None) if any(points.values()) else nullcontext():
             complete = measure_missing(known, points, _measure(setup, known, points), reporter)
         planned = choose_tenants(
             complete, request.specs, request.modes, budgets=request.budgets, best_effort=opts.best_effort,
