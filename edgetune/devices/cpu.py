@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from edgetune.devices.clock import Clock
 from edgetune.devices.sysfs import Sysfs
+from edgetune.processes.families import family, stat_fields
 
 
 def usable_cpus(sysfs: Sysfs | None = None) -> list[int]:
@@ -103,6 +104,7 @@ _FEWEST_TICKS = 20
 _LOOKS = 5
 _LOOK_EVERY_S = 0.1
 _IDLE = slice(3, 5)
+_OWN_TICKS = slice(11, 15)  # fields of ``stat_fields``: utime, stime, cutime, cstime
 _COUNTED = 8
 """Columns of a CPU: user, nice, system, idle, iowait, irq, softirq and steal; guests are in user time already."""
 
@@ -158,7 +160,7 @@ class CpuLoad:
     def read(self) -> CpuTimes | None:
         """Return the present counters; ``None`` where the kernel does not show them."""
         try:
-            return replace(read_cpu_times(self._sysfs), own=_family_ticks(self._sysfs, self._process))
+            return replace(read_cpu_times(self._sysfs), own=_own_ticks(self._sysfs, self._process))
         except OSError:
             return None
 
@@ -262,7 +264,7 @@ def _process_stat(sysfs: Sysfs, process: str) -> ProcessStat | None:
     return ProcessStat(head.partition("(")[2], numbers[0], own, ended, started, pages * os.sysconf("SC_PAGE_SIZE"))
 
 
-def family(stats: Mapping[int, ProcessStat], ancestors: Iterable[int]) -> set[int]:
+def with_descendants(stats: Mapping[int, ProcessStat], ancestors: Iterable[int]) -> set[int]:
     """Return processes and all their descendants."""
     known, found = set[int](), set(ancestors)
     while found:
@@ -271,7 +273,7 @@ def family(stats: Mapping[int, ProcessStat], ancestors: Iterable[int]) -> set[in
     return known
 
 
-def _family_ticks(sysfs: Sysfs, process: int) -> int:
+def _own_ticks(sysfs: Sysfs, process: int) -> int:
     """Return the ticks of a process and of its descendants, ended ones included."""
-    stats = process_stats(sysfs)
-    return sum(stats[pid].ticks + stats[pid].children_ticks for pid in family(stats, [process]) if pid in stats)
+    proc = sysfs.root / "proc"
+    return sum(int(ticks) for pid in family(process, proc) for ticks in stat_fields(pid, proc)[_OWN_TICKS])

@@ -54,7 +54,7 @@ class HasProcesses(Protocol):
     """A runner whose work is done by processes of this machine."""
 
     def processes(self) -> Sequence[int]:
-        """Return the process ids that the memory of the workload counts from, their descendants included."""
+        """Return the ids of the processes whose memory is that of the workload."""
         ...
 
 

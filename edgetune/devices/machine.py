@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from edgetune.devices.cpu import CpuTimes, ProcessStat, family, process_stats, read_cpu_times
+from edgetune.devices.cpu import CpuTimes, ProcessStat, process_stats, read_cpu_times, with_descendants
 from edgetune.devices.memory import MachineMemory
 from edgetune.devices.sysfs import Sysfs
 from edgetune.devices.telemetry import Readings
@@ -108,7 +108,7 @@ class Machine:
     ) -> tuple[ProcessReading, ...]:
         self._names = {(pid, stat.name, stat.started): self._name(pid, stat) for pid, stat in after.items()}
         names = dict(zip(after, self._names.values(), strict=True))
-        own = family(after, [pid for pid, name in names.items() if name.startswith(_OWN)])
+        own = with_descendants(after, [pid for pid, name in names.items() if name.startswith(_OWN)])
         found = []
         for pid, stat in after.items():
             was = before.get(pid)

@@ -5,25 +5,26 @@ from __future__ import annotations
 import os
 
 from edgetune.devices.sysfs import Sysfs
+from edgetune.processes.memory import counter, counter_bytes
 
 
 class MachineMemory:
-    """Reads the kernel's accounts of memory.
+    """Reads the kernel's accounts of memory; each figure is ``None`` where the kernel does not show it.
 
     Args:
         sysfs: The kernel's files.
     """
 
     def __init__(self, sysfs: Sysfs) -> None:
-        self._sysfs = sysfs
+        self._proc = sysfs.root / "proc"
 
     def total_bytes(self) -> int | None:
-        """Return all memory that the kernel manages, bytes; ``None`` where it does not tell, as with the others."""
-        return self._of("proc/meminfo", "MemTotal:", 1 << 10)
+        """Return all memory that the kernel manages, bytes."""
+        return counter_bytes(self._proc / "meminfo", "MemTotal")
 
     def available_bytes(self) -> int | None:
         """Return what programs can take without swapping, bytes."""
-        return self._of("proc/meminfo", "MemAvailable:", 1 << 10)
+        return counter_bytes(self._proc / "meminfo", "MemAvailable")
 
     def swap_bytes(self) -> tuple[int, int] | None:
         """Return the used and the whole swap, bytes; ``None`` also without swap."""
@@ -33,11 +34,5 @@ class MachineMemory:
 
     def swapped_in_bytes(self) -> int | None:
         """Return what was read back from swap, compressed memory (zram) among it, since the system booted, bytes."""
-        return self._of("proc/vmstat", "pswpin", os.sysconf("SC_PAGE_SIZE"))
-
-    def _of(self, path: str, name: str, unit_bytes: int) -> int | None:
-        for line in self._sysfs.text(path).splitlines():
-            words = line.split()
-            if len(words) > 1 and words[0] == name and words[1].isdigit():
-                return int(words[1]) * unit_bytes
-        return None
+        pages = counter(self._proc / "vmstat", "pswpin")
+        return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")

@@ -10,43 +10,51 @@ import sys
 import time
 from pathlib import Path
 
+_PROC = Path("/proc")
+_PARENT = 1  # field of ``stat_fields``
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_S = 2.0
 _POLL_S = 0.01
 
 
-def descendants(pid: int) -> list[int]:
-    """Return all descendants of a process; empty without /proc."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # the process has just ended
-            parents[int(stat.parent.name)] = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
-    family = [pid]
-    for parent in family:  # grows while it is walked
-        family += [other for other, its_parent in parents.items() if its_parent == parent]
-    return family[1:]
+def stat_fields(pid: int, proc: Path = _PROC) -> list[str]:
+    """Return the fields of ``/proc/PID/stat`` after the name of the program, from its state on; empty after its end.
 
-
-def children(pid: int) -> list[int]:
-    """Return the children of a process; empty on a kernel that does not list them.
-
-    See proc(5), ``/proc/PID/task/TID/children``.
+    The name may contain spaces and parentheses, see proc(5).
     """
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError):
-                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    try:
+        return (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def descendants(pid: int, proc: Path = _PROC) -> list[int]:
+    """Return all descendants of a process by reading every process; empty without /proc."""
+    children_of: dict[int, list[int]] = {}
+    for name in os.listdir(proc) if proc.is_dir() else ():
+        if name.isdigit() and (fields := stat_fields(int(name), proc)):
+            children_of.setdefault(int(fields[_PARENT]), []).append(int(name))
+    found = [pid]
+    for parent in found:  # grows while it is walked
+        found += children_of.get(parent, [])
+    return found[1:]
+
+
+def family(pid: int, proc: Path = _PROC) -> list[int]:
+    """Return a process and its descendants, in little time where the kernel lists the children of a process.
+
+    See proc(5), ``/proc/PID/task/TID/children``: kernels without CONFIG_PROC_CHILDREN lack the file. The list may miss
+    a process whose sibling ends at the same moment, so that ``descendants`` is for ending processes.
+    """
+    if not (proc / f"{pid}/task/{pid}/children").exists():
+        return [pid, *descendants(pid, proc)]
+    found = [pid]
+    for parent in found:  # grows while it is walked
+        with contextlib.suppress(OSError):  # the process has ended
+            for thread in os.listdir(proc / str(parent) / "task"):
+                found += map(int, (proc / f"{parent}/task/{thread}/children").read_text().split())
     return found
-
-
-def family(pid: int) -> list[int]:
-    """Return a process and its descendants, faster than ``descendants``; see ``children``."""
-    pids = [pid]
-    for each in pids:  # grows while it is walked
-        pids += children(each)
-    return pids
 
 
 def keep_descendants() -> None:

@@ -11,19 +11,21 @@ import gc
 import os
 import resource
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from edgetune.processes.families import stat_fields
 
 _PROC = Path("/proc")
 _RESET_PEAK = "5"
 """Written to ``clear_refs``, sets the peak of resident memory (VmHWM) to what is resident now."""
-_MAJOR_FAULTS = 9  # field of /proc/PID/stat after the name of the program in parentheses, from 0
+_MAJOR_FAULTS = 9  # field of ``stat_fields``
 _NO_LIMIT_BYTES = 1 << 60  # control groups of version 1 write the highest page number instead of none
 
 
 def peak_bytes(pid: int | str = "self") -> int | None:
     """Return the most that a process had resident at once since its start or ``reset_peaks``, bytes."""
-    return _field(_PROC / str(pid) / "status", "VmHWM")
+    return counter_bytes(_PROC / str(pid) / "status", "VmHWM")
 
 
 def resident_bytes() -> int:
@@ -33,7 +35,7 @@ def resident_bytes() -> int:
 
 def shared_out_bytes(pid: int) -> int | None:
     """Return what a process has resident now, bytes; a page that N processes share counts 1/N (Pss)."""
-    return _field(_PROC / str(pid) / "smaps_rollup", "Pss")
+    return counter_bytes(_PROC / str(pid) / "smaps_rollup", "Pss")
 
 
 def held_bytes(pids: Sequence[int]) -> int | None:
@@ -77,24 +79,15 @@ def ended_peak_bytes(usage: resource.struct_rusage) -> int | None:
     return peak if own is None or peak > own else None
 
 
-def major_faults(pids: Iterable[int]) -> int:
-    """Return how often processes have waited for a page from storage so far."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, IndexError):  # it has ended
-            total += int(
-                (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[_MAJOR_FAULTS]
-            )
-    return total
+def major_faults(pid: int) -> int:
+    """Return how often a process has waited for a page from storage so far; 0 after its end."""
+    fields = stat_fields(pid)
+    return int(fields[_MAJOR_FAULTS]) if fields else 0
 
 
 def kills() -> int | None:
     """Return how many processes the kernel has killed for want of memory, in all control groups, since it booted."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in (_PROC / "vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return None
+    return counter(_PROC / "vmstat", "oom_kill")
 
 
 def why_killed(kills_before: int | None) -> str | None:
@@ -121,12 +114,19 @@ def limits() -> list[int]:
     return [limit for limit in found if limit < _NO_LIMIT_BYTES]
 
 
-def _field(path: Path, name: str) -> int | None:
-    """Return a line such as ``VmHWM:  1234 kB`` in bytes."""
+def counter(path: Path, name: str) -> int | None:
+    """Return the number behind a name in a file such as ``/proc/meminfo``: ``MemTotal:  1234 kB`` or ``pswpin 12``."""
     for line in _text(path).splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) << 10
+        words = line.split()
+        if len(words) > 1 and words[0].rstrip(":") == name and words[1].isdigit():
+            return int(words[1])
     return None
+
+
+def counter_bytes(path: Path, name: str) -> int | None:
+    """Return the size behind a name, which the kernel writes in kB, in bytes."""
+    found = counter(path, name)
+    return None if found is None else found << 10
 
 
 def _text(path: Path) -> str:

@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.stages.profiling.measure import apply_mode
 from edgetune.stages.profiling.window import Meter, Window
@@ -39,22 +40,23 @@ class MeasuredFunction(Protocol[_P, _R_co]):
         """Call the function in a window of its own."""
 
 
-class _Open:
-    """A device that windows of this process measure on, and the number of them."""
+class _OpenMeter:
+    """A meter that windows of this process share, and the number of them that are open."""
 
-    def __init__(self, device: str, mode: str | None, root: str | None) -> None:
-        opened = open_named(device, root)
+    def __init__(self, key: _Key, mode: str | None) -> None:
         self.mode, self.windows = mode, 0
+        device = _found_devices.get(key) if mode is None else None
+        device = _found_devices[key] = device or open_named(*key[1:])
         with ExitStack() as stack:
-            stack.enter_context(opened.exclusive())
-            modes = () if mode is None else choose_modes(opened, mode).modes
+            stack.enter_context(device.exclusive())
+            modes = () if mode is None else choose_modes(device, mode).modes
             if len(modes) > 1:
                 raise InputError(f"{mode} names {len(modes)} modes, and a window has one", "name one, e.g. MAXN")
             for each in modes:
-                if not isinstance(opened.modes, Absent):
-                    stack.callback(opened.modes.restore)
-                apply_mode(opened, each)
-            self.meter = stack.enter_context(Meter(opened))
+                if not isinstance(device.modes, Absent):
+                    stack.callback(device.modes.restore)
+                apply_mode(device, each)
+            self.meter = stack.enter_context(Meter(device))
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -62,8 +64,21 @@ class _Open:
         self._stack.close()
 
 
-_opened: dict[tuple[int, str, str | None], _Open] = {}
+_Key: TypeAlias = tuple[int, str, str | None]
+"""Process, device and root folder: a forked process opens its own."""
+_open_meters: dict[_Key, _OpenMeter] = {}
+_found_devices: dict[_Key, Device] = {}
+"""Devices that windows used: finding one takes tens of milliseconds, which calls of a decorated function would repeat."""
 _lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked process: a thread that it does not have may hold the old one."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Measurement:
@@ -85,32 +100,30 @@ class Measurement:
         if not isinstance(device, str):
             raise InputError("edgetune.measure: the device is missing", 'write @edgetune.measure("host")')
         self._device, self._mode, self._root, self._name = device, mode, root, name
-        self._key: tuple[int, str, str | None] | None = None
+        self._key: _Key | None = None
 
     def __enter__(self) -> Window:
         if self._key is not None:
             raise InputError("this window is open already", "call edgetune.measure(...) again for each window")
         key = (os.getpid(), self._device, self._root)
         with _lock:
-            found = _opened.get(key)
-            if found is None:
-                found = _opened[key] = _Open(self._device, self._mode, self._root)
-                first = True
-            else:
-                first = False
-                if self._mode is not None and self._mode != found.mode:
-                    raise InputError(
-                        f"mode {self._mode}: open windows measure {self._device} in {found.mode or 'the mode found'}",
-                        "leave mode out of the inner window, or measure one after the other",
-                    )
-            found.windows += 1
-        self._key, self._found, self._whole = key, found, ExitStack()
+            opened = _open_meters.get(key)
+            first = opened is None
+            if opened is None:
+                opened = _open_meters[key] = _OpenMeter(key, self._mode)
+            elif self._mode not in (None, opened.mode):
+                raise InputError(
+                    f"mode {self._mode}: open windows measure {self._device} in {opened.mode or 'the mode found'}",
+                    "leave mode out of the inner window, or measure one after the other",
+                )
+            opened.windows += 1
+        self._key, self._opened, self._stack = key, opened, ExitStack()
         try:
             if first:
-                return self._whole.enter_context(found.meter.whole(self._name))
-            window = Window(found.meter, self._name)
-            found.meter.begin(window)
-            self._whole.callback(found.meter.end, window)
+                return self._stack.enter_context(opened.meter.whole(self._name))
+            window = Window(opened.meter, self._name)
+            opened.meter.begin(window)
+            self._stack.callback(opened.meter.end, window)
         except BaseException:
             self._release()
             raise
@@ -119,19 +132,21 @@ class Measurement:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._key is None or self._key[0] != os.getpid():  # a fork of the process whose window it is
+            return
         try:
-            self._whole.close()
+            self._stack.close()
         finally:
             self._release()
 
     def _release(self) -> None:
-        """Close the device after the last window."""
+        """Close the meter after the last window."""
         key, self._key = self._key, None
         with _lock:
-            self._found.windows -= 1
-            if not self._found.windows and key is not None:
-                _opened.pop(key, None)
-                self._found.close()
+            self._opened.windows -= 1
+            if not self._opened.windows and key is not None:
+                _open_meters.pop(key, None)
+                self._opened.close()
 
     def __call__(self, function: Callable[_P, _R_co]) -> MeasuredFunction[_P, _R_co]:
         """Return the function, measured at each call; ``windows`` of it are those of its last calls."""

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from edgetune.processes import memory
-from edgetune.processes.families import children, family
+from edgetune.processes import families, memory
 from edgetune.workloads.command_errors import failed
 
 HELD = "x = bytearray(120 << 20); print(flush=True); input(); x = None"
@@ -71,17 +70,25 @@ def test_processes_that_have_ended_have_no_figures():
     with subprocess.Popen(["true"]) as process:
         process.wait()
     assert memory.peak_bytes(process.pid) is memory.shared_out_bytes(process.pid) is None
-    assert memory.major_faults([process.pid]) == 0
-    assert children(process.pid) == []
+    assert memory.major_faults(process.pid) == 0
+    assert families.stat_fields(process.pid) == []
 
 
 def test_family_is_a_process_with_its_descendants():
     with subprocess.Popen(["sh", "-c", "sh -c 'sleep 60; true'; true"], start_new_session=True) as process:
-        while len(found := family(process.pid)) < 3:
+        while len(found := families.family(process.pid)) < 3:
             pass
+        assert found == [process.pid, *families.descendants(process.pid)]
         os.killpg(process.pid, signal.SIGKILL)
-    assert found[0] == process.pid
-    assert children(process.pid) == []
+    assert families.family(process.pid) == [process.pid]
+
+
+def test_kernel_that_does_not_list_children_has_families_too(tmp_path):
+    for pid, parent, name in ((1, 0, "init"), (7, 1, "a) b (c"), (9, 7, "sh"), (12, 9, "sleep"), (8, 1, "other")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / f"{pid}/stat").write_text(f"{pid} ({name}) S {parent} 0 0\n")
+    assert families.family(7, tmp_path) == [7, 9, 12]
+    assert families.descendants(12, tmp_path) == []
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """`edgetune.measure` nests, runs in many threads and tasks, decorates, and leaves nothing open."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -12,7 +13,7 @@ from edgetune.workflows import measure as module
 @pytest.fixture(autouse=True)
 def nothing_stays_open():
     yield
-    assert not module._opened
+    assert not module._open_meters
     assert not [thread for thread in threading.enumerate() if thread.name == "edgetune-power"]
 
 
@@ -43,7 +44,7 @@ def test_threads_share_it_and_the_last_closes_it():
     for thread in threads:
         thread.start()
     begun.wait(30)
-    assert len(module._opened) == 1
+    assert len(module._open_meters) == 1
     end.set()
     for thread in threads:
         thread.join()
@@ -96,3 +97,35 @@ def test_misuse_is_told():
         edgetune.measure("host", mode="MAXN"),
     ):
         pass
+
+
+def test_windows_one_after_the_other_find_the_device_once(monkeypatch):
+    opened = []
+    real = module.open_named
+    monkeypatch.setattr(module, "open_named", lambda *a: opened.append(a) or real(*a))
+    monkeypatch.setattr(module, "_found_devices", {})
+    for _ in range(3):
+        with edgetune.measure("host") as window:
+            pass
+        assert window.memory_bytes
+    assert len(opened) == 1
+
+
+def test_a_forked_process_leaves_the_window_of_its_parent_open_and_measures_its_own():
+    measurement = edgetune.measure("host")
+    with measurement as window:
+        if (child := os.fork()) == 0:
+            measurement.__exit__(None, None, None)
+            with edgetune.measure("host") as own:
+                pass
+            os._exit(0 if window.time_s is None and own.time_s else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert window.time_s > 0
+
+
+def test_a_window_shows_what_it_has():
+    with edgetune.measure("host", name="part") as window:
+        assert repr(window) == "Window(name='part', open)"
+    assert repr(window).startswith(f"Window(name='part', time_s={window.time_s!r}, ")
+    assert f"memory_bytes={window.memory_bytes}" in repr(window)
+    assert "None" not in repr(window)

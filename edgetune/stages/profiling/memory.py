@@ -14,7 +14,6 @@ from typing import Any
 
 from edgetune.devices.device import Device, HasProcesses, Runner
 from edgetune.devices.memory import MachineMemory
-from edgetune.processes.families import family
 from edgetune.processes.memory import held_bytes, major_faults
 
 _LOOK_EVERY_S = 0.2
@@ -80,8 +79,8 @@ class MemoryWatch:
             ended = self._ended.wait(_LOOK_EVERY_S)
         self._look(memory, runner.processes())
 
-    def _look(self, memory: MachineMemory, roots: Sequence[int]) -> None:
-        now = {pid: major_faults([pid]) for root in roots for pid in family(root)}
+    def _look(self, memory: MachineMemory, processes: Sequence[int]) -> None:
+        now = {pid: major_faults(pid) for pid in processes}
         pids = [pid for pid in now if pid in self._faults]  # one just forked is still a copy of its parent
         for pid, faults in now.items():
             first, _ = self._faults.get(pid, (faults, faults))

@@ -17,7 +17,7 @@ from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import LiveSource, Minibatches
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
-from edgetune.processes.families import children
+from edgetune.processes.families import family
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import format_duration
 from edgetune.workloads.kernels import parse_kernel
@@ -144,7 +144,7 @@ class Supervisor:
         """Return the processes of the workload: the child, or what it started if that runs by itself."""
         if self._child is None:
             return []
-        return children(self._child.pid) if self._per_mode else [self._child.pid]
+        return family(self._child.pid)[1 if self._per_mode else 0 :]
 
     def close(self) -> None:
         """Kill the child, if there is one."""

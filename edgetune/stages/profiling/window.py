@@ -24,11 +24,11 @@ from edgetune.stages.profiling.energy import PowerFigures, window_figures
 
 
 class Window:
-    """The figures of a window; each is ``None`` until the window is closed. Power is computed when it is asked for.
+    """The figures of a window; each is ``None`` until the window is closed. Power is computed when it is read.
 
     Args:
-        meter: What it is measured with.
-        name: A name of the user for it.
+        meter: The meter that measures it.
+        name: Name, as the user gives it.
 
     Attributes:
         overlapped: Whether another window of the same meter was open meanwhile: energy is of the whole board.
@@ -81,13 +81,13 @@ class Window:
 
     @property
     def power_source(self) -> str | None:
-        """What the power covers, e.g. ``ina3221:VDD_IN``."""
+        """The sensor and what it covers, e.g. ``ina3221:VDD_IN``."""
         power = self._meter.device.power
         return None if isinstance(power, Absent) or not self._end_ns else power.source
 
     @property
     def reason(self) -> str | None:
-        """Why a figure is missing or may be off."""
+        """The reason why a figure is missing or may be off."""
         if not self._end_ns:
             return None
         power, figures = self._meter.device.power, self._figures()
@@ -102,8 +102,10 @@ class Window:
         return self._meter.figures(self._start_ns, self._end_ns) if self._end_ns else None
 
     def __repr__(self) -> str:
-        figures = ("name", "time_s", "power_w", "energy_j", "reason")
-        return f"Window({', '.join(f'{each}={getattr(self, each)!r}' for each in figures)})"
+        names = ("name", "time_s", "power_w", "energy_j", "memory_bytes", "gpu_memory_bytes", "throttled", "reason")
+        figures = {each: value for each in names if (value := getattr(self, each)) is not None}
+        opened = [] if self._end_ns else ["open"]
+        return f"Window({', '.join([f'{name}={value!r}' for name, value in figures.items()] + opened)})"
 
 
 class Meter:
@@ -116,7 +118,8 @@ class Meter:
     def __init__(self, device: Device) -> None:
         if not isinstance(device.source, LiveSource) or device.simulated:
             raise DeviceError(
-                f"{device.name} cannot run a network: it simulates or looks up", "measure on host, jetson or nvidia:0"
+                f"{device.name} is simulated or a table, and a program does not run on it",
+                "measure on host, jetson or nvidia:0",
             )
         self.device = device
         self.recording: PowerRecording | None = None
@@ -158,7 +161,6 @@ class Meter:
         window = Window(self, name)
         throttling, others = ThrottleWatch(self.device), ContentionWatch(self.device, Mode())
         reset = reset_peaks()
-        others.begin()
         self.begin(window)
         try:
             yield window
@@ -175,7 +177,7 @@ class Meter:
         if self.recording is None or isinstance(power, Absent):
             return None
         readings: Sequence[PowerReading] = self.recording.readings
-        first = max(bisect_left(readings, start_ns, key=_time_ns) - 1, 0)  # the one before tells how long the next is
+        first = max(bisect_left(readings, start_ns, key=_time_ns) - 1, 0)  # a reading covers the time since the one before it
         inside = readings[first : bisect_right(readings, end_ns, key=_time_ns)]
         return window_figures(inside, start_ns=start_ns, end_ns=end_ns, refresh_s=power.refresh_s)
 

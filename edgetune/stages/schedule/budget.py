@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from edgetune.errors import InfeasibleError
+from edgetune.processes.memory import counter_bytes
 from edgetune.units import NS, format_bytes
 
 
@@ -121,21 +122,14 @@ class MemorySensor:
     def __init__(self, root: Path = Path("/"), groups: Sequence[Path] = ()) -> None:
         self._meminfo, self._psi = root / "proc/meminfo", root / "proc/pressure/memory"
         self._groups = groups
-        self.total_bytes = self._of_meminfo("MemTotal") or 0
+        self.total_bytes = counter_bytes(self._meminfo, "MemTotal") or 0
 
     def read(self) -> Reading | None:
         """Return the figures of now; ``None`` where the kernel has none."""
-        available_bytes = self._of_meminfo("MemAvailable")
+        available_bytes = counter_bytes(self._meminfo, "MemAvailable")
         if available_bytes is None:
             return None
         return Reading(min([available_bytes, *map(_left_bytes, self._groups)]), self._stalled())
-
-    def _of_meminfo(self, name: str) -> int | None:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            for line in self._meminfo.read_text().splitlines():
-                if line.startswith(f"{name}:"):
-                    return int(line.split()[1]) * 1024
-        return None
 
     def _stalled(self) -> float | None:
         with contextlib.suppress(OSError, ValueError, IndexError):
