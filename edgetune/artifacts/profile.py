@@ -27,14 +27,8 @@ REQUIRED_COLUMNS: tuple[str, ...] = ("workload", "task", "batch_size", "minibatc
 """Columns a table needs, besides at least one knob, to be read as a profile."""
 
 RAW_COLUMNS = (
-    "times_s",
-    "power_trace",
-    "look_s",
-    "look_temp_c",
-    "look_throttle_events",
-    "look_clocks",
-    "look_clocks_mhz",
-)
+    "times_s", "power_trace", "look_s", "look_temp_c", "look_throttle_events", "look_clocks", "look_clocks_mhz",
+)  # fmt: skip
 """Columns of raw samples."""
 
 
@@ -93,9 +87,9 @@ class ProfileRow:
         temp_start_c: Temperature when work began, degrees Celsius.
         round: Number of the visit to the point, from 1; see ``--interleave-repeats``.
         others_cpu_share: Share of the workload's CPUs that other processes used while it ran, 0 to 1.
-        look_s: Times at which a soak looked at the device, on the time axis of ``power_trace``, s; see ``--soak``.
-        look_temp_c, look_throttle_events: What it saw: temperature, degrees Celsius, and throttling events so far.
-        look_clocks, look_clocks_mhz: Names of the clocks, and all looks at the first, at the second ..., MHz.
+        look_s: Times at which a soak read the device, on the time axis of ``power_trace``, s; see ``--soak``.
+        look_temp_c, look_throttle_events: Its readings: temperature, degrees Celsius, and throttling events so far.
+        look_clocks, look_clocks_mhz: Names of the clocks, and all readings of the first, of the second ..., MHz.
         own_value, own_unit: The command's own figure, a median, see ``--step-pattern``.
         idle_gap_s, idle_minibatch_s: Gaps without work, and the median time of the first minibatch after each, s; see
             ``--idle-gap``.

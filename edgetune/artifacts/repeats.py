@@ -29,37 +29,15 @@ PointKey: TypeAlias = tuple[str, str, int, tuple[float | str | None, ...]]
 """What is equal for two spellings of one point."""
 
 _MIDDLE = (
-    "minibatch_s",
-    "power_w",
-    "energy_j",
-    "minibatch_p95_s",
-    "temp_start_c",
-    "duration_s",
-    "own_value",
-    "ttft_s",
-    "ttft_p95_s",
-    "ttft_p99_s",
-    "token_s",
-    "token_p95_s",
-    "token_p99_s",
-    "prompt_tokens",
-    "output_tokens",
-    "tokens_per_s",
-    "own_ttft_s",
-    "own_token_s",
-    "bunched_share",
-    "build_s",
-    "engine_bytes",
-)
+    "minibatch_s", "power_w", "energy_j", "minibatch_p95_s", "temp_start_c", "duration_s", "own_value", "ttft_s",
+    "ttft_p95_s", "ttft_p99_s", "token_s", "token_p95_s", "token_p99_s", "prompt_tokens", "output_tokens", "tokens_per_s",
+    "own_ttft_s", "own_token_s", "bunched_share", "build_s", "engine_bytes",
+)  # fmt: skip
 _LOWEST = ("minibatch_ci95_low_s", "memory_available_min_bytes")
 _HIGHEST = (
-    "power_peak_w",
-    "temp_max_c",
-    "minibatch_ci95_high_s",
-    "others_cpu_share",
-    "memory_peak_bytes",
+    "power_peak_w", "temp_max_c", "minibatch_ci95_high_s", "others_cpu_share", "memory_peak_bytes",
     "memory_device_bytes",
-)
+)  # fmt: skip
 _SUMS = ("minibatches", "warmups", "power_samples", "swap_in_bytes")
 _SUMMARIES: tuple[tuple[tuple[str, ...], Callable[[list[Any]], Any]], ...] = (
     (_MIDDLE, median), (_LOWEST, min), (_HIGHEST, max), (_SUMS, sum),

@@ -81,15 +81,9 @@ def _compare(rows: list[ProfileRow]) -> None:
         return
     fastest, *others = sorted(rows, key=lambda row: row.minibatch_s or 0.0)
     for row in others:
-        bounds = (
-            row.minibatch_ci95_low_s,
-            fastest.minibatch_ci95_high_s,
-            row.minibatch_ci95_high_s,
-            fastest.minibatch_ci95_low_s,
-        )
-        low, its_high, high, its_low = bounds
-        within = ""
-        if low is not None and its_high is not None and high is not None and its_low is not None:
-            within = f" ({low / its_high:.3g} to {high / its_low:.3g})"
+        low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
+        its_low, its_high = fastest.minibatch_ci95_low_s, fastest.minibatch_ci95_high_s
+        known = low and high and its_low and its_high
+        within = f" ({low / its_high:.3g} to {high / its_low:.3g})" if known else ""  # type: ignore[operator]
         ratio = (row.minibatch_s or 0.0) / (fastest.minibatch_s or 1.0)
         print_folded(f"{fastest.workload} is {ratio:.3g} times as fast{within} as {row.workload}")

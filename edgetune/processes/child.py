@@ -73,7 +73,7 @@ class Child:
             os.close(self._commands)
             os.close(self._replies)
             self._log.close()
-            raise _not_started(error, user) from None
+            raise _start_error(error, user) from None
         finally:
             os.close(commands_read)
             os.close(replies_write)
@@ -188,7 +188,7 @@ class Child:
         self._log.close()
 
 
-def _not_started(error: OSError, user: Invoker | None) -> DeviceError:
+def _start_error(error: OSError, user: Invoker | None) -> DeviceError:
     """Return the error of a process that could not be started, with advice."""
     hint = "free memory or processes, and run the same command again"
     if isinstance(error, PermissionError) and user is not None:

@@ -68,17 +68,9 @@ _Key: TypeAlias = tuple[int, str, str | None]
 """Process, device and root folder: a forked process opens its own."""
 _open_meters: dict[_Key, _OpenMeter] = {}
 _found_devices: dict[_Key, Device] = {}
-"""Devices that windows used: finding one takes tens of milliseconds, which calls of a decorated function would repeat."""
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """Replace the lock in a forked process: a thread that it does not have may hold the old one."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
+"""Devices that windows used: opening one takes tens of milliseconds, too long for each call of a function."""
+_lock = threading.RLock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class Measurement:

@@ -29,7 +29,7 @@ from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.processes.families import end_descendants, keep_descendants
 from edgetune.processes.memory import ended_peak_bytes, kills
-from edgetune.workloads.command_errors import check_none_left, failed, not_started, program_name, why_not
+from edgetune.workloads.command_errors import check_none_left, failed, program_name, start_advice, start_error
 from edgetune.workloads.markers import MarkedRuns, StepMarkers
 from edgetune.workloads.torch_required import TimedSteps
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
@@ -52,7 +52,7 @@ def load(reference: str) -> Workload:
     words = split(reference)
     program = shutil.which(words[0])
     if program is None:
-        raise InputError(f"there is no program {words[0]!r} to run", why_not(words[0]))
+        raise InputError(f"there is no program {words[0]!r} to run", start_advice(words[0]))
     digest = hashlib.sha256("\0".join(words).encode(errors="surrogateescape"))
     for name in (program, *words[1:]):
         if os.path.isfile(name):  # also of a word too long for a name
@@ -152,7 +152,7 @@ class WholeRuns:
         try:
             process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         except OSError as error:
-            raise not_started(self._words, error) from None
+            raise start_error(self._words, error) from None
         _, status, usage = os.wait4(process.pid, 0)
         end_ns = time.monotonic_ns()
         process.returncode = code = os.waitstatus_to_exitcode(status)

@@ -40,9 +40,9 @@ def check_none_left(words: Sequence[str]) -> None:
         )
 
 
-def not_started(words: Sequence[str], error: OSError) -> InputError:
+def start_error(words: Sequence[str], error: OSError) -> InputError:
     """Return the error of a command that cannot be started."""
-    return InputError(f"cannot run {words[0]!r}: {error.strerror or error}", why_not(words[0]))
+    return InputError(f"cannot run {words[0]!r}: {error.strerror or error}", start_advice(words[0]))
 
 
 def failed(words: Sequence[str], code: int, output: bytes, kills_before: int | None) -> InputError:
@@ -66,7 +66,7 @@ def last_line(output: bytes) -> str:
     return f"; its last output: {lines[-1][:_LAST_WORDS]}" if lines else ""
 
 
-def why_not(program: str) -> str:
+def start_advice(program: str) -> str:
     """Return advice on a program that cannot be run."""
     if os.path.isdir(program):
         return f"{program} is a folder"

@@ -27,7 +27,7 @@ from edgetune.processes.families import end_descendants, keep_descendants
 from edgetune.processes.memory import kills
 from edgetune.units import format_duration
 from edgetune.workloads.command import KNOWN, filled, placeholders, split
-from edgetune.workloads.command_errors import failed, last_line, not_started, why_not
+from edgetune.workloads.command_errors import failed, last_line, start_advice, start_error
 from edgetune.workloads.endpoint import Endpoint
 from edgetune.workloads.endpoint_client import connect
 
@@ -47,7 +47,7 @@ def check_start(command: str) -> None:
     """
     program = split(command, _START_KNOWN)[0]
     if shutil.which(program) is None:
-        raise InputError(f"--start: there is no program {program!r} to run", why_not(program))
+        raise InputError(f"--start: there is no program {program!r} to run", start_advice(program))
 
 
 class StartedServer:
@@ -79,7 +79,7 @@ class StartedServer:
         try:
             self._process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         except OSError as error:
-            raise not_started(self._words, error) from None
+            raise start_error(self._words, error) from None
         try:
             self._wait(limit_s)
         except BaseException:

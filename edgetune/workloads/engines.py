@@ -1,4 +1,4 @@
-"""The engines that infer an ONNX network, what each can be asked for, and the folder of built TensorRT engines."""
+"""The engines that infer an ONNX network, the options of each, and the folder of built TensorRT engines."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from edgetune.processes.families import end_descendants
 from edgetune.processes.memory import kills
 from edgetune.stats import median
 from edgetune.units import counted
-from edgetune.workloads.command_errors import check_none_left, failed, not_started, program_name
+from edgetune.workloads.command_errors import check_none_left, failed, program_name, start_error
 from edgetune.workloads.script_hook import hook_environment
 
 _READ_BYTES = 1 << 16
@@ -141,7 +141,7 @@ class MarkedRuns:
         except OSError as error:
             os.close(terminal)
             os.close(steps)
-            raise not_started(self._words, error) from None
+            raise start_error(self._words, error) from None
         finally:
             os.close(theirs)
             os.close(steps_write)

@@ -59,6 +59,7 @@ def test_a_board_keeps_its_mode_and_gives_power(edgetune, tmp_path):
         (("nosuchprogram",), "there is no program"),
         (('a "b',), "is not a command"),
         (("false",), "exit code 1"),
+        (("--steps", "--step-pattern", "step", "true"), "two ways to tell steps apart"),
         (("--device", "twin:orin-agx", "true"), "cannot run a command"),
     ],
 )

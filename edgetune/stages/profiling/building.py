@@ -17,7 +17,7 @@ from edgetune.units import format_duration
 from edgetune.workloads.engines import BuiltEngine
 from edgetune.workloads.workload import BatchLimits, Workload
 
-_LOOK_EVERY_S = 1.0
+_POLL_INTERVAL_S = 1.0
 _LONGEST_BUILD_S = 6 * 3600.0
 
 
@@ -58,7 +58,7 @@ def build(
     try:
         child.send(Supervisor(source, workload, options).prepare_command(point))
         while (waited_s := time.monotonic() - begun_s) < _LONGEST_BUILD_S:
-            select.select([child], [], [], _LOOK_EVERY_S)
+            select.select([child], [], [], _POLL_INTERVAL_S)
             for reply in child.received():
                 return BuiltEngine(**reply["built"])
             on_wait(waited_s)

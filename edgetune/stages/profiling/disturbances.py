@@ -75,7 +75,12 @@ class ContentionWatch:
         """
         after = None if self._load is None else self._load.read()
         first = next(filter(None, self._looks), None)
-        if self._load is None or after is None or first is None or others_share(first, after, list(after.total)) is None:
+        if (
+            self._load is None
+            or after is None
+            or first is None
+            or others_share(first, after, list(after.total)) is None
+        ):
             return None
         cpus = self._load.cpus(self._cores)
         shares = (others_share(before, after, cpus) for before in reversed(self._looks) if before is not None)

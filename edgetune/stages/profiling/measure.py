@@ -126,7 +126,7 @@ def _attempt(
     columns |= samples.columns
     columns |= memory.columns(columns.get("memory_peak_bytes"))
     if isinstance(watch, SoakWatch):
-        columns |= watch.looks.columns(samples.start_ns[0])
+        columns |= watch.readings.columns(samples.start_ns[0])
     row = replace(
         _blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled,
         temp_start_c=watch.temp_start_c, temp_max_c=watch.temp_max_c, others_cpu_share=others_share, **columns,

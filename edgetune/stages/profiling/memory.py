@@ -16,8 +16,8 @@ from edgetune.devices.device import Device, HasProcesses, Runner
 from edgetune.devices.memory import MachineMemory
 from edgetune.processes.memory import held_bytes, major_faults
 
-_LOOK_EVERY_S = 0.2
-"""A look costs about 0.1 ms, and of several processes about a millisecond for each GB that they hold."""
+_POLL_INTERVAL_S = 0.2
+"""A reading costs about 0.1 ms, and of several processes about a millisecond for each GB that they hold."""
 
 
 class MemoryWatch:
@@ -75,11 +75,11 @@ class MemoryWatch:
     def _watch(self, memory: MachineMemory, runner: HasProcesses) -> None:
         ended = False
         while not ended:
-            self._look(memory, runner.processes())
-            ended = self._ended.wait(_LOOK_EVERY_S)
-        self._look(memory, runner.processes())
+            self._read(memory, runner.processes())
+            ended = self._ended.wait(_POLL_INTERVAL_S)
+        self._read(memory, runner.processes())
 
-    def _look(self, memory: MachineMemory, processes: Sequence[int]) -> None:
+    def _read(self, memory: MachineMemory, processes: Sequence[int]) -> None:
         now = {pid: major_faults(pid) for pid in processes}
         pids = [pid for pid in now if pid in self._faults]  # one just forked is still a copy of its parent
         for pid, faults in now.items():

@@ -58,11 +58,11 @@ def settled_from(times_s: Sequence[float]) -> int | None:
 
 
 @dataclass(slots=True)
-class Looks:
+class SoakReadings:
     """Readings of a device during a soak, about one a second; equal lengths.
 
     Args:
-        time_ns: When, on the device's clock.
+        time_ns: Times of the readings, on the device's clock.
         temp_c: The hottest zone, degrees Celsius; empty without a thermometer.
         throttle_events: Throttling events since the start; empty without a counter.
         clocks_mhz: Present clocks by the device's names.
@@ -91,27 +91,27 @@ class SoakWatch(DeviceWatch):
 
     def __init__(self, device: Device, asked: Mode) -> None:
         super().__init__(device, asked)
-        self.looks = Looks()
+        self.readings = SoakReadings()
         self._begun = None if isinstance(device.throttle, Absent) else device.throttle.read()
         self.poll_now()
 
     @property
     def needed(self) -> bool:
-        """Whether to look at all: always."""
+        """A soak always reads the device."""
         return True
 
     def poll_now(self) -> None:
         """Read the device and keep the readings; a reading that fails leaves out its column."""
         super().poll_now()
-        looks, device = self.looks, self._device
-        looks.time_ns.append(device.clock.now_ns())
+        readings, device = self.readings, self._device
+        readings.time_ns.append(device.clock.now_ns())
         if (now_c := self._temperature_c()) is not None:
-            looks.temp_c.append(now_c)
+            readings.temp_c.append(now_c)
         if self._begun is not None and not isinstance(device.throttle, Absent):
-            looks.throttle_events.append(device.throttle.read() - self._begun)
+            readings.throttle_events.append(device.throttle.read() - self._begun)
         for name, mhz in read_telemetry(device).get("clocks_mhz", {}).items():
             if isinstance(mhz, int | float):
-                looks.clocks_mhz.setdefault(name, []).append(float(mhz))
+                readings.clocks_mhz.setdefault(name, []).append(float(mhz))
 
 
 def after_idling(device: Device, runner: Runner, options: ProfileOptions) -> dict[str, Any]:

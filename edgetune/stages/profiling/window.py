@@ -177,7 +177,9 @@ class Meter:
         if self.recording is None or isinstance(power, Absent):
             return None
         readings: Sequence[PowerReading] = self.recording.readings
-        first = max(bisect_left(readings, start_ns, key=_time_ns) - 1, 0)  # a reading covers the time since the one before it
+        first = max(
+            bisect_left(readings, start_ns, key=_time_ns) - 1, 0
+        )  # a reading covers the time since the one before it
         inside = readings[first : bisect_right(readings, end_ns, key=_time_ns)]
         return window_figures(inside, start_ns=start_ns, end_ns=end_ns, refresh_s=power.refresh_s)
 

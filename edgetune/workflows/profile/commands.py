@@ -9,7 +9,6 @@ from edgetune.artifacts.file_names import storable
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import LiveSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.profiler import open_profiler
 from edgetune.stages.profiling.sweep import SweepProgress, request_header
@@ -18,6 +17,7 @@ from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import MeasureCommandOptions, MeasuringOptions
+from edgetune.workflows.profile.subject import check_command
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workloads.command import PREFIX
 from edgetune.workloads.resolve import resolve
@@ -51,8 +51,7 @@ def measure_commands(
     if len({workload.name for workload in workloads}) < len(workloads):
         raise InputError("the same command is given twice", "give each command once")
     device = open_named(opts.device, opts.root)
-    if not isinstance(device.source, LiveSource):
-        raise InputError(f"{device.name} cannot run a command: it simulates or looks up", "measure on a real device")
+    check_command(device, workloads[0], (), options)
     device = replace(device, modes=Absent("a command is measured in the mode that is"))
     target = None if opts.output is None else choose_target(opts.output, "", stdout=reporter.stdout)
     if target is not None:

@@ -1,4 +1,4 @@
-"""The engine of a network: what it can be asked for, and its building before the sweep."""
+"""The engine of a network: checks of its options, and its building before the sweep."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_engine(device: Device, workload: Workload, task: Task, options: Profil
         return
     if not isinstance(device.source, LiveSource):
         raise InputError(
-            f"{device.name} runs no TensorRT engine, it simulates or looks up",
+            f"{device.name} is simulated or a table, and runs no TensorRT engine",
             "name an ONNX file without --engine, or measure on the board itself: --device jetson",
         )
     if is_file and (engine.name != "tensorrt" or engine.calibration is not None or engine.allow_gpu_fallback):
@@ -73,12 +73,12 @@ def build_engines(
 
     for point in {point.batch_size: point for point in points}.values():
         what = f"the TensorRT engine of {workload.name} at batch {point.batch_size}"
-        told_s = _FIRST_WORD_S - _LONGEST_SILENCE_S
+        reported_s = _FIRST_WORD_S - _LONGEST_SILENCE_S
 
         def wait(waited_s: float, what: str = what) -> None:
-            nonlocal told_s
-            if waited_s - told_s >= _LONGEST_SILENCE_S:
-                told_s = waited_s
+            nonlocal reported_s
+            if waited_s - reported_s >= _LONGEST_SILENCE_S:
+                reported_s = waited_s
                 reporter.info(f"building {what} for {format_duration(round(waited_s))}; it is kept for the next time")
 
         built = build(device.source, workload, options, point, wait)

@@ -105,7 +105,7 @@ def choose_subject(
         workload, sizes = _recorded(device, device.source, words.model, task, sizes)
     else:
         workload = resolve(words.model, parse_batch_axes(words.batch_axis))
-        _check_command(device, workload, sizes, options)
+        check_command(device, workload, sizes, options)
         _check_server(device, workload, options)
         check_engine(device, workload, task, options)
         if workload.kind == "engine" and not sizes:
@@ -132,8 +132,8 @@ def choose_subject(
     )
 
 
-def _check_command(device: Device, workload: Workload, sizes: Sequence[int], options: ProfileOptions) -> None:
-    """Check what only a command can be asked, and what a command cannot.
+def check_command(device: Device, workload: Workload, sizes: Sequence[int], options: ProfileOptions) -> None:
+    """Check the options that only a command has, and those that it lacks.
 
     Raises:
         InputError: the device runs no commands, the command takes no batch size, or the options are for a command.
@@ -144,7 +144,7 @@ def _check_command(device: Device, workload: Workload, sizes: Sequence[int], opt
             raise InputError("--step-pattern and --steps are for a command", "edgetune profile --steps -- COMMAND")
         return
     if not isinstance(device.source, LiveSource):
-        raise InputError(f"{device.name} cannot run a command: it simulates or looks up", "measure on a real device")
+        raise InputError(f"{device.name} is simulated or a table, and cannot run a command", "measure on a real device")
     if options.step_pattern is not None and options.steps:
         raise InputError("--step-pattern and --steps are two ways to tell steps apart", "give one of them")
     if set(sizes) - {1} and not takes_batch(workload.reference):
@@ -155,7 +155,7 @@ def _check_command(device: Device, workload: Workload, sizes: Sequence[int], opt
 
 
 def _check_server(device: Device, workload: Workload, options: ProfileOptions) -> None:
-    """Check what only a server can be asked.
+    """Check the options that only a server has.
 
     Raises:
         InputError: the device sends no requests, the server cannot be started, or ``--start`` is for a server.

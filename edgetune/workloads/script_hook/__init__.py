@@ -13,5 +13,6 @@ STEP_PIPE = "EDGETUNE_STEP_FD"
 def hook_environment(environment: Mapping[str, str], descriptor: int) -> dict[str, str]:
     """Return an environment whose first Python program reports its steps to a descriptor that it inherits."""
     before = environment.get("PYTHONPATH", "")
-    path = os.pathsep.join(filter(None, (str(Path(__file__).parent), before)))
+    folder = str(Path(__file__).parent)
+    path = f"{folder}{os.pathsep}{before}" if before else folder
     return {**environment, "PYTHONPATH": path, STEP_PIPE: str(descriptor)}

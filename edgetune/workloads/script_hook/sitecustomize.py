@@ -81,9 +81,9 @@ def _leave_path() -> None:
     """Take this folder out of the paths of this process and of those that it starts."""
     own = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != own]
-    paths = [entry for entry in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if entry and entry != own]
-    if paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    paths = os.environ.pop("PYTHONPATH", "").split(os.pathsep)
+    if left := os.pathsep.join(entry for entry in paths if entry != own):  # an empty entry is the present folder
+        os.environ["PYTHONPATH"] = left
 
 
 def _chain() -> None:
