@@ -30,8 +30,8 @@ PointKey: TypeAlias = tuple[str, str, int, tuple[float | str | None, ...]]
 
 _MIDDLE = (
     "minibatch_s", "power_w", "energy_j", "minibatch_p95_s", "temp_start_c", "duration_s", "own_value", "ttft_s",
-    "ttft_p95_s", "ttft_p99_s", "token_s", "token_p95_s", "token_p99_s", "prompt_tokens", "output_tokens", "tokens_per_s",
-    "own_ttft_s", "own_token_s", "bunched_share", "build_s", "engine_bytes",
+    "ttft_p95_s", "ttft_p99_s", "token_s", "token_p95_s", "token_p99_s", "prompt_tokens", "output_tokens",
+    "tokens_per_s", "own_ttft_s", "own_token_s", "bunched_share", "build_s", "engine_bytes",
 )  # fmt: skip
 _LOWEST = ("minibatch_ci95_low_s", "memory_available_min_bytes")
 _HIGHEST = (

@@ -28,8 +28,8 @@ class MachineMemory:
 
     def swap_bytes(self) -> tuple[int, int] | None:
         """Return the used and the whole swap, bytes; ``None`` also without swap."""
-        whole = self._of("proc/meminfo", "SwapTotal:", 1 << 10)
-        free = self._of("proc/meminfo", "SwapFree:", 1 << 10)
+        whole = counter_bytes(self._proc / "meminfo", "SwapTotal")
+        free = counter_bytes(self._proc / "meminfo", "SwapFree")
         return (whole - free, whole) if whole and free is not None else None
 
     def swapped_in_bytes(self) -> int | None:

@@ -129,7 +129,7 @@ class Profiler:
         if self._supervisor is not None:
             self._supervisor.close()  # the network is not held twice
         options = replace(self._options, soak_s=soak_s)
-        with open_profiler(self._device, self._workload, self._task, options, self._on_cooling) as own:
+        with open_profiler(self._device, self._workload, self._task, options, self._on_state) as own:
             return own.measure(point)
 
     def attempts(self, point: Point, number: int | None = None) -> list[Attempt]:
