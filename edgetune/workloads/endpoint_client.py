@@ -24,6 +24,7 @@ from typing import Any
 from edgetune.errors import InputError
 from edgetune.visible import visible
 from edgetune.workloads.endpoint import Endpoint, read_prompts
+from edgetune.workloads.endpoint_tokenizer import connect, count_tokens
 
 STALL_S = 60.0
 """A server that sends nothing for so long is given up."""
@@ -117,8 +118,6 @@ class Client:
 
     def _count(self, answer: Answer) -> Route:
         """Return the route with what the server's tokenizer counts, if it has one."""
-        from edgetune.workloads.endpoint_tokenizer import count_tokens
-
         tokens, prompt = count_tokens(self._endpoint, answer.text), None
         if tokens is None:
             return self.route
@@ -180,12 +179,6 @@ class Client:
             return f"{secrets.token_hex(4)} {self._random.choice(self._prompts)}"
         words = random.Random(self._seed).choices(_WORDS, k=max(0, self._endpoint.prompt_tokens - 4))
         return " ".join([secrets.token_hex(4), *words])
-
-
-def connect(endpoint: Endpoint, timeout_s: float) -> http.client.HTTPConnection:
-    """Return a connection to an endpoint, which opens when it is used."""
-    kind = http.client.HTTPSConnection if endpoint.secure else http.client.HTTPConnection
-    return kind(endpoint.host, endpoint.port, timeout=timeout_s)
 
 
 class _NotFoundError(InputError):

@@ -29,7 +29,7 @@ from edgetune.units import format_duration
 from edgetune.workloads.command import KNOWN, filled, placeholders, split
 from edgetune.workloads.command_errors import failed, last_line, start_advice, start_error
 from edgetune.workloads.endpoint import Endpoint
-from edgetune.workloads.endpoint_client import connect
+from edgetune.workloads.endpoint_tokenizer import connect
 
 _POLL_S = 0.1
 _ANSWERS_WITHIN_S = 5.0

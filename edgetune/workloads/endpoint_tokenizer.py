@@ -11,13 +11,18 @@ import http.client
 import json
 
 from edgetune.workloads.endpoint import Endpoint
-from edgetune.workloads.endpoint_client import connect
 
 _ROUTES = "/tokenize", "/extras/tokenize"
 _ANSWERS_WITHIN_S = 10.0
 _MOST_BYTES = 1 << 26
 _BEFORE = "\n"
 """Text before the one to count: a tokenizer adds tokens at the beginning, and it joins a line break to nothing."""
+
+
+def connect(endpoint: Endpoint, timeout_s: float) -> http.client.HTTPConnection:
+    """Return a connection to an endpoint, which opens when it is used."""
+    kind = http.client.HTTPSConnection if endpoint.secure else http.client.HTTPConnection
+    return kind(endpoint.host, endpoint.port, timeout=timeout_s)
 
 
 def count_tokens(endpoint: Endpoint, text: str) -> int | None:
