@@ -24,6 +24,8 @@ POWER = "mean power (W)"
 LEGEND = "on the front: cores (c),\nCPU/GPU/memory MHz,\nbatch size (b)"
 """What the labels of a front mean; for a legend."""
 _LONGEST = 48
+_NAMED = 6
+"""Most labels without room that the note names."""
 
 
 def scale_front(axes: Any, label: str, places: Sequence[Place]) -> None:
@@ -66,7 +68,8 @@ def label_front(
             for label in write_labels(axes, labels, [_steps(fronts[axes])], toward=toward)
         ]  # fmt: skip
         count = sum(bool(label.text) for labels in panels.values() for label in labels)
-        told = f"{len(lost)} of {count} labels have no room: {', '.join(label.text for label in lost)}"
+        which = f": {', '.join(label.text for label in lost)}" if len(lost) <= _NAMED else ""
+        told = f"{len(lost)} of {count} labels have no room{which}"
         note_left_out(figure, [*notes, *([told] if lost else [])])
         for axes in panels if lost and not last else ():
             for text in set(axes.texts) - before[axes]:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from edgetune.errors import DeviceError, EdgetuneError
-from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import bounded, require_figure, visible_lines
 from edgetune.plotting.style import Figure, styled
 from edgetune.plotting.svg import embedded_svg
@@ -105,7 +104,6 @@ class _FigureBlock:
     name: str
     svg: str
     zooms: bool
-    notes: Sequence[str]
     kind: ClassVar[str] = "figure"
 
 
@@ -166,7 +164,7 @@ class Section:
                 raise
             self.note(f"{name} is not drawn: {error.message} ({error.hint})")
             return
-        self.blocks.append(_FigureBlock(name, svg, zooms, left_out_of(figure)))
+        self.blocks.append(_FigureBlock(name, svg, zooms))
 
 
 class Page:
