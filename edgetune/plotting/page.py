@@ -57,7 +57,8 @@ class SectionWriter(Protocol):
             rows: A cell each; ``None`` is shown as a dash. A cell with a ``value`` is sorted by it.
             title: A table with a title can be folded away.
             opened: Whether it is shown unfolded.
-            keys: A key of each row, which marks of the section's figures have too: see ``plotting.rows``.
+            keys: A key of each row, which marks of the section's figures have too: see ``plotting.rows``; ``None``
+                for a row without a mark.
         """
 
     def figure(self, draw: Callable[[], Figure], name: str, words: Mapping[str, str] | None = None) -> None:
@@ -85,7 +86,7 @@ class _TableBlock:
     rows: Sequence[Sequence[object]]
     title: str
     opened: bool
-    keys: Sequence[str] | None
+    keys: Sequence[str | None] | None
     kind: ClassVar[str] = "table"
 
     def lines(self) -> Iterator[tuple[str | None, list[tuple[str, bool, object]]]]:
@@ -146,7 +147,7 @@ class Section:
         title: str = "", opened: bool = True, keys: Sequence[object] | None = None,
     ) -> None:  # fmt: skip
         """See ``SectionWriter``."""
-        named = None if keys is None else [f"{self.key}.{key}" for key in keys]
+        named = None if keys is None else [None if key is None else f"{self.key}.{key}" for key in keys]
         long = len(rows) > _LONG and not title
         title = f"{len(rows):,} rows" if long else title
         self.blocks.append(_TableBlock(columns, rows[:_MOST_ROWS], title, opened and not long, named))

@@ -1,8 +1,8 @@
 """The SVG of a figure as a part of a page: its colours follow the page's style, and its marks have keys.
 
-figure --link_marks--> <g id="marks3">  <use .../> <use .../>        one for each key, in order
-                       becomes          <use class="point" data-key="s1.17" .../>
-axes   --zoom_time-->  <g class="time" data-left= data-right= data-from= data-to=>  its marks in a clipped group
+rows.name_rows       ->  <g id="rows.3">  <use .../> <use .../>       one for each row, in order
+                         becomes          <use class="point" data-key="s1.17" .../>
+time_zoom.zoom_time  ->  <g class="time" data-left= data-right= data-from= data-to=>  its marks in a clipped group
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ _SERIES_COLOURS = {colour.lower(): f"var(--c{number})" for number, colour in enu
 _COLOUR = re.compile(r"#[0-9a-f]{6}")
 _ROW = re.compile(r"(?:^|\.)point\.(\d+)$")
 """Identifier of the mark of one row."""
+_ALIKE = 4
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_PLACES = ("x", "y", "d")
+"""Attributes with places, in points: a hundredth is invisible."""
 _DRAWN = ("use", "path", "image")
 
 
@@ -44,6 +48,8 @@ def embedded_svg(
     for axes_name, axes in timed.items():
         axes.set_gid(axes_name)
         _name_frame(axes)
+    for text in figure.findobj(lambda artist: hasattr(artist, "get_text")):
+        text.set_path_effects([])  # which make outlines of letters; the style sheet surrounds texts with paper
     svg = ET.fromstring(figure_bytes(figure, "svg", text_as_text=True))
     _strip_namespaces(svg)
     height_pt = 72 * figure.get_figheight()
@@ -58,6 +64,7 @@ def embedded_svg(
         _describe(group, own, key_prefix, words)
     for each in svg.iter():
         _rewrite(each, id_prefix)
+    _share_styles(svg)
     for size in ("width", "height"):
         svg.attrib.pop(size)
     svg.attrib.update({"role": "group", "aria-label": visible(name)})
@@ -153,9 +160,34 @@ def _rewrite(each: ET.Element, id_prefix: str) -> None:
         each.set("href", f"#{id_prefix}{each.attrib['href'][1:]}")
     if "clip-path" in each.attrib:
         each.set("clip-path", each.attrib["clip-path"].replace("(#", f"(#{id_prefix}"))
+    for name in _PLACES:
+        if name in each.attrib:
+            each.set(name, _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}", each.attrib[name]))
     if "style" in each.attrib:
         style = _COLOUR.sub(lambda found: _css_colour(found[0]), each.attrib["style"])
         each.set("style", style.replace("url(#", f"url(#{id_prefix}"))
+
+
+def _share_styles(group: ET.Element) -> None:
+    """Give the style and the clipping that all children of a group have to the group, which is much smaller."""
+    for child in group:
+        _share_styles(child)
+    drawn = [child for child in group if child.tag in (*_DRAWN, "g")]
+    alone = [child[0] if child.tag == "g" and len(child) == 1 and set(child.attrib) == {"clip-path"} else None
+             for child in drawn]  # fmt: skip
+    if len(drawn) < _ALIKE or len(group) > len(drawn) + 1:
+        return
+    clips = {child.get("clip-path") for child in drawn}
+    if None not in alone and len(clips) == 1 and "clip-path" not in group.attrib:
+        group.set("clip-path", str(clips.pop()))
+        for child, inner in zip(drawn, alone, strict=True):
+            group[list(group).index(child)] = inner  # type: ignore[assignment]
+        drawn = [child for child in group if child.tag in _DRAWN]
+    styles = {child.get("style") for child in drawn}
+    if len(styles) == 1 and None not in styles and "style" not in group.attrib:
+        group.set("style", str(styles.pop()))
+        for child in drawn:
+            del child.attrib["style"]
 
 
 def _css_colour(colour: str) -> str:

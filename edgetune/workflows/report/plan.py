@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,12 +20,15 @@ from edgetune.stages.search.problem import objective_of
 from edgetune.stages.search.ranking import rank_points
 from edgetune.units import format_bytes, format_si
 from edgetune.workflows.report.ranked_points import ranked_table
+from edgetune.workflows.report.trace import write_steps
 from edgetune.workflows.search.notes import describe_gain, describe_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _BEST = 20
+_SETTABLE = ("jetson", "nvidia:", "host")
+"""Devices with modes; a plan of a twin or a table is for a board."""
 _WORDS = {
     "throughput": "Most samples per second", "latency": "Shortest latency", "energy": "Least energy",
     "energy-delay": "Least product of energy and time", "time": "Shortest time",
@@ -40,14 +44,19 @@ def section(plan: Plan, out: SectionWriter, others: Sequence[Artifact] = (), fil
         out.note(describe_gain(plan.search.expected_gain))
     if (found := _replayed(plan, others)) is not None:
         result, rows = found
-        top = rank_points(result.history, _BEST)
-        keys = [_number(rows, each.configuration.mode, each.configuration.batch_size) for each in top]
-        out.table(*ranked_table(top), title=f"The best {len(top)} points, and why each lost", keys=keys)
         trace = next((other for other in others if isinstance(other, Trace) and _led_to(other, plan)), result.trace)
+        steps = {(row.mode, row.batch_size): place for place, row in enumerate(step.row for step in trace.rows)}
+        top = rank_points(result.history, _BEST)
+        chosen = [each.configuration for each in top]
+        keys = [steps.get((each.mode, each.batch_size or each.infer_batch_size or 0)) for each in chosen]
+        out.table(*ranked_table(top), title=f"The best {len(top)} points, and why each lost", keys=keys)
         out.figure(partial(front_figure, trace, plan=plan, table_rows=rows), "time against power")
+        write_steps(trace, out, title=f"{len(trace.rows)} steps of the search")
     out.heading("Apply it")
-    out.command(f"edgetune device set --plan {file}")
-    out.command(f"edgetune device export {file} --format systemd")
+    device = str(plan.header.conditions.get("device", ""))
+    name = shlex.quote(file)
+    out.command(f"edgetune device set {device if device.startswith(_SETTABLE) else 'jetson'} {name}")
+    out.command(f"edgetune device export {name} --format systemd")
 
 
 def question(problem: Problem) -> str:
@@ -69,19 +78,15 @@ def _replayed(plan: Plan, others: Iterable[Artifact]) -> tuple[SearchResult, Seq
     for other in others:
         if not isinstance(other, Profile) or not _is_of(other, plan):
             continue
-        points = list(dict.fromkeys(row.point for row in other.rows))
-        settings = SearchSettings("exhaustive", max_points=0, known=other.rows)
+        rows = {row.point: row for row in other.rows}
+        settings = SearchSettings("exhaustive", inputs=plan.header.inputs, conditions=plan.header.conditions)
         try:
-            result = run_search(plan.problem, points, _never, settings)
+            result = run_search(plan.problem, list(rows), rows.__getitem__, settings)
         except EdgetuneError:
             continue
         if result.plan.configuration == plan.configuration:
             return result, other.rows
     return None
-
-
-def _never(*_: object) -> ProfileRow:
-    raise AssertionError("a report measures nothing")
 
 
 def _is_of(other: Profile | Trace, plan: Plan) -> bool:
@@ -94,8 +99,3 @@ def _led_to(trace: Trace, plan: Plan) -> bool:
     """Return whether a trace has the steps that led to a plan."""
     measured = sum(row.source == "measured" for row in trace.rows)
     return _is_of(trace, plan) and measured == plan.search.points_measured
-
-
-def _number(rows: Sequence[ProfileRow], mode: object, batch_size: int | None) -> int:
-    """Return the number of a point's row in its table."""
-    return next((at for at, row in enumerate(rows) if (row.mode, row.batch_size) == (mode, batch_size)), -1)

@@ -31,7 +31,7 @@ def section(roofline: Roofline, out: SectionWriter) -> None:
         ]
         for roof in roofs
     ]
-    out.table([*columns, "from"], rows)
+    out.table([*columns, "from"], rows, keys=range(len(rows)))
     write_rooflines(
         out, roofs, device=roofline.device, simulated=roofline.header.simulated, notes=_statements(roofline)
     )

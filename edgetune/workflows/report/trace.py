@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
 
 def section(trace: Trace, out: SectionWriter) -> None:
-    """Write the steps of a search, below the values that all of them share."""
+    """Write the steps of a search, below the values that all of them share, and draw every figure."""
+    write_steps(trace, out)
+    if trace.rows:
+        draw_views(trace, out)
+
+
+def write_steps(trace: Trace, out: SectionWriter, title: str = "") -> None:
+    """Write the steps; under a title they are folded."""
     rows = trace.rows
     if not rows:
         out.note("no rows")
@@ -34,6 +41,7 @@ def section(trace: Trace, out: SectionWriter) -> None:
             )
             for row in rows
         ],
+        title=title,
+        opened=not title,
         keys=range(len(rows)),
     )
-    draw_views(trace, out)
