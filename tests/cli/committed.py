@@ -7,6 +7,7 @@ Numbers are compared to four digits: the last ones differ between processors. A 
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,13 @@ EXAMPLES = sorted(path for path in (REPOSITORY / "examples").glob("*.sh") if pat
 README = REPOSITORY / "README.md"
 DOCUMENTS = [README, *sorted((REPOSITORY / "edgetune" / "manual").glob("*.md"))]
 PICTURE = REPOSITORY / "examples" / "story.svg"
+FIGURES = {
+    "front.png": "edgetune search sweep.parquet --power-budget 30W --strategy roofline --quiet -o front.yaml --plot",
+    "roofline.png": "edgetune roofline zoo:resnet18 --task train --batch-sizes 1,4,16,64 --device twin:orin-agx --quiet"
+    " --plot",
+    "run.png": "edgetune show run.parquet --view timeline --plot",
+}
+"""Figures of the README in ``examples``, each with the command that draws it after the README's own commands."""
 _BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LONG_NUMBER = re.compile(r"\d+\.\d{4,}")
 
@@ -86,7 +94,23 @@ def write_again() -> None:
                 if kind == "console":
                     text = text.replace(body, fresh)
             document.write_text(text)
+        for figure in FIGURES:
+            shutil.copy(figure_drawn(figure, reader(Path(name), README.stem)), REPOSITORY / "examples" / figure)
     recording.write(story(), PICTURE)
+
+
+def figure_drawn(name: str, folder: Path) -> Path:
+    """Return a figure of the README, drawn in the folder where its commands ran."""
+    printed(f"{FIGURES[name]} {name}", folder)
+    return folder / name
+
+
+def unlike(one: Path, other: Path) -> float:
+    """Return the mean difference of two pictures, 0 to 1; versions of matplotlib draw a little differently."""
+    from matplotlib.image import imread
+
+    first, second = imread(one), imread(other)
+    return 1.0 if first.shape != second.shape else float(abs(first - second).mean())
 
 
 def story() -> list[tuple[str, str]]:

@@ -4,7 +4,21 @@ import re
 
 import pytest
 import recording
-from committed import DOCUMENTS, EXAMPLES, PICTURE, README, blocks, commands, matches, reader, run, story
+from committed import (
+    DOCUMENTS,
+    EXAMPLES,
+    FIGURES,
+    PICTURE,
+    README,
+    blocks,
+    commands,
+    figure_drawn,
+    matches,
+    reader,
+    run,
+    story,
+    unlike,
+)
 
 from edgetune import manual
 
@@ -26,6 +40,10 @@ def test_a_document_shows_what_the_commands_print(document, tmp_path):
             done = run(command, folder)
             assert done.returncode == 0, f"{command}{done.stdout}"
             assert kind == "sh" or matches(expected, done.stdout), f"{command}{done.stdout}"
+    for figure in FIGURES if document == README else ():
+        committed = README.parent / "examples" / figure
+        assert unlike(figure_drawn(figure, folder), committed) < 0.01, figure
+        assert f"examples/{figure})" in README.read_text()
 
 
 def test_the_picture_shows_the_readme():
