@@ -88,7 +88,7 @@ def test_a_window_on_the_host_has_time_and_memory():
 
 
 def test_a_window_needs_a_device_that_runs_things():
-    with pytest.raises(edgetune.EdgetuneError, match="cannot run a network"), edgetune.measure("twin:orin-agx"):
+    with pytest.raises(edgetune.EdgetuneError, match="a program does not run on it"), edgetune.measure("twin:orin-agx"):
         pass
 
 
@@ -168,8 +168,9 @@ def test_a_report_is_one_page_of_tables_and_documents(tables, tmp_path):
     page = edgetune.report([written, plan], tmp_path / "report.html").read_text()
     assert page.count("<section ") == 3, "the two, and where they come from"
     assert page.count('class="simulated"') == 3, "the page and both"
-    assert page.count("<svg ") == 2
+    assert page.count("<svg ") == 2, "the front of the plan and that of the table"
     assert "why it lost" in page
+    assert "Of all points of the table another one is best: " in page
     assert "http://" not in page
     assert edgetune.report(plan, tmp_path / "report.html").exists(), "a page of edgetune is replaced"
     with pytest.raises(edgetune.EdgetuneError, match="is a page"):

@@ -222,7 +222,7 @@ class EngineRun:
             if (layout := engine.get_tensor_format(name)) != trt.TensorFormat.LINEAR:
                 raise InputError(
                     f"tensor {name!r} of {reference} is laid out as {layout.name}, not in rows",
-                    "build it without --inputIOFormats and --outputIOFormats",
+                    "build it with the default formats of inputs and outputs, not with chw32 and the like",
                 )
             if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT:
                 address = self._input(trt, engine, name, arrays[name], kind)

@@ -32,6 +32,7 @@ CASES = {
         "measure",
         "merge",
         "compare",
+        "report",
     },
     "edgetune zoo ex": {"export"},
     "edgetune zoo export resnet": {"resnet18", "resnet50"},

@@ -13,12 +13,12 @@ QUICK = ("measure", "--device", "host", "--runs", "10")
 
 
 def test_one_command_after_two_dashes(edgetune):
-    ended = edgetune(*QUICK, "--", "sleep", "0.02")
+    ended = edgetune("measure", "--device", "host", "--runs", "40", "--", "sleep", "0.02")
     assert ended.code == 0, ended.err
     name, median, spread, *_ = ended.out.splitlines()
     assert name == "sleep 0.02"
     assert re.match(r"  median  [\d.]+ ms, 95 % interval [\d.]+ ms to [\d.]+ ms$", median)
-    assert spread.endswith(", 10 timed")
+    assert spread.endswith(", 40 timed")
 
 
 def test_several_are_compared_and_kept(edgetune, tmp_path):
@@ -26,7 +26,9 @@ def test_several_are_compared_and_kept(edgetune, tmp_path):
     ended = edgetune(*QUICK, "sleep 0.02", "sleep 0.2", "sh -c 'exit 3'", "-o", str(table))
     assert ended.code == 5
     assert "failed: sh ended with exit code 3" in ended.out
-    assert re.search(r"^sleep 0.02 is [\d.]+ times as fast \([\d.]+ to [\d.]+\) as sleep 0.2$", ended.out, re.MULTILINE)
+    assert re.search(
+        r"^sleep 0.02 is [\d.]+ times as fast( \([\d.]+ to [\d.]+\))? as sleep 0.2$", ended.out, re.MULTILINE
+    )
     assert ended.out.count("note: no power") <= 1
     assert [(row.workload, row.status) for row in io.read_profile(str(table)).rows] == [
         ("sleep 0.02", "ok"), ("sleep 0.2", "ok"), ("sh -c 'exit 3'", "failed"),

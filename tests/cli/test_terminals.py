@@ -116,7 +116,7 @@ def test_a_lost_terminal_ends_a_search_with_129_and_keeps_its_points(tmp_path, c
 def test_a_lost_terminal_ends_a_watch_with_129(tmp_path, controlling, more):
     terminal = Terminal(80)
     terminal.start("device", "watch", "host", "--interval", "50ms", *more, cwd=tmp_path, controlling=controlling)
-    terminal.read_until(b"time" if more else b"reading")
+    terminal.read_until(b"time" if more else b"highest")
     assert terminal.hang_up() == 129
 
 
@@ -125,5 +125,5 @@ def test_a_command_that_ignores_a_lost_terminal_works_to_the_end(tmp_path):
     terminal.start(
         "device", "watch", "host", "--interval", "50ms", "--count", "20", cwd=tmp_path, ignoring=True, controlling=False
     )
-    terminal.read_until(b"reading")
+    terminal.read_until(b"highest")
     assert terminal.hang_up() == 0

@@ -13,6 +13,7 @@ from edgetune.devices.recorded import open_recorded
 from edgetune.errors import InputError
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.point_state import Cooling
 from edgetune.stages.profiling.queue import Visit, between_rounds, disagreements, loading_order, visits
 from edgetune.stages.profiling.sweep import sweep
 from edgetune.testing.fake_clock import FakeClock
@@ -151,8 +152,8 @@ def test_points_that_did_not_cool_are_reported_and_journalled(monkeypatch, tmp_p
         caution = next(c for c in profile.header.warnings if c.code == "cooling-timed-out")
         assert caution.numbers == {"points": 2, "cool_to_c": 50.0, "cool_timeout_s": 3.0}
         assert [row.temp_start_c for row in profile.rows] == [61.0, 61.0]
-    waits = [progress for progress in told if progress.cooling is not None]
-    assert [(wait.cooling.now_c, wait.done, wait.total) for wait in waits] == [(61.0, d, 2) for d in (0, 0, 0, 1, 1, 1)]
+    waits = [progress for progress in told if isinstance(progress.state, Cooling)]
+    assert [(wait.state.now_c, wait.done, wait.total) for wait in waits] == [(61.0, d, 2) for d in (0, 0, 0, 1, 1, 1)]
 
 
 def test_no_thermometer_is_refused_before_anything_is_measured(bench):

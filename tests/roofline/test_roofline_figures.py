@@ -419,7 +419,7 @@ def test_the_page_names_every_point_and_loads_nothing() -> None:
         "115 GFLOP/J predicted, 63 % of the roof there", "bound by compute in time and in energy",
     ] in told  # fmt: skip
     assert any("net, batch 1" in title and "40.2 GFLOP/J measured, 41 % of the roof there" in title for title in told)
-    assert len(page.of("point")) == 2 * 4 + 2  # two networks and two layers twice, networks by batch size
+    assert len(page.of("point")) == 2 + 2 * 4 + 2  # a roof, two networks and two layers twice, networks by batch size
     assert b"racing wins" in data
     assert not re.search(rb"""https?://|src=|href=(?!"#)|@import|url\((?!#)""", data), "but what is in the page itself"
 

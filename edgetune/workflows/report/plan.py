@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edgetune.artifacts.artifact import Artifact
-from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.plan import Configuration, Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.trace import Trace
@@ -48,7 +48,9 @@ def section(plan: Plan, out: SectionWriter, others: Sequence[Artifact] = (), fil
         steps = {(row.mode, row.batch_size): place for place, row in enumerate(step.row for step in trace.rows)}
         top = rank_points(result.history, _BEST)
         chosen = [each.configuration for each in top]
-        keys = [steps.get((each.mode, each.batch_size or each.infer_batch_size or 0)) for each in chosen]
+        keys = [steps.get((each.mode, _size(each))) for each in chosen]
+        if result.plan.configuration != plan.configuration:
+            out.note(f"Of all points of the table another one is best: {describe_plan(result.plan)}")
         out.table(*ranked_table(top), title=f"The best {len(top)} points, and why each lost", keys=keys)
         out.figure(partial(front_figure, trace, plan=plan, table_rows=rows), "time against power")
         write_steps(trace, out, title=f"{len(trace.rows)} steps of the search")
@@ -84,9 +86,15 @@ def _replayed(plan: Plan, others: Iterable[Artifact]) -> tuple[SearchResult, Seq
             result = run_search(plan.problem, list(rows), rows.__getitem__, settings)
         except EdgetuneError:
             continue
-        if result.plan.configuration == plan.configuration:
+        chosen = plan.configuration
+        if any((row.mode, row.batch_size) == (chosen.mode, _size(chosen)) for row in other.rows):
             return result, other.rows
     return None
+
+
+def _size(chosen: Configuration) -> int:
+    """Return the batch size, of two workloads that of the one with a deadline."""
+    return chosen.batch_size or chosen.infer_batch_size or 0
 
 
 def _is_of(other: Profile | Trace, plan: Plan) -> bool:

@@ -77,15 +77,16 @@ def report(opts: ReportOptions, reporter: Reporter) -> Report:
                 advance(1, f"reading {name}")
             try:
                 artifact, long_run = read_for_page(name, columns)
-            except EdgetuneError as error:
-                broken.append((name, error))
-                reporter.info(f"left out: {error.message} ({error.hint})")
+            except EdgetuneError as why:
+                broken.append((name, why))
             else:
                 found.append(Found(name, artifact, long_run))
         if not found:
             raise broken[0][1]
+        for _, error in broken:
+            reporter.info(f"left out: {error.message} ({error.hint})")
         page = page_of(found, opts.title)
-        page.notes += [f"Left out: {visible(name)}: {why.message}" for name, why in broken]
+        page.notes += [f"Left out: {visible(name)}: {error.message}" for name, error in broken]
         return Report(write_atomically(page.data(), target), tuple(each.name for each in found), tuple(broken))
 
 

@@ -173,9 +173,9 @@ def relayed(socket):
 def guardian_behind(socket):
     return next(
         process
-        for process in psutil.process_iter()
-        if "toy_board.py" in " ".join(process.cmdline()) and "systemd" not in process.name()
-        if str(socket.parent) in process.cmdline()
+        for process in psutil.process_iter(["cmdline", "name"])  # None for one that has just ended
+        if "toy_board.py" in " ".join(process.info["cmdline"] or ()) and "systemd" not in process.info["name"]
+        if str(socket.parent) in process.info["cmdline"]
     )
 
 

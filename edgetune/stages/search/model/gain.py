@@ -159,7 +159,7 @@ def front_gain(chances: Array, log_cost: Array, cost_sd: Array, best: Array) -> 
     return np.asarray((chances * worth).mean(axis=0))
 
 
-QUANTILES = 5
+QUANTILES = 9
 """Number of quantiles of the urgent workload's time over which the gain is averaged."""
 STEPS = 6
 """Number of steps above the best so far that are added up one by one."""
