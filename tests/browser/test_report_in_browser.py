@@ -1,6 +1,7 @@
 """The report in Chromium: what a person does with a mouse, with a keyboard, with a screen reader, and on paper."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_pointing_at_a_mark_reads_its_row_and_lights_it(opened, story):
     page = opened(story)
     marks = sweep(page).locator(".point")
     assert marks.count() > 400
-    marks.nth(200).hover(force=True)
+    marks.nth(200).dispatch_event("mouseover")  # other marks may lie on it
     words = page.locator("#tip").inner_text()
     assert "minibatch: " in words
     assert "power: " in words
@@ -46,7 +47,7 @@ def test_pointing_at_a_mark_reads_its_row_and_lights_it(opened, story):
 def test_a_click_on_a_mark_leads_to_its_row(opened, story):
     page = opened(story)
     mark = sweep(page).locator(".point").nth(10)
-    mark.click(force=True)
+    mark.dispatch_event("click")
     row = page.locator(f"tr[data-key='{mark.get_attribute('data-key')}']").last
     assert row.is_visible()
 
@@ -87,7 +88,7 @@ def test_time_is_zoomed_into_and_back(opened, story):
     data = figure.locator(".data").first
     plain = figure.locator("svg").screenshot()
     figure.get_by_label("Zoom in").click()
-    assert "scale(2 1)" in data.get_attribute("transform")
+    assert float(re.search(r"scale\((\S+) 1\)", data.get_attribute("transform"))[1]) == pytest.approx(2)
     assert figure.locator("text.new-tick").count() > 2
     figure.get_by_label("Later").press("Enter")
     assert data.get_attribute("transform").startswith("translate(-")
