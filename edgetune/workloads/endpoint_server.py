@@ -79,6 +79,7 @@ class StartedServer:
         try:
             self._process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         except OSError as error:
+            self._log.close()
             raise start_error(self._words, error) from None
         try:
             self._wait(limit_s)

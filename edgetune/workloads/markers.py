@@ -42,6 +42,8 @@ _BUNCHED_NS = 200_000
 _BUNCHED_SHARE = 0.05
 _JUDGED = 10
 _CLOSED_WITHIN_S = 2.0
+_AFTER_END_NS = 500_000_000
+"""How long what a command left running is read after its end."""
 _UNIT = re.compile(r"\s*([A-Za-zµ/%]{1,12})")
 
 
@@ -202,7 +204,7 @@ class _Run:
 
     def read(self, terminal: int, steps: int) -> None:
         """Read until both ends are closed, or the process has ended and nothing is left to read."""
-        open_ends = {terminal, steps}
+        open_ends, ended_ns = {terminal, steps}, 0
         while open_ends:
             ready, _, _ = select.select(list(open_ends), [], [], 0.2)
             arrived_ns = time.monotonic_ns()
@@ -217,8 +219,10 @@ class _Run:
                     self._text(data, arrived_ns)
                 else:
                     self._sent(data)
-            if not ready and self._process.poll() is not None:
-                return  # what it started may still hold the terminal
+            if self._process.poll() is not None:  # what it started may still hold the terminal, and print
+                ended_ns = ended_ns or arrived_ns
+                if not ready or arrived_ns - ended_ns > _AFTER_END_NS:
+                    return
 
     def _text(self, data: bytes, arrived_ns: int) -> None:
         self.tail = (self.tail + data)[-_TAIL_BYTES:]
@@ -251,7 +255,7 @@ def _no_steps(words: Sequence[str], run: _Run, pattern: re.Pattern[str] | None) 
         return InputError(
             f"{program_name(words)} ended after {counted(run.markers, 'step')}: "
             "neither edgetune.step() was called nor an optimiser of PyTorch stepped often enough",
-            "call edgetune.step() at the end of each step",
+            "call edgetune.step() at the end of each step; python -I, -S and -E hide steps from edgetune",
         )
     lines = run.tail.decode(errors="replace").split()
     said = f"; its last output: {' '.join(lines)[-120:]}" if lines else "; it printed nothing"

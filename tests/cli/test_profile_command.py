@@ -154,6 +154,11 @@ def test_step_does_nothing_elsewhere_and_hides_from_other_programs():
         ((), ("sh", "-c", "(setsid sleep 300 &) ; exit 0"), "left 10 of its processes running"),
         ((), ("sh", "-c", "nohup sleep 300 >/dev/null 2>&1 & exit 0"), "left 10 of its processes running"),
         (("--step-pattern", "s"), ("sh", "-c", "sleep 300 & echo s; sleep 0.02; echo s"), "left 1 of its processes"),
+        (
+            ("--step-pattern", "s"),
+            ("sh", "-c", "(while sleep 0.05; do echo t; done) & echo s; echo s"),
+            "processes running",
+        ),
         (("--point-timeout", "1s"), ("sleep", "300"), "did not finish within 1 s"),
         (("--step-pattern", "step"), ("echo", "hello"), "0 lines matched --step-pattern 'step'"),
         (("--step-pattern", "step"), ("true",), "it printed nothing"),
