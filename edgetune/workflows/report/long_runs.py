@@ -13,7 +13,7 @@ from edgetune.artifacts.io import read_any
 from edgetune.plotting.page import SectionWriter
 from edgetune.workflows.cells import si_cell
 
-MOST_EVENTS = 20_000
+MOST_EVENTS = 10_000
 """Events that are drawn and summarised one by one."""
 _KEYS = {"run": ("engine", "tenant"), "timeline": ("policy", "job"), "kernel_timeline": ("policy", "task")}
 """How requests are grouped, by kind."""
