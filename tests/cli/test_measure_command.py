@@ -23,15 +23,17 @@ def test_one_command_after_two_dashes(edgetune):
 
 def test_several_are_compared_and_kept(edgetune, tmp_path):
     table = tmp_path / "m.parquet"
-    ended = edgetune(*QUICK, "sleep 0.02", "sleep 0.2", "sh -c 'exit 3'", "-o", str(table))
+    ended = edgetune(
+        "measure", "--device", "host", "--runs", "40", "sleep 0.01", "sleep 0.05", "sh -c 'exit 3'", "-o", str(table)
+    )
     assert ended.code == 5
     assert "failed: sh ended with exit code 3" in ended.out
     assert re.search(
-        r"^sleep 0.02 is [\d.]+ times as fast( \([\d.]+ to [\d.]+\))? as sleep 0.2$", ended.out, re.MULTILINE
+        r"^sleep 0.01 is [\d.]+ times as fast \([\d.]+ to [\d.]+\) as sleep 0.05$", ended.out, re.MULTILINE
     )
     assert ended.out.count("note: no power") <= 1
     assert [(row.workload, row.status) for row in io.read_profile(str(table)).rows] == [
-        ("sleep 0.02", "ok"), ("sleep 0.2", "ok"), ("sh -c 'exit 3'", "failed"),
+        ("sleep 0.01", "ok"), ("sleep 0.05", "ok"), ("sh -c 'exit 3'", "failed"),
     ]  # fmt: skip
 
 
