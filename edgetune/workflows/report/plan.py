@@ -77,18 +77,18 @@ def question(problem: Problem) -> str:
 
 def _replayed(plan: Plan, others: Iterable[Artifact]) -> tuple[SearchResult, Sequence[ProfileRow]] | None:
     """Return the search that looks at every point of a table which has the plan's own point, and the table's rows."""
+    chosen = plan.configuration
     for other in others:
         if not isinstance(other, Profile) or not _is_of(other, plan):
+            continue
+        if not any((row.mode, row.batch_size) == (chosen.mode, _size(chosen)) for row in other.rows):
             continue
         rows = {row.point: row for row in other.rows}
         settings = SearchSettings("exhaustive", inputs=plan.header.inputs, conditions=plan.header.conditions)
         try:
-            result = run_search(plan.problem, list(rows), rows.__getitem__, settings)
+            return run_search(plan.problem, list(rows), rows.__getitem__, settings), other.rows
         except EdgetuneError:
             continue
-        chosen = plan.configuration
-        if any((row.mode, row.batch_size) == (chosen.mode, _size(chosen)) for row in other.rows):
-            return result, other.rows
     return None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.files import write_atomically
+from edgetune.artifacts.kinds import DOCUMENT, TABLE
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.plotting.page import Page, Section, is_page
 from edgetune.plotting.style import styled
@@ -24,7 +25,7 @@ from edgetune.workflows.report.options import ReportOptions
 from edgetune.workflows.report.sections import SECTIONS, page_order, write_sections
 from edgetune.workflows.reporting import Reporter
 
-_ENDINGS = (".parquet", ".yaml", ".yml", ".json", ".csv")
+_ENDINGS = tuple(dict.fromkeys((*TABLE, *DOCUMENT)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,10 @@ class Report:
 
     Args:
         path: The page.
-        shown: The files on it.
         broken: The files that could not be read, and why.
     """
 
     path: Path
-    shown: tuple[str, ...]
     broken: tuple[tuple[str, EdgetuneError], ...] = ()
 
 
@@ -87,7 +86,7 @@ def report(opts: ReportOptions, reporter: Reporter) -> Report:
             reporter.info(f"left out: {error.message} ({error.hint})")
         page = page_of(found, opts.title)
         page.notes += [f"Left out: {visible(name)}: {error.message}" for name, error in broken]
-        return Report(write_atomically(page.data(), target), tuple(each.name for each in found), tuple(broken))
+        return Report(write_atomically(page.data(), target), tuple(broken))
 
 
 def write_page(artifacts: Sequence[Artifact], path: str | Path) -> Path:
