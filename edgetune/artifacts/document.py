@@ -76,7 +76,8 @@ def stated(head: Mapping[str, Any]) -> dict[str, Any]:
 
 def head_of(header: Header) -> dict[str, Any]:
     """Return the head of a document to write, its mappings one key per line."""
-    return {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in plain(header).items()}
+    written = {key: value for key, value in plain(header).items() if key != "command" or value}
+    return {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in written.items()}
 
 
 def present(value: Any) -> Any:

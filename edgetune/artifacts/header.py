@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
+from edgetune.artifacts.origin import running_command
 from edgetune.errors import InputError
 from edgetune.version import __version__
 
@@ -49,6 +50,7 @@ class Header:
         version: Version of that kind's layout.
         created: UTC time, ISO 8601 to the second.
         tool: Name and version of the program that wrote it.
+        command: The command that wrote it, as a shell takes it, secrets masked; empty where a Python program did.
         inputs: The inputs by role: ``{"workload": {"name": ..., "sha256": ...}}``.
         conditions: Device, whether simulated, software versions, power source, temperature, options, seed.
         warnings: Warnings of its creation.
@@ -58,9 +60,17 @@ class Header:
     version: int
     created: str
     tool: str
+    command: str = field(default="", kw_only=True)
     inputs: Mapping[str, Any] = field(default_factory=dict)
     conditions: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[DataWarning, ...] = ()
+
+    @property
+    def made(self) -> str:
+        """How the artifact came into being, in words."""
+        return (
+            "read from a table of another program" if self.tool == "unknown" else f"made {self.created} by {self.tool}"
+        )
 
     @property
     def simulated(self) -> bool:
@@ -89,6 +99,7 @@ class Header:
             version=version,
             created=utc_now(),
             tool=f"edgetune {__version__}",
+            command=running_command(),
             inputs=dict(inputs or {}),
             conditions=dict(conditions or {}),
             warnings=warnings,
@@ -122,7 +133,7 @@ class Header:
         table: dict[str, Any] = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
         if columns := stated.pop("columns", None):
             table["columns"] = dict(columns)
-        return cls(kind, version, "unknown", "unknown", {"table": table}, **stated)
+        return cls(kind, version, "unknown", "unknown", inputs={"table": table}, **stated)
 
 
 def validated_head(form: type[Head], head: Mapping[str, Any], *, name: str) -> Head:

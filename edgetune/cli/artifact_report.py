@@ -20,9 +20,9 @@ def show_header(header: Header) -> None:
     from edgetune.artifacts.plain import plain
     from edgetune.artifacts.yaml_document import dump_value
 
-    foreign = header.tool == "unknown"
-    made = "read from a table of another program" if foreign else f"made {header.created} by {header.tool}"
-    print_lines(f"{header.kind} version {header.version}, {made}")
+    print_lines(f"{header.kind} version {header.version}, {header.made}")
+    if header.command:
+        print_lines(f"command: {header.command}")
     width = min(terminal_width(_WIDEST), _WIDEST)
     for title, facts in (("inputs", plain(header.inputs)), ("conditions", plain(header.conditions))):
         if facts:

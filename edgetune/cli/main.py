@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
+from edgetune.artifacts.origin import command_runs
 from edgetune.cli.screen import print_document, print_lines, show_warnings
 from edgetune.errors import FILE_HINTS, EdgetuneError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
@@ -59,7 +60,7 @@ def _invoke(argv: list[str]) -> int:
 
     command = get_command(app)
     try:
-        with command.make_context("edgetune", argv) as context:
+        with command_runs(argv), command.make_context("edgetune", argv) as context:
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code

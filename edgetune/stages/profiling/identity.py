@@ -180,4 +180,6 @@ def _plain(point: Point) -> _Plain:
 
 
 def _part(table: Profile) -> dict[str, Any]:
-    return {"created": table.header.created, "rows": len(table.rows)}
+    header = table.header
+    command = {"command": header.command} if header.command else {}
+    return {"created": header.created, "rows": len(table.rows), **command}

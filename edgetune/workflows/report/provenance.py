@@ -18,9 +18,9 @@ def section(artifacts: Sequence[tuple[str, Artifact]], out: SectionWriter) -> No
     """Write the warnings, inputs and conditions of every artifact by the name of its file."""
     for name, artifact in artifacts:
         header = artifact.header
-        foreign = header.tool == "unknown"
-        made = "a table of another program" if foreign else f"made {header.created} by {header.tool}"
-        out.heading(f"{name}: {header.kind.replace('_', ' ')} version {header.version}, {made}")
+        out.heading(f"{name}: {header.kind.replace('_', ' ')} version {header.version}, {header.made}")
+        if header.command:
+            out.command(header.command)
         for warning in header.warnings:
             numbers = "".join(f", {key} {value:g}" for key, value in warning.numbers.items())
             out.note(f"warning {warning.code}{numbers}: {warning.advice}")
