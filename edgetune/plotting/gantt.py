@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from edgetune.plotting.rows import name_rows
 from edgetune.plotting.style import time_unit
 from edgetune.plotting.time_zoom import zoom_time
 
@@ -112,6 +113,7 @@ def thinned(bars: Sequence[Bar[Kind]], span: Span) -> list[Bar[Kind]]:
 def draw_bars(
     axes: Any, bars: Sequence[Bar[Kind]], factor: float, *, place: Callable[[Any], float],
     style: Callable[[Bar[Kind]], Mapping[str, Any]], height: float = 0.8,
+    words: Callable[[Bar[Kind]], str] | None = None,
 ) -> None:  # fmt: skip
     """Draw bars.
 
@@ -122,6 +124,7 @@ def draw_bars(
         place: Returns the place upwards of a lane.
         style: Returns colours, line width and hatch of a bar; the same fields for every bar.
         height: Of a bar; lanes are 1 apart.
+        words: Returns the description of a bar without a row.
     """
     if not bars:
         return
@@ -134,6 +137,8 @@ def draw_bars(
     for patch, bar in zip(drawn.patches, bars, strict=True):
         if bar.row is not None:
             patch.set_gid(f"point.{bar.row}")
+        elif words is not None:
+            name_rows(patch, [words(bar)])
 
 
 def lane_inches(lanes: int) -> float:

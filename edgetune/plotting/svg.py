@@ -56,7 +56,7 @@ def embedded_svg(
     for group in list(svg.iter("g")):
         own = group.attrib.pop("id", "")
         if own in rows_of(figure):
-            _link(list(_drawn(group)), [f"{key_prefix}{row}" for row in rows_of(figure)[own]])
+            _link(list(_drawn(group)), rows_of(figure)[own], key_prefix, own)
         elif (row := _ROW.search(own)) is not None:
             group.attrib.update({"class": "point", "data-key": key_prefix + row[1]})
         elif own in timed:
@@ -105,10 +105,13 @@ def _drawn(group: ET.Element) -> Iterator[ET.Element]:
             yield from _drawn(child)
 
 
-def _link(drawn: Sequence[ET.Element], keys: Sequence[str]) -> None:
-    """Give marks their keys, unless some were not drawn because they lie outside the figure."""
-    for mark, key in zip(drawn, keys if len(drawn) == len(keys) else (), strict=False):
-        mark.attrib.update({"class": "point", "data-key": key})
+def _link(drawn: Sequence[ET.Element], rows: Sequence[int | str], key_prefix: str, group: str) -> None:
+    """Give marks their keys and descriptions, unless some were not drawn because they lie outside the figure."""
+    for place, (mark, row) in enumerate(zip(drawn, rows if len(drawn) == len(rows) else (), strict=False)):
+        key = f"{group}.{place}" if isinstance(row, str) else row
+        mark.attrib.update({"class": "point", "data-key": f"{key_prefix}{key}"})
+        if isinstance(row, str):
+            _entitle(mark, row)
 
 
 def _describe(group: ET.Element, own: str, key_prefix: str, words: Mapping[str, str]) -> None:
@@ -118,9 +121,13 @@ def _describe(group: ET.Element, own: str, key_prefix: str, words: Mapping[str, 
     if text is None:
         return
     group.attrib.update({"class": "point", "data-key": key_prefix + key})
+    _entitle(group, text)
+
+
+def _entitle(mark: ET.Element, text: str) -> None:
     title = ET.Element("title")
     title.text = visible_lines(text)
-    group.insert(0, title)
+    mark.insert(0, title)
 
 
 def _make_zoomable(group: ET.Element, axes: Any, name: str, height_pt: float) -> None:

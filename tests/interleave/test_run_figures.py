@@ -186,3 +186,13 @@ def test_a_page_says_which_figure_there_is_nothing_to_draw_of() -> None:
     page = page_of([Found("run", run_of([trained(k, k + 1, number=k) for k in range(8)]))]).data().decode()
     assert page.count("<svg") == 2
     assert "is not drawn: the run has no answered request to draw" in page
+
+
+def test_every_request_and_minibatch_of_a_page_is_described() -> None:
+    rows = [request(0.1 * k, 0.1 * k, 0.1 * k + 0.03, number=k) for k in range(30)]
+    page = page_of([Found("run", run_of(rows))]).data().decode()
+    titles = re.findall(r"<title>([^<]*)</title>", page)
+    assert sum("in time after 30 ms" in title for title in titles) == 30
+    assert "net answers 1 samples\nin 30 ms" in titles
+    assert any(title.startswith("request to net\nanswered 30 ms later") for title in titles)
+    assert any(title.startswith("idle for 70 ms") for title in titles)

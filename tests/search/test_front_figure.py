@@ -109,6 +109,10 @@ def test_a_known_table_lies_behind_with_its_true_front():
     trace, plan = searched(strategy="random", max_points=2)
     axes = axes_of(trace, plan, [*TABLE, replace(TABLE[0], workload="other"), replace(TABLE[0], status="throttled")])
     assert "offered (4)" in labels(axes)
+    described = next(rows for rows in rows_of(axes.figure).values() if isinstance(rows[0], str))
+    assert (
+        described[0] == f"offered\n{TABLE[0].point}\n{1e3 * TABLE[0].minibatch_s / 16:.4g} ms, {TABLE[0].power_w:.3g} W"
+    )
     assert [x for x, _ in line(axes, "true front")] == [pytest.approx(x) for x in (5, 20 / 3, 10, 20)]
     assert len(drawn(axes)) == 2
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, set_title
+from edgetune.plotting.rows import name_rows
 from edgetune.plotting.style import Figure, new_figure, series_style, time_unit
 from edgetune.plotting.time_zoom import zoom_time
 from edgetune.stages.profiling.soak import clocks_of, soak_sentence, soak_summary
@@ -50,8 +51,11 @@ def soak_figure(profile: Profile) -> Figure:
             for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
                 drawn = [(time_s * scale, value) for time_s, value in line]
                 if drawn:
-                    axes.plot(
-                        *zip(*drawn, strict=True), color=series_style(place)["color"], linewidth=1, label=_name(row)
+                    style = {"color": series_style(place)["color"], "label": _name(row)}
+                    axes.plot(*zip(*drawn, strict=True), linewidth=1, **style)
+                    (marks,) = axes.plot(*zip(*drawn, strict=True), linestyle="none", marker=".", markersize=2, **style)
+                    name_rows(
+                        marks, [f"{_name(row)}\nat {at:.3g} {time_name}\n{label}: {value:.4g}" for at, value in drawn]
                     )
             axes.set_ylabel(label)
             axes.ticklabel_format(axis="y", useOffset=False)

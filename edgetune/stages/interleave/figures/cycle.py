@@ -17,6 +17,7 @@ from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
 from edgetune.plotting.gantt import Bar, Kind, draw_bars, name_lanes
+from edgetune.plotting.rows import name_rows
 from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, time_unit
 from edgetune.plotting.turns import first_turn
 from edgetune.stages.interleave.cycle import Cycle
@@ -160,10 +161,10 @@ def draw_cycles(cycles: Cycles, *title: str) -> Figure:
             lower = _LOWER * (number % 2)  # neighbours may be due after each other's answers
             _draw_batch(axes, batch, heights, lambda at_s: factor * (at_s - cycles.from_s), lower)
         bars = [_bar(cycles, each, each.start_s, each.end_s) for each in cycles.busy]
-        draw_bars(axes, bars, factor, place=heights.__getitem__, style=_style, height=_BAR)
+        draw_bars(axes, bars, factor, place=heights.__getitem__, style=_style, height=_BAR, words=_words)
         _number_bars(axes, bars, heights, factor, cycles.to_s - cycles.from_s)
         idle = [_bar(cycles, None, *span_s) for span_s in _idle(cycles)]
-        draw_bars(axes, idle, factor, place=heights.__getitem__, style=lambda _: _IDLE, height=_BAR)
+        draw_bars(axes, idle, factor, place=heights.__getitem__, style=lambda _: _IDLE, height=_BAR, words=_words)
         name_lanes(axes, [_LANES[what].format(written(name)) for what, name in lanes])
         axes.set_xlim(0, factor * (cycles.to_s - cycles.from_s))
         axes.set_xlabel(f"time ({unit})")
@@ -183,7 +184,11 @@ def _draw_batch(axes: Any, batch: Filled, heights: Any, place: Any, lower: float
     """Draw requests as ticks, joined to the minibatch that answered them, and when the first of them was due."""
     asked, answered = heights["asked", batch.tenant], heights["answers", batch.tenant]
     times = [place(at_s) for at_s in batch.arrivals_s]
-    axes.vlines(times, asked - 0.3, asked + 0.3, color=BLACK, linewidth=0.9)
+    ticks = axes.vlines(times, asked - 0.3, asked + 0.3, color=BLACK, linewidth=0.9)
+    name_rows(
+        ticks, [f"request to {batch.tenant}\nanswered {format_si(batch.end_s - at_s, 's')} later" for at_s in
+                batch.arrivals_s],
+    )  # fmt: skip
     start = place(batch.start_s)
     axes.fill([times[0], times[-1], start], [asked - 0.3, asked - 0.3, answered + 0.36], color="#e6e6e6", zorder=0.5)
     axes.plot([times[0], start], [asked - 0.3, answered + 0.36], color=GREY, linewidth=0.6, zorder=0.6)
@@ -203,6 +208,15 @@ def _draw_due(axes: Any, end: float, due: float, height: float) -> None:
 
 def _style(bar: Bar[Busy]) -> dict[str, Any]:
     return {"facecolor": BLUE if bar.kind.answers else _TRAINING, "edgecolor": BLACK, "linewidth": 0.5}
+
+
+def _words(bar: Bar[Kind]) -> str:
+    """Return what runs, of how many samples and how long."""
+    busy, took = bar.kind, format_si(bar.length_s, "s")
+    if not isinstance(busy, Busy):
+        return f"idle for {took}"
+    samples = "" if busy.samples is None else f" {busy.samples} samples"
+    return f"{busy.tenant} {'answers' if busy.answers else 'trains'}{samples}\nin {took}"
 
 
 def _number_bars(

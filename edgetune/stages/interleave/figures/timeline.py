@@ -18,6 +18,7 @@ from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.rows import name_rows
 from edgetune.plotting.style import (
     BLACK,
     BLUE,
@@ -38,6 +39,7 @@ from edgetune.stages.interleave.device_use import minibatches
 from edgetune.stages.interleave.figures.chosen import left_out, tenants_of, written
 from edgetune.stages.interleave.summary import latency_budget_s, violated
 from edgetune.stats import percentile
+from edgetune.units import format_si
 
 Panel = Callable[[Any], None]
 
@@ -182,7 +184,8 @@ def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
     lost = [row for row in rows if row.status != "ok"]
 
     def plot(each: Sequence[RunRow], label: str, **style: Any) -> None:
-        axes.plot(*_spots(each, scale, factor), linestyle="none", label=label, **style)
+        (marks,) = axes.plot(*_spots(each, scale, factor), linestyle="none", label=label, **style)
+        name_rows(marks, [_words(row) for row in each])
 
     if len(good) > _MANY:
         _draw_bands(axes, good, scale, factor)
@@ -201,6 +204,19 @@ def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
     if not spread_out(axes.yaxis, [factor * wait_s for wait_s in waits_s if wait_s > 0], above=300.0):
         axes.set_ylim(0, 1.1 * factor * max([*waits_s, *budgets_s]))
     axes.set_ylabel(f"{written(rows[0].tenant or '')}\nlatency ({unit})".strip())
+
+
+def _words(row: RunRow) -> str:
+    """Return when a request arrived, and what became of it."""
+    became = row.status if row.status != "ok" else "late" if violated(row) else "in time"
+    parts = [
+        f"{row.tenant or 'request'} at {format_si(row.arrived_s or 0.0, 's')}",
+        f"{became} after {format_si(_wait_s(row), 's')}",
+    ]
+    if row.started_s is not None:
+        together = "" if row.samples is None else f", {row.samples} together"
+        parts.append(f"of these {format_si(row.finished_s - row.started_s, 's')} in its minibatch{together}")
+    return "\n".join(parts)
 
 
 def _spots(rows: Sequence[RunRow], scale: _Time, factor: float) -> tuple[list[float], list[float]]:

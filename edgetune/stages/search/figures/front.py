@@ -13,6 +13,7 @@ from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, set_title
 from edgetune.plotting.front import LEGEND, draw_front, front_of, label_front, mode_label, ordered, scale_front
 from edgetune.plotting.labels import Label
+from edgetune.plotting.rows import name_rows
 from edgetune.plotting.style import BLACK, GREY, Figure, new_figure
 from edgetune.stages.search.figures.marks import (
     STANDINGS,
@@ -120,14 +121,23 @@ def _draw_table(axes: Any, points: Sequence[SearchPoint], scale: Scale) -> None:
         (True, "#a8a8a8", f"offered ({len(points)})"),
         (False, "#d9a9c4", f"of these {missing} miss\nlatency, rate or room"),
     ):
-        places = [_at(point, scale) for point in points if point.trades is trades]
+        chosen = [point for point in points if point.trades is trades]
+        places = [_at(point, scale) for point in chosen]
         if places or trades:
-            axes.scatter(
+            marks = axes.scatter(
                 [x for x, _ in places], [y for _, y in places], s=4 if crowd else 9, linewidths=0, color=colour,
                 label=label, rasterized=crowd, zorder=1 if trades else 0.9,
             )  # fmt: skip
+            if not crowd:
+                name_rows(marks, [_words(point, scale) for point in chosen])
     front = _front(points, scale)
     draw_front(axes, front, color=GREY, linewidth=1.0, linestyle=(0, (4, 1.5)), label="true front", zorder=2)
+
+
+def _words(point: SearchPoint, scale: Scale) -> str:
+    """Return the mode, batch size and figures of an offered point."""
+    shown, power_w = _at(point, scale)
+    return f"offered\n{point.point}\n{shown:.4g} {scale.unit}, {power_w:.3g} W"
 
 
 def _front(points: Sequence[SearchPoint], scale: Scale) -> list[tuple[float, float]]:
