@@ -96,8 +96,10 @@ def export(opts: ExportOptions) -> None:
     networks.network(name)
     path = Path(opts.output or f"{name}.onnx")
     Target(path).check("network")
-    networks.export(name, path, batch_size=opts.batch_size, seed=opts.seed)
-    Screen(opts.quiet).info(f"wrote {path}")
+    screen = Screen(opts.quiet)
+    with screen.bar(f"exporting {name}", None):
+        networks.export(name, path, batch_size=opts.batch_size, seed=opts.seed)
+    screen.info(f"wrote {path}")
 
 
 def _sample(inputs: "Sequence[Input]") -> str:

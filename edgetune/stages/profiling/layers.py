@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 
 from edgetune.artifacts.layers import LayerTime, LayerTimes
@@ -14,6 +15,7 @@ from edgetune.errors import InputError
 from edgetune.stages.profiling.measure import apply_mode
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.supervisor import Supervisor
+from edgetune.units import format_si
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.workload import LayerSampling, Workload
 
@@ -25,7 +27,7 @@ NVIDIA, CUDA C++ Programming Guide, "CUDA environment variables"."""
 
 def layer_times(
     device: Device, workload: Workload, point: Point, options: ProfileOptions | None = None,
-    how: LayerSampling = _USUAL,
+    how: LayerSampling = _USUAL, *, on_phase: Callable[[str], None] = lambda _: None,
 ) -> LayerTimes:  # fmt: skip
     """Return the time of each layer of a network at a point; the device's mode is restored afterwards.
 
@@ -37,6 +39,7 @@ def layer_times(
         point: Task, batch size and mode.
         options: Inputs, dimensions, seed, precision and how long it may take.
         how: Number of minibatches, and how far ONNX Runtime may change the graph.
+        on_phase: Called once the time of the whole network is known, with what follows in words.
 
     Raises:
         InputError: the device only has a table, the workload has no graph, or it cannot be run.
@@ -55,16 +58,15 @@ def layer_times(
                 workload, point.task, point.batch_size, precision=options.precision, dimensions=options.dimensions
             )
             return source.layer_times(table)
-        return _live(source, workload, point, options, how)
+        return _live(source, workload, point, options, how, on_phase=on_phase)
 
 
 def _live(
-    source: LiveSource, workload: Workload, point: Point, options: ProfileOptions, how: LayerSampling
-) -> LayerTimes:
+    source: LiveSource, workload: Workload, point: Point, options: ProfileOptions, how: LayerSampling, *,
+    on_phase: Callable[[str], None],
+) -> LayerTimes:  # fmt: skip
     waits = point.task == "infer" and "CUDAExecutionProvider" in source.ort_providers
     profiled = replace(source, environment={**source.environment, **_ONE_BY_ONE}) if waits else source
-    with contextlib.closing(Supervisor(profiled, workload, options)) as supervisor:
-        found = supervisor.layers(point, how)
     with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
         runner = supervisor.open(point)
         runner.run(how.warmup)
@@ -72,6 +74,10 @@ def _live(
     undisturbed_s = statistics.median(
         1e-9 * (end_ns - start_ns) for start_ns, end_ns in zip(alone.start_ns, alone.end_ns, strict=True)
     )
+    count = how.warmup + how.minibatches
+    on_phase(f"{workload.name}: {format_si(undisturbed_s, 's')} per minibatch; {count} with the runtime's profiler")
+    with contextlib.closing(Supervisor(profiled, workload, options)) as supervisor:
+        found = supervisor.layers(point, how)
     times = tuple(LayerTime(**{**time, "rows": tuple(time["rows"])}) for time in found["times"])
     cautions = [*found["cautions"], *(["kernels ran one at a time, each waited for"] if waits else [])]
     return LayerTimes(**{**found, "times": times, "cautions": tuple(cautions), "undisturbed_s": undisturbed_s})

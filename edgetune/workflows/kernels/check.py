@@ -116,7 +116,7 @@ def launches_of(source: KernelSource, text: str, words: Sequence[str]) -> Launch
     return Launches(given, guessed, missing)
 
 
-def tried_on_cpu(source: KernelSource, launches: Launches) -> CheckResult:
+def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -> CheckResult:
     """Try kernels on the CPU.
 
     Raises:
@@ -127,13 +127,14 @@ def tried_on_cpu(source: KernelSource, launches: Launches) -> CheckResult:
     def verdicts(trials: Sequence[SampleLaunch]) -> tuple[Verdict, ...]:
         return cpu_equivalence.check(source.done, trials, name=source.name, include=source.folders)
 
-    found = [(each, False) for each in verdicts(launches.given)]
     untried = dict(launches.missing)
-    for trial in launches.guessed:
-        try:
-            found += [(each, True) for each in verdicts([trial])]
-        except InputError as error:  # it cannot be built, e.g. because it stands under an #if that does not hold
-            untried[trial.call.kernel] = error
+    with reporter.bar("checking on the CPU", None):
+        found = [(each, False) for each in verdicts(launches.given)]
+        for trial in launches.guessed:
+            try:
+                found += [(each, True) for each in verdicts([trial])]
+            except InputError as error:  # it cannot be built, e.g. because it stands under an #if that does not hold
+                untried[trial.call.kernel] = error
     return CheckResult(CPU, tuple(found), untried)
 
 
@@ -156,7 +157,8 @@ def tried_on_gpu(source: KernelSource, launches: Launches, device: str, reporter
         on_cpu = _on_cpu_too(source, launches, reporter)
         endless = {each.kernel for one in on_cpu for each, _ in one.verdicts if each.answer == "fails"}
         trials = [each for each in (*launches.given, *launches.guessed) if each.call.kernel not in endless]
-        checked = gpu_equivalence.check(context, built, source.done, trials)
+        with reporter.bar(f"checking on {device}", None):
+            checked = gpu_equivalence.check(context, built, source.done, trials)
         guesses = {each.call.kernel for each in launches.guessed}
         verdicts = tuple((each, each.kernel in guesses) for each in checked.verdicts)
         untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **checked.untried}
@@ -180,6 +182,6 @@ def _on_cpu_too(source: KernelSource, launches: Launches, reporter: Reporter) ->
         reporter.info("not checked on the CPU too, where other orders show races that a GPU may hide: that needs g++")
         return ()
     try:
-        return (tried_on_cpu(source, launches),)
+        return (tried_on_cpu(source, launches, reporter),)
     except InputError as error:
         return (CheckResult(CPU, (), dict.fromkeys(source.elastic, error)),)

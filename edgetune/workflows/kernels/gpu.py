@@ -135,7 +135,8 @@ def calibrate(opts: CalibrateOptions, reporter: Reporter) -> Calibrated:
         except OSError as error:
             raise InputError(f"cannot make the folder {folder}: {error.strerror}", "name a file with -o") from None
     with gpu_session.open_gpu_session(index, sm_count=opts.sms, launch_s=lambda _: nan) as ready:
-        costs = launch_costs.calibrate(ready.context, compiled_for(ready.context))
+        with reporter.bar("measuring launches", None):
+            costs = launch_costs.calibrate(ready.context, compiled_for(ready.context))
         refused = None if opts.sms is not None else why_not_green(ready.context)
         path = costs_path(ready.context.facts, folder) if opts.output is None else Path(opts.output)
     write_costs(costs, path)

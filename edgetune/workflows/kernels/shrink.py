@@ -63,7 +63,8 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
     check_outputs({"-o": target.file, "--figure": opts.figure}, [opts.file], {"-o": "elastic_table"})
     if opts.figure is not None:
         require_drawing(opts.figure)
-    with reporting_saved(reporter, lambda: "nothing is kept, and the same command starts over"):
+    kept = "nothing is kept, and the same command starts over"
+    with reporting_saved(reporter, lambda: kept), reporter.bar("compiling the forms", None):
         forms, compiled, shrunk, source = _shrunk(opts, rules)
     launch_s, most_s = rules.costs_s(shrunk.gpu)
     conditions = {

@@ -116,7 +116,7 @@ def _tried(opts: TransformOptions, source: KernelSource, text: str, reporter: Re
     if not source.elastic:
         return ()
     if opts.device is None:
-        return (tried_on_cpu(source, launches),)
+        return (tried_on_cpu(source, launches, reporter),)
     return tried_on_gpu(source, launches, opts.device, reporter)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from edgetune.artifacts.layers import Layers
@@ -136,8 +136,9 @@ def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> lis
         )
         layers = None
         if opts.layers and of_network and not found:
-            with reporter.bar(f"measuring the layers of {of_network[0].workload}", None):
-                layers = _layers(device, opts, of_network[0], roof)
+            with reporter.bar(f"measuring {of_network[0].workload}", 2) as advance:
+                told = (lambda words: advance(1, words)) if advance is not None else (lambda _: None)
+                layers = _layers(device, opts, of_network[0], roof, told)
         here = replace(here, layers=layers, elsewhere=tuple(elsewhere))
         found.append(replace(here, changes=next_changes(device, opts, here, reporter)))
     SimulationLabel(roofline.header.simulated or device.simulated, reporter).announce()
@@ -204,11 +205,14 @@ def _placed(
     return place(table, roof, others=others, measured_s=measured_s), row
 
 
-def _layers(device: Device, opts: RooflineOptions, table: OpsTable, roof: Roof) -> Layers:
+def _layers(
+    device: Device, opts: RooflineOptions, table: OpsTable, roof: Roof, on_phase: Callable[[str], None]
+) -> Layers:
     """Return the times of the network's layers at the batch size of ``table``, joined to their costs."""
     workload = workload_of(opts)
     options = measuring(opts, table)
     if opts.fused:
         (table, *_) = network_tables(replace(opts, fused=False), precision_to_run(opts, table))
-    times = layer_times(device, workload, Point(workload.name, table.task, table.batch_size, roof.mode), options)
+    point = Point(workload.name, table.task, table.batch_size, roof.mode)
+    times = layer_times(device, workload, point, options, on_phase=on_phase)
     return join(table, times)

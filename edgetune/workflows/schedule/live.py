@@ -25,6 +25,7 @@ from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.stages.schedule.verification import Verification
+from edgetune.workflows.reporting import OnAdvance
 from edgetune.workflows.schedule.plan import SchedulePlan
 from edgetune.workflows.schedule.turns import TurnResult, keep
 from edgetune.workflows.stopping import Stopping
@@ -54,7 +55,14 @@ class LiveRunner:
     ) -> None:
         self._verification.__exit__(kind, error, trace)
 
-    def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
+    def total(self, requests: Sequence[Request]) -> int | None:
+        """See ``TurnRunner``; of lines that come from outside the number is unknown."""
+        return len(requests) or None
+
+    def run(
+        self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping,
+        advance: OnAdvance | None = None,
+    ) -> TurnResult:  # fmt: skip
         """Run one turn of a policy; keep the rows of a turn killed at its memory limit.
 
         Raises:
@@ -76,6 +84,8 @@ class LiveRunner:
                     if not records:
                         self._require_limit(run)
                     records.append(record)
+                    if advance is not None and isinstance(record, RequestRecord):
+                        advance(1, policy.words)
                     keep(self._rows, rows_of([record]), flush=False)
         except PartialError as error:
             failure = error

@@ -118,6 +118,7 @@ def _prepared(workload: Workload, rules: PrepareOptions, opts: PreparationOption
         reporter.info(f"kept {target}")
         return found
     reporter.info(f"splitting {workload.reference}")
-    made = partition.prepare(workload, rules, target)
+    with reporter.bar(f"splitting {workload.name}", None):
+        made = partition.prepare(workload, rules, target)
     reporter.info(f"wrote {target}")
     return made

@@ -23,7 +23,7 @@ from edgetune.stages.schedule.simulation import ScheduleSimulation, SimulationCa
 from edgetune.stages.schedule.tasks import TaskRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.units import NS
-from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.reporting import OnAdvance, Reporter
 from edgetune.workflows.schedule.plan import SchedulePlan
 from edgetune.workflows.stopping import Stopping, noting_signals
 
@@ -46,8 +46,15 @@ class TurnResult:
 class TurnRunner(Protocol):
     """Runs policies, simulated or live."""
 
-    def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
-        """Run one turn of a policy on requests, until a stop is requested."""
+    def run(
+        self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping,
+        advance: OnAdvance | None,
+    ) -> TurnResult:  # fmt: skip
+        """Run one turn of a policy on requests, until a stop is requested; ``advance`` counts answered requests."""
+        ...
+
+    def total(self, requests: Sequence[Request]) -> int | None:
+        """Return the number of requests that a turn counts; ``None`` if it does not."""
         ...
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
@@ -99,8 +106,8 @@ def run_turns(
                 for policy in plan.policies[:: -1 if turn % 2 else 1]:
                     if stopping.number is None:
                         reporter.info(f"{policy.words}, turn {turn + 1}" if turns > 1 else policy.words)
-                        with reporter.bar(policy.words, None):
-                            ran = runner.run(policy, turn, requests, stopping)
+                        with reporter.bar(policy.words, runner.total(requests)) as advance:
+                            ran = runner.run(policy, turn, requests, stopping, advance)
                         keep(rows, ran.rows)
                         outcome.rows += ran.rows
                         outcome.conditions.setdefault(policy.words, []).append(ran.conditions)
@@ -136,7 +143,14 @@ class SimulatedRunner:
         self._plan, self._networks, self._believed = plan, plan.networks, plan.believed
         self._host = plan.scenario.host or Host(Machine(cores=plan.scenario.cores or plan.workers))
 
-    def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
+    def total(self, requests: Sequence[Request]) -> int | None:  # noqa: ARG002
+        """See ``TurnRunner``; a simulation takes moments."""
+        return None
+
+    def run(
+        self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping,
+        advance: OnAdvance | None = None,  # noqa: ARG002
+    ) -> TurnResult:  # fmt: skip
         """Run one turn of a policy in simulated time."""
         taken_bytes = self.taken_bytes(policy, requests)
         found = self._best(policy, requests) if policy.policy.plans_ahead else None
