@@ -1,6 +1,7 @@
-"""The picture of the README: its console blocks as a terminal shows them, an SVG.
+"""The recording in the README: its console blocks as a terminal shows them, an SVG that types commands once.
 
-The outputs are real: ``committed.py`` runs the commands, writes what they print and draws it.
+The outputs are real: ``committed.py`` runs the commands, writes what they print and draws it. Where nothing moves, e.g.
+in print or for readers who ask for less motion, it shows the end.
 """
 
 import html
@@ -32,11 +33,43 @@ def shown(commands: list[tuple[str, str]]) -> list[Text]:
     return lines[:-1]
 
 
+_LETTER_S, _RUN_S, _LINE_S, _READ_S = 0.02, 0.6, 0.05, 1.2
+"""Time for a letter that is typed, from a command to its output, from line to line, and until the next command."""
+_MOTION = """
+    @keyframes story-show { from { opacity: 0 } to { opacity: 1 } }
+    @keyframes story-type { from { clip-path: inset(0 100% 0 0) } to { clip-path: inset(0) } }
+    @media (prefers-reduced-motion: reduce) { text { animation: none !important } }
+"""
+
+
 def drawn(commands: list[tuple[str, str]]) -> str:
-    """Return the picture of commands and their outputs."""
+    """Return the recording of commands and their outputs."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
-    console.print(Text("\n").join(shown(commands)))
-    return console.export_svg(title="edgetune", code_format=_FORMAT, unique_id="story")
+    lines = shown(commands)
+    console.print(Text("\n").join(lines))
+    picture = console.export_svg(title="edgetune", code_format=_FORMAT, unique_id="story")
+    motions = _motions(lines)
+    picture = re.sub(
+        r'(<text )([^>]*#story-line-(\d+)[^>]*>)(?!\s)',
+        lambda found: f'{found[1]}style="animation: {motions[int(found[3])]}" {found[2]}', picture,
+    )  # fmt: skip
+    return picture.replace("</style>", f"{_MOTION}</style>", 1)
+
+
+def _motions(lines: list[Text]) -> list[str]:
+    """Return the animation of each line on the terminal."""
+    found, at_s = [], 0.0
+    for line in lines:
+        typed = line.plain.startswith("$ ")
+        if typed and found:
+            at_s += _READ_S
+        for part in line.plain.split("\n"):
+            took_s = _LETTER_S * len(part) if typed else _LINE_S
+            steps = f"story-type {took_s:.2f}s steps({max(len(part), 1)})" if typed else "story-show 0.01s"
+            found.append(f"{steps} {at_s:.2f}s backwards")
+            at_s += took_s
+        at_s += _RUN_S if typed else 0.0
+    return found
 
 
 def words(picture: str) -> list[str]:
