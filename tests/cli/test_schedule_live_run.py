@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import onnx
@@ -11,6 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts import io
 from edgetune.artifacts.timeline import Timeline
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.schedule.options import ScheduleOptions
+from edgetune.workflows.schedule.run import schedule
 from edgetune.workloads.prepared import open_prepared
 
 JOBS = """kind: jobs
@@ -43,6 +47,29 @@ def folder(tmp_path, monkeypatch):
     np.savez(tmp_path / "sample.npz", x=np.ones((1, 64), np.float32))
     (tmp_path / "jobs.yaml").write_text(JOBS)
     return tmp_path
+
+
+class Counted(Reporter):
+    """A reporter that somebody watches: it counts what bars are told."""
+
+    def __init__(self):
+        self.bars = []
+
+    @contextmanager
+    def bar(self, what, total):
+        self.bars.append([what, total, 0])
+
+        def advance(done, now):
+            assert now == what
+            self.bars[-1][2] += done
+
+        yield advance
+
+
+def test_progress_counts_the_answered_requests_of_each_policy(folder):
+    counted = Counted()
+    schedule(ScheduleOptions("jobs.yaml", prepared="prepared", limit="accounted", policy="bulk,reuse"), counted)
+    assert [bar for bar in counted.bars if bar[1] is not None] == [["bulk", 4, 4], ["reuse", 4, 4]]
 
 
 def test_networks_are_prepared_once_and_run_and_checked(edgetune, folder):

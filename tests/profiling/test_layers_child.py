@@ -103,7 +103,7 @@ def test_cuda_kernels_of_onnx_runtime_are_waited_for_while_profiled_only(monkeyp
     monkeypatch.setattr(layers_module, "Supervisor", _Recorder)
     source = LiveSource(("CUDAExecutionProvider",), "cuda:0", {"CUDA_VISIBLE_DEVICES": "0"})
     times = layer_times(replace(open_host(), source=source), SQUEEZENET, at(task=task))
-    profiled, alone = _Recorder.opened
+    alone, profiled = _Recorder.opened
     assert ("CUDA_LAUNCH_BLOCKING" in profiled, "CUDA_LAUNCH_BLOCKING" in alone) == (waits, False)
     assert profiled["CUDA_VISIBLE_DEVICES"] == "0"
     assert times.undisturbed_s == 1.0
