@@ -52,7 +52,8 @@ def compare_with_noise(opts: RobustnessOptions, reporter: Reporter) -> Robustnes
     try:
         for amount in amounts:
             reporter.info(f"noise of {amount:.0%}")
-            report.found.append(robustness(study, amount, runs=opts.runs, seed=seed, with_bytes=opts.bytes_too))
+            with reporter.bar(f"{opts.runs} runs with noise of {amount:.0%}", None):
+                report.found.append(robustness(study, amount, runs=opts.runs, seed=seed, with_bytes=opts.bytes_too))
     except STOPS as end:
         done = f"{len(report.found)} of {len(amounts)} amounts of noise were run"
         reporter.info(f"stopped; {done}, and --noise names the others")
