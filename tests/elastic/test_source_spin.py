@@ -78,3 +78,37 @@ def test_a_loop_hidden_in_a_macro_or_a_function():
     for text in (macro, function, method, recursion):
         (kernel,) = transform(text, "k.cu").kernels
         assert "spin-wait" in {each.code for each in kernel.refusals}
+
+
+RECURSION_WAITS = {
+    "in turns": "__device__ int b(volatile int *m);\n"
+    "__device__ int a(volatile int *m) { if (*m == 0) return b(m); return 1; }\n"
+    "__device__ int b(volatile int *m) { if (*m == 0) return a(m); return 2; }\n",
+    "on a plain read": "__device__ int a(int *m) { __threadfence(); if (*m == 0) return a(m); return 1; }\n",
+    "in an expression": "__device__ int a(int *m) { return *m ? 1 : a(m); }\n",
+    "counting how often": "__device__ int a(int *m, int n = 0) { if (*m == 0) return a(m, n + 1); return n; }\n",
+    "of three": "__device__ int b(int *m); __device__ int c(int *m);\n"
+    "__device__ int a(int *m) { return *m ? 1 : b(m); }\n__device__ int b(int *m) { return c(m); }\n"
+    "__device__ int c(int *m) { return a(m); }\n",
+}
+RECURSION_GETS_ON = {
+    "counting down": "__device__ int a(int *m, int n = 9) { return n ? m[n] + a(m, n - 1) : 0; }\n",
+    "halves": "__device__ void a(int *m, int lo = 0, int hi = 8) { if (hi - lo > 1) { int mid = (lo + hi) / 2; "
+    "a(m, lo, mid); a(m, mid, hi); } }\n",
+    "in turns": "__device__ int b(int *m, int n);\n"
+    "__device__ int a(int *m, int n = 9) { if (n == 0) return 1; return b(m, n - 1); }\n"
+    "__device__ int b(int *m, int n) { if (n == 0) return 0; return a(m, n - 1); }\n",
+    "along a list": "__device__ int a(int *m) { if (m[0] == 0) return 1; return a(m + 1); }\n",
+}
+
+
+@pytest.mark.parametrize("text", RECURSION_WAITS.values(), ids=RECURSION_WAITS)
+def test_recursion_that_asks_the_same_again_is_refused(text):
+    (kernel,) = transform(f"{text}__global__ void k(int *x) {{ a(x); }}", "k.cu").kernels
+    assert "spin-wait" in {each.code for each in kernel.refusals}
+
+
+@pytest.mark.parametrize("text", RECURSION_GETS_ON.values(), ids=RECURSION_GETS_ON)
+def test_recursion_that_gets_on_is_accepted(text):
+    (kernel,) = transform(f"{text}__global__ void k(int *x) {{ a(x); }}", "k.cu").kernels
+    assert "spin-wait" not in {each.code for each in kernel.refusals}

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import POLLING, atomic
+from edgetune.stages.elastic.source.recursion import waiting_call
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
     Node,
@@ -72,7 +73,7 @@ class _Loop:
 
 
 def waiting_loop(reach: Sequence[Definition]) -> tuple[Node, str, Definition] | None:
-    """Return a loop that may wait, its condition and its definition; ``None`` where there is none.
+    """Return a loop or a recursive call that may wait, why, and its definition; ``None`` where there is none.
 
     Args:
         reach: A kernel's definition and those that it reaches.
@@ -83,11 +84,7 @@ def waiting_loop(reach: Sequence[Definition]) -> tuple[Node, str, Definition] | 
             reason = _waits(node, watched)
             if reason is not None:
                 return node, reason, piece
-        if piece.kind == "function" and piece.node is not None and piece.name in watched.polled:
-            again = next((each for each in calls(piece.node) if callee(each) == piece.name), None)
-            if again is not None:
-                return again, f"{piece.name} calls itself", piece
-    return None
+    return waiting_call(reach, watched.polled)
 
 
 def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
