@@ -27,5 +27,10 @@ def merge(opts: MergeOptions, terminal: Terminal) -> None:
     whole, target, counts = workflow(opts, terminal.screen)
     if terminal.json:
         answer({"file": target.file, "rows": len(whole.rows), **plain(whole.header)})
-    terminal.screen.info(f"{' + '.join(map(str, counts))} rows are {len(whole.rows)}")
+    repeated = sum(counts) - len(whole.rows)
+    terminal.screen.info(
+        f"{len(whole.rows)} rows"
+        + (f" of {' + '.join(map(str, counts))}" if len(counts) > 1 else "")
+        + (f": {repeated} were there twice" if repeated else "")
+    )
     target.report(terminal.screen)
