@@ -173,7 +173,7 @@ def test_tables_of_one_device_become_one(edgetune, sweep, tmp_path):
     whole = str(tmp_path / "whole.parquet")
     ended = edgetune("merge", *parts, "-o", whole)
     assert ended.code == 0, ended.err
-    assert "1 + 1 rows are 2" in ended.err
+    assert "2 rows of 1 + 1" in ended.err
     table = io.read_profile(whole)
     assert table.rows == (*rows_of(parts[0]), *rows_of(parts[1]))
     assert table.header.simulated
