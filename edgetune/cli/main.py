@@ -26,10 +26,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     enables it; without one, e.g. for ``--help``, it stays off.
     """
     gc.disable()
+    sys.meta_path.insert(0, _PandasLater)
     code = run(sys.argv[1:] if argv is None else argv, act_as_caller)
     if not gc.isenabled():
         gc.freeze()
     sys.exit(code)
+
+
+class _PandasLater:
+    """Tells pyarrow that there is no pandas, which it would load for 0.4 s only to see that a list is no column of it.
+
+    Whatever else imports pandas gets it, and pyarrow too once it is to make a table of pandas.
+    """
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """Raise ``ImportError`` where pandas is imported by pyarrow, of which no frame shows but its caller's."""
+        if name != "pandas":
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("importlib."):
+            frame = frame.f_back
+        name = "" if frame is None or frame.f_code.co_name == "to_pandas" else frame.f_globals.get("__name__", "")
+        if name == "pyarrow.compute" or name.startswith("edgetune."):
+            raise ImportError("pyarrow can do without pandas")
 
 
 def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -45,6 +46,28 @@ def test_help_imports_nothing_heavy(argv):
     )
     assert json.loads(done.stderr.splitlines()[-1]) == [0, []]
     assert done.stdout.startswith(("Usage: edgetune", "edgetune "))
+
+
+PANDAS = """
+import sys
+import edgetune
+import pyarrow
+from edgetune.cli.main import main
+
+try:
+    main(["show", sys.argv[1]])
+finally:
+    loaded = "pandas" in sys.modules
+    frames = [pyarrow.table({"a": [1]}).to_pandas(), edgetune.read(sys.argv[1]).to_pandas()]
+    print(loaded, *map(len, frames), file=sys.stderr)
+"""
+
+
+def test_a_command_loads_no_pandas_for_pyarrow_and_who_needs_it_gets_it():
+    pytest.importorskip("pandas")
+    table = Path(__file__).parents[2] / "examples" / "resnet18-train-twin.csv"
+    done = subprocess.run([sys.executable, "-c", PANDAS, table], capture_output=True, check=True, text=True)
+    assert done.stderr == "False 1 39\n"
 
 
 def test_a_light_command_stays_light():
