@@ -1,18 +1,26 @@
-"""What all tests share: Hypothesis profiles, and a machine whose other work does not show.
+"""What all tests share: Hypothesis profiles, kept bytecode, and a machine whose other work does not show.
 
 Hypothesis draws the same examples in every run, or fresh ones, whose seed is printed.
 ``repeatable`` is the default, so that a run fails by what was changed and never by chance. ``fresh`` is for
 ``tests/run.sh --slow`` and ``pytest --hypothesis-profile=fresh``: it ends with the seed by which
 ``--hypothesis-seed=N`` draws the same examples again. Neither counts time.
+
+Bytecode is kept whatever the environment says: without it each of the thousands of processes that tests start would
+compile edgetune again.
 """
 
+import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from edgetune.devices.cpu import CpuLoad, CpuTimes
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 PROFILE, SEED = "--hypothesis-profile", "--hypothesis-seed"
 _SHARED = {"database": None, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
