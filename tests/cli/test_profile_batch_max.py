@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import onnx
+import onnx.parser
 import pytest
 from command_line import assert_two_lines
 
@@ -9,9 +11,12 @@ from edgetune.artifacts import io
 
 
 def test_largest_batch_within_a_budget_is_measured(edgetune, tmp_path):
-    table = tmp_path / "p.parquet"
+    """The network takes much memory and little time: a sample and its answer are 1 MiB each."""
+    table, network = tmp_path / "p.parquet", tmp_path / "wide.onnx"
+    graph = onnx.parser.parse_graph("wide (float[n,262144] x) => (float[n,262144] y) { y = Relu(x) }")
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), network)
     ended = edgetune(
-        "profile", "zoo:squeezenet", "--device", "host", "--batch-sizes", "4,max", "--memory-budget", "300MiB",
+        "profile", str(network), "--device", "host", "--batch-sizes", "4,max", "--memory-budget", "300MiB",
         "--minibatches", "5", "-o", str(table),
     )  # fmt: skip
     assert ended.code == 0, ended.err

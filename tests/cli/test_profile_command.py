@@ -26,7 +26,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=8)
     size = parser.parse_args().batch_size
     data = torch.utils.data.TensorDataset(torch.randn(400, 4))
-    loader = torch.utils.data.DataLoader(data, batch_size=size, num_workers=2, multiprocessing_context=START)
+    loader = torch.utils.data.DataLoader(data, batch_size=size, num_workers=WORKERS, multiprocessing_context=START)
     net = torch.nn.Linear(4, 1)
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
     for epoch in range(1000):
@@ -98,11 +98,11 @@ def test_a_run_that_ends_is_started_again_and_the_gap_is_no_step(edgetune, tmp_p
     assert max(row.times_s) < 0.5
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start):
+@pytest.mark.parametrize(("start", "workers"), [("fork", 2), ("spawn", 1)])  # a spawned one loads torch too
+def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start, workers):
     pytest.importorskip("torch")
     script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
-    script.write_text(TRAIN.replace("START", repr(start)))
+    script.write_text(TRAIN.replace("START", repr(start)).replace("WORKERS", str(workers)))
     ended = edgetune(
         "profile", str(script), "--batch-option=--batch-size", "--batch-sizes", "8,16", *QUICK, "-o", str(table)
     )

@@ -1,6 +1,7 @@
 """Training runs: one by one, side by side, killed and resumed. The data are tiny, the training is real."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -21,13 +22,13 @@ from edgetune.stages.profiling.journal_lines import parse_lines
 OPTIONS = TrainingOptions(0.9, max_epochs=6, learning_rate=0.02)
 
 
-@pytest.fixture
-def corners(tmp_path):
+@pytest.fixture(scope="module")
+def corners(tmp_path_factory):
     """A data set in which the label is the corner that a noisy point is nearest to; easy, and learnt in no time."""
     generator = np.random.default_rng(0)
     labels = generator.integers(4, size=600)
     points = np.stack([labels % 2, labels // 2], axis=1) + generator.normal(0, 0.2, (600, 2))
-    path = tmp_path / "corners.npz"
+    path = tmp_path_factory.mktemp("data") / "corners.npz"
     np.savez(path, x=points, y=labels)
     return path
 
@@ -178,49 +179,57 @@ def test_worker_answers_for_one_run(corners):
         worker.train_one({**command, "device": "cuda:7"})
 
 
-def test_runs_side_by_side_make_a_table_and_are_not_trained_again(corners, tmp_path):
-    proxy, journal, told = mlp(corners), tmp_path / "journal", []
+@pytest.fixture(scope="module")
+def trained(corners, tmp_path_factory):
+    """Two runs at batch size 16 and one at 64, two at a time: the table, its journal, and the progress told."""
+    pytest.importorskip("torch")
+    journal, told = tmp_path_factory.mktemp("trained") / "journal", []
     tasks = [(16, 0), (64, 0), (16, 1), (16, 0)]
-    table = train_all(proxy, tasks, journal, jobs=2, on_progress=told.append)
+    return train_all(mlp(corners), tasks, journal, jobs=2, on_progress=told.append), journal, told
+
+
+def test_runs_side_by_side_make_a_table_and_are_not_trained_again(corners, trained, tmp_path):
+    table, journal, told = trained
+    proxy = mlp(corners)
     assert [(row.batch_size, row.seed) for row in table.rows] == [(16, 0), (16, 1), (64, 0)]
     assert all(row.reached and row.dataset == "corners" and row.optimizer == "adam" for row in table.rows)
     assert [progress.done for progress in told] == [0, 1, 2, 3]
     assert table.header.conditions["device"] == "cpu"
     assert table.header.conditions["samples_per_epoch"] == 480
 
-    again = train_all(proxy, tasks, journal, jobs=2)
+    again = train_all(proxy, [(16, 0), (64, 0), (16, 1)], journal, jobs=2)
     assert again.rows == table.rows
     assert again.header.conditions["runs_resumed"] == 3
     assert again.header.conditions["device"] == "cpu"
 
-    more = train_all(proxy, [(16, 0), (32, 0)], tmp_path / "other", jobs=1, known=table)
-    assert {row for row in more.rows if row.batch_size != 32} == set(table.rows)
-    assert more.header.conditions["runs_resumed"] == 1
 
-
-def test_failed_runs_are_tried_again_and_others_kept(corners, tmp_path):
-    proxy, journal = mlp(corners), tmp_path / "journal"
-    table = train_all(proxy, [(16, 0)], journal, jobs=1)
-    failed = replace(table.rows[0], batch_size=64, epochs=None, status="failed", reason="out of memory")
+def test_failed_runs_are_tried_again_and_others_kept(corners, trained, tmp_path):
+    """Rows come from the journal, from a table that is known, and from one training."""
+    proxy, journal, table = mlp(corners), tmp_path / "journal", trained[0]
+    kept, known, lost = table.rows
+    failed = replace(lost, epochs=None, status="failed", reason="out of memory")
     with open_journal_of(run_form(), journal, proxy.identity) as opened:
-        assert opened.entries == list(table.rows)
+        opened.append(kept)
         opened.append(failed)
-    again = train_all(proxy, [(16, 0), (64, 0)], journal, jobs=1)
-    assert [row.status for row in again.rows] == ["reached", "reached"]
+    again = train_all(proxy, [(16, 0), (16, 1), (64, 0)], journal, jobs=1, known=replace(table, rows=(known,)))
+    assert again.rows[:2] == (kept, known)
+    assert [row.status for row in again.rows] == ["reached", "reached", "reached"]
+    assert again.header.conditions["runs_resumed"] == 2
 
 
 def test_nothing_works_is_the_error_of_the_run(corners, tmp_path):
-    proxy = mlp(corners)
-    corners.unlink()
+    lost = tmp_path / "corners.npz"
+    shutil.copy(corners, lost)
+    proxy = mlp(lost)
+    lost.unlink()
     with pytest.raises(InputError, match="cannot read"):
         train_all(proxy, [(16, seed) for seed in range(5)], tmp_path / "journal", jobs=1)
     assert not (tmp_path / "journal").exists()
 
 
-def test_another_target_is_another_request(corners, tmp_path):
-    train_all(mlp(corners), [(64, 0)], tmp_path / "journal", jobs=1)
+def test_another_target_is_another_request(corners, trained):
     with pytest.raises(InputError, match="another request: options differs"):
-        train_all(mlp(corners, target_accuracy=0.8), [(64, 0)], tmp_path / "journal", jobs=1)
+        train_all(mlp(corners, target_accuracy=0.8), [(64, 0)], trained[1], jobs=1)
 
 
 PROGRAM = """
