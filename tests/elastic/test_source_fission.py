@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
-from edgetune.stages.elastic.kernel import ElasticKernel
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 
@@ -17,14 +17,16 @@ NAMES = tuple(re.findall(r"__global__ void (?:__launch_bounds__\(\w+\) )?(\w+)",
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> list[Verdict]:
+def transformed() -> TransformResult:
+    """Return the file of all kernels, made elastic."""
+    return transform(KERNELS.read_text(), "kernels.cu")
+
+
+@pytest.fixture(scope="module")
+def verdicts(transformed: TransformResult) -> list[Verdict]:
     """Return what became of every launch, all kernels compiled at once."""
-    source = KERNELS.read_text()
-    return list(
-        check(
-            transform(source, "kernels.cu"), sample_launches_in(source, "kernels.cu"), name="kernels.cu", matrix=BRIEF
-        )
-    )
+    launches = sample_launches_in(KERNELS.read_text(), "kernels.cu")
+    return list(check(transformed, launches, name="kernels.cu", matrix=BRIEF))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,8 +39,8 @@ def test_forms_do_what_the_original_does(name: str, verdicts: list[Verdict]) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_kernel_has_forms_of_its_block(name: str) -> None:
-    (elastic,) = (each for each in transform(KERNELS.read_text(), "kernels.cu").kernels if each.kernel.name == name)
+def test_every_kernel_has_forms_of_its_block(name: str, transformed: TransformResult) -> None:
+    (elastic,) = (each for each in transformed.kernels if each.kernel.name == name)
     assert elastic.refusals == ()
     counts = {variant.per_thread for variant in elastic.variants if variant.level == "block"}
     assert counts == ({2, 4, 8} if elastic.kernel.barriers else {None})
