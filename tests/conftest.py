@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, kept bytecode, and a machine whose other work does not show.
+"""What all tests share: Hypothesis profiles, what saves time, and a machine whose other work does not show.
 
 Hypothesis draws the same examples in every run, or fresh ones, whose seed is printed.
 ``repeatable`` is the default, so that a run fails by what was changed and never by chance. ``fresh`` is for
@@ -6,7 +6,8 @@ Hypothesis draws the same examples in every run, or fresh ones, whose seed is pr
 ``--hypothesis-seed=N`` draws the same examples again. Neither counts time.
 
 Bytecode is kept whatever the environment says: without it each of the thousands of processes that tests start would
-compile edgetune again.
+compile edgetune again. Threads of PyTorch sleep while they wait for each other: where processes outnumber the cores,
+most of what they take would be waiting.
 """
 
 import os
@@ -21,6 +22,7 @@ from edgetune.devices.cpu import CpuLoad, CpuTimes
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 PROFILE, SEED = "--hypothesis-profile", "--hypothesis-seed"
 _SHARED = {"database": None, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

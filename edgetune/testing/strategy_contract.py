@@ -160,16 +160,11 @@ class StrategyContract:
             f"k = type('K', (c.StrategyContract,), dict(strategy={self.strategy!r}, problem={self.problem!r}));"
             f"print(repr(c._steps(k().search(k().points(), seed=7, max_points={max_points}))))"
         )
-        printed = []
-        for hash_seed in ("1", "77"):
-            environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-            run = subprocess.run(
-                [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
-            )
-            printed.append(run.stdout)
-        assert (
-            printed[0] == printed[1] == repr(_steps(self.search(self.points(), seed=7, max_points=max_points))) + "\n"
-        )
+        run = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": "77"},
+        )  # fmt: skip
+        assert run.stdout == repr(_steps(self.search(self.points(), seed=7, max_points=max_points))) + "\n"
 
     def test_modes_by_name_are_searched_or_refused(self) -> None:
         modes = list(dict.fromkeys(point.mode for point in self.few_points()))

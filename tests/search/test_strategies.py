@@ -69,9 +69,9 @@ class TestGp(StrategyContract):
 
     @pytest.fixture(autouse=True)
     def _fewer_points_to_walk_through(self, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-        """Walk through 30 points, not 180, where all are asked for: its process is fitted anew for every one."""
+        """Walk through 15 points, not 180, where all are asked for: its process is fitted anew for every one."""
         if "never" in request.node.name:
-            monkeypatch.setattr(strategy_contract, "grid_points", lambda _kind: GRID[::6])
+            monkeypatch.setattr(strategy_contract, "grid_points", lambda _kind: GRID[::12])
 
 
 def test_every_strategy_is_held_to_the_contract():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from edgetune.artifacts.problem import Problem
@@ -14,10 +16,10 @@ HEAVY = ("nn", "als", "gp")
 """They fit a network or a process before every answer: here on few points and with few epochs, not for every kind."""
 
 
-def sparse(kind: str = "train") -> list:
-    """Return the landscape's points in every sixth mode."""
+def sparse(kind: str, step: int) -> list:
+    """Return the landscape's points in every ``step``-th mode."""
     points = grid_points(kind)
-    modes = list(dict.fromkeys(point.mode for point in points))[::6]
+    modes = list(dict.fromkeys(point.mode for point in points))[::step]
     return [point for point in points if point.mode in modes]
 
 
@@ -29,7 +31,8 @@ class Shrunk(StrategyContract):
     @pytest.fixture(autouse=True)
     def _little(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("edgetune.stages.search.strategies.power_train_network.EPOCHS", 5)
-        monkeypatch.setattr(strategy_contract, "grid_points", sparse)
+        step = 12 if self.strategy == "gp" else 6  # its process is fitted anew for every point
+        monkeypatch.setattr(strategy_contract, "grid_points", partial(sparse, step=step))
 
 
 def contract_of(strategy: str, problem: Problem, base: type[StrategyContract]) -> type[StrategyContract]:
