@@ -39,13 +39,16 @@ def trees() -> dict[str, ast.Module]:
     return found
 
 
-def hints() -> Iterator[Hint]:
-    """Yield what errors are given as a hint, and texts that are assigned to or returned as one."""
-    for module, tree in trees().items():
-        for node in ast.walk(tree):
-            for expression in _hinting(node):
-                for text in _texts(expression):
-                    yield Hint(module, expression.lineno, text)
+@cache
+def hints() -> tuple[Hint, ...]:
+    """Return what errors are given as a hint, and texts that are assigned to or returned as one."""
+    return tuple(
+        Hint(module, expression.lineno, text)
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        for expression in _hinting(node)
+        for text in _texts(expression)
+    )
 
 
 def _hinting(node: ast.AST) -> Iterator[ast.expr]:
