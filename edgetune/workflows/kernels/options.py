@@ -36,6 +36,13 @@ class TransformOptions:
     check: Annotated[
         bool, Option("Run original and forms on the CPU and compare results bit by bit; needs g++.", group="Problem")
     ] = False
+    instantiate: Annotated[
+        Sequence[str],
+        Option(
+            "An instance of a template kernel, besides those that the file uses, e.g. 'scale<float, 16>'. Repeatable.",
+            group="Problem", metavar="KERNEL<...>", repeatable=True,
+        ),
+    ] = ()  # fmt: skip
     launch: Annotated[
         Sequence[str],
         Option(

@@ -20,6 +20,7 @@ from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.shrink import Rules, Shrunk
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
+from edgetune.stages.elastic.source.templates import symbol_of
 from edgetune.stages.elastic.source.transform import transform
 from edgetune.stages.elastic.tables import rows_of
 from edgetune.stages.elastic.work import Logical
@@ -112,8 +113,10 @@ def _shrunk(opts: ShrinkOptions, rules: Rules) -> tuple[Forms, CompiledSource, S
         text = source.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{name} is not text", "CUDA C must be UTF-8") from None
-    transformed = transform(text, name, opts.folders)
-    kernel = _kernel(transformed, opts.kernel, name).kernel.name
+    instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
+    transformed = transform(text, name, opts.folders, asked=instances)
+    wanted = symbol_of(instances[0]) if instances else opts.kernel
+    kernel = _kernel(transformed, wanted, name).kernel.name
     options = CompileOptions(opts.fmad, tuple(map(str, opts.folders)), tuple(opts.define))
     compiled, found = compile_forms(
         replace(transformed, source=transformed.device),  # whole programs are given too

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgetune import limits
@@ -43,6 +44,7 @@ from edgetune.stages.elastic.source.syntax import (
     walk,
     words,
 )
+from edgetune.stages.elastic.source.templates import instantiated
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
 from edgetune.stages.elastic.source.variants import (
     BlockForms,
@@ -72,7 +74,9 @@ _USABLE = frozenset(
 """Words before variables that code for the GPU can use."""
 
 
-def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Collection[str] = ()) -> TransformResult:
+def transform(
+    text: str, name: str, folders: Sequence[Path] = (), launched: Collection[str] = (), asked: Sequence[str] = ()
+) -> TransformResult:
     """Make the kernels of a source file elastic.
 
     Args:
@@ -80,9 +84,11 @@ def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Coll
         name: Of the file, for messages and for the lines that compilers show.
         folders: Folders of headers, in the order of the search.
         launched: Kernels that the device source keeps even where they have no forms.
+        asked: Instances of template kernels besides those that the file uses: ``kernel<float, 16>``.
 
     Raises:
-        InputError: the file has no kernel, is transformed already, or takes longer than the limit allows.
+        InputError: the file has no kernel, is transformed already, or takes longer than the limit allows; or an
+            instance is asked for that it does not have.
         DeviceError: tree-sitter is not installed.
     """
     if f"struct {STRUCT_NAME} {{" in text:
@@ -90,7 +96,15 @@ def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Coll
             f"{name} is transformed already: it holds elastic forms", "transform the file that it was made from"
         )
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
-        return _transformed(parse(text.removeprefix(_BOM), name, folders), launched)
+        instances = instantiated(text.removeprefix(_BOM), name, asked)
+        found = instances.placed(_transformed(parse(instances.text, name, folders), launched), name)
+        useless = [each.kernel.name for each in found.kernels if not each.variants and each.kernel.name not in launched]
+        fewer = instances.without(useless)
+        if fewer is None:
+            return found
+        return replace(
+            fewer.placed(_transformed(parse(fewer.text, name, folders), launched), name), kernels=found.kernels
+        )
 
 
 def _transformed(source: ParsedFile, launched: Collection[str]) -> TransformResult:

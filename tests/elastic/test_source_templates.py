@@ -1,0 +1,107 @@
+"""Template kernels become kernels: a copy for each set of arguments that is known."""
+
+import re
+
+import pytest
+
+from edgetune.errors import InputError
+from edgetune.stages.elastic.source.templates import instantiated, symbol_of
+from edgetune.stages.elastic.source.transform import transform
+
+SCALE = """template <typename T, int N = 4>
+__global__ void scale(T *x, T by) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < N) x[i] = T(by) * x[i];
+}
+"""
+
+
+def copies(text, *asked):
+    return [each.symbol for each in instantiated(text, "k.cu", asked).made]
+
+
+@pytest.mark.parametrize(
+    ("more", "symbols"),
+    [
+        ("void go(float *x) { scale<float, 16><<<4, 64>>>(x, 2.0f); }", ["scale_float_16"]),
+        ("void go(int *x) { scale<int><<<4, 64>>>(x, 2); scale<int><<<1, 1>>>(x, 3); }", ["scale_int"]),
+        ("template __global__ void scale<double, 7>(double *, double);", ["scale_double_7"]),
+        ("template <class U> void run(U *x) { scale<U, 8><<<1, 8>>>(x, U(2)); }\ntemplate void run<float>(float *);\n"
+         "void go(int *x) { run<int>(x); }", ["scale_float_8", "scale_int_8"]),
+        ("template <class U> void run(U *x) { scale<U, 8><<<1, 8>>>(x, U(2)); }", []),
+        ("void go(unsigned int *x) { scale<unsigned int, 2 * 8><<<4, 64>>>(x, 2u); }", ["scale_unsigned_int_2_8"]),
+    ],
+)  # fmt: skip
+def test_arguments_come_from_launches_and_instantiations(more, symbols):
+    assert copies(SCALE + more) == symbols
+
+
+def test_a_copy_has_arguments_for_parameters_and_its_templates_lines():
+    text = f"\n\n{SCALE}void go(unsigned int *x) {{ scale<unsigned int, 2 * 8><<<4, 64>>>(x, 2u); }}\n"
+    (copy,) = instantiated(text, "k.cu").made
+    assert "__global__ void scale_unsigned_int_2_8(unsigned int *x, unsigned int by) {" in copy.text
+    assert "if (i < (2 * 8)) x[i] = (unsigned int)(by) * x[i];" in copy.text
+    assert copy.text.splitlines()[2] == '#line 4 "k.cu"'
+    found = transform(text, "k.cu")
+    (kernel,) = found.kernels
+    assert (kernel.kernel.name, kernel.kernel.line, len(kernel.variants)) == ("scale_unsigned_int_2_8", 4, 2)
+    lines = [int(each) for each in re.findall(r'^#line (\d+) "k.cu"', found.source, re.MULTILINE)]
+    assert max(lines) <= text.count("\n") + 1, "no line behind the file's end"
+    assert found.source.count(SCALE) == 1
+
+
+def test_a_refused_copy_is_not_written_and_its_reason_has_the_templates_line():
+    text = "template <int N>\n__global__ void wait(volatile int *x) {\n    while (*x < N) { }\n}\n"
+    text += "void go(int *x) { wait<3><<<1, 1>>>(x); }\n"
+    found = transform(text, "k.cu")
+    (kernel,) = found.kernels
+    assert [(each.code, each.line, each.kernel) for each in kernel.refusals] == [("spin-wait", 3, "wait_3")]
+    assert found.source == text
+
+
+def test_a_template_without_known_arguments_is_refused_with_the_option_that_names_them():
+    (kernel,) = transform(SCALE, "k.cu").kernels
+    (refused,) = kernel.refusals
+    assert refused.code == "template"
+    assert "--instantiate" in refused.remedy
+    (kernel,) = transform(SCALE, "k.cu", asked=["scale<float, 16>"]).kernels
+    assert kernel.kernel.name == "scale_float_16" == symbol_of("scale<float, 16>")
+    assert kernel.variants
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("scale", "is no instance"),
+        ("scael<float>", "no template kernel 'scael'"),
+        ("scale<>", "does not fit scale<T, N>"),
+        ("scale<float, 1, 2>", "does not fit scale<T, N>"),
+    ],
+)
+def test_an_instance_that_cannot_be_is_refused(asked, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        instantiated(SCALE, "k.cu", [asked])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"#if X\n{SCALE}#endif\n",
+        f"#define N_MORE (N + 1)\n{SCALE.replace('i < N', 'i < N_MORE')}",
+        f"#define LOW 0\n{SCALE.replace('i < N', 'i < N + LOW')}#undef LOW\n",
+        f"struct Holder {{\n{SCALE.replace('__global__', 'static __global__')}}};\n",
+        SCALE + SCALE.replace("int N = 4", "bool N").replace("T by", "T by, T more"),
+        "template <typename... Ts> __global__ void scale(Ts... x) { }\n",
+    ],
+    ids=["under an #if", "a macro of a parameter", "a macro undone", "a member", "overloads", "a pack"],
+)
+def test_a_template_whose_copy_might_mean_something_else_is_left(text):
+    assert copies(f"{text}void go(float *x) {{ scale<float, 16><<<4, 64>>>(x, 2.0f); }}\n") == []
+
+
+def test_a_copy_stands_in_the_namespaces_of_its_template():
+    text = (
+        f"namespace a {{ namespace {{\n{SCALE}}} }}\nvoid go(float *x) {{ a::scale<float, 16><<<4, 64>>>(x, 2.0f); }}\n"
+    )
+    (copy,) = instantiated(text, "k.cu").made
+    assert copy.text.splitlines()[3].startswith("namespace a { namespace  { __global__ void scale_float_16")
