@@ -38,7 +38,8 @@ from edgetune.version import __version__
 
 ALWAYS = "edgetune_always.h"
 """What nvcc includes before every source, as far as kernels see it: sources rely on it."""
-_WRITTEN = ("stdint.h", "limits.h", "float.h", "math.h", "cmath", "math_constants.h", ALWAYS)
+GROUPS = "cooperative_groups.h"
+_WRITTEN = ("stdint.h", "limits.h", "float.h", "math.h", "cmath", "math_constants.h", GROUPS, ALWAYS)
 _ALIASES = {
     "cstdint": "stdint.h", "inttypes.h": "stdint.h", "cinttypes": "stdint.h", "climits": "limits.h",
     "cfloat": "float.h",

@@ -4,5 +4,6 @@ namespace cg = cooperative_groups;
 
 __global__ void tiles(float *x) {
     cg::thread_block block = cg::this_thread_block();
-    x[block.thread_rank()] = 0.0f;
+    auto half = cg::tiled_partition<16>(block);
+    x[half.meta_group_rank()] = 0.0f;
 }

@@ -23,8 +23,8 @@ cluster: {name} belongs to thread block clusters, and blocks of a cluster must r
     -> write a form of the kernel without clusters for best-effort work
 dynamic-parallelism: {name} launches or waits for other kernels from the GPU, which belong to no piece
     -> launch them from the host
-cooperative-groups: {name} is a cooperative group, which knows the physical block and grid
-    -> use threadIdx, __syncthreads() and the warp primitives with masks
+cooperative-groups: {name} is a cooperative group, and is not read as one of the block or of a whole warp
+    -> use such groups in the kernel itself, or threadIdx, __syncthreads() and the warp primitives with masks
 async-barrier: {name} is asynchronous: work may be under way when the next logical block begins
     -> copy with plain loads and stores, and __syncthreads()
 named-barrier: {name} waits for some threads of the block only

@@ -154,10 +154,12 @@ class Expanded:
     Args:
         text: The source.
         stretches: Of each round, in order: where each macro began and ended, and how long its text became.
+        grouped: Whether cooperative groups were written as builtins, too.
     """
 
     text: bytes
     stretches: tuple[tuple[tuple[int, int, int], ...], ...] = ()
+    grouped: bool = False
 
     def original(self, at: int) -> int:
         """Return the place in the original source; for a place in a written-out macro, the end of the macro."""

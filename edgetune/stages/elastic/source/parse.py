@@ -19,6 +19,7 @@ from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.builtins import HEADERS, danger
 from edgetune.stages.elastic.source.diagnostics import refusal
+from edgetune.stages.elastic.source.groups import without_groups
 from edgetune.stages.elastic.source.kernel_scan import described
 from edgetune.stages.elastic.source.macros import Macro, expanded, for_parser, used, without_invocations
 from edgetune.stages.elastic.source.syntax import (
@@ -79,6 +80,9 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     out = expanded(source, [bytes(root.text or b"") for root, _ in read.roots[1:]])
     if out.stretches:
         tree = _tree(for_parser(out.text))
+        read.roots[0] = (tree.root_node, name)
+    if (grouped := without_groups(out, tree.root_node)) is not out:
+        out, tree = grouped, _tree(for_parser(grouped.text))
         read.roots[0] = (tree.root_node, name)
     macros, functions = _macros(read.roots), _functions(read.roots)
     notes = tuple(_notes(tree.root_node, name, macros, used(source) - used(out.text)))

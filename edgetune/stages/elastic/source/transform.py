@@ -26,6 +26,7 @@ from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Varia
 from edgetune.stages.elastic.source.block_legality import returns_before_barriers, threads_apart
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
+from edgetune.stages.elastic.source.groups import HEADER, LIBRARY
 from edgetune.stages.elastic.source.legality import illegalities
 from edgetune.stages.elastic.source.macros import for_compiler
 from edgetune.stages.elastic.source.parse import included, parse
@@ -68,6 +69,7 @@ _OF_THE_HOST = re.compile(
 """Headers of libraries and systems that host code uses; no elastic kernel uses anything of them."""
 _OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
 """Headers of C++, which kernels need only if they say ``std``."""
+_NAMING = ("namespace_alias_definition", "using_declaration")
 _USABLE = frozenset(
     ("const", "constexpr", "__device__", "__constant__", "__shared__", "__managed__", "texture", "surface")
 )
@@ -171,10 +173,13 @@ def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) ->
     left_out = [
         each for each in _items(source.tree.root_node) if _host_variable(each, source) or not _stays(each, kept, known)
     ]
+    if source.expanded.grouped:  # the originals name the library
+        left_out = [each for each in left_out if each.type not in _NAMING or LIBRARY not in text_of(each)]
     spans = [(each.start_byte, each.end_byte) for each in left_out]
     for each in find(source.tree.root_node, "preproc_include"):
         wanted = included(each)
         unused = _OF_THE_HOST.fullmatch(wanted) or (_OF_STD.fullmatch(wanted) and "std" not in known)
+        unused = unused and not (source.expanded.grouped and wanted == HEADER)
         if (unused or wanted in source.missing) and not any(start <= each.start_byte < end for start, end in spans):
             left_out.append(each)
     amid = source.expanded.amid  # a node that a macro made in part has no place of its own in the original

@@ -1,0 +1,2 @@
+#pragma once
+#include "../../cuda_headers/cooperative_groups.h"
