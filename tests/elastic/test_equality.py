@@ -10,6 +10,7 @@ from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 
 GRID_ONLY = {
+    "vote_loops": "vote-barrier",
     "helper_barrier": "helper-barrier",
     "shadowed": "shadowed",
     "vote_barriers": "vote-barrier",

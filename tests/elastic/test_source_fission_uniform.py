@@ -160,3 +160,28 @@ def test_loops_that_threads_return_from_need_no_vote_where_their_condition_is_th
 )
 def test_a_division_may_fail_for_threads_that_have_returned(value: str, count: int) -> None:
     assert votes(f"if (x[threadIdx.x] > 0) return; int u = {value};", "i < u") == count
+
+
+@pytest.mark.parametrize(
+    ("vote", "together"),
+    [
+        ("__syncthreads_or(x[threadIdx.x] > n)", True),
+        ("__syncthreads_and(x[threadIdx.x] > n) == 0", True),
+        ("__syncthreads_count(x[threadIdx.x] > n) > 3 && n < 9", True),
+        ("__syncthreads_or(x[threadIdx.x] > n) && threadIdx.x > 3", False),
+        ("__syncthreads_or(m = threadIdx.x) && m > 3", False),
+        ("__syncthreads_or(copy(threadIdx.x))", False),
+    ],
+)
+def test_all_threads_of_a_block_see_the_same_vote(vote, together):
+    source = f"""{BEFORE}
+__global__ void k(int *x, int n, int m) {{
+    while (true) {{
+        if ({vote}) break;
+        __syncthreads();
+        x[threadIdx.x] += 1;
+    }}
+}}
+"""
+    (elastic,) = transform(source, "k.cu").kernels
+    assert ("barrier-branch" not in {each.code for each in elastic.refusals}) is together

@@ -6,7 +6,8 @@
         if (ty > 3) k = 1;                k is not: only some threads assign it
 
 A variable counts as uniform until something speaks against it, which may then speak against others, until nothing
-changes (the greatest fixed point). A value read from memory is never uniform: another thread may have written there.
+changes (the greatest fixed point). What ``__syncthreads_or`` and its like return is uniform. A value read from memory
+is never uniform: another thread may have written there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from edgetune.stages.elastic.source.builtins import VOTE_BARRIERS
 from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, resolve
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
@@ -59,6 +61,7 @@ _OPERATIONS = node_types("""
     binary_expression unary_expression update_expression conditional_expression cast_expression
     parenthesized_expression comma_expression condition_clause initializer_list
 """)
+_EFFECTS = node_types("assignment_expression update_expression call_expression lambda_expression")
 _TYPE_NODES = ("type_descriptor", "primitive_type", "sized_type_specifier")
 _ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>&|^~!.?:,]*")
 _INDIRECT = re.compile(r"->|(?:^|[=(,;:?+\-*/%|^&<>!~])\s*\*")
@@ -207,6 +210,8 @@ class Uniformity:
         name, given = callee(call), call.child_by_field_name("arguments")
         function = call.child_by_field_name("function")
         hidden = () if function is None else self.named.get(function.id, ())
+        if name in VOTE_BARRIERS and given is not None and not has(given, *_EFFECTS):
+            return not hidden and name not in self.source.functions and name not in self.source.macros
         if given is None or not all(self._part(each) for each in given.named_children):
             return False
         if name in self.source.macros:
