@@ -54,6 +54,22 @@ def test_reasons_and_remedies_are_one_line_each():
         assert not rule.remedy.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("head", "body", "shared"),
+    [
+        ("volatile float *x", "s[threadIdx.x] = x[threadIdx.x]; __syncthreads(); x[threadIdx.x] = s[1];", False),
+        ("float *x", "s[threadIdx.x] = x[threadIdx.x] + seen; __syncthreads(); x[threadIdx.x] = s[1];", False),
+        ("float *x", "volatile float *v = s; v[threadIdx.x] = x[threadIdx.x]; x[0] = v[1];", True),
+        ("volatile float *x", "s[1] = *x; x = s; x[threadIdx.x] = 1;", True),
+        ("float *x", "s[1] = *x; x[0] = ((volatile float *)s)[1];", True),
+    ],
+)
+def test_only_shared_memory_may_not_be_volatile(head, body, shared):
+    text = f"__device__ volatile int seen;\n__global__ void k({head}) {{ __shared__ float s[64]; {body} }}\n"
+    (kernel,) = transform(text, "k.cu").kernels
+    assert ("volatile-shared" in {each.code for each in kernel.refusals}) is shared
+
+
 if __name__ == "__main__":
     for each in RULES:
         (EXAMPLES / f"{each}.txt").write_text(told(each))

@@ -185,7 +185,7 @@ def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
 
 def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
     for piece in kernel.reach:
-        if kernel.shared and "volatile" in piece.tokens:
+        if kernel.shared and _volatile_perhaps_shared(piece, kernel):
             yield kernel.refusal("volatile-shared", _line(piece, kernel, "volatile"))
         for node in piece.find("goto_statement", "gnu_asm_expression"):
             at = kernel.line(node, piece)
@@ -199,6 +199,20 @@ def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
             yield kernel.refusal("goto", _line(piece, kernel), name=f"in the macro {piece.name}")
         if piece.kind == "function":
             yield from _static_locals(piece, kernel)
+
+
+def _volatile_perhaps_shared(piece: Definition, kernel: ParsedKernel) -> bool:
+    """Return whether a definition has volatile memory that may be shared: parameters of kernels point to global."""
+    tokens = set(piece.tokens)
+    if "volatile" not in tokens or (piece.kind == "variable" and {"__device__", "__managed__"} & tokens):
+        return False
+    if piece != kernel.reach[0]:
+        return True
+    targets = [each.child_by_field_name("left") for each in find(kernel.body, "assignment_expression")]
+    changed = {text_of(each) for each in targets if each is not None}
+    given = zip(parameter_nodes(kernel.node), kernel.kernel.parameters, strict=True)
+    fixed = {of.id for node, each in given if each.name not in changed for of in find(node, "type_qualifier")}
+    return any(text_of(each) == "volatile" and each.id not in fixed for each in piece.find("type_qualifier"))
 
 
 def _static_locals(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
