@@ -168,7 +168,7 @@ _TYPES = {
     "uint": "uint32", "long long": "int64", "unsigned long long": "uint64", "size_t": "uint64", "int64_t": "int64",
     "uint64_t": "uint64", "int32_t": "int32", "uint32_t": "uint32", "char": "int8", "unsigned char": "uint8",
     "uint8_t": "uint8", "int8_t": "int8", "short": "int16", "unsigned short": "uint16", "long": "int64",
-    "unsigned long": "uint64", "bool": "uint8", "uchar": "uint8",
+    "unsigned long": "uint64", "bool": "uint8", "uchar": "uint8", "half": "float16", "__half": "float16",
 }  # fmt: skip
 """numpy's names of CUDA's types on 64-bit Linux."""
 

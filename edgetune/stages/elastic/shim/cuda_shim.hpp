@@ -8,7 +8,7 @@
 // templates too, and everything so declared lies in one piece that is filled with a pattern before each block.
 // Dynamic shared memory is rewritten by build.py to point to one array. What must wait is in fibers.cpp.
 //
-// Only what kernels of one file need is here; no host API, textures, half precision, cooperative groups.
+// Only what kernels of one file need is here; no host API, no textures. Half precision and groups have headers of their own.
 #pragma once
 
 #include <assert.h>
