@@ -286,8 +286,15 @@ def _pointers(kernel: ParsedKernel) -> Iterator[Refusal]:
             inner = node.child_by_field_name("declarator")
             pointer = inner is not None and "parenthesized" in inner.type and set(text_of(inner)) & {"*", "&"}
             typed = around(node, "type_definition", within=piece.node.parent or piece.node) is not None
-            if pointer or typed or node.type == "abstract_function_declarator":
+            if pointer or typed or (node.type == "abstract_function_declarator" and not _of_conversion(node)):
                 yield kernel.refusal("indirect-call", kernel.line(node, piece), name=_shown(node))
+
+
+def _of_conversion(declarator: Node) -> bool:
+    """Return whether a declarator without a name is that of a conversion: ``operator T *()``."""
+    around_it = next((each for each in above(declarator) if each.type != "abstract_pointer_declarator"), None)
+    inner = declarator.child_by_field_name("declarator")
+    return inner is None and around_it is not None and around_it.type == "operator_cast"
 
 
 def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:

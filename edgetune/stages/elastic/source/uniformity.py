@@ -42,6 +42,7 @@ _LAUNCH_NAMES = ("blockIdx", "blockDim", "gridDim", "warpSize")
 _BLOCK_STARTS = ("blockIdx.x*blockDim.x", "blockDim.x*blockIdx.x")
 _THREAD_NUMBERS = (
     "threadIdx.x",
+    "threadIdx.x+blockDim.x*(threadIdx.y+blockDim.y*threadIdx.z)",
     *(f"{each}+threadIdx.x" for each in _BLOCK_STARTS),
     *(f"threadIdx.x+{each}" for each in _BLOCK_STARTS),
 )
