@@ -7,8 +7,10 @@ import sys
 import pytest
 from command_line import assert_two_lines
 
+from edgetune.errors import PartialError
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.source import syntax
+from edgetune.stages.elastic.source.transform import transform as source_transform
 from edgetune.workflows.kernels import transform
 
 GOOD = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
@@ -236,3 +238,14 @@ def test_faults_of_an_original_are_named(answer, reason, hint):
     told = transform.unclear(Verdict("wrong", answer, 0, 2, reason), guessed=False)
     assert reason in told.message
     assert told.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(("table", "told"), [("__constant__ float table[8];", "unclear"), ("", "different")])
+def test_a_difference_under_a_guess_is_only_told_where_no_constant_table_may_be_passed(table, told):
+    text = f"{table}\n__global__ void k(float *x) {{ x[threadIdx.x] = {'table[threadIdx.x]' if table else '1'}; }}\n"
+    done = source_transform(text, "k.cu")
+    verdict = Verdict("k", "different", 1, 2, "x[9] is 1, not 2")
+    tried = transform.CheckResult(verdicts=((verdict, True),))
+    assert transform.check_row(done.kernels[0], tried)["answer"] == told
+    with pytest.raises(PartialError, match="a guessed launch" if table else "other results than the original"):
+        transform.judge(transform.Transformed("k.cu", done, tried=(tried,)))

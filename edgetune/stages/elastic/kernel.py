@@ -41,6 +41,7 @@ class CudaKernel:
             the original too, and are compared with a tolerance.
         extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
         axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
+        tables: Whether it reads tables of the file in constant memory, whose size a launch has to fit.
     """
 
     name: str
@@ -53,6 +54,7 @@ class CudaKernel:
     float_atomics: bool = False
     extern_c: bool = False
     axes: int = 1
+    tables: bool = False
 
 
 @dataclass(frozen=True, slots=True)

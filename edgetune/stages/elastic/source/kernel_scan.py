@@ -48,6 +48,7 @@ def described(function: ParsedFunction, reach: Sequence[Definition]) -> CudaKern
         float_atomics=any(_float_atomics(piece, reach) for piece in reach),
         extern_c=_extern_c(function.node),
         axes=max((_axes(piece) for piece in reach), default=1),
+        tables=any(piece.kind == "variable" and "__constant__" in piece.tokens for piece in reach),
     )
 
 
