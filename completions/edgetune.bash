@@ -11,7 +11,7 @@ _edgetune() {
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline report merge compare device zoo show help doctor" ;;
-        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --arrivals --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --arrivals --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --shard --anchors --board --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "measure") options="--device -d --root --target-ci --runs --step-pattern --steps --point-timeout --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "search") options="--kind --power-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --arrivals --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --soak --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -34,7 +34,7 @@ _edgetune() {
         "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "report") options="--output -o --title --column --force --json --quiet -q --help -h" arguments="" ;;
-        "merge") options="--output -o --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "merge") options="--output -o --board-tolerance --common --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "compare") options="--fail-above --plot --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore units export watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
@@ -96,6 +96,9 @@ _edgetune() {
         "profile --root") values=""; expects=1 ;;
         "profile --modes") values="MAXN grid:441 all"; expects=1 ;;
         "profile -m") values="MAXN grid:441 all"; expects=1 ;;
+        "profile --shard") values=""; expects=1 ;;
+        "profile --anchors") values=""; expects=1 ;;
+        "profile --board") values=""; expects=1 ;;
         "profile --ops") values=""; expects=1 ;;
         "profile --output") values=""; expects=1 ;;
         "profile -o") values=""; expects=1 ;;
@@ -398,6 +401,7 @@ _edgetune() {
         "report --column") values=""; expects=1 ;;
         "merge --output") values=""; expects=1 ;;
         "merge -o") values=""; expects=1 ;;
+        "merge --board-tolerance") values=""; expects=1 ;;
         "merge --column") values=""; expects=1 ;;
         "compare --fail-above") values=""; expects=1 ;;
         "compare --plot") values=""; expects=1 ;;

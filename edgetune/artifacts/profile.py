@@ -107,6 +107,7 @@ class ProfileRow:
         build_s: Time that building the TensorRT engine took before the measurement, or when it was built, s.
         engine_bytes: Size of the TensorRT engine, bytes.
         bunched_share: Share of the answers of which most chunks arrived together, 0 to 1.
+        board: The board that measured the row, where several share a sweep: its serial number or name.
     """
 
     workload: str
@@ -170,6 +171,7 @@ class ProfileRow:
     swap_in_bytes: NonNegativeInt | None = None
     build_s: NonNegativeFloat | None = None
     engine_bytes: NonNegativeInt | None = None
+    board: str | None = None
 
     @classmethod
     def at(cls, point: Point, minibatch_s: float | None, **figures: Any) -> ProfileRow:

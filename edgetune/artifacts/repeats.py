@@ -106,6 +106,7 @@ def standing(rows: Sequence[ProfileRow]) -> list[ProfileRow]:
     measured = [row for row in oldest_first if row.status == "ok"]
     if not measured or measured[-1].round is None:
         return [(measured or oldest_first)[-1]]
+    measured = [row for row in measured if row.board == measured[-1].board]
     rounds = {row.round: row for row in measured if row.round is not None}
     return [row for row in measured if row.round is not None and rounds[row.round] is row]
 

@@ -72,7 +72,7 @@ def pipes(arguments: list[str]) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open the pipes of commands and replies, for a child that replies in another order."""
     commands_fd, replies_fd, parent_pid = (int(text) for text in arguments[:3])
     set_limits(arguments[3:])
-    _die_with(parent_pid)
+    die_with(parent_pid)
     faulthandler.enable()
     for descriptor in (commands_fd, replies_fd):
         os.set_inheritable(descriptor, False)  # processes started by the workload must not hold the pipes open
@@ -97,7 +97,7 @@ def _failure(kind: str, message: str, hint: str) -> dict[str, Any]:
     return {"ok": False, "type": kind, "message": message, "hint": hint}
 
 
-def _die_with(parent_pid: int) -> None:
+def die_with(parent_pid: int) -> None:
     """Ask the kernel to kill this process when its parent dies; leave at once if that has already happened."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

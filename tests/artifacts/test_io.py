@@ -86,6 +86,7 @@ _COLUMNS = dict(
     idle_minibatch_s=_maybe(_numbers),
     own_value=_maybe(_above_zero),
     own_unit=_maybe(_text),
+    board=_maybe(_text),
     own_ttft_s=_maybe(_above_zero),
     own_token_s=_maybe(_above_zero),
     bunched_share=_maybe(_above_zero),

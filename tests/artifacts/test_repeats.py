@@ -107,6 +107,7 @@ def test_every_column_is_either_summed_up_or_the_same_for_all_rounds() -> None:
         "idle_gap_s",
         "idle_minibatch_s",
         "own_unit",
+        "board",
         "tokens_counted",
     }
     assert summed | same == {field.name for field in fields(ProfileRow)}

@@ -46,6 +46,11 @@ class SweepEstimate:
     rounds: int = 1
     cooling_at_most_s: float = 0.0
 
+    def times(self, share: float) -> SweepEstimate:
+        """Return the estimate of so many times the work."""
+        duration_s, energy_j = (None if each is None else share * each for each in (self.duration_s, self.energy_j))
+        return replace(self, duration_s=duration_s, energy_j=energy_j)
+
 
 def estimate(
     device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, *, run_code: bool = True

@@ -38,8 +38,8 @@ class Visit:
     round: int | None = None
 
 
-def visits(points: Sequence[Point], rounds: int, seed: int) -> list[Visit]:
-    """Return every visit to every point in the order of measuring.
+def visits(points: Sequence[Point], rounds: int, seed: int, anchors: Sequence[Point] = ()) -> list[Visit]:
+    """Return every visit to every point in the order of measuring: the anchors first, and at the end again.
 
     One visit each is made in ``loading_order``. Several are made in rounds over all points, so that slow drift of the
     board (heat above all) falls on all points alike and shows as a difference between the rounds. The order of each
@@ -50,16 +50,25 @@ def visits(points: Sequence[Point], rounds: int, seed: int) -> list[Visit]:
         points: What to measure, each once.
         rounds: How often to visit each.
         seed: Of the order, which so is the same when the sweep is resumed.
+        anchors: The points by which boards are compared; they have two rounds at least.
     """
     if rounds == 1:
-        return [Visit(point) for point in loading_order(points)]
+        others = [Visit(point) for point in loading_order(points) if point not in anchors]
+        return [*anchor_visits(anchors, 1), *others, *anchor_visits(anchors, 2)]
+    points = list(dict.fromkeys([*points, *anchors]))
     groups = [list(group) for _, group in groupby(loading_order(points), key=_loading)]
     found: list[Visit] = []
     for number in range(1, rounds + 1):
         generator = random.Random(f"{seed} round {number}")
         for group in generator.sample(groups, len(groups)):
             found += [Visit(point, number) for point in generator.sample(group, len(group))]
-    return found
+    first, last = anchor_visits(anchors, 1), anchor_visits(anchors, rounds)
+    return [*first, *(visit for visit in found if visit not in first and visit not in last), *last]
+
+
+def anchor_visits(anchors: Sequence[Point], number: int) -> list[Visit]:
+    """Return a round over the anchors."""
+    return [Visit(point, number) for point in anchors]
 
 
 def _loading(point: Point) -> tuple[int, int | None]:

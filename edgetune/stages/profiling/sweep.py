@@ -68,6 +68,7 @@ def _silent(_: SweepProgress) -> None:
 def sweep(
     device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, journal_path: Path, *,
     on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False, watched: bool = False,
+    order: Sequence[Visit] | None = None, board: str | None = None,
 ) -> Profile:  # fmt: skip
     """Measure every point that the journal lacks, and return all of them as a profile.
 
@@ -82,6 +83,8 @@ def sweep(
         on_progress: Called with the progress.
         fresh: Discard the journal of an earlier run.
         watched: Whether somebody looks at ``on_progress``: it then gets the running figures of a point, too.
+        order: The visits to make, in this order; by default those of ``visits``.
+        board: The name of the board, for the rows.
 
     Raises:
         InputError: There are no points, the options do not fit the device, the journal cannot be used, or every point
@@ -93,19 +96,19 @@ def sweep(
         raise InputError("there are no points to measure", "give at least one batch size and one mode")
     check_possible(device, options)
     _check_rounds(device, options)
-    order = visits(points, options.interleave_repeats, options.seed)
+    order = visits(points, options.interleave_repeats, options.seed) if order is None else order
     told = _ProgressReporter(on_progress, SweepProgress(0, len(order), 0))
     sync_every_s = 1.0 if device.simulated else 0.0
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
         try:
             with open_profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
-                _fill(profiler, order, journal=journal, told=told)
+                _fill(profiler, order, journal=journal, told=told, board=board)
                 data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
         finally:
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # every point in it would be tried again
-        kept = _kept(journal.entries, points, options.interleave_repeats)
+        kept = _kept(journal.entries, points, order)
         request: dict[str, Any] = {"sha256": identity_sha256(identity), "points_sha256": points_sha256(points)}
         if partial := partial_points((visit.point, entries[-1].rows[-1]) for visit, entries in kept.items()):
             request["partial"] = partial
@@ -145,26 +148,30 @@ def _measured_size(entries: Sequence[SweepJournalEntry], points: Sequence[Point]
 
 
 def _fill(
-    profiler: Profiler, order: Sequence[Visit], *, journal: Journal[SweepJournalEntry], told: _ProgressReporter
-) -> None:
+    profiler: Profiler, order: Sequence[Visit], *, journal: Journal[SweepJournalEntry], told: _ProgressReporter,
+    board: str | None,
+) -> None:  # fmt: skip
     """Make the visits that the journal lacks."""
     finished = finished_visits(journal.entries)
     worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
     queue = Queue([visit for visit in order if visit not in finished], worked)
     resumed = len(order) - len(queue)
     told.report(done=resumed, resumed=resumed, duplicates=journal.duplicates)
-    for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
+    for done, entry in enumerate(_measured(profiler, queue, journal, board), start=1):
         told.report(done=resumed + done, eta_s=profiler.elapsed_s / done * len(queue), row=entry.rows[-1])
     if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
         raise profiler.last_error
 
 
-def _measured(profiler: Profiler, queue: Queue, journal: Journal[SweepJournalEntry]) -> Iterator[SweepJournalEntry]:
+def _measured(
+    profiler: Profiler, queue: Queue, journal: Journal[SweepJournalEntry], board: str | None
+) -> Iterator[SweepJournalEntry]:
     """Measure the visits of the queue until it is hopeless; yield each entry after it is in the journal."""
     while queue and not queue.hopeless:
         visit = queue.take()
         attempts = profiler.attempts(visit.point, visit.round)
-        rows, last = tuple(replace(attempt.row, round=visit.round) for attempt in attempts), attempts[-1]
+        rows = tuple(replace(attempt.row, round=visit.round, board=board) for attempt in attempts)
+        last = attempts[-1]
         entry = SweepJournalEntry(visit.point, rows, last.overhead, last.target_reached, visit.round, last.cooled)
         journal.append(entry)
         queue.note(visit.point, failed=entry.failed)
@@ -181,14 +188,15 @@ def finished_visits(entries: Sequence[SweepJournalEntry]) -> set[Visit]:
 
 
 def _kept(
-    entries: Sequence[SweepJournalEntry], points: Sequence[Point], rounds: int
+    entries: Sequence[SweepJournalEntry], points: Sequence[Point], order: Sequence[Visit]
 ) -> dict[Visit, list[SweepJournalEntry]]:
     """Return the entries of each requested visit that has any, in the order of the request.
 
     The rounds of a point follow each other, and earlier tries come first.
     """
-    numbers = range(1, rounds + 1) if rounds > 1 else (None,)
-    kept: dict[Visit, list[SweepJournalEntry]] = {Visit(point, number): [] for point in points for number in numbers}
+    rank = {point: number for number, point in enumerate(points)}
+    requested = sorted(order, key=lambda visit: (rank[visit.point], visit.round or 0))
+    kept: dict[Visit, list[SweepJournalEntry]] = {visit: [] for visit in requested}
     for entry in entries:
         if entry.visit in kept:
             kept[entry.visit].append(entry)
@@ -228,7 +236,7 @@ def _header(
         conditions["ran_as_root"] = True
     changes = between_rounds([entry.rows[-1] for entry in last])
     if changes is not None:
-        conditions["rounds"] = {"count": options.interleave_repeats, **changes.plain()}
+        conditions["rounds"] = {"count": max(options.interleave_repeats, 2), **changes.plain()}
     overheads = [entry.overhead for entry in last if entry.overhead is not None]
     if overheads:
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}

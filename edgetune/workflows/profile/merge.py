@@ -9,6 +9,8 @@ from typing import Any
 from edgetune.artifacts.merging import first_difference, merged, rows_difference
 from edgetune.artifacts.profile import Profile
 from edgetune.errors import InputError
+from edgetune.stages.profiling.boards import COMMON, on_common_board, with_boards
+from edgetune.units import parse_share
 from edgetune.workflows.output import Target, check_outputs, choose_target, forced
 from edgetune.workflows.parse_options import parse_columns
 from edgetune.workflows.profile.options import MergeOptions
@@ -26,12 +28,18 @@ def merge(opts: MergeOptions, reporter: Reporter) -> tuple[Profile, Target, list
     profiles, origins = zip(*(read_table(table, columns) for table in opts.tables), strict=True)
     for other, name in zip(profiles[1:], opts.tables[1:], strict=True):
         _refuse_difference(profiles[0], other, opts.tables[0], name)
-    whole = _whole(profiles, origins)
+    whole, boards = with_boards(_whole(profiles, origins), parse_share(opts.board_tolerance, what="--board-tolerance"))
+    if opts.common:
+        if not boards:
+            raise InputError("--common: the tables are not of several boards", "edgetune profile --shard 1/2")
+        whole = on_common_board(whole)
     target = choose_target(opts.output, "merged.parquet", stdout=reporter.stdout)
     _check(opts.output, opts.tables)
     target.check("profile")
     SimulationLabel(whole.header.simulated, reporter).announce()
     target.write(whole)
+    for sentence in boards:
+        reporter.info(sentence)
     return whole, target, [len(profile.rows) for profile in profiles]
 
 
@@ -39,8 +47,10 @@ def _refuse_difference(first: Profile, other: Profile, name: str, other_name: st
     """Refuse a table that does not match the first one.
 
     Raises:
-        InputError: the tables differ in device, network, options or software.
+        InputError: the tables differ in device, network, options or software, or one has the common board's figures.
     """
+    if COMMON in first.header.conditions or COMMON in other.header.conditions:
+        raise InputError("a table of merge --common has no measured figures", "merge the tables that it was made of")
     differs = first_difference(first.header, other.header) or rows_difference(first.rows, other.rows)
     if differs is not None:
         message = f"{name} and {other_name} do not fit together: {differs.what} {differs.ours} and {differs.theirs}"

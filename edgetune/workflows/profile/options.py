@@ -189,6 +189,24 @@ class ProfileCommandOptions(ServerOptions, ConvergenceOptions, MeasuringOptions)
     device: options.Device = "auto"
     root: options.Root = None
     modes: options.Modes = None
+    shard: Annotated[
+        str | None,
+        Option("Measure share I of N of the modes, for edgetune merge: one of N boards.", ("--shard",), "Where", "I/N"),
+    ] = None
+    anchors: Annotated[
+        int,
+        Option(
+            "With --shard and on a fleet: modes that every board measures, first and again at the end.",
+            ("--anchors",), "Where", "N", least=0, most=100,
+        ),
+    ] = 3  # fmt: skip
+    board: Annotated[
+        str | None,
+        Option(
+            "Name of this board in the table. Default with --shard: its serial number, else host and device.",
+            ("--board",), "Where", "NAME",
+        ),
+    ] = None  # fmt: skip
     ops: options.Ops = None
     output: Annotated[
         str | None,
@@ -206,6 +224,13 @@ def given(opts: Any, kind: type) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name in changed]
 
 
+BoardTolerance = Annotated[
+    str | float,
+    Option("Leave out boards whose time or power at the anchors is further off.", ("--board-tolerance",),
+           metavar="SHARE"),
+]  # fmt: skip
+
+
 @options_class
 class MergeOptions:
     """The options of ``edgetune merge``."""
@@ -218,6 +243,10 @@ class MergeOptions:
         str | None,
         Option("Merged table; may be one of the inputs. Default: a pipe.", ("-o", "--output"), "Files", "FILE"),
     ] = None
+    board_tolerance: BoardTolerance = "10%"
+    common: Annotated[
+        bool, Option("Give every row as the common board would have measured it: by the boards' factors.")
+    ] = False
     column: options.Column = ()
     force: options.Force = False
 

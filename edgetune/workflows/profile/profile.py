@@ -17,6 +17,7 @@ from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.identity import default_journal_path, grown, identify, identity_sha256, missing_points
 from edgetune.stages.profiling.journal import discard_journal, points_in_journal
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.queue import visits
 from edgetune.stages.profiling.sweep import request_header, sweep
 from edgetune.units import parse_bytes
 from edgetune.workflows.device_option import open_named, recovered
@@ -28,6 +29,7 @@ from edgetune.workflows.profile.engines import build_engines
 from edgetune.workflows.profile.largest import with_largest, without_max
 from edgetune.workflows.profile.options import ProfileCommandOptions
 from edgetune.workflows.profile.script import as_command
+from edgetune.workflows.profile.shard import share_asked
 from edgetune.workflows.profile.subject import WorkloadOptions, check, choose_subject
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
@@ -45,6 +47,8 @@ class ProfileRequest:
         points: All requested points.
         options: The measuring options.
         target: The output of the table.
+        anchors: The points by which boards are compared; all of them are among ``points``.
+        board: The name of this board, for the rows.
     """
 
     device: Device
@@ -52,6 +56,8 @@ class ProfileRequest:
     points: list[Point]
     options: ProfileOptions
     target: Target
+    anchors: tuple[Point, ...] = ()
+    board: str | None = None
 
 
 def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, Target]:
@@ -78,7 +84,7 @@ def plan_profile(
     left = request.points if opts.fresh else sweep_state(request).left
     with reporter.bar("estimating", None):
         expected = estimate(request.device, request.workload, left, request.options, run_code=False) if left else None
-    return request, left, expected
+    return request, left, None if expected is None else expected.times(1 + len(request.anchors) / len(left))
 
 
 def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: bool = True) -> ProfileRequest:
@@ -112,9 +118,10 @@ def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: boo
         reporter.info(subject.batch)
     for sentence in subject.fed:
         reporter.detail(sentence)
-    name = f"{subject.workload.name}-{subject.task}-{device.name.partition(':')[0]}.parquet"
+    share = share_asked(opts, device, list(dict.fromkeys(subject.points)))
+    name = f"{subject.workload.name}-{subject.task}-{device.name.partition(':')[0]}{share.suffix}.parquet"
     target = choose_target(opts.output, name, resumes=True, stdout=reporter.stdout)
-    return ProfileRequest(device, subject.workload, list(dict.fromkeys(subject.points)), options, target)
+    return ProfileRequest(device, subject.workload, share.points, options, target, share.anchors, share.board)
 
 
 def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Profile:
@@ -136,6 +143,7 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
     if stands.before is not None:
         known = len(points) - len(stands.left)
         reporter.info(f"{target.path} has {known} of {len(points)} points and grows by {len(stands.left)}")
+    left = [*stands.left, *(point for point in request.anchors if point not in stands.left)]
     kept = "what was measured is kept, and the same command resumes"
     try:
         with (
@@ -143,8 +151,9 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
             reporter.sweep(label) as on_progress,
         ):
             table = sweep(
-                device, workload, stands.left, options, journal, on_progress=on_progress, fresh=fresh,
-                watched=reporter.watched,
+                device, workload, left, options, journal, on_progress=on_progress, fresh=fresh,
+                watched=reporter.watched, board=request.board,
+                order=visits(left, options.interleave_repeats, options.seed, request.anchors),
             )  # fmt: skip
     finally:
         for sentence in recovered(device):

@@ -16,7 +16,7 @@ def write_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], out: SectionWr
     """Write the values common to all rows, and return the names of settings in which they differ."""
     from edgetune.artifacts.mode import SETTINGS, Mode
 
-    names = ("workload", "task", "device", "batch_size", *SETTINGS, "round")
+    names = ("workload", "task", "device", "board", "batch_size", *SETTINGS, "round")
     values = {name: {getattr(row, name, None) for row in rows} for name in names}  # a trace has no device or round
     same = {name: next(iter(found)) for name, found in values.items() if len(found) == 1}
     what = [str(same[name]) for name in ("workload", "task") if name in same]
@@ -31,7 +31,7 @@ def write_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], out: SectionWr
 
 def column_name(name: str) -> str:
     """Return the name of a setting as a table has it."""
-    return name if name in ("workload", "task", "device", "power_mode") else f"{name.removesuffix('_size')}>"
+    return name if name in ("workload", "task", "device", "board", "power_mode") else f"{name.removesuffix('_size')}>"
 
 
 def settings_cells(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:
