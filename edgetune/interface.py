@@ -36,6 +36,7 @@ from edgetune.artifacts.files import IN_MEMORY
 from edgetune.choices import closest
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
+from edgetune.workflows.device_option import is_fleet
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.options import Option, declared
 from edgetune.workflows.output import Target, begin_outputs
@@ -212,7 +213,10 @@ def profile(opts: ProfileCommandOptions) -> Profile | Convergence:
         from edgetune.workflows.profile.convergence import convergence
 
         return convergence(opts, _Notes())[0]
-    from edgetune.workflows.profile.profile import profile as workflow
+    if is_fleet(opts.device):
+        from edgetune.workflows.fleet.profile import profile as workflow
+    else:
+        from edgetune.workflows.profile.profile import profile as workflow
 
     return workflow(opts, _Notes())[0]
 

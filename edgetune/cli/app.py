@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "report": "Write one page for a browser: answers, fronts, rooflines and timelines of files of edgetune.",
     "merge": "Merge tables of the same network, device and conditions into one.",
     "compare": "Compare tables of the same network: ratios with intervals, and a verdict.",
+    "fleet": "Join many boards to one device: start a scheduler, join boards, list them, stop.",
     "device": "List devices with their abilities and modes; set a mode, watch the device, restore it.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
     "show": "Print any edgetune file in readable form.",
@@ -36,7 +37,7 @@ COMMANDS: dict[str, str] = {
 }
 """Every visible subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""
 
-STEPS_OF_ROOT = ("profile", "measure", "search", "interleave", "schedule", "roofline", "device", "doctor")
+STEPS_OF_ROOT = ("profile", "measure", "search", "interleave", "schedule", "roofline", "fleet", "device", "doctor")
 """Subcommands that use devices or memory limits; under sudo the others give root up before they read anything."""
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -24,12 +24,19 @@ def profile(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
         _train(opts, terminal)
         return
     from edgetune.cli.profile_report import report, report_plan
-    from edgetune.workflows.profile import profile as workflow
+    from edgetune.workflows.device_option import is_fleet
+
+    if is_fleet(opts.device):
+        from edgetune.workflows.fleet.profile import plan_profile
+        from edgetune.workflows.fleet.profile import profile as workflow
+    else:
+        from edgetune.workflows.profile.profile import plan_profile
+        from edgetune.workflows.profile.profile import profile as workflow
 
     if terminal.dry_run:
-        report_plan(*workflow.plan_profile(opts, terminal.screen), terminal)
+        report_plan(*plan_profile(opts, terminal.screen), terminal)
         return
-    report(*workflow.profile(opts, terminal.screen), terminal)
+    report(*workflow(opts, terminal.screen), terminal)
 
 
 def _train(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:

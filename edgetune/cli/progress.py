@@ -55,8 +55,8 @@ def _shown(*columns: Any) -> Iterator[Any]:
 
         def get_renderables(self) -> Iterator[Any]:
             yield self.make_tasks_table(self.tasks)
-            if self.point:
-                yield Text(visible(self.point), "dim", no_wrap=True, overflow="ellipsis")
+            for line in self.point.splitlines():
+                yield Text(visible(line), "dim", no_wrap=True, overflow="ellipsis")
 
     bar = Bar(*columns, console=console(sys.stderr), transient=True, refresh_per_second=2, redirect_stdout=False)
     with bar:

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
 
 
+def is_fleet(name: str | None) -> bool:
+    """Return whether a device is the boards of a fleet, ``fleet:ADDRESS``."""
+    return (name or "").startswith("fleet:")
+
+
 def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
     """Open a device by name.
 
@@ -23,6 +28,8 @@ def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
         InputError: the device is unknown, or ``root`` is not the folder of a board.
         DeviceError: the device is absent.
     """
+    if is_fleet(name):
+        raise InputError("a fleet takes sweeps, searches and peaks", "edgetune help fleet")
     if root is None:
         from edgetune.devices.discover import open_device
 

@@ -152,7 +152,7 @@ def _factors(common: Sequence[ProfileRow], own: Sequence[ProfileRow], tolerance:
     )
     changes = [None if drift is None or (of := drift.overall(what)) is None else of.ratio for what in ("time", "power")]
     ratios = (_ALONE, _ALONE) if common is own else (joined.overall("time"), joined.overall("power"))
-    found = BoardFactors(len(rounds), *ratios, *changes)
+    found = BoardFactors(len(rounds), *ratios, drift_time=changes[0], drift_power=changes[1])
     return replace(found, left_out=found.is_off(tolerance))
 
 
@@ -169,8 +169,9 @@ def _marked(row: ProfileRow, drifted: bool) -> ProfileRow:
 def _scaled(row: ProfileRow, factors: Mapping[str, Any]) -> ProfileRow:
     time, power = ((factors.get(what) or {}).get("ratio") or 1.0 for what in ("time", "power"))
     by = {**dict.fromkeys(_TIMES, time), **dict.fromkeys(_POWERS, power), "energy_j": time * power}
-    figures = {name: value / factor for name, factor in by.items() if (value := getattr(row, name)) is not None}
-    return replace(row, **figures, **dict.fromkeys((*RAW_COLUMNS, "power_from_s")))
+    figures: dict[str, Any] = dict.fromkeys((*RAW_COLUMNS, "power_from_s"))
+    figures |= {name: value / factor for name, factor in by.items() if (value := getattr(row, name)) is not None}
+    return replace(row, **figures)
 
 
 def _said(ratio: Ratio | None) -> str:

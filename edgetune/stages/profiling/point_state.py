@@ -67,7 +67,18 @@ class Sampling:
         return f"{format_si(self.median_s, 's')}{ends}, {self.minibatches} minibatches{left}: {self.point}"
 
 
-PointState = Cooling | Loading | Sampling
+@dataclass(frozen=True, slots=True)
+class Several:
+    """What each board of a fleet does, a line each."""
+
+    boards: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the lines."""
+        return "\n".join(self.boards)
+
+
+PointState = Cooling | Loading | Sampling | Several
 OnState = Callable[[PointState], None]
 
 

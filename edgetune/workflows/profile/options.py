@@ -8,6 +8,11 @@ from typing import Annotated, Any
 from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
 
+BoardTolerance = Annotated[
+    str | float,
+    Option("Leave out boards whose time or power at the anchors is further off.", ("--board-tolerance",),
+           metavar="SHARE"),
+]  # fmt: skip
 TargetCi = Annotated[str | float, Option("Stop when the 95 % interval of the median is this narrow.", metavar="SHARE")]
 StepPattern = Annotated[
     str | None,
@@ -207,6 +212,7 @@ class ProfileCommandOptions(ServerOptions, ConvergenceOptions, MeasuringOptions)
             ("--board",), "Where", "NAME",
         ),
     ] = None  # fmt: skip
+    board_tolerance: BoardTolerance = "10%"
     ops: options.Ops = None
     output: Annotated[
         str | None,
@@ -222,13 +228,6 @@ def given(opts: Any, kind: type) -> list[str]:
     """Return the options of a dataclass ``kind`` that ``opts`` sets to other values than their defaults."""
     changed = [each.name for each in fields(kind) if getattr(opts, each.name) != each.default]
     return [f"--{name.replace('_', '-')}" for name in changed]
-
-
-BoardTolerance = Annotated[
-    str | float,
-    Option("Leave out boards whose time or power at the anchors is further off.", ("--board-tolerance",),
-           metavar="SHARE"),
-]  # fmt: skip
 
 
 @options_class

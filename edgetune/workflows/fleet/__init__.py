@@ -1,0 +1,1 @@
+"""``edgetune fleet`` and ``--device fleet:ADDRESS``: one sweep, search or roofline over many boards, on Dask."""

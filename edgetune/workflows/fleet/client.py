@@ -1,0 +1,193 @@
+"""The fleet as a client sees it: which boards are there, requests to one of them, and replies as they come."""
+
+from __future__ import annotations
+
+import base64
+import json
+import queue
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgetune.errors import DeviceError, PartialError
+from edgetune.version import __version__
+from edgetune.workflows.fleet.wire import FleetAddress, dask
+
+_CHUNK_BYTES = 4 * 2**20
+_CONNECT_S = 15
+DIED = "its worker ended while it measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The reply of a board, and the request."""
+
+    board: str
+    request: Mapping[str, Any]
+    value: Mapping[str, Any]
+
+
+class Boards(Protocol):
+    """Boards that take requests: a fleet, or a simulation of one."""
+
+    def present(self) -> dict[str, Mapping[str, Any]]:
+        """Return what is known of each board that is there, by name."""
+        ...
+
+    def ask(self, board: str, request: Mapping[str, Any]) -> None:
+        """Send a request, whose reply ``replies`` returns."""
+        ...
+
+    def replies(self, wait_s: float) -> list[Reply]:
+        """Return the replies that have come, after ``wait_s`` at most if there is none."""
+        ...
+
+    def forget(self, board: str) -> None:
+        """Forget the requests to a board, which has gone."""
+        ...
+
+
+class LostSchedulerError(PartialError):
+    """The scheduler cannot be reached any more."""
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The boards that have joined a scheduler; use ``connect``."""
+
+    client: Any
+    url: str
+    _asked: dict[str, list[Any]] = field(default_factory=dict)
+    _came: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    _sent: int = 0
+
+    def present(self) -> dict[str, Mapping[str, Any]]:
+        """See ``Boards``.
+
+        Raises:
+            LostSchedulerError: it cannot be reached.
+        """
+        self._check()
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        found: dict[str, Mapping[str, Any]] = {}
+        for address, worker in workers.items():
+            facts = worker.get("metrics", {}).get("edgetune")
+            if facts is not None:
+                found[facts["board"]] = {**facts, "worker": address}
+        return found
+
+    def ask(self, board: str, request: Mapping[str, Any]) -> None:
+        """See ``Boards``."""
+        from edgetune.workflows.fleet.worker import run_task
+
+        self._sent += 1
+        text = json.dumps({"edgetune": __version__, **request})
+        future = self.client.submit(
+            run_task, text, key=f"{self.client.id}-{self._sent}", resources={"BOARD": 1, f"board:{board}": 1}, retries=0
+        )
+        self._asked.setdefault(board, []).append(future)
+        future.add_done_callback(partial(self._note, board, request))
+
+    def _note(self, board: str, request: Mapping[str, Any], future: Any) -> None:
+        self._came.put((board, request, future))
+
+    def replies(self, wait_s: float) -> list[Reply]:
+        """See ``Boards``.
+
+        Raises:
+            LostSchedulerError: it cannot be reached.
+        """
+        found = []
+        with suppress(queue.Empty):
+            found.append(self._came.get(timeout=wait_s))
+            while True:
+                found.append(self._came.get_nowait())
+        self._check()
+        made = []
+        for board, request, future in found:
+            if future in self._asked.get(board, ()):
+                self._asked[board].remove(future)
+                made.append(Reply(board, request, _value(future)))
+        return made
+
+    def forget(self, board: str) -> None:
+        """See ``Boards``."""
+        for future in self._asked.pop(board, ()):
+            future.cancel()
+
+    def call(self, board: str, request: Mapping[str, Any], timeout_s: float = 600.0) -> Mapping[str, Any]:
+        """Send a request and wait for its reply, while no other one is under way."""
+        self.ask(board, request)
+        give_up_s = time.monotonic() + timeout_s
+        while time.monotonic() < give_up_s:
+            for reply in self.replies(1.0):
+                return reply.value
+        self.forget(board)
+        return {"error": "it does not answer", "hint": "edgetune fleet show"}
+
+    def send(self, board: str, sha256: str, path: Path) -> Mapping[str, Any]:
+        """Send a file to a board that lacks it; return the last reply."""
+        data, reply = path.read_bytes(), {}
+        for offset in range(0, max(len(data), 1), _CHUNK_BYTES):
+            chunk, last = data[offset : offset + _CHUNK_BYTES], offset + _CHUNK_BYTES >= len(data)
+            part = {"do": "store", "sha256": sha256, "offset": offset, "last": last}
+            reply = dict(self.call(board, {**part, "data": base64.b64encode(chunk).decode()}))
+            if "error" in reply:
+                break
+        return reply
+
+    def _check(self) -> None:
+        if self.client.status not in ("running", "newly-created"):
+            raise LostSchedulerError(
+                f"the scheduler at {self.url} cannot be reached any more",
+                "start it again; the boards keep what they have measured, and the same command goes on",
+            )
+
+
+def _value(future: Any) -> Mapping[str, Any]:
+    """Return a reply; that of a board whose worker has died is an error too."""
+    if future.status == "finished":
+        value: Mapping[str, Any] = json.loads(future.result())
+        return value
+    return {"error": DIED, "hint": "see the log of edgetune fleet join there", "died": True}
+
+
+@contextmanager
+def connect(address: FleetAddress) -> Iterator[Fleet]:
+    """Connect to a scheduler.
+
+    Raises:
+        DeviceError: none answers, or the certificate is another one.
+        InputError: there is no certificate.
+    """
+    dask()
+    from distributed import Client
+
+    security = address.security()
+    try:
+        client = Client(address.url, security=security, timeout=_CONNECT_S, set_as_default=False, name="edgetune")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise _unreachable(address, error) from None
+    try:
+        yield Fleet(client, address.url)
+    finally:
+        client.close(timeout=2)
+
+
+def _unreachable(address: FleetAddress, error: BaseException) -> DeviceError:
+    import ssl
+
+    chain: BaseException | None = error
+    while chain is not None:
+        if isinstance(chain, ssl.SSLError):
+            hint = "copy the folder of its certificate: --tls DIR"
+            return DeviceError(f"the scheduler at {address.url} has another certificate", hint)
+        chain = chain.__cause__ or chain.__context__
+    hint = "run edgetune fleet start there, and look at the address, the port and the firewall"
+    if address.tls is None:
+        hint += "; a scheduler with TLS has an address tls://..."
+    return DeviceError(f"no scheduler answers at {address.url}", hint)

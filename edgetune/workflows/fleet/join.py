@@ -1,0 +1,183 @@
+"""``edgetune fleet start`` and ``join``: the scheduler, and a board that works for it until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from edgetune.devices.device import Device
+from edgetune.devices.guardian.lock import hold
+from edgetune.errors import DeviceError
+from edgetune.version import __version__
+from edgetune.workflows.device_option import open_named
+from edgetune.workflows.fleet.options import JoinOptions, StartOptions
+from edgetune.workflows.fleet.task import Board
+from edgetune.workflows.fleet.wire import (
+    FleetAddress,
+    dask,
+    default_folder,
+    make_certificate,
+    parse_address,
+    require_private,
+    restrict,
+)
+from edgetune.workflows.profile.shard import board_name
+from edgetune.workflows.reporting import Reporter
+
+_AGAIN_S = 5.0
+"""How long a board waits before it looks for a lost scheduler again."""
+_SCHEDULER_OFF = (
+    "run_function",
+    "plugin_add",
+    "register_worker_plugin",
+    "register_scheduler_plugin",
+    "run_on_scheduler",
+)
+
+
+def start(opts: StartOptions, reporter: Reporter) -> None:
+    """Run a scheduler until it is stopped.
+
+    Raises:
+        InputError: TLS is off on a public address, or the certificate cannot be written.
+        DeviceError: Dask is not installed, or the port is taken.
+    """
+    library = dask()
+    host = opts.host or ("127.0.0.1" if opts.no_tls else "")
+    folder = None
+    if opts.no_tls:
+        require_private(host)
+    else:
+        folder = default_folder() if opts.tls is None else Path(opts.tls).expanduser()
+        if make_certificate(folder):
+            reporter.info(f"wrote the certificate of the fleet to {folder}: copy that folder to every machine of it")
+    scheme = "tcp" if folder is None else "tls"
+    address = FleetAddress(f"{scheme}://{host}:{opts.port}", folder)
+    library.config.set({"distributed.scheduler.allowed-failures": opts.allowed_failures})
+    asyncio.run(_schedule(address, reporter))
+
+
+async def _schedule(address: FleetAddress, reporter: Reporter) -> None:
+    from distributed import Scheduler
+    from distributed.scheduler import DEFAULT_EXTENSIONS
+
+    stopped = _stop_event()
+    host, _, port = address.url.partition("://")[2].rpartition(":")
+    protocol = address.url.partition("://")[0]
+    try:
+        scheduler = Scheduler(
+            host=host or None, port=int(port), protocol=protocol, security=address.security(), dashboard=False,
+            dashboard_address="127.0.0.1:0",
+            extensions={name: of for name, of in DEFAULT_EXTENSIONS.items() if name in ("events", "spans")},
+        )  # fmt: skip
+        restrict(scheduler.handlers, frozenset({*scheduler.handlers} - {*_SCHEDULER_OFF}))
+        await scheduler
+    except (OSError, RuntimeError) as error:
+        why = error.__cause__ or error
+        raise DeviceError(
+            f"cannot listen at {address.url}: {why}", "stop what uses that port, or choose --port"
+        ) from None
+    shown = f"{protocol}://{host or socket.gethostname()}:{scheduler.port}"
+    tls = "" if address.tls is None else f" --tls {shlex.quote(str(address.tls))}"
+    reporter.info(f"the fleet is at {shown}; on each board: edgetune fleet join {shown}{tls}")
+    await _first(stopped.wait(), scheduler.finished())
+    await scheduler.close(reason="edgetune fleet stop")
+
+
+def join(opts: JoinOptions, reporter: Reporter) -> None:
+    """Work for a scheduler until this is stopped; look for a lost scheduler until it is back.
+
+    Raises:
+        InputError: the address or the device is wrong, or there is no certificate.
+        DeviceError: Dask is not installed, or this board has joined already.
+    """
+    dask()
+    address = parse_address(opts.address, opts.tls)
+    security = address.security()
+    device = open_named(opts.device, opts.root)
+    name = opts.board or board_name(device, opts.root)
+    root = None if opts.root is None else str(Path(opts.root).resolve())
+    board = Board(
+        name, device.name if opts.device == "auto" else opts.device, root, opts.allow_code, facts_of(name, device)
+    )
+    with hold(f"fleet board {name}"):
+        asyncio.run(_work(address.url, security, board, reporter))
+
+
+def facts_of(name: str, device: Device) -> dict[str, Any]:
+    """Return what ``edgetune fleet show`` lists of a board."""
+    found = device.conditions
+    return {
+        "board": name, "device": device.name, "description": device.description, "simulated": device.simulated,
+        "l4t": found.get("l4t"), "python": sys.version.split()[0], "edgetune": __version__,
+    }  # fmt: skip
+
+
+async def _work(url: str, security: Any, board: Board, reporter: Reporter) -> None:
+    from edgetune.workflows.fleet.worker import BoardNanny
+
+    stopped, waits = _stop_event(), False
+    while not stopped.is_set():
+        nanny = BoardNanny(
+            url, nthreads=1, name=f"{board.name} {os.getpid()}", memory_limit=0, security=security, dashboard=False,
+            resources={"BOARD": 1, f"board:{board.name}": 1}, board=asdict(board),
+            local_directory=tempfile.gettempdir(), death_timeout=30,
+        )  # fmt: skip
+        try:
+            await _first(nanny, stopped.wait())
+            if not stopped.is_set():
+                reporter.info(f"{board.name} has joined {url}")
+                waits = False
+                await _first(nanny.finished(), stopped.wait())
+        except Exception as error:
+            if not waits:
+                reporter.info(f"no scheduler answers at {url}, and this looks again every {_AGAIN_S:g} s ({error})")
+            waits = True
+        finally:
+            await nanny.close(timeout=5)
+        if not stopped.is_set():
+            await _first(stopped.wait(), asyncio.sleep(_AGAIN_S))
+
+
+def _stop_event() -> asyncio.Event:
+    """Return an event that the usual signals set."""
+    event = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, event.set)
+    return event
+
+
+async def _first(*awaited: Awaitable[Any]) -> None:
+    """Wait until one of them is done; raise its error."""
+    tasks = [asyncio.ensure_future(each) for each in awaited]
+    done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in left:
+        task.cancel()
+    for task in done:
+        task.result()
+
+
+def unit(words: list[str], describe: Callable[[], str]) -> str:
+    """Return a systemd unit that runs an edgetune command."""
+    return f"""[Unit]
+Description={describe()}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+ExecStart={shlex.join([sys.executable, "-m", "edgetune", *words])}
+Restart=on-failure
+RestartSec=10
+
+[Install]
+WantedBy=multi-user.target
+"""

@@ -1,0 +1,277 @@
+"""``edgetune profile --device fleet:ADDRESS``: one sweep over all boards that have joined."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from edgetune.artifacts.file_hash import file_hash
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.io import read_profile
+from edgetune.artifacts.merging import first_difference
+from edgetune.artifacts.profile import Point, Profile, ProfileRow
+from edgetune.errors import DeviceError, InputError
+from edgetune.stages.profiling.boards import with_boards
+from edgetune.stages.profiling.estimate import SweepEstimate
+from edgetune.stages.profiling.identity import grown, missing_points, points_sha256
+from edgetune.stages.profiling.point_state import Several
+from edgetune.stages.profiling.sweep import SweepProgress
+from edgetune.units import parse_share
+from edgetune.version import __version__
+from edgetune.workflows.fleet.client import Fleet, LostSchedulerError, connect
+from edgetune.workflows.fleet.sweep import FleetSweep, whole
+from edgetune.workflows.fleet.task import FILES
+from edgetune.workflows.fleet.wire import FleetAddress, parse_address
+from edgetune.workflows.output import Target, choose_target
+from edgetune.workflows.parse_options import profile_options
+from edgetune.workflows.profile.options import ConvergenceOptions, ProfileCommandOptions
+from edgetune.workflows.profile.profile import unfinished
+from edgetune.workflows.reporting import OnProgress, Reporter, SimulationLabel
+from edgetune.workflows.stopping import reporting_saved
+from edgetune.workloads.resolve import names_path, resolve
+
+_OWN = ("device", "root", "output", "fresh", "force", "shard", "anchors", "board", "board_tolerance")
+"""Options that the boards are not told."""
+_AGAIN_S = 600.0
+"""How long a lost scheduler is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a report names: the fleet as a device, or the network."""
+
+    name: str
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRequest:
+    """A sweep over a fleet; see ``ProfileRequest``."""
+
+    device: Named
+    workload: Named
+    points: list[Point]
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of every board.
+
+    Args:
+        options: The options that are not their defaults.
+        files: Name and SHA-256 of each file, by its option.
+        paths: Where a file is here, by its SHA-256.
+    """
+
+    options: Mapping[str, Any]
+    files: Mapping[str, tuple[str, str]]
+    paths: Mapping[str, Path]
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What every request has."""
+        text = json.dumps([__version__, self.options, self.files], sort_keys=True)
+        sweep_id = hashlib.sha256(text.encode()).hexdigest()[:24]
+        return {"options": self.options, "files": self.files, "sweep": sweep_id}
+
+
+def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, Target]:
+    """Measure every point that is missing in the file on the boards, and write the table; see ``profile.profile``.
+
+    Raises:
+        InputError: an option is invalid, the boards are of two kinds, or the file has other content.
+        DeviceError: no scheduler, no board, or none that can measure this.
+        PartialError: no board is left; the boards' journals have what they measured.
+    """
+    asked, address = asked_of(opts), parse_address(opts.device)
+    kept = "the boards keep what they have measured, and the same command goes on"
+    with reporting_saved(reporter, lambda: kept):
+        for fleet in connected(address, reporter):
+            try:
+                return _measure(fleet, opts, asked, reporter)
+            except LostSchedulerError as error:
+                reporter.info(f"note: {error.message}; waiting for it")
+        raise DeviceError(f"the scheduler at {address.url} has not come back", f"start it again; {kept}")
+
+
+def plan_profile(
+    opts: ProfileCommandOptions, reporter: Reporter
+) -> tuple[Any, list[Point], SweepEstimate | None]:
+    """Return the sweep, the points to measure, and their expected cost on all boards together."""
+    with connect(parse_address(opts.device)) as fleet:
+        sweep = sweep_of(fleet, opts, asked_of(opts), reporter, estimate=True)
+        header = sweep.open()
+        request = _request(opts, sweep, header, reporter)
+        left = missing(request, sweep, header, fresh=opts.fresh)[1]
+        expected, boards = sweep.estimate, sum(not each.out for each in sweep.boards.values())
+        if expected is None or not left:
+            return request, left, None
+        share = (len(left) + 2 * opts.anchors * boards) / len(sweep.points)
+        once = expected.times(share)
+        duration_s = None if once.duration_s is None else once.duration_s / boards
+        basis = f"{once.basis}; {boards} board{'s' if boards > 1 else ''} at once"
+        return request, left, replace(once, points=len(left), duration_s=duration_s, basis=basis)
+
+
+def connected(address: FleetAddress, reporter: Reporter) -> Iterator[Fleet]:
+    """Yield a connection, and again one as often as the caller has lost its scheduler.
+
+    Raises:
+        DeviceError: none answers at first, or for ``_AGAIN_S`` after that.
+    """
+    give_up_s: float | None = None
+    while True:
+        try:
+            with connect(address) as fleet:
+                yield fleet
+            give_up_s = time.monotonic() + _AGAIN_S
+        except DeviceError:
+            if give_up_s is None or time.monotonic() > give_up_s:
+                raise
+            reporter.detail(f"no scheduler answers at {address.url}")
+
+
+def asked_of(opts: ProfileCommandOptions) -> Asked:
+    """Return what is asked of every board.
+
+    Raises:
+        InputError: an option is invalid, or a file is missing.
+    """
+    profile_options(opts)
+    if opts.shard is not None or opts.root is not None or "max" in str(opts.batch_sizes):
+        raise InputError("--shard, --root and --batch-sizes max are for one board", "leave them out")
+    training = [each.name for each in fields(ConvergenceOptions)]
+    given: dict[str, Any] = {
+        each.name: list(value) if isinstance(value := getattr(opts, each.name), tuple) else value
+        for each in fields(opts)
+        if each.name not in (*_OWN, *training) and getattr(opts, each.name) != each.default
+    }
+    files, paths = {}, {}
+    for name in FILES:
+        path = given.get(name)
+        if path is None or (name == "model" and not names_path(path)):
+            continue
+        if not Path(path).is_file():
+            resolve(path)  # says what is wrong with it
+        sha256 = file_hash(Path(path)).hexdigest()
+        files[name], paths[sha256] = (Path(path).name, sha256), Path(path)
+        del given[name]
+    return Asked(given, files, paths)
+
+
+def sweep_of(
+    fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: Reporter, *, estimate: bool = False
+) -> FleetSweep:
+    """Return the sweep of the options over a fleet."""
+    options = profile_options(opts)
+    return FleetSweep(
+        fleet,
+        {**asked.request, **({"estimate": True} if estimate else {})},
+        send=lambda board, sha256: fleet.send(board, sha256, asked.paths[sha256]),
+        anchors=opts.anchors,
+        rounds=options.interleave_repeats,
+        seed=options.seed,
+        tolerance=parse_share(opts.board_tolerance, what="--board-tolerance"),
+        note=reporter.info,
+    )
+
+
+def missing(
+    request: FleetRequest, sweep: FleetSweep, header: Header, *, fresh: bool
+) -> tuple[Profile | None, list[Point]]:
+    """Return the table in the file, and the points that it lacks.
+
+    Raises:
+        InputError: the file has other content.
+    """
+    table = None if fresh else request.target.earlier(read_profile, "profile")
+    if table is None:
+        return None, request.points
+    if table.header.inputs.get("request", {}).get("sha256") != sweep.identity:
+        differs = first_difference(table.header, header) or "it was measured in another way"
+        hint = "name another file with -o, or --fresh to replace it"
+        raise InputError(f"{request.target.path} exists and holds another profile: {differs}", hint)
+    return table, missing_points(table, request.points)
+
+
+def _request(opts: ProfileCommandOptions, sweep: FleetSweep, header: Header, reporter: Reporter) -> FleetRequest:
+    first = sweep.points[0]
+    target = choose_target(opts.output, f"{first.workload}-{first.task}-fleet.parquet", resumes=True,
+                           stdout=reporter.stdout)  # fmt: skip
+    return FleetRequest(Named(opts.device, header.simulated), Named(first.workload), sweep.points, target)
+
+
+def _measure(fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: Reporter) -> tuple[Profile, Target]:
+    sweep = sweep_of(fleet, opts, asked, reporter)
+    header = sweep.open()
+    request = _request(opts, sweep, header, reporter)
+    target, label = request.target, SimulationLabel(header.simulated, reporter)
+    target.check("profile")
+    before, left = missing(request, sweep, header, fresh=opts.fresh)
+    if before is not None and not left:
+        label.announce()
+        reporter.info(f"{target.path} has these points already; --fresh measures them again")
+        return before, target
+    reporter.info(f"{len(left)} points on {len(sweep.boards)} boards: {', '.join(sorted(sweep.boards))}")
+    if opts.fresh:
+        _discard(fleet, sweep)
+    with reporter.sweep(label) as on_progress, _stopping(sweep):
+        sweep.on_done = _Progress(on_progress, len(left) * sweep.rounds).report
+        tables = sweep.run(left)
+    table = whole(tables, {"sha256": sweep.identity, "points_sha256": points_sha256(request.points)})
+    table = table if before is None else grown(before, table)
+    table, sentences = with_boards(table, sweep.tolerance)
+    target.write(table)
+    if not unfinished(table):
+        _discard(fleet, sweep)
+    label.announce()
+    for sentence in sentences:
+        reporter.info(sentence)
+    target.report(reporter)
+    return table, target
+
+
+@contextmanager
+def _stopping(sweep: FleetSweep) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        sweep.stop()
+        raise
+
+
+def _discard(fleet: Fleet, sweep: FleetSweep) -> None:
+    """Discard the journals of the boards that are there."""
+    there = fleet.present()
+    for board in sweep.boards:
+        if board in there:
+            fleet.call(board, {**sweep.request, "do": "discard"}, timeout_s=60)
+
+
+class _Progress:
+    """Reports rows as they come.
+
+    Args:
+        on_progress: Takes the progress.
+        total: Visits to make, without the anchors.
+    """
+
+    def __init__(self, on_progress: OnProgress, total: int) -> None:
+        self._on_progress, self._total, self._begun_s = on_progress, total, time.monotonic()
+        self._done: set[Any] = set()
+
+    def report(self, sweep: FleetSweep, row: ProfileRow) -> None:
+        """Report a row, and what each board does."""
+        self._done.add((row.point, row.round))
+        done = min(len(self._done), self._total)
+        eta_s = (time.monotonic() - self._begun_s) / max(done, 1) * (self._total - done)
+        progress = SweepProgress(done, self._total, 0, eta_s, row)
+        self._on_progress(progress)
+        self._on_progress(replace(progress, row=None, state=Several(tuple(map(str, sweep.boards.values())))))

@@ -1,0 +1,368 @@
+"""A sweep over boards: what each of them does next, and what becomes of a board or a mode that fails.
+
+A board first says which points the options select on it; all boards of a sweep say the same. It then measures the
+anchors, and returns whatever its journal has of this sweep. Then it gets one mode after the other, and at the end the
+anchors again. A mode whose board died or failed goes to another board, and counts as failed when two have failed.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.io import profile_of_bytes
+from edgetune.artifacts.merging import first_difference, merged
+from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow
+from edgetune.errors import DeviceError, InputError, PartialError
+from edgetune.stages.profiling.boards import choose_anchors, compare_boards
+from edgetune.stages.profiling.estimate import SweepEstimate
+from edgetune.stages.profiling.queue import Visit, anchor_visits, visits
+from edgetune.workflows.fleet.client import Boards, Reply
+from edgetune.workflows.fleet.task import to_point, visits_of
+
+TRIES = 2
+"""Boards on which a mode may fail before it counts as failed, and failures in a row before a board is left out."""
+GONE_S = 60.0
+"""How long a board may be away before its mode goes to another one."""
+_ALONE_S = 600.0
+"""How long a sweep waits for a board when none is left."""
+_LOOK_S = 2.0
+_WAIT_S = 0.5
+
+
+@dataclass(slots=True)
+class BoardState:
+    """What is known of a board.
+
+    Args:
+        name: Of the board.
+        worker: The address of its worker, which changes when the worker dies.
+        doing: ``describe``, ``first``, ``mode``, ``last``; empty while it waits.
+        batch: What it measures now.
+        ready: Whether it has described the points and measured the first anchors.
+        last: Whether it has measured the last anchors.
+        out: Why it gets no work; empty while it does.
+        off: Whether its figures are beyond the tolerance, so that its rows do not count.
+        errors: Failures in a row.
+        seen_s: When it was there last.
+        points: Visits measured.
+        failed: Visits failed.
+    """
+
+    name: str
+    worker: str
+    doing: str = ""
+    batch: tuple[Visit, ...] = ()
+    ready: bool = False
+    last: bool = False
+    out: str = ""
+    off: bool = False
+    errors: int = 0
+    seen_s: float = 0.0
+    points: int = 0
+    failed: int = 0
+
+    def __str__(self) -> str:
+        """Return what it does, for people."""
+        now = self.out or {"first": "first anchors", "last": "last anchors", "describe": "begins"}.get(self.doing, "")
+        now = now or (str(self.batch[0].point) if self.batch else "idle")
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.name}: {self.points} done{failed}: {now}"
+
+
+@dataclass(slots=True)
+class FleetSweep:
+    """A sweep over boards.
+
+    Args:
+        fleet: The boards.
+        request: What every request has: the options, the files by hash and the id of the sweep.
+        send: Sends an absent file to a board, by its hash; returns the reply.
+        anchors: How many anchors each board measures; 0 for none.
+        rounds, seed: See ``visits``.
+        tolerance: See ``compare_boards``.
+        note: Reports a sentence.
+        on_done: Called with each row that is new.
+        now_s: The clock, s.
+    """
+
+    fleet: Boards
+    request: Mapping[str, Any]
+    send: Callable[[str, str], Mapping[str, Any]] = lambda _board, _sha256: {}
+    anchors: int = 3
+    rounds: int = 1
+    seed: int = 0
+    tolerance: float = 0.1
+    note: Callable[[str], None] = lambda _: None
+    on_done: Callable[[FleetSweep, ProfileRow], None] = lambda _sweep, _row: None
+    now_s: Callable[[], float] = time.monotonic
+    boards: dict[str, BoardState] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
+    header: Header | None = None
+    identity: str = ""
+    estimate: SweepEstimate | None = None
+    tables: list[Profile] = field(default_factory=list)
+    done: dict[Visit, set[str]] = field(default_factory=dict)
+    _anchors: list[Point] = field(default_factory=list)
+    _waiting: deque[tuple[Visit, ...]] = field(default_factory=deque)
+    _tried: dict[tuple[Visit, ...], int] = field(default_factory=dict)
+    _seen: set[tuple[Any, ...]] = field(default_factory=set)
+    _looked_s: float = float("-inf")
+    _alone_s: float | None = None
+    _error: str = ""
+    _begun: bool = False
+
+    def open(self) -> Header:
+        """Wait until a board has described the points; return the header of what it would measure.
+
+        Raises:
+            DeviceError: no board has joined, or none can measure this.
+            InputError: the boards are of two kinds.
+        """
+        self._look()
+        if not self.boards:
+            raise DeviceError("no board has joined the fleet", "on each board: edgetune fleet join ADDRESS")
+        while any(each.doing == "describe" for each in self.boards.values()):
+            self._take_replies()
+            self._look()
+        if self.header is None:
+            raise DeviceError(f"no board of the fleet can measure this: {self._error}", "see edgetune fleet show")
+        return self.header
+
+    def run(self, points: Sequence[Point]) -> list[Profile]:
+        """Measure the points and return the tables of all boards.
+
+        Raises:
+            PartialError: no board is left.
+            LostSchedulerError: the scheduler cannot be reached.
+        """
+        self._anchors = choose_anchors(self.points, self.anchors) if self.anchors else []
+        order = visits([point for point in points if point not in self._anchors], self.rounds, self.seed)
+        while left := [visit for visit in order if not self._measured(visit)]:
+            self._waiting = deque(_batches(left))
+            while self._waiting or any(self._busy(each) for each in self.boards.values()):
+                self._give()
+                self._take_replies()
+                self._look()
+                self._check_alone()
+            self._leave_out()
+        return self.tables
+
+    def _measured(self, visit: Visit) -> bool:
+        return any(not self.boards[board].off for board in self.done.get(visit, ()))
+
+    def stop(self) -> None:
+        """Forget what is under way; the boards finish the mode that they measure."""
+        for board in self.boards:
+            self.fleet.forget(board)
+
+    def _busy(self, board: BoardState) -> bool:
+        """Return whether a board works, or has its last anchors before it."""
+        due = bool(self._anchors) and board.ready and not board.last and not board.out
+        return bool(board.doing) or (due and self._here(board))
+
+    def _here(self, board: BoardState) -> bool:
+        return self.now_s() - board.seen_s < GONE_S
+
+    def _look(self) -> None:
+        """Look which boards are there, at most every ``_LOOK_S``; have new ones describe the points."""
+        now_s = self.now_s()
+        if now_s - self._looked_s < _LOOK_S:
+            return
+        self._looked_s = now_s
+        for name, facts in self.fleet.present().items():
+            board = self.boards.get(name)
+            if board is None:
+                board = self.boards[name] = BoardState(name, str(facts["worker"]))
+                self._ask(board, "describe", {"do": "describe"})
+            elif board.worker != facts["worker"]:  # its worker has died or left; the journal may have more
+                board.worker, board.ready = str(facts["worker"]), False
+            board.seen_s = now_s
+        for board in self.boards.values():
+            if board.doing and not self._here(board):
+                self.fleet.forget(board.name)
+                self.note(f"board {board.name} has gone; what it has measured is in its journal")
+                self._put_back(board)
+
+    def _ask(self, board: BoardState, doing: str, request: Mapping[str, Any], batch: tuple[Visit, ...] = ()) -> None:
+        board.doing, board.batch = doing, batch
+        about = str(batch[0].point) if batch else doing
+        self.fleet.ask(board.name, {**self.request, **request, "about": about, "visits": visits_of(batch)})
+
+    def _give(self) -> None:
+        """Give work to every board that waits for some."""
+        for board in self.boards.values():
+            if board.doing or board.out or not self._here(board):
+                continue
+            if not board.ready:
+                self._ask(board, "first", {"do": "measure", "all": True}, tuple(anchor_visits(self._anchors, 1)))
+            elif batch := self._next():
+                self._ask(board, "mode", {"do": "measure"}, batch)
+            elif self._anchors and not board.last and not self._waiting:
+                self._ask(board, "last", {"do": "measure"}, tuple(anchor_visits(self._anchors, max(self.rounds, 2))))
+
+    def _next(self) -> tuple[Visit, ...]:
+        """Return the visits of the next mode that no journal has; empty for none, or until boards are compared."""
+        self._begun = self._begun or all(
+            each.ready or each.out or not self._here(each) for each in self.boards.values()
+        )
+        while self._begun and self._waiting:
+            if batch := tuple(visit for visit in self._waiting.popleft() if not self._measured(visit)):
+                return batch
+        return ()
+
+    def _take_replies(self) -> None:
+        for reply in self.fleet.replies(_WAIT_S):
+            board = self.boards[reply.board]
+            if "error" in reply.value:
+                self._fail(board, reply)
+                continue
+            board.errors = 0
+            doing, board.doing, board.batch = board.doing, "", ()
+            if doing == "describe":
+                self._described(board, reply.value)
+                continue
+            for sentence in reply.value.get("notes", ()):
+                self.note(f"board {board.name}: {sentence}")
+            self._keep(board, reply.value)
+            board.last |= doing == "last"
+            if doing == "first":
+                board.ready = True
+                if all(each.ready or each.out for each in self.boards.values()):
+                    self._leave_out()
+
+    def _described(self, board: BoardState, value: Mapping[str, Any]) -> None:
+        for sha256 in value.get("absent", ()):
+            reply = self.send(board.name, sha256)
+            if "error" in reply:
+                self._out(board, reply["error"])
+                return
+        if value.get("absent"):
+            self._ask(board, "describe", {"do": "describe"})
+            return
+        header = Header.of(value["header"], name=board.name)
+        if self.header is None:
+            self.header, self.identity = header, value["identity"]
+            self.points = [to_point(each) for each in value["points"]]
+            self.estimate = SweepEstimate(**value["estimate"]) if value["estimate"] else None
+            return
+        differs = first_difference(self.header, header)
+        if differs is not None or value["identity"] != self.identity:
+            raise InputError(
+                f"the fleet has boards of two kinds: {board.name} differs in {differs or 'its description'}",
+                "stop edgetune fleet join on those of one kind, or run a scheduler for each kind",
+            )
+
+    def _keep(self, board: BoardState, value: Mapping[str, Any]) -> None:
+        """Keep the table of a reply."""
+        if "table" not in value:
+            return
+        table = profile_of_bytes(base64.b64decode(value["table"]), None, name=board.name)
+        self.tables.append(table)
+        for row in table.rows:
+            key = (row.board, row.point, row.round, row.started, row.status)
+            if key not in self._seen:
+                self._seen.add(key)
+                self._count(board, row)
+        for each in value["visits"]:
+            self.done.setdefault(Visit(to_point(each["point"]), each["round"]), set()).add(board.name)
+
+    def _count(self, board: BoardState, row: ProfileRow) -> None:
+        board.points += row.status == "ok"
+        board.failed += row.status == "failed"
+        self.on_done(self, row)
+
+    def _fail(self, board: BoardState, reply: Reply) -> None:
+        """Put the work of a board that failed back, and leave the board out after ``TRIES`` failures in a row."""
+        self._error = f"board {board.name}: {reply.value['error']}"
+        batch, why = board.batch, str(reply.value["error"])
+        died = bool(reply.value.get("died"))
+        board.errors += not died
+        if board.doing == "mode" and batch:
+            self._tried[batch] = self._tried.get(batch, 0) + 1
+            if self._tried[batch] >= TRIES:
+                self._give_up(board, batch, why)
+        elif board.doing == "describe" and not died:
+            self._out(board, why)
+        self._put_back(board, lost=died)
+        if board.errors >= TRIES:
+            self._out(board, why)
+
+    def _give_up(self, board: BoardState, batch: tuple[Visit, ...], why: str) -> None:
+        """Count the points of a mode as failed."""
+        assert self.header is not None
+        reason = f"failed on {TRIES} boards: {why}"
+        rows = [
+            replace(
+                ProfileRow.at(visit.point, None), status="failed", reason=reason, round=visit.round, board=board.name
+            )
+            for visit in batch
+        ]
+        for visit, row in zip(batch, rows, strict=True):
+            self.done.setdefault(visit, set()).add(board.name)
+            self._count(board, row)
+        self.tables.append(Profile(self.header, tuple(rows)))
+        board.batch = ()
+
+    def _put_back(self, board: BoardState, *, lost: bool = True) -> None:
+        if board.doing == "mode" and board.batch:
+            self._waiting.appendleft(board.batch)
+        board.ready &= not lost
+        board.doing, board.batch = "", ()
+
+    def _out(self, board: BoardState, why: str) -> None:
+        board.out, board.doing = f"left out: {why}", ""
+        self.note(f"board {board.name} is left out: {why}")
+
+    def _leave_out(self) -> None:
+        """Leave out every board whose first anchors are beyond the tolerance."""
+        rows = [row for table in self.tables for row in table.rows if row.board is not None and row.status == "ok"]
+        if len({row.board for row in rows}) < 2:
+            return
+        for name, factors in compare_boards(rows, self.tolerance)[1].items():
+            board = self.boards.get(name)
+            if factors.left_out and board is not None and not board.off:
+                board.off = True
+                self._out(board, factors.describe(name).partition(": ")[2])
+
+    def _check_alone(self) -> None:
+        """Stop waiting when no board is left.
+
+        Raises:
+            PartialError: for ``_ALONE_S``, or all are left out.
+        """
+        able = [each for each in self.boards.values() if not each.out]
+        if any(each.doing or self._here(each) for each in able):
+            self._alone_s = None
+            return
+        self._alone_s = self.now_s() if self._alone_s is None else self._alone_s
+        if not able or self.now_s() - self._alone_s > _ALONE_S:
+            raise PartialError(
+                f"no board of the fleet is left{': ' + self._error if self._error else ''}",
+                "the boards keep what they have measured, and the same command goes on",
+            )
+
+
+def whole(tables: Sequence[Profile], request: Mapping[str, Any]) -> Profile:
+    """Return the tables of all boards as one."""
+    partial = [point for table in tables for point in table.header.inputs.get("request", {}).get("partial", ())]
+    inputs = {"request": {**request, **({"partial": partial} if partial else {})}}
+    found = merged(tables, inputs=inputs)
+    return Profile(replace(found.header, kind=KIND, version=VERSION), found.rows)
+
+
+def _batches(order: Sequence[Visit]) -> Iterable[tuple[Visit, ...]]:
+    """Return the visits of one mode and round together, the modes in the order of their first visit."""
+    rank = {key: place for place, key in enumerate(dict.fromkeys(map(_of, order)))}
+    ordered = sorted(order, key=lambda visit: rank[_of(visit)])
+    return [tuple(group) for _, group in groupby(ordered, key=_of)]
+
+
+def _of(visit: Visit) -> tuple[Any, ...]:
+    return (visit.round, visit.point.mode)

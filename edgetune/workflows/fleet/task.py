@@ -1,0 +1,265 @@
+"""One request to a board, in a process of its own: ``python -m edgetune.workflows.fleet.task PARENT`` on a board.
+
+Request and reply are JSON on standard input and output. A request names a network of the zoo, or files by their hash;
+it is a sweep of some visits with the board's own journal, so that nothing that the board has measured is lost or
+measured twice. The kernel ends this process with its parent, and the guardian then puts the board back. Whoever comes
+next waits for the lock until this one has ended.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plain import plain
+from edgetune.artifacts.profile import Point
+from edgetune.devices.guardian.lock import hold
+from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
+from edgetune.processes.messages import die_with
+from edgetune.stages.profiling.estimate import estimate
+from edgetune.stages.profiling.identity import default_journal_path, identify, identity_sha256
+from edgetune.stages.profiling.journal import discard_journal, open_journal
+from edgetune.stages.profiling.queue import Visit
+from edgetune.stages.profiling.sweep import request_header, sweep
+from edgetune.version import __version__
+from edgetune.workflows.cache_folder import cache_folder
+from edgetune.workflows.device_option import recovered
+from edgetune.workflows.output import begin_outputs
+from edgetune.workflows.profile.options import ProfileCommandOptions
+from edgetune.workflows.profile.profile import ProfileRequest, request_of
+from edgetune.workflows.reporting import Reporter
+from edgetune.workloads.resolve import recognised
+
+FILES = ("model", "inputs", "calibration", "ops", "prompts")
+"""Options that may name a file, which is sent by its hash."""
+_PATIENCE_S = 60.0
+"""How long a request waits for the end of the one before, whose worker has died."""
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What the owner of a board lets a fleet use.
+
+    Args:
+        name: Of the board, unique in the fleet.
+        device, root: As ``--device`` and ``--root`` of ``edgetune fleet join``.
+        allow_code: Whether Python files, commands and servers may run.
+        facts: For ``edgetune fleet show``.
+    """
+
+    name: str
+    device: str
+    root: str | None
+    allow_code: bool
+    facts: Mapping[str, Any]
+
+
+def answer(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the reply to a request; an error is a reply too."""
+    begin_outputs()
+    try:
+        if request["edgetune"] != __version__:
+            message = f"it has edgetune {__version__}, and edgetune {request['edgetune']} asks"
+            raise DeviceError(message, "install the same version on all machines of the fleet")
+        with _alone(board):
+            return REQUESTS[request["do"]](board, request)
+    except EdgetuneError as error:
+        return {"error": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
+
+
+@contextmanager
+def _alone(board: Board) -> Iterator[None]:
+    """Hold the board among requests of all fleets; wait for one whose worker has died.
+
+    Raises:
+        DeviceError: another request has not ended in time.
+    """
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while True:
+        lock = hold(f"fleet request {board.name}")
+        try:
+            lock.__enter__()
+            break
+        except DeviceError:
+            if time.monotonic() > give_up_s:
+                raise
+            time.sleep(_POLL_S)
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def _describe(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the points that the options select here, the conditions, and on request the cost; or the absent files."""
+    if absent := [sha256 for _, sha256 in request["files"].values() if not _stored(sha256)]:
+        return {"absent": absent}
+    asked = _asked(board, request)
+    device, workload, points, options = asked.device, asked.workload, asked.points, asked.options
+    cost = estimate(device, workload, points, options, run_code=False) if request.get("estimate") else None
+    identity = identify(device, workload, points[0].task, options)
+    return {
+        "points": [plain_point(point) for point in points],
+        "header": plain(request_header(device, workload, options)),
+        "identity": identity_sha256(identity),
+        "estimate": plain(cost),
+    }
+
+
+def _measure(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the visits that the journal lacks; return them, with ``all`` every other one that it has, as Parquet."""
+    asked = _asked(board, request)
+    device, workload, options = asked.device, asked.workload, asked.options
+    order = [Visit(to_point(each["point"]), each["round"]) for each in request["visits"]]
+    journal = _journal(board, request["sweep"])
+    if request.get("all"):
+        identity = identify(device, workload, asked.points[0].task, options)
+        with open_journal(journal, identity) as open_:
+            done = [entry.visit for entry in open_.entries if not entry.failed]
+        order = list(dict.fromkeys([*order, *done]))
+    if not order:
+        return {}
+    points = list(dict.fromkeys(visit.point for visit in order))
+    table = sweep(device, workload, points, options, journal, order=order, board=board.name)
+    found = base64.b64encode(table.to_bytes()).decode()
+    return {"table": found, "visits": visits_of(order), "notes": list(recovered(device))}
+
+
+def _discard(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Discard the journal of a sweep whose table is written."""
+    discard_journal(_journal(board, request["sweep"]))
+    return {}
+
+
+def _store(_: Board, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep a part of a file; after the last one, check the hash and keep the file."""
+    sha256 = str(request["sha256"])
+    path = _place(sha256)
+    part = path.with_suffix(".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("r+b" if request["offset"] else "wb") as file:
+            file.seek(request["offset"])
+            file.write(base64.b64decode(request["data"]))
+        if request["last"]:
+            if hashlib.sha256(part.read_bytes()).hexdigest() != sha256:
+                part.unlink()
+                raise InputError("a file of the sweep arrived damaged", "run the same command again")
+            part.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot keep a file of the sweep: {error.strerror or error}", "free some space") from None
+    return {}
+
+
+def _peaks(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure the peaks of this board."""
+    from edgetune.workflows.roofline.options import RooflineOptions
+    from edgetune.workflows.roofline.peaks import measured_peaks
+    from edgetune.workflows.roofline.request import request_of as roofline_request
+
+    opts = RooflineOptions(**request["options"], device=board.device, root=board.root)
+    asked = roofline_request(opts, Reporter())
+    found = measured_peaks(asked.device, asked.modes, asked.kernel_precisions, quick=opts.quick, reporter=Reporter())
+    return {"roofline": base64.b64encode(found.to_bytes()).decode()}
+
+
+REQUESTS: Mapping[str, Callable[[Board, Mapping[str, Any]], dict[str, Any]]] = {
+    "describe": _describe,
+    "measure": _measure,
+    "discard": _discard,
+    "store": _store,
+    "peaks": _peaks,
+}
+"""All that a board can be asked for."""
+
+
+def _asked(board: Board, request: Mapping[str, Any]) -> ProfileRequest:
+    """Return the sweep of the request's options on this board's device.
+
+    Raises:
+        InputError: the options are wrong, or the board's owner does not let code run.
+    """
+    given = {**request["options"], **{name: _named(*file) for name, file in request["files"].items()}}
+    opts = ProfileCommandOptions(**given, device=board.device, root=board.root)
+    _refuse_code(board, opts)
+    asked = request_of(opts, Reporter(), run_code=str(opts.batch_sizes).find("max") >= 0)
+    named = Path(opts.model).name
+    return replace(asked, workload=replace(asked.workload, reference=named)) if "model" in request["files"] else asked
+
+
+def _refuse_code(board: Board, opts: ProfileCommandOptions) -> None:
+    kind = recognised(opts.model)
+    if board.allow_code or not (opts.start or (kind is not None and kind.runs_code)):
+        return
+    raise InputError(
+        f"{Path(opts.model).name} is code, which this board does not run for others",
+        "its owner may allow it: edgetune fleet join --allow-code",
+    )
+
+
+def _stored(sha256: str) -> bool:
+    return _place(sha256).is_file()
+
+
+def _place(sha256: str) -> Path:
+    """Return the place of a file by its hash.
+
+    Raises:
+        InputError: it is no hash.
+    """
+    if len(sha256) != 64 or set(sha256) - set("0123456789abcdef"):
+        raise InputError("a file of the sweep has no SHA-256", "use the same version on all machines")
+    return cache_folder("fleet") / sha256 / "file"
+
+
+def _named(name: str, sha256: str) -> str:
+    """Return the path of a stored file under its own name, which tells its kind and names the network."""
+    stored, link = _place(sha256), _place(sha256).with_name(Path(name).name)
+    if not link.exists():
+        os.link(stored, link)
+    return str(link)
+
+
+def _journal(board: Board, sweep_id: str) -> Path:
+    return default_journal_path(None, {"fleet": str(sweep_id), "board": board.name}, ())
+
+
+def plain_point(point: Point) -> dict[str, Any]:
+    """Return a point as JSON."""
+    return {"workload": point.workload, "task": point.task, "batch": point.batch_size, "mode": point.mode.settings()}
+
+
+def to_point(value: Mapping[str, Any]) -> Point:
+    """Return the point that JSON describes: the inverse of ``plain_point``."""
+    return Point(value["workload"], value["task"], value["batch"], Mode.of(value["mode"]))
+
+
+def visits_of(visits: Sequence[Visit]) -> list[dict[str, Any]]:
+    """Return visits as JSON."""
+    return [{"point": plain_point(visit.point), "round": visit.round} for visit in visits]
+
+
+def _main() -> int:
+    die_with(int(sys.argv[1]))
+    given = json.load(sys.stdin.buffer)
+    replies = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints is no part of the reply
+    reply = answer(Board(**given["board"]), given["request"])
+    with open(replies, "w") as out:
+        json.dump(reply, out)
+    return int(ExitCode.DONE)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,204 @@
+"""The connection of a fleet: its address, its certificate, and what its processes take from the network.
+
+All machines of a fleet have the same certificate with its key, which is its own authority: who has it may join and send
+work. Dask sends functions as pickles, which may run any code where they are read. So every process of a fleet reads
+pickles only of the names in ``_NAMES``, and boards answer only the requests in ``WORKER`` and ``NANNY``.
+"""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import logging
+import os
+import pickle
+import socket
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from edgetune.errors import DeviceError, InputError
+
+PREFIX = "fleet:"
+PORT = 8786
+_CERTIFICATE, _KEY = "cert.pem", "key.pem"
+WORKER = frozenset({"gather", "get_data", "free_keys", "terminate", "ping", "keys", "versions", "get_logs"})
+NANNY = frozenset({"kill", "restart", "terminate", "close_gracefully", "instantiate", "get_logs"})
+_BASE = frozenset({"identity", "echo", "connection_stream", "dump_state"})
+_NAMES = frozenset(
+    {
+        ("edgetune.workflows.fleet.worker", "run_task"),
+        ("dask._task_spec", "Task"),
+        ("builtins", "bytes"),
+        ("dask._expr", "LLGExpr"),
+        ("dask._expr", "Expr._reconstruct"),
+    }
+)
+"""What a pickle from the network may name; no code of anybody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAddress:
+    """The address of a scheduler.
+
+    Args:
+        url: ``tls://host:8786``, or ``tcp://`` without TLS.
+        tls: Folder of the certificate; ``None`` without TLS.
+    """
+
+    url: str
+    tls: Path | None
+
+    def security(self) -> Any:
+        """Return the settings of Dask.
+
+        Raises:
+            InputError: there is no certificate.
+        """
+        dask()
+        from distributed import Security
+
+        if self.tls is None:
+            return Security(require_encryption=False)
+        files = {"cert": str(self.tls / _CERTIFICATE), "key": str(self.tls / _KEY)}
+        if not all(os.access(each, os.R_OK) for each in files.values()):
+            message = f"{self.tls} has no {_CERTIFICATE} and {_KEY} of the fleet that can be read"
+            raise InputError(message, "copy that folder from the host of edgetune fleet start, or name it with --tls")
+        roles = {
+            f"tls_{role}_{what}": file for role in ("client", "worker", "scheduler") for what, file in files.items()
+        }
+        return Security(require_encryption=True, tls_ca_file=files["cert"], **roles)
+
+
+def parse_address(text: str, tls: str | None = None) -> FleetAddress:
+    """Return the address in ``tls://host:8786``, ``tcp://host:8786``, ``host`` or ``fleet:...?tls=DIR``.
+
+    Raises:
+        InputError: it is none, or without TLS and public.
+    """
+    where, _, query = text.removeprefix(PREFIX).partition("?")
+    options = dict(parse_qsl(query))
+    parts = urlsplit(where if "://" in where else f"tls://{where}")
+    example = "e.g. tls://192.168.1.10:8786, as edgetune fleet start prints it"
+    try:
+        host, port = parts.hostname, parts.port or PORT
+    except ValueError:
+        host, port = None, 0
+    if parts.scheme not in ("tls", "tcp") or not host or parts.path.strip("/") or {*options} - {"tls"}:
+        raise InputError(f"{text!r} is no address of a fleet", example)
+    url = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    if parts.scheme == "tls":
+        folder = options.get("tls") or tls
+        return FleetAddress(url, default_folder() if folder is None else Path(folder).expanduser())
+    require_private(host)
+    return FleetAddress(url, None)
+
+
+def default_folder() -> Path:
+    """Return the folder of the certificate unless one is named."""
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(config) if Path(config).is_absolute() else Path.home() / ".config") / "edgetune" / "fleet"
+
+
+def require_private(host: str) -> None:
+    """Check that an address without TLS is reachable from a private network only.
+
+    Raises:
+        InputError: it is public, or unknown.
+    """
+    try:
+        found = {ipaddress.ip_address(each[4][0]) for each in socket.getaddrinfo(host, None)}
+    except OSError as error:
+        raise InputError(f"the host {host} is not known: {error.strerror or error}", "check its name") from None
+    public = [str(each) for each in found if each.is_unspecified or not (each.is_private or each.is_loopback)]
+    if public:
+        raise InputError(f"{public[0]} is a public address, and TLS is off", "leave --no-tls out, or write tls://")
+
+
+def make_certificate(folder: Path) -> bool:
+    """Make the certificate of a fleet unless the folder has one; return whether it was made.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if (folder / _CERTIFICATE).exists() and (folder / _KEY).exists():
+        return False
+    dask()
+    try:
+        from distributed import Security
+
+        made = Security.temporary()
+    except ImportError:
+        raise DeviceError("cryptography is not installed, which makes certificates", INSTALL) from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, text in ((_KEY, made.tls_worker_key), (_CERTIFICATE, made.tls_worker_cert)):
+            descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w") as file:
+                file.write(text)
+    except OSError as error:
+        message = f"cannot write the certificate in {folder}: {error.strerror or error}"
+        raise InputError(message, "name another folder with --tls") from None
+    return True
+
+
+INSTALL = "pip install 'edgetune[fleet]'"
+
+
+def dask() -> Any:
+    """Import Dask with the settings of a fleet, and restrict what it takes from the network.
+
+    Raises:
+        DeviceError: it is not installed.
+    """
+    try:
+        import dask as library
+    except ImportError:
+        raise DeviceError("Dask is not installed, which hands out the work of a fleet", INSTALL) from None
+    library.config.set(
+        {
+            "distributed.scheduler.work-stealing": False,
+            "distributed.scheduler.worker-ttl": "20s",
+            "distributed.nanny.pre-spawn-environ": {},  # by default it sets OMP_NUM_THREADS=1, which measures otherwise
+            "distributed.worker.http.routes": [],
+            "distributed.scheduler.http.routes": [],
+            "distributed.worker.profile.enabled": False,
+            "distributed.comm.timeouts.connect": "10s",
+            "distributed.admin.event-loop": "asyncio",
+            "distributed.admin.max-error-length": 0,  # no tracebacks: they are pickles of many names
+            "distributed.worker.use-file-locking": False,
+        }
+    )
+    try:
+        from distributed.protocol import pickle as of_dask
+    except ImportError:
+        raise DeviceError("Dask distributed is not installed, which hands out the work", INSTALL) from None
+    of_dask.loads = restricted_loads
+    for name in ["distributed", *(each for each in logging.root.manager.loggerDict if each.startswith("distributed."))]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters, the commands say in their own words
+    return library
+
+
+class _Restricted(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _NAMES:
+            raise pickle.UnpicklingError(f"a fleet takes no {module}.{name} from the network")
+        return super().find_class(module, name)
+
+
+def restricted_loads(data: Any, *, buffers: Any = ()) -> Any:
+    """Return the object of a pickle that names nothing but ``_NAMES``.
+
+    Raises:
+        pickle.UnpicklingError: it names anything else.
+    """
+    return _Restricted(io.BytesIO(bytes(data)), buffers=buffers or None).load()
+
+
+def restrict(handlers: MutableMapping[str, Any], allowed: frozenset[str]) -> None:
+    """Take away every request that a process of a fleet does not need, those that run code above all."""
+    for name in [*handlers]:
+        if name not in allowed | _BASE:
+            del handlers[name]

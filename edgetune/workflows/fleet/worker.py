@@ -1,0 +1,70 @@
+"""The one function that a fleet runs on a board: it hands a request to a process of its own and returns the reply.
+
+The measuring process is ended by the kernel with this one, see ``task``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from distributed import Nanny, Worker, get_worker
+
+from edgetune.workflows.fleet.wire import NANNY, WORKER, dask, restrict
+
+dask()
+
+
+class BoardWorker(Worker):  # type: ignore[misc]
+    """A worker that runs ``run_task`` alone.
+
+    Args:
+        board: What the join command knows of the board, see ``task.Board``.
+    """
+
+    def __init__(self, *args: Any, board: dict[str, Any], **settings: Any) -> None:
+        self.board = board
+        self.doing, self.failed = "", ""
+        super().__init__(*args, metrics={"edgetune": _facts}, **settings)
+        restrict(self.handlers, WORKER)
+
+    async def plugin_add(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Add no plug-in of a scheduler."""
+        return {"status": "OK"}
+
+
+class BoardNanny(Nanny):  # type: ignore[misc]
+    """A nanny that starts a ``BoardWorker`` again when it dies."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, worker_class=BoardWorker, **settings)
+        restrict(self.handlers, NANNY)
+
+    async def plugin_add(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Add no plug-in of a scheduler."""
+        return {"status": "OK"}
+
+
+def _facts(worker: BoardWorker) -> dict[str, Any]:
+    """Return what ``edgetune fleet show`` lists of a board."""
+    return {**worker.board["facts"], "doing": worker.doing, "failed": worker.failed}
+
+
+def run_task(request: str) -> str:
+    """Run a request on this board, both JSON, in a process of its own."""
+    worker: Any = get_worker()
+    asked = json.loads(request)
+    worker.doing = str(asked.get("about", ""))
+    command = [sys.executable, "-m", "edgetune.workflows.fleet.task", str(os.getpid())]
+    try:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            reply = child.communicate(json.dumps({"board": worker.board, "request": asked}).encode())[0]
+    finally:
+        worker.doing = ""
+    ended = {"error": f"the measuring process ended with {child.returncode}", "hint": "see the board's log"}
+    value = ended if child.returncode else json.loads(reply)
+    worker.failed = value.get("error", worker.failed)
+    return json.dumps(value)
