@@ -6,7 +6,7 @@ import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import GroupedDefaultGroup, PlanningTerminal, Terminal, command
-from edgetune.cli.screen import answer, print_document
+from edgetune.cli.screen import answer, print_document, print_lines
 from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 
 app = LazyApp(GroupedDefaultGroup)
@@ -29,9 +29,12 @@ def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Conte
     if opts.model is opts.device is None and not (opts.root or opts.peaks or opts.output or terminal.dry_run):
         print_document(ctx.get_help())
         return
+    from edgetune.workflows.device_option import is_fleet
     from edgetune.workflows.roofline import roofline as workflow
 
-    if terminal.dry_run:
+    if is_fleet(opts.device):
+        _peaks_of_boards(opts, terminal)
+    elif terminal.dry_run:
         from edgetune.cli.roofline_plan import report_plan
 
         report_plan(workflow.plan_roofline(opts, terminal.screen), json=terminal.json)
@@ -57,6 +60,16 @@ def _place(opts: RooflineOptions, terminal: Terminal) -> None:
     finally:  # measuring took minutes, and a full disk is no reason to keep silent
         if opts.output != "-":
             report(found, json=terminal.json)
+
+
+def _peaks_of_boards(opts: RooflineOptions, terminal: PlanningTerminal) -> None:
+    from edgetune.workflows.fleet.roofline import peaks_of_boards
+
+    peaks = peaks_of_boards(opts, terminal.screen, dry_run=terminal.dry_run)
+    if terminal.json:
+        answer({"boards": [each.plain() for each in peaks]})
+    else:
+        print_lines(*map(str, peaks))
 
 
 def _tune(opts: RooflineOptions, terminal: Terminal) -> None:

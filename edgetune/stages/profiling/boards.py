@@ -140,8 +140,17 @@ def on_common_board(table: Profile) -> Profile:
     Times are divided by the time factor of their board, powers by its power factor, energies by both.
     """
     boards = table.header.conditions.get(BOARDS, {}).get("of", {})
-    rows = tuple(_scaled(row, boards.get(row.board, {})) for row in table.rows)
+    rows = tuple(scaled(row, boards.get(row.board, {})) for row in table.rows)
     return Profile(replace(table.header, conditions={**table.header.conditions, COMMON: True}), rows)
+
+
+def scaled(row: ProfileRow, factors: Mapping[str, Any]) -> ProfileRow:
+    """Return a row without raw samples, its figures divided by the factors of its board, as a header has them."""
+    time, power = ((factors.get(what) or {}).get("ratio") or 1.0 for what in ("time", "power"))
+    by = {**dict.fromkeys(_TIMES, time), **dict.fromkeys(_POWERS, power), "energy_j": time * power}
+    figures: dict[str, Any] = dict.fromkeys((*RAW_COLUMNS, "power_from_s"))
+    figures |= {name: value / factor for name, factor in by.items() if (value := getattr(row, name)) is not None}
+    return replace(row, **figures)
 
 
 def _factors(common: Sequence[ProfileRow], own: Sequence[ProfileRow], tolerance: float) -> BoardFactors:
@@ -164,14 +173,6 @@ def _marked(row: ProfileRow, drifted: bool) -> ProfileRow:
     parts = [part for part in (row.reason or "").split("; ") if part and part != DRIFTED]
     reason = "; ".join([*parts, DRIFTED] if drifted else parts) or None
     return row if reason == row.reason else replace(row, reason=reason)
-
-
-def _scaled(row: ProfileRow, factors: Mapping[str, Any]) -> ProfileRow:
-    time, power = ((factors.get(what) or {}).get("ratio") or 1.0 for what in ("time", "power"))
-    by = {**dict.fromkeys(_TIMES, time), **dict.fromkeys(_POWERS, power), "energy_j": time * power}
-    figures: dict[str, Any] = dict.fromkeys((*RAW_COLUMNS, "power_from_s"))
-    figures |= {name: value / factor for name, factor in by.items() if (value := getattr(row, name)) is not None}
-    return replace(row, **figures)
 
 
 def _said(ratio: Ratio | None) -> str:

@@ -151,6 +151,7 @@ class SearchSettings:
         good_enough: Expected gain of ``MORE`` measurements, a share of the objective, at which the search ends;
             ``None`` for never.
         at_once: Number of points that are asked for before any of them is measured, as for several boards.
+        on_asked: Called with these points, so that boards begin to measure them at once.
         hints: Prior knowledge of network and device.
         known: Rows measured earlier; those of offered points are told first and not counted. Of several rows of
             one point the last counts, or all where readings waver; rows that cannot be judged are left aside, so that
@@ -167,6 +168,7 @@ class SearchSettings:
     time_budget_s: float | None = None
     good_enough: float | None = None
     at_once: int = 1
+    on_asked: Callable[[Sequence[Point]], None] = lambda _: None
     hints: Hints = NO_HINTS
     known: Sequence[ProfileRow] = ()
     on_step: Callable[[TraceRow], None] | None = None
@@ -314,13 +316,14 @@ class _Loop:
         started_s = self.settings.clock_s()
         suggestions = self._ask(min(self.settings.at_once, most))
         strategy_s = (self.settings.clock_s() - started_s) / max(len(suggestions), 1)
+        self.settings.on_asked([suggestion.point for suggestion in suggestions])
         for suggestion in suggestions:
             point = suggestion.point
             if point not in self.halves:
                 raise RuntimeError(f"strategy {self.settings.strategy} asked for a point that was not offered: {point}")
             if point in self.history.outcomes:
                 raise RuntimeError(f"strategy {self.settings.strategy} asked twice for {point}")
-            self._measure(suggestion, strategy_s)
+            self._measure(suggestion, strategy_s, len(suggestions))
         return bool(suggestions)
 
     def _ask(self, count: int) -> list[Suggestion]:
@@ -339,7 +342,7 @@ class _Loop:
         self._measure(Suggestion(point, f"measured again: is its power surely within budget? reading {reading}"), 0.0)
         return True
 
-    def _measure(self, suggestion: Suggestion, strategy_s: float) -> None:
+    def _measure(self, suggestion: Suggestion, strategy_s: float, at_once: int = 1) -> None:
         point, started_s = suggestion.point, self.settings.clock_s()
         try:
             row = self.measure(point)
@@ -349,5 +352,6 @@ class _Loop:
             row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=error.message)
             row = replace(row, **{name: getattr(point.mode, name) for name in SETTINGS})
         measurement_s = row.duration_s if row.duration_s is not None else self.settings.clock_s() - started_s
-        self.spent_s, self.measured = self.spent_s + measurement_s + strategy_s, self.measured + 1
+        self.spent_s += measurement_s / at_once + strategy_s
+        self.measured += 1
         self.searcher.tell(point, self.history.add(suggestion, row, strategy_s=strategy_s, measurement_s=measurement_s))

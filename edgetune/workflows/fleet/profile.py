@@ -101,9 +101,7 @@ def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, T
         raise DeviceError(f"the scheduler at {address.url} has not come back", f"start it again; {kept}")
 
 
-def plan_profile(
-    opts: ProfileCommandOptions, reporter: Reporter
-) -> tuple[Any, list[Point], SweepEstimate | None]:
+def plan_profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Any, list[Point], SweepEstimate | None]:
     """Return the sweep, the points to measure, and their expected cost on all boards together."""
     with connect(parse_address(opts.device)) as fleet:
         sweep = sweep_of(fleet, opts, asked_of(opts), reporter, estimate=True)
@@ -221,7 +219,7 @@ def _measure(fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: 
         return before, target
     reporter.info(f"{len(left)} points on {len(sweep.boards)} boards: {', '.join(sorted(sweep.boards))}")
     if opts.fresh:
-        _discard(fleet, sweep)
+        discard(fleet, sweep)
     with reporter.sweep(label) as on_progress, _stopping(sweep):
         sweep.on_done = _Progress(on_progress, len(left) * sweep.rounds).report
         tables = sweep.run(left)
@@ -230,7 +228,7 @@ def _measure(fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: 
     table, sentences = with_boards(table, sweep.tolerance)
     target.write(table)
     if not unfinished(table):
-        _discard(fleet, sweep)
+        discard(fleet, sweep)
     label.announce()
     for sentence in sentences:
         reporter.info(sentence)
@@ -247,7 +245,7 @@ def _stopping(sweep: FleetSweep) -> Iterator[None]:
         raise
 
 
-def _discard(fleet: Fleet, sweep: FleetSweep) -> None:
+def discard(fleet: Fleet, sweep: FleetSweep) -> None:
     """Discard the journals of the boards that are there."""
     there = fleet.present()
     for board in sweep.boards:

@@ -20,7 +20,7 @@ from edgetune.artifacts.io import profile_of_bytes
 from edgetune.artifacts.merging import first_difference, merged
 from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow
 from edgetune.errors import DeviceError, InputError, PartialError
-from edgetune.stages.profiling.boards import choose_anchors, compare_boards
+from edgetune.stages.profiling.boards import BoardFactors, choose_anchors, compare_boards
 from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.profiling.queue import Visit, anchor_visits, visits
 from edgetune.workflows.fleet.client import Boards, Reply
@@ -109,6 +109,7 @@ class FleetSweep:
     estimate: SweepEstimate | None = None
     tables: list[Profile] = field(default_factory=list)
     done: dict[Visit, set[str]] = field(default_factory=dict)
+    rows: dict[Visit, ProfileRow] = field(default_factory=dict)
     _anchors: list[Point] = field(default_factory=list)
     _waiting: deque[tuple[Visit, ...]] = field(default_factory=deque)
     _tried: dict[tuple[Visit, ...], int] = field(default_factory=dict)
@@ -135,6 +136,48 @@ class FleetSweep:
             raise DeviceError(f"no board of the fleet can measure this: {self._error}", "see edgetune fleet show")
         return self.header
 
+    def begin(self) -> list[ProfileRow]:
+        """Measure the first anchors on every board; return these rows, and all others in the boards' journals.
+
+        Raises:
+            PartialError, LostSchedulerError: see ``run``.
+        """
+        self._anchors = choose_anchors(self.points, self.anchors) if self.anchors else []
+        while not self._begun:
+            self._turn()
+            self._next()
+        return [row for table in self.tables for row in table.rows if self._counts(row.board)]
+
+    def add(self, visits_: Sequence[Visit]) -> None:
+        """Have some board make each of these visits as soon as it can."""
+        self._waiting.extend((visit,) for visit in visits_)
+        self._give()
+
+    def wait_for(self, visit: Visit) -> ProfileRow:
+        """Return the row of a visit once a board has made it.
+
+        Raises:
+            PartialError, LostSchedulerError: see ``run``.
+        """
+        while visit not in self.rows:
+            self._turn()
+        return self.rows[visit]
+
+    def factors(self) -> dict[str, BoardFactors]:
+        """Return how each board compares, from the anchors so far."""
+        rows = [row for table in self.tables for row in table.rows if row.board is not None and row.status == "ok"]
+        return compare_boards(rows, self.tolerance)[1] if rows else {}
+
+    def _counts(self, board: str | None) -> bool:
+        return board not in self.boards or not self.boards[board].off
+
+    def _turn(self, *, closing: bool = False) -> None:
+        """Give out work, take replies, and look who is there."""
+        self._give(closing=closing)
+        self._take_replies()
+        self._look()
+        self._check_alone()
+
     def run(self, points: Sequence[Point]) -> list[Profile]:
         """Measure the points and return the tables of all boards.
 
@@ -147,10 +190,7 @@ class FleetSweep:
         while left := [visit for visit in order if not self._measured(visit)]:
             self._waiting = deque(_batches(left))
             while self._waiting or any(self._busy(each) for each in self.boards.values()):
-                self._give()
-                self._take_replies()
-                self._look()
-                self._check_alone()
+                self._turn(closing=True)
             self._leave_out()
         return self.tables
 
@@ -195,8 +235,8 @@ class FleetSweep:
         about = str(batch[0].point) if batch else doing
         self.fleet.ask(board.name, {**self.request, **request, "about": about, "visits": visits_of(batch)})
 
-    def _give(self) -> None:
-        """Give work to every board that waits for some."""
+    def _give(self, *, closing: bool = False) -> None:
+        """Give work to every board that waits for some; when ``closing``, the last anchors to those without."""
         for board in self.boards.values():
             if board.doing or board.out or not self._here(board):
                 continue
@@ -204,7 +244,7 @@ class FleetSweep:
                 self._ask(board, "first", {"do": "measure", "all": True}, tuple(anchor_visits(self._anchors, 1)))
             elif batch := self._next():
                 self._ask(board, "mode", {"do": "measure"}, batch)
-            elif self._anchors and not board.last and not self._waiting:
+            elif closing and self._anchors and not board.last and not self._waiting:
                 self._ask(board, "last", {"do": "measure"}, tuple(anchor_visits(self._anchors, max(self.rounds, 2))))
 
     def _next(self) -> tuple[Visit, ...]:
@@ -270,8 +310,11 @@ class FleetSweep:
             if key not in self._seen:
                 self._seen.add(key)
                 self._count(board, row)
-        for each in value["visits"]:
-            self.done.setdefault(Visit(to_point(each["point"]), each["round"]), set()).add(board.name)
+        made = [Visit(to_point(each["point"]), each["round"]) for each in value["visits"]]
+        for visit in made:
+            self.done.setdefault(visit, set()).add(board.name)
+        if len(made) == 1:
+            self.rows[made[0]] = table.rows[-1]
 
     def _count(self, board: BoardState, row: ProfileRow) -> None:
         board.points += row.status == "ok"
@@ -306,6 +349,7 @@ class FleetSweep:
         ]
         for visit, row in zip(batch, rows, strict=True):
             self.done.setdefault(visit, set()).add(board.name)
+            self.rows[visit] = row
             self._count(board, row)
         self.tables.append(Profile(self.header, tuple(rows)))
         board.batch = ()
@@ -322,10 +366,7 @@ class FleetSweep:
 
     def _leave_out(self) -> None:
         """Leave out every board whose first anchors are beyond the tolerance."""
-        rows = [row for table in self.tables for row in table.rows if row.board is not None and row.status == "ok"]
-        if len({row.board for row in rows}) < 2:
-            return
-        for name, factors in compare_boards(rows, self.tolerance)[1].items():
+        for name, factors in self.factors().items():
             board = self.boards.get(name)
             if factors.left_out and board is not None and not board.off:
                 board.off = True

@@ -44,6 +44,8 @@ class Candidates:
         warn_of_load: Reports other load on the measuring machine.
         soak_s: How long the answer is kept running, s; ``None`` for not at all.
         soak: Keeps a point running for so long.
+        known: Points measured while the candidates were opened.
+        at_once, on_asked: See ``SearchSettings``.
     """
 
     points: Sequence[Point]
@@ -65,6 +67,9 @@ class Candidates:
     warn_of_load: Callable[[Reporter], None] = lambda _: None
     soak_s: float | None = None
     soak: Callable[[Point], ProfileRow] | None = None
+    known: Sequence[ProfileRow] = ()
+    at_once: int = 1
+    on_asked: Callable[[Sequence[Point]], None] = lambda _: None
 
 
 def candidates_of_tables(opts: SearchOptions) -> Candidates:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.search.problem import PAIRS, background_task
 from edgetune.stages.search.strategy import OperatorTotals
 from edgetune.units import parse_time_s
-from edgetune.workflows.device_option import open_named, recovered
+from edgetune.workflows.device_option import is_fleet, open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
 from edgetune.workflows.profile.subject import WorkloadOptions, WorkloadSelection, check, choose_subject
@@ -37,14 +37,16 @@ _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 
 
 def open_candidates(
-    opts: SearchOptions, *, run_code: bool, on_state: OnState | None = None
-) -> AbstractContextManager[Candidates]:
+    opts: SearchOptions, *, run_code: bool, on_state: OnState | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> AbstractContextManager[Candidates]:  # fmt: skip
     """Open the points of tables, or with ``--device`` (or a reference that names a network) those of a network.
 
     Args:
         opts: The options of the search.
         run_code: Whether to run a Python file to estimate its duration; a dry run does not.
         on_state: Called with the state of the point that is measured.
+        note: Reports a sentence.
 
     Raises:
         InputError: options contradict the inputs, or there are no candidates.
@@ -60,6 +62,10 @@ def open_candidates(
             raise InputError(
                 f"one network is searched for, not {len(opts.sources)}", "--background MODEL names the second"
             )
+        if is_fleet(opts.device):
+            from edgetune.workflows.fleet.search import fleet_candidates
+
+            return fleet_candidates(opts, _TASKS.get(opts.kind or "", opts.kind), note, dry_run=not run_code)
         return _network_candidates(opts, run_code=run_code, on_state=on_state)
     if given := opts.for_network():
         raise InputError(f"{' and '.join(given)}: only for a network", "leave them out, or name a device")

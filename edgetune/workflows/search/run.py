@@ -132,7 +132,7 @@ def plan_search(opts: SearchOptions, reporter: Reporter) -> SearchEstimate:
 def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -> Iterator[SearchTask]:
     """Open the candidates, check files and problem, read known rows, and choose the strategy."""
     opts, file = completed(opts)
-    with open_candidates(opts, run_code=run_code, on_state=reporter.points) as opened:
+    with open_candidates(opts, run_code=run_code, on_state=reporter.points, note=reporter.info) as opened:
         epochs = epochs_asked(opts, opened.kind)
         problem = problem_of(opts, opened.kind, file, background=opened.background, epochs=epochs)
         validate(problem)
@@ -278,7 +278,9 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                     time_budget_s=task.time_budget_s,
                     good_enough=good_enough,
                     hints=_hints(candidates, opts, relatives.rows),
-                    known=known.rows,
+                    known=(*known.rows, *candidates.known),
+                    at_once=candidates.at_once,
+                    on_asked=candidates.on_asked,
                     on_step=on_step,
                     inputs=candidates.inputs,
                     conditions=candidates.conditions,
