@@ -63,6 +63,7 @@ class Fleet:
     url: str
     _asked: dict[str, list[Any]] = field(default_factory=dict)
     _came: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    _others: list[Reply] = field(default_factory=list)
     _sent: int = 0
 
     def present(self) -> dict[str, Mapping[str, Any]]:
@@ -101,13 +102,12 @@ class Fleet:
         Raises:
             LostSchedulerError: it cannot be reached.
         """
-        found = []
+        found, made, self._others = [], self._others, []
         with suppress(queue.Empty):
-            found.append(self._came.get(timeout=wait_s))
+            found.append(self._came.get(timeout=0 if made else wait_s))
             while True:
                 found.append(self._came.get_nowait())
         self._check()
-        made = []
         for board, request, future in found:
             if future in self._asked.get(board, ()):
                 self._asked[board].remove(future)
@@ -120,12 +120,16 @@ class Fleet:
             future.cancel()
 
     def call(self, board: str, request: Mapping[str, Any], timeout_s: float = 600.0) -> Mapping[str, Any]:
-        """Send a request and wait for its reply, while no other one is under way."""
+        """Send a request and wait for its reply; ``replies`` returns those that come meanwhile."""
         self.ask(board, request)
-        give_up_s = time.monotonic() + timeout_s
+        give_up_s, others = time.monotonic() + timeout_s, []
         while time.monotonic() < give_up_s:
-            for reply in self.replies(1.0):
-                return reply.value
+            came = self.replies(1.0)
+            others += [reply for reply in came if reply.request is not request]
+            if own := [reply for reply in came if reply.request is request]:
+                self._others = others
+                return own[0].value
+        self._others = others
         self.forget(board)
         return {"error": "it does not answer", "hint": "edgetune fleet show"}
 

@@ -110,6 +110,7 @@ class FleetSweep:
     tables: list[Profile] = field(default_factory=list)
     done: dict[Visit, set[str]] = field(default_factory=dict)
     rows: dict[Visit, ProfileRow] = field(default_factory=dict)
+    _given_up: dict[Visit, ProfileRow] = field(default_factory=dict)
     _anchors: list[Point] = field(default_factory=list)
     _waiting: deque[tuple[Visit, ...]] = field(default_factory=deque)
     _tried: dict[tuple[Visit, ...], int] = field(default_factory=dict)
@@ -187,12 +188,12 @@ class FleetSweep:
         """
         self._anchors = choose_anchors(self.points, self.anchors) if self.anchors else []
         order = visits([point for point in points if point not in self._anchors], self.rounds, self.seed)
-        while left := [visit for visit in order if not self._measured(visit)]:
+        while left := [visit for visit in order if not self._measured(visit) and visit not in self._given_up]:
             self._waiting = deque(_batches(left))
             while self._waiting or any(self._busy(each) for each in self.boards.values()):
                 self._turn(closing=True)
             self._leave_out()
-        return self.tables
+        return [*self.tables, *self._failures()]
 
     def _measured(self, visit: Visit) -> bool:
         return any(not self.boards[board].off for board in self.done.get(visit, ()))
@@ -203,9 +204,9 @@ class FleetSweep:
             self.fleet.forget(board)
 
     def _busy(self, board: BoardState) -> bool:
-        """Return whether a board works, or has its last anchors before it."""
-        due = bool(self._anchors) and board.ready and not board.last and not board.out
-        return bool(board.doing) or (due and self._here(board))
+        """Return whether a board works, has its last anchors before it, or is expected back with its journal."""
+        due = not board.ready or (bool(self._anchors) and not board.last)
+        return bool(board.doing) or (due and not board.out and self._here(board))
 
     def _here(self, board: BoardState) -> bool:
         return self.now_s() - board.seen_s < GONE_S
@@ -338,21 +339,20 @@ class FleetSweep:
             self._out(board, why)
 
     def _give_up(self, board: BoardState, batch: tuple[Visit, ...], why: str) -> None:
-        """Count the points of a mode as failed."""
-        assert self.header is not None
+        """Try a mode no more; its points have failed unless the journal of some board has them."""
         reason = f"failed on {TRIES} boards: {why}"
-        rows = [
-            replace(
-                ProfileRow.at(visit.point, None), status="failed", reason=reason, round=visit.round, board=board.name
-            )
-            for visit in batch
-        ]
-        for visit, row in zip(batch, rows, strict=True):
-            self.done.setdefault(visit, set()).add(board.name)
-            self.rows[visit] = row
-            self._count(board, row)
-        self.tables.append(Profile(self.header, tuple(rows)))
+        for visit in batch:
+            row = replace(ProfileRow.at(visit.point, None), status="failed", reason=reason, round=visit.round)
+            self.rows[visit] = self._given_up[visit] = replace(row, board=board.name)
         board.batch = ()
+
+    def _failures(self) -> list[Profile]:
+        """Return a table of the points that no board has measured; empty for none."""
+        assert self.header is not None
+        rows = tuple(row for visit, row in self._given_up.items() if not self._measured(visit))
+        for row in rows:
+            self._count(self.boards[str(row.board)], row)
+        return [Profile(self.header, rows)] if rows else []
 
     def _put_back(self, board: BoardState, *, lost: bool = True) -> None:
         if board.doing == "mode" and board.batch:

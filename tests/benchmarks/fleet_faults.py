@@ -1,0 +1,224 @@
+"""Kill, freeze and starve a fleet of three fake boards on this machine, through real processes of Dask.
+
+    python tests/benchmarks/fleet_faults.py [--kills 30] [--scheduler-kills 5] [--only NAME] [--seed 0]
+
+Each board is a fake Jetson with a guardian of its own. The workload notes when each of its processes works. After each
+fault: every point is in the table, none twice from one board; no two processes worked on one board at one time; every
+file of every board is as before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from edgetune.artifacts.io import read_profile
+from edgetune.testing.fake_board import make_board
+from fakes.local_fleet import LocalFleet, until, words_of
+
+BOARDS = ("a", "b", "c")
+WORKLOAD = """
+import os, time
+
+def make(batch_size):
+    def step():
+        begin = time.monotonic()
+        time.sleep(0.01)
+        if batch_size == 7:  # a mode that crashes its board: end the worker, the parent's parent
+            parent = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1])
+            os.kill(parent, 9)
+        with open(os.environ["FLEET_LOG"], "a") as log:
+            log.write(f"{os.environ['FLEET_BOARD']} {os.getpid()} {begin} {time.monotonic()}\\n")
+    return step
+"""
+MODES = "gpu_mhz=306:1300:{0},mem_mhz=2133:3199:2"
+
+
+class Case:
+    """A fleet with a workload on three fake boards, and what must hold of it."""
+
+    def __init__(self, folder: Path, fleet: LocalFleet) -> None:
+        self.folder, self.fleet = folder, fleet
+        (folder / "load.py").write_text(WORKLOAD)
+        self.before = {}
+        for board in BOARDS:
+            make_board(folder / f"board-{board}")
+            self.before[board] = settings(folder / f"board-{board}")
+
+    def join(self, board: str, **how: object) -> None:
+        log = {"FLEET_LOG": str(self.folder / "work.log"), "FLEET_BOARD": board}
+        where = ("--device", "jetson", "--root", str(self.folder / f"board-{board}"))
+        self.fleet.join(board, *where, "--allow-code", **how, **log)
+
+    def sweep(self, output: str, modes: str, sizes: tuple[int, ...] = (1,)) -> object:
+        words = words_of(self.fleet.device, modes, sizes)
+        how = ("--minibatches", "20", "--anchors", "1", "--board-tolerance", "90%", "-o", output)
+        return self.fleet.run("profile", "load.py", *words, *how, name=f"sweep-{output}")
+
+    def check(self, output: str, points: int, *, failed: int = 0) -> str:
+        """Return what the table has.
+
+        Raises:
+            AssertionError: a point is missing, or there twice from one board; or two processes worked at once.
+        """
+        rows = read_profile(self.folder / output).rows
+        measured = Counter((row.board, row.point, row.round) for row in rows if row.status == "ok")
+        assert max(measured.values()) == 1, f"twice: {measured.most_common(1)}"
+        found = {point for _, point, _ in measured}
+        assert len(found) == points - failed, f"{len(found)} of {points} points: {self.fleet.log(f'sweep-{output}')}"
+        overlaps = self.overlaps()
+        assert not overlaps, f"two processes at once: {overlaps[:3]}"
+        repeats = len({(board, point) for board, point, number in measured if number is None}) - len(
+            {point for _, point, number in measured if number is None}
+        )
+        by = Counter(board for board, _, _ in measured)
+        return f"{len(found)} points, {dict(sorted(by.items()))} by board, {repeats} repeats of another board"
+
+    def overlaps(self) -> list[tuple[str, ...]]:
+        """Return the pairs of processes that worked on one board at one time."""
+        found = []
+        lines = [line.split() for line in (self.folder / "work.log").read_text().splitlines()]
+        for board in BOARDS:
+            spans: dict[str, list[float]] = {}
+            for _, pid, begin, end in (line for line in lines if line[0] == board):
+                spans.setdefault(pid, [float(begin), float(end)])[1] = float(end)
+            ordered = sorted(spans.items(), key=lambda item: item[1])
+            found += [(board, a, b) for (a, first), (b, second) in pairwise(ordered) if second[0] < first[1]]
+        return found
+
+    def restored(self) -> None:
+        """Check that every board is as before.
+
+        Raises:
+            AssertionError: a file differs.
+        """
+        for board in BOARDS:
+            root, before = self.folder / f"board-{board}", self.before[board]
+            until(
+                lambda root=root, before=before: settings(root) == before,
+                f"{board} is changed: {settings(root).items() - before.items()}; {self.fleet.log(board)}",
+                30,
+            )
+
+
+def settings(root: Path) -> dict[str, bytes]:
+    """Return the limits of clocks of a fake board, and which cores are on."""
+    kept = [*root.rglob("*min_freq"), *root.rglob("*max_freq"), *root.rglob("online"), *root.rglob("*mrq_rate_locked")]
+    return {str(path): path.read_bytes().strip() for path in sorted(kept) if path.is_file()}
+
+
+def kill_workers(case: Case, chance: random.Random, kills: int) -> str:
+    """Kill a worker at random moments, through as many sweeps as it takes."""
+    done, said = 0, []
+    while done < kills:
+        output = f"kills-{len(said)}.parquet"
+        sweep = case.sweep(output, MODES.format(8))
+        while sweep.poll() is None:
+            time.sleep(chance.uniform(0.5, 8.0))
+            if sweep.poll() is None and done < kills:
+                done += case.fleet.signal_worker(chance.choice(BOARDS), signal.SIGKILL)
+        if sweep.returncode == 5:  # a mode was killed on two boards: the same command tries it again
+            assert case.sweep(output, MODES.format(8)).wait() == 0
+        said.append(case.check(output, 16))
+    return f"{done} kills; " + "; ".join(said)
+
+
+def kill_scheduler(case: Case, chance: random.Random, kills: int) -> str:
+    """Kill the scheduler at random moments and start it again."""
+    sweep, done = case.sweep("scheduler.parquet", MODES.format(12)), 0
+    while sweep.poll() is None:
+        time.sleep(chance.uniform(8.0, 20.0))
+        if done < kills and sweep.poll() is None:
+            case.fleet.scheduler.kill()
+            case.fleet.scheduler.wait()
+            time.sleep(chance.uniform(0.0, 3.0))
+            case.fleet.start()
+            done += 1
+    return f"{done} kills, exit code {sweep.returncode}; {case.check('scheduler.parquet', 24)}"
+
+
+def freeze_worker(case: Case, chance: random.Random, _: int) -> str:
+    """Freeze a worker for longer than the scheduler waits for it."""
+    sweep = case.sweep("frozen.parquet", MODES.format(12))
+    until(lambda: "a " in (case.folder / "work.log").read_text(), "a measures", 120)
+    time.sleep(chance.uniform(5.0, 15.0))
+    case.fleet.signal_worker("a", signal.SIGSTOP)
+    pid = case.fleet.worker("a")
+    time.sleep(75)
+    if case.fleet.worker("a") == pid:
+        case.fleet.signal_worker("a", signal.SIGCONT)
+    sweep.wait()
+    return f"exit code {sweep.returncode}; {case.check('frozen.parquet', 24)}"
+
+
+def fill_disk(case: Case, *_: object) -> str:
+    """Give one board no room for its journal beyond its first points."""
+    case.fleet.end(case.fleet.boards["c"])
+    (case.folder / "c.log").write_text("")
+    case.join("c", limit_kib=24)
+    sweep = case.sweep("full.parquet", MODES.format(8))
+    sweep.wait()
+    log = case.fleet.log("sweep-full.parquet")
+    case.fleet.end(case.fleet.boards["c"])
+    (case.folder / "c.log").write_text("")
+    case.join("c")
+    assert "board c is left out: cannot write the journal" in log, log
+    return f"exit code {sweep.returncode}; {case.check('full.parquet', 16)}"
+
+
+def crash_boards(case: Case, *_: object) -> str:
+    """Measure a batch size that ends the worker of any board."""
+    sweep = case.sweep("crash.parquet", "gpu_mhz=306:1300:2", (1, 7))
+    sweep.wait()
+    assert sweep.returncode == 5, case.fleet.log("sweep-crash.parquet")
+    rows = read_profile(case.folder / "crash.parquet").rows
+    failed = [row for row in rows if row.status == "failed"]
+    assert {row.batch_size for row in failed} == {7}, failed
+    return f"exit code {sweep.returncode}; {case.check('crash.parquet', 4, failed=2)}; {failed[0].reason}"
+
+
+FAULTS = {
+    "worker killed": kill_workers,
+    "scheduler killed": kill_scheduler,
+    "worker frozen": freeze_worker,
+    "disk full": fill_disk,
+    "mode crashes": crash_boards,
+}
+
+
+def main() -> None:
+    """Run the faults one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--scheduler-kills", type=int, default=5)
+    parser.add_argument("--only", choices=FAULTS)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    for name, fault in FAULTS.items():
+        if asked.only not in (None, name):
+            continue
+        began_s = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder, LocalFleet(Path(folder)) as fleet:
+            case = Case(Path(folder), fleet)
+            (Path(folder) / "work.log").touch()
+            for board in BOARDS:
+                case.join(board)
+            kills = asked.scheduler_kills if "scheduler" in name else asked.kills
+            said = fault(case, random.Random(asked.seed), kills)
+            for process in fleet.boards.values():
+                fleet.end(process)
+            case.restored()
+        print(f"{name}: {said}; every board put back; {time.monotonic() - began_s:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
