@@ -188,12 +188,15 @@ class FleetSweep:
         """
         self._anchors = choose_anchors(self.points, self.anchors) if self.anchors else []
         order = visits([point for point in points if point not in self._anchors], self.rounds, self.seed)
-        while left := [visit for visit in order if not self._measured(visit) and visit not in self._given_up]:
-            self._waiting = deque(_batches(left))
+        left = order
+        while True:
+            self._waiting = deque(_batches([visit for visit in left if not self._measured(visit)]))
             while self._waiting or any(self._busy(each) for each in self.boards.values()):
                 self._turn(closing=True)
             self._leave_out()
-        return [*self.tables, *self._failures()]
+            left = [visit for visit in order if not self._measured(visit) and visit not in self._given_up]
+            if not left:
+                return [*self.tables, *self._failures()]
 
     def _measured(self, visit: Visit) -> bool:
         return any(not self.boards[board].off for board in self.done.get(visit, ()))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.plotting.page import SectionWriter
+from edgetune.stages.profiling.boards import BOARDS
 from edgetune.units import format_bytes, format_duration, format_si
 from edgetune.workflows.cells import cell, own_figure, rows_of, si_cell
 from edgetune.workflows.figures import FigureView
@@ -34,11 +35,44 @@ def section(table: Profile, out: SectionWriter) -> None:
     reasons = "; ".join(row.reason for row in rows if row.status == "ok" and row.reason)
     for note in dict.fromkeys(filter(None, reasons.split("; "))):
         out.note(f"note: {note}")
+    _write_boards(table, out)
     write_answers(rows, settings, out)
     _write_long(rows, varying, out)
     out.figure(partial(FigureView("profile", "points").draw, table), "time against power")
     if any(row.look_s is not None for row in rows):
         out.figure(partial(FigureView("profile", "soak").draw, table), "soak")
+
+
+def _write_boards(table: Profile, out: SectionWriter) -> None:
+    """Write the boards of a sweep over several: their factors relative to the common one, and their drift."""
+    told = table.header.conditions.get(BOARDS)
+    if not told:
+        return
+    out.note(f"boards, relative to {told['common']} at the anchors")
+    cells = [[name, each["points"], *_factors(each)] for name, each in told["of"].items()]
+    names = [
+        "board",
+        "points>",
+        "time>",
+        "time ci95>",
+        "power>",
+        "power ci95>",
+        "drift of time>",
+        "drift of power>",
+        "note",
+    ]
+    out.table(names, cells)
+
+
+def _factors(board: Mapping[str, Any]) -> list[object]:
+    found: list[object] = []
+    for ratio in (board["time"], board["power"]):
+        low, high = (ratio or {}).get("low"), (ratio or {}).get("high")
+        found += [cell((ratio or {}).get("ratio"), ".3f"), f"{low:.3f} to {high:.3f}" if low and high else None]
+    found += [
+        cell(None if change is None else change - 1, "+.1%") for change in (board["drift_time"], board["drift_power"])
+    ]
+    return [*found, "left out" if board["left_out"] else None]
 
 
 def _rows(rows: Sequence[ProfileRow], settings: _Figures) -> tuple[list[str], list[list[object]]]:
