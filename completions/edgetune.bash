@@ -7,11 +7,11 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"fleet"|"fleet start"|"fleet join"|"fleet show"|"fleet stop"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
-        "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline report merge compare device zoo show help doctor" ;;
-        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --arrivals --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --shard --anchors --board --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline report merge compare fleet device zoo show help doctor" ;;
+        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --arrivals --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --shard --anchors --board --board-tolerance --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "measure") options="--device -d --root --target-ci --runs --step-pattern --steps --point-timeout --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "search") options="--kind --power-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --arrivals --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --soak --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -36,6 +36,11 @@ _edgetune() {
         "report") options="--output -o --title --column --force --json --quiet -q --help -h" arguments="" ;;
         "merge") options="--output -o --board-tolerance --common --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "compare") options="--fail-above --plot --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "fleet") options="--help -h" arguments="start join show stop" ;;
+        "fleet start") options="--host --port --tls --no-tls --allowed-failures --unit --json --quiet -q --help -h" arguments="" ;;
+        "fleet join") options="--device -d --root --tls --board --allow-code --unit --json --quiet -q --help -h" arguments="" ;;
+        "fleet show") options="--tls --json --help -h" arguments="" ;;
+        "fleet stop") options="--tls --json --quiet -q --help -h" arguments="" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore units export watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
         "device show") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -99,6 +104,7 @@ _edgetune() {
         "profile --shard") values=""; expects=1 ;;
         "profile --anchors") values=""; expects=1 ;;
         "profile --board") values=""; expects=1 ;;
+        "profile --board-tolerance") values=""; expects=1 ;;
         "profile --ops") values=""; expects=1 ;;
         "profile --output") values=""; expects=1 ;;
         "profile -o") values=""; expects=1 ;;
@@ -406,6 +412,17 @@ _edgetune() {
         "compare --fail-above") values=""; expects=1 ;;
         "compare --plot") values=""; expects=1 ;;
         "compare --column") values=""; expects=1 ;;
+        "fleet start --host") values=""; expects=1 ;;
+        "fleet start --port") values=""; expects=1 ;;
+        "fleet start --tls") values=""; expects=1 ;;
+        "fleet start --allowed-failures") values=""; expects=1 ;;
+        "fleet join --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "fleet join -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "fleet join --root") values=""; expects=1 ;;
+        "fleet join --tls") values=""; expects=1 ;;
+        "fleet join --board") values=""; expects=1 ;;
+        "fleet show --tls") values=""; expects=1 ;;
+        "fleet stop --tls") values=""; expects=1 ;;
         "device --root") values=""; expects=1 ;;
         "device --modes") values="MAXN grid:441 all"; expects=1 ;;
         "device -m") values="MAXN grid:441 all"; expects=1 ;;

@@ -27,7 +27,7 @@ def show_help(
     if topic is None:
         table(("topic", "what the page says"), list(manual.TOPICS.items()))
         print_lines("", "edgetune help TOPIC prints a page. Begin with: edgetune help first-steps")
-    elif topic in COMMANDS:
+    elif topic in COMMANDS and topic not in manual.TOPICS:
         raise InputError(f"{topic} is a command, not a topic", f"edgetune {topic} --help lists its options")
     else:
         page(manual.page(choose(topic, manual.TOPICS, what="topic")))

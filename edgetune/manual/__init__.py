@@ -15,6 +15,7 @@ TOPICS: dict[str, str] = {
     "your-table": "Search a table that somebody else measured.",
     "comparing": "Compare tables: faster, slower, or cannot tell.",
     "power-modes": "Name modes, set one, restore the board.",
+    "fleet": "One sweep over many boards, by shards or a scheduler.",
     "jetson": "A Jetson board: begin with commands that change nothing.",
     "searching": "The best mode and batch size within budgets.",
     "rooflines": "What a device can do, and what bounds a network on it.",

@@ -27,6 +27,7 @@ CASES = {
         "show",
         "help",
         "doctor",
+        "fleet",
         "roofline",
         "schedule",
         "measure",

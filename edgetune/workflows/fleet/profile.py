@@ -38,6 +38,8 @@ from edgetune.workloads.resolve import names_path, resolve
 
 _OWN = ("device", "root", "output", "fresh", "force", "shard", "anchors", "board", "board_tolerance")
 """Options that the boards are not told."""
+_EVERY_S = 0.5
+"""Shortest time between two reports of all boards."""
 _AGAIN_S = 600.0
 """How long a lost scheduler is waited for."""
 
@@ -196,7 +198,9 @@ def missing(
         differs = first_difference(table.header, header) or "it was measured in another way"
         hint = "name another file with -o, or --fresh to replace it"
         raise InputError(f"{request.target.path} exists and holds another profile: {differs}", hint)
-    return table, missing_points(table, request.points)
+    failed = {row.point for row in unfinished(table)}
+    left = list(dict.fromkeys([*missing_points(table, request.points), *(p for p in request.points if p in failed)]))
+    return replace(table, rows=tuple(row for row in table.rows if row.point not in failed)), left
 
 
 def _request(opts: ProfileCommandOptions, sweep: FleetSweep, header: Header, reporter: Reporter) -> FleetRequest:
@@ -225,6 +229,8 @@ def _measure(fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: 
         tables = sweep.run(left)
     table = whole(tables, {"sha256": sweep.identity, "points_sha256": points_sha256(request.points)})
     table = table if before is None else grown(before, table)
+    once = {(row.board, row.point, row.round, row.started, row.status): row for row in table.rows}
+    table = replace(table, rows=tuple(once.values()))  # a journal gives what the file has from earlier, too
     table, sentences = with_boards(table, sweep.tolerance)
     target.write(table)
     if not unfinished(table):
@@ -264,6 +270,7 @@ class _Progress:
     def __init__(self, on_progress: OnProgress, total: int) -> None:
         self._on_progress, self._total, self._begun_s = on_progress, total, time.monotonic()
         self._done: set[Any] = set()
+        self._told_s = float("-inf")
 
     def report(self, sweep: FleetSweep, row: ProfileRow) -> None:
         """Report a row, and what each board does."""
@@ -272,4 +279,6 @@ class _Progress:
         eta_s = (time.monotonic() - self._begun_s) / max(done, 1) * (self._total - done)
         progress = SweepProgress(done, self._total, 0, eta_s, row)
         self._on_progress(progress)
-        self._on_progress(replace(progress, row=None, state=Several(tuple(map(str, sweep.boards.values())))))
+        if time.monotonic() - self._told_s > _EVERY_S:
+            self._told_s = time.monotonic()
+            self._on_progress(replace(progress, row=None, state=Several(tuple(map(str, sweep.boards.values())))))

@@ -118,6 +118,7 @@ class FleetSweep:
     _looked_s: float = float("-inf")
     _alone_s: float | None = None
     _error: str = ""
+    _free: dict[str, BoardState] = field(default_factory=dict)
     _begun: bool = False
 
     def open(self) -> Header:
@@ -191,7 +192,7 @@ class FleetSweep:
         left = order
         while True:
             self._waiting = deque(_batches([visit for visit in left if not self._measured(visit)]))
-            while self._waiting or any(self._busy(each) for each in self.boards.values()):
+            while self._waiting or self._busy():
                 self._turn(closing=True)
             self._leave_out()
             left = [visit for visit in order if not self._measured(visit) and visit not in self._given_up]
@@ -206,10 +207,12 @@ class FleetSweep:
         for board in self.boards:
             self.fleet.forget(board)
 
-    def _busy(self, board: BoardState) -> bool:
+    def _busy(self) -> bool:
         """Return whether a board works, has its last anchors before it, or is expected back with its journal."""
-        due = not board.ready or (bool(self._anchors) and not board.last)
-        return bool(board.doing) or (due and not board.out and self._here(board))
+        if any(each.doing for each in self.boards.values() if each.name not in self._free):
+            return True
+        due = (each for each in self._free.values() if not each.ready or (self._anchors and not each.last))
+        return any(self._here(each) for each in due)
 
     def _here(self, board: BoardState) -> bool:
         return self.now_s() - board.seen_s < GONE_S
@@ -236,13 +239,14 @@ class FleetSweep:
 
     def _ask(self, board: BoardState, doing: str, request: Mapping[str, Any], batch: tuple[Visit, ...] = ()) -> None:
         board.doing, board.batch = doing, batch
+        self._free.pop(board.name, None)
         about = str(batch[0].point) if batch else doing
         self.fleet.ask(board.name, {**self.request, **request, "about": about, "visits": visits_of(batch)})
 
     def _give(self, *, closing: bool = False) -> None:
         """Give work to every board that waits for some; when ``closing``, the last anchors to those without."""
-        for board in self.boards.values():
-            if board.doing or board.out or not self._here(board):
+        for board in list(self._free.values()):
+            if not self._here(board):
                 continue
             if not board.ready:
                 self._ask(board, "first", {"do": "measure", "all": True}, tuple(anchor_visits(self._anchors, 1)))
@@ -269,6 +273,7 @@ class FleetSweep:
                 continue
             board.errors = 0
             doing, board.doing, board.batch = board.doing, "", ()
+            self._free[board.name] = board
             if doing == "describe":
                 self._described(board, reply.value)
                 continue
@@ -304,21 +309,21 @@ class FleetSweep:
             )
 
     def _keep(self, board: BoardState, value: Mapping[str, Any]) -> None:
-        """Keep the table of a reply."""
+        """Keep the visits and the table of a reply."""
+        made = [Visit(to_point(each["point"]), each["round"]) for each in value.get("visits", ())]
+        for visit in made:
+            self.done.setdefault(visit, set()).add(board.name)
         if "table" not in value:
             return
         table = profile_of_bytes(base64.b64decode(value["table"]), None, name=board.name)
         self.tables.append(table)
+        if len(made) == 1:
+            self.rows[made[0]] = table.rows[-1]
         for row in table.rows:
             key = (row.board, row.point, row.round, row.started, row.status)
             if key not in self._seen:
                 self._seen.add(key)
                 self._count(board, row)
-        made = [Visit(to_point(each["point"]), each["round"]) for each in value["visits"]]
-        for visit in made:
-            self.done.setdefault(visit, set()).add(board.name)
-        if len(made) == 1:
-            self.rows[made[0]] = table.rows[-1]
 
     def _count(self, board: BoardState, row: ProfileRow) -> None:
         board.points += row.status == "ok"
@@ -362,9 +367,11 @@ class FleetSweep:
             self._waiting.appendleft(board.batch)
         board.ready &= not lost
         board.doing, board.batch = "", ()
+        self._free[board.name] = board
 
     def _out(self, board: BoardState, why: str) -> None:
         board.out, board.doing = f"left out: {why}", ""
+        self._free.pop(board.name, None)
         self.note(f"board {board.name} is left out: {why}")
 
     def _leave_out(self) -> None:
