@@ -23,7 +23,8 @@ HEADER = Header.new(KIND, VERSION, conditions={"device": "board", "simulated": T
 
 def points_of(modes: int, sizes: tuple[int, ...] = (1,)) -> list[Point]:
     """Return points of so many modes."""
-    return [Point("net", "infer", size, Mode(gpu_mhz=100.0 + mode)) for mode in range(modes) for size in sizes]
+    clocks = [100.0 + 100.0 * mode / modes for mode in range(modes)]
+    return [Point("net", "infer", size, Mode(gpu_mhz=mhz)) for mhz in clocks for size in sizes]
 
 
 @dataclass

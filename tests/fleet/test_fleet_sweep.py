@@ -93,7 +93,7 @@ def test_a_mode_that_crashes_every_board_fails_after_two():
     table, _, _ = measured(boards)
     (row,) = (row for row in table.rows if row.status == "failed")
     assert row.point == bad
-    assert "2 boards" in row.reason
+    assert "after 2 failures" in row.reason
     assert tries.total() == 2
     assert {point for _, point, _ in ok_of(table)} == {*boards.points} - {bad}
 
@@ -171,3 +171,41 @@ def test_rounds_are_made_by_whichever_board_is_free():
     boards = SimulatedBoards(dict.fromkeys("ab", 1.0), points_of(6))
     table, _, _ = measured(boards, rounds=3, anchors=0)
     assert {(point, number) for _, point, number in ok_of(table)} == {(p, n) for p in boards.points for n in (1, 2, 3)}
+
+
+def test_a_disk_that_fills_up_costs_no_point():
+    def fails(board, visit):
+        return "cannot write the journal" if board == "b" and visit.round is None else ""
+
+    boards = SimulatedBoards(dict.fromkeys("abc", 1.0), points_of(20), fails)
+    table, sweep, _ = measured(boards)
+    assert {point for _, point, _ in ok_of(table)} == set(boards.points)
+    assert not [row for row in table.rows if row.status == "failed"]
+    assert sweep.boards["b"].out
+
+
+def test_a_board_of_another_kind_that_comes_late_is_left_out():
+    kinds = {name: Header.new(KIND, VERSION, conditions={"device": "board", "l4t": name}) for name in "ab"}
+    boards = SimulatedBoards(dict.fromkeys("ab", 1.0), points_of(30), kind=kinds.__getitem__)
+    boards.gone.add("b")
+    sweep, notes = sweep_over(boards)
+    sweep.open()
+    sweep.on_done = lambda *_: boards.gone.discard("b")
+    sweep.run(sweep.points)
+    assert {board for board, _ in boards.measured} == {"a"}
+    assert any("b is left out: it is of another kind" in note for note in notes)
+
+
+def test_a_worker_that_dies_while_it_begins_is_asked_again():
+    boards = SimulatedBoards(dict.fromkeys("ab", 1.0), points_of(8))
+    answer, died = boards._answer, []
+
+    def once(board, request):
+        if board == "a" and not died:
+            died.append(board)
+            return 0.01, {"error": "x", "hint": "y", "died": True}
+        return answer(board, request)
+
+    boards._answer = once
+    table, _, _ = measured(boards)
+    assert {row.board for row in table.rows} == {"a", "b"}

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import base64
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Any
 
 from edgetune.artifacts.header import Header
@@ -23,57 +21,16 @@ from edgetune.errors import DeviceError, InputError, PartialError
 from edgetune.stages.profiling.boards import BoardFactors, choose_anchors, compare_boards
 from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.profiling.queue import Visit, anchor_visits, visits
+from edgetune.workflows.fleet.board_state import TRIES, Batch, BoardState, Waiting, batches_of
 from edgetune.workflows.fleet.client import Boards, Reply
 from edgetune.workflows.fleet.task import to_point, visits_of
 
-TRIES = 2
-"""Boards on which a mode may fail before it counts as failed, and failures in a row before a board is left out."""
 GONE_S = 60.0
 """How long a board may be away before its mode goes to another one."""
 _ALONE_S = 600.0
 """How long a sweep waits for a board when none is left."""
 _LOOK_S = 2.0
 _WAIT_S = 0.5
-
-
-@dataclass(slots=True)
-class BoardState:
-    """What is known of a board.
-
-    Args:
-        name: Of the board.
-        worker: The address of its worker, which changes when the worker dies.
-        doing: ``describe``, ``first``, ``mode``, ``last``; empty while it waits.
-        batch: What it measures now.
-        ready: Whether it has described the points and measured the first anchors.
-        last: Whether it has measured the last anchors.
-        out: Why it gets no work; empty while it does.
-        off: Whether its figures are beyond the tolerance, so that its rows do not count.
-        errors: Failures in a row.
-        seen_s: When it was there last.
-        points: Visits measured.
-        failed: Visits failed.
-    """
-
-    name: str
-    worker: str
-    doing: str = ""
-    batch: tuple[Visit, ...] = ()
-    ready: bool = False
-    last: bool = False
-    out: str = ""
-    off: bool = False
-    errors: int = 0
-    seen_s: float = 0.0
-    points: int = 0
-    failed: int = 0
-
-    def __str__(self) -> str:
-        """Return what it does, for people."""
-        now = self.out or {"first": "first anchors", "last": "last anchors", "describe": "begins"}.get(self.doing, "")
-        now = now or (str(self.batch[0].point) if self.batch else "idle")
-        failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.name}: {self.points} done{failed}: {now}"
 
 
 @dataclass(slots=True)
@@ -112,13 +69,13 @@ class FleetSweep:
     rows: dict[Visit, ProfileRow] = field(default_factory=dict)
     _given_up: dict[Visit, ProfileRow] = field(default_factory=dict)
     _anchors: list[Point] = field(default_factory=list)
-    _waiting: deque[tuple[Visit, ...]] = field(default_factory=deque)
-    _tried: dict[tuple[Visit, ...], int] = field(default_factory=dict)
+    _waiting: Waiting = field(default_factory=Waiting)
     _seen: set[tuple[Any, ...]] = field(default_factory=set)
     _looked_s: float = float("-inf")
     _alone_s: float | None = None
     _error: str = ""
     _free: dict[str, BoardState] = field(default_factory=dict)
+    _opened: bool = False
     _begun: bool = False
 
     def open(self) -> Header:
@@ -131,11 +88,14 @@ class FleetSweep:
         self._look()
         if not self.boards:
             raise DeviceError("no board has joined the fleet", "on each board: edgetune fleet join ADDRESS")
-        while any(each.doing == "describe" for each in self.boards.values()):
+        while any(not (each.described or each.out) and self._here(each) for each in self.boards.values()):
+            self._give()
             self._take_replies()
             self._look()
         if self.header is None:
             raise DeviceError(f"no board of the fleet can measure this: {self._error}", "see edgetune fleet show")
+        self._opened = True
+        self._anchors = choose_anchors(self.points, self.anchors) if self.anchors else []
         return self.header
 
     def begin(self) -> list[ProfileRow]:
@@ -144,15 +104,13 @@ class FleetSweep:
         Raises:
             PartialError, LostSchedulerError: see ``run``.
         """
-        self._anchors = choose_anchors(self.points, self.anchors) if self.anchors else []
         while not self._begun:
             self._turn()
-            self._next()
         return [row for table in self.tables for row in table.rows if self._counts(row.board)]
 
     def add(self, visits_: Sequence[Visit]) -> None:
         """Have some board make each of these visits as soon as it can."""
-        self._waiting.extend((visit,) for visit in visits_)
+        self._waiting.batches.extend((visit,) for visit in visits_)
         self._give()
 
     def wait_for(self, visit: Visit) -> ProfileRow:
@@ -187,12 +145,11 @@ class FleetSweep:
             PartialError: no board is left.
             LostSchedulerError: the scheduler cannot be reached.
         """
-        self._anchors = choose_anchors(self.points, self.anchors) if self.anchors else []
         order = visits([point for point in points if point not in self._anchors], self.rounds, self.seed)
         left = order
         while True:
-            self._waiting = deque(_batches([visit for visit in left if not self._measured(visit)]))
-            while self._waiting or self._busy():
+            self._waiting.batches.extend(batches_of([visit for visit in left if not self._measured(visit)]))
+            while self._waiting.batches or self._busy():
                 self._turn(closing=True)
             self._leave_out()
             left = [visit for visit in order if not self._measured(visit) and visit not in self._given_up]
@@ -226,8 +183,7 @@ class FleetSweep:
         for name, facts in self.fleet.present().items():
             board = self.boards.get(name)
             if board is None:
-                board = self.boards[name] = BoardState(name, str(facts["worker"]))
-                self._ask(board, "describe", {"do": "describe"})
+                board = self.boards[name] = self._free[name] = BoardState(name, str(facts["worker"]))
             elif board.worker != facts["worker"]:  # its worker has died or left; the journal may have more
                 board.worker, board.ready = str(facts["worker"]), False
             board.seen_s = now_s
@@ -237,7 +193,7 @@ class FleetSweep:
                 self.note(f"board {board.name} has gone; what it has measured is in its journal")
                 self._put_back(board)
 
-    def _ask(self, board: BoardState, doing: str, request: Mapping[str, Any], batch: tuple[Visit, ...] = ()) -> None:
+    def _ask(self, board: BoardState, doing: str, request: Mapping[str, Any], batch: Batch = ()) -> None:
         board.doing, board.batch = doing, batch
         self._free.pop(board.name, None)
         about = str(batch[0].point) if batch else doing
@@ -245,25 +201,37 @@ class FleetSweep:
 
     def _give(self, *, closing: bool = False) -> None:
         """Give work to every board that waits for some; when ``closing``, the last anchors to those without."""
+        if self._opened and not self._begun and self._compared():
+            self._begun = True
+            self._leave_out()
         for board in list(self._free.values()):
             if not self._here(board):
                 continue
-            if not board.ready:
+            if not board.described:
+                self._ask(board, "describe", {"do": "describe"})
+            elif not self._opened:
+                continue
+            elif not board.ready:
                 self._ask(board, "first", {"do": "measure", "all": True}, tuple(anchor_visits(self._anchors, 1)))
-            elif batch := self._next():
+            elif batch := self._next(board):
                 self._ask(board, "mode", {"do": "measure"}, batch)
-            elif closing and self._anchors and not board.last and not self._waiting:
+            elif closing and self._anchors and not board.last and not self._waiting.batches:
                 self._ask(board, "last", {"do": "measure"}, tuple(anchor_visits(self._anchors, max(self.rounds, 2))))
 
-    def _next(self) -> tuple[Visit, ...]:
+    def _compared(self) -> bool:
+        """Return whether every board has measured its first anchors, so that an odd one is known."""
+        return all(each.ready or each.out or not self._here(each) for each in self.boards.values())
+
+    def _next(self, board: BoardState) -> Batch:
         """Return the visits of the next mode that no journal has; empty for none, or until boards are compared."""
-        self._begun = self._begun or all(
-            each.ready or each.out or not self._here(each) for each in self.boards.values()
-        )
-        while self._begun and self._waiting:
-            if batch := tuple(visit for visit in self._waiting.popleft() if not self._measured(visit)):
-                return batch
+        while self._begun and (batch := self._waiting.take(board.name, alone=self._alone())):
+            if left := tuple(visit for visit in batch if not self._measured(visit)):
+                return left
         return ()
+
+    def _alone(self) -> bool:
+        """Return whether at most one board gets work."""
+        return sum(not each.out and self._here(each) for each in self.boards.values()) <= 1
 
     def _take_replies(self) -> None:
         for reply in self.fleet.replies(_WAIT_S):
@@ -283,7 +251,7 @@ class FleetSweep:
             board.last |= doing == "last"
             if doing == "first":
                 board.ready = True
-                if all(each.ready or each.out for each in self.boards.values()):
+                if self._begun:
                     self._leave_out()
 
     def _described(self, board: BoardState, value: Mapping[str, Any]) -> None:
@@ -293,8 +261,8 @@ class FleetSweep:
                 self._out(board, reply["error"])
                 return
         if value.get("absent"):
-            self._ask(board, "describe", {"do": "describe"})
-            return
+            return  # it is asked again
+        board.described = True
         header = Header.of(value["header"], name=board.name)
         if self.header is None:
             self.header, self.identity = header, value["identity"]
@@ -302,11 +270,14 @@ class FleetSweep:
             self.estimate = SweepEstimate(**value["estimate"]) if value["estimate"] else None
             return
         differs = first_difference(self.header, header)
-        if differs is not None or value["identity"] != self.identity:
-            raise InputError(
-                f"the fleet has boards of two kinds: {board.name} differs in {differs or 'its description'}",
-                "stop edgetune fleet join on those of one kind, or run a scheduler for each kind",
-            )
+        if differs is None and value["identity"] == self.identity:
+            return
+        kinds = f"{board.name} differs in {differs or 'its description'}"
+        if self._opened:
+            self._out(board, f"it is of another kind: {kinds}")
+            return
+        hint = "stop edgetune fleet join on those of one kind, or run a scheduler for each kind"
+        raise InputError(f"the fleet has boards of two kinds: {kinds}", hint)
 
     def _keep(self, board: BoardState, value: Mapping[str, Any]) -> None:
         """Keep the visits and the table of a reply."""
@@ -332,23 +303,20 @@ class FleetSweep:
 
     def _fail(self, board: BoardState, reply: Reply) -> None:
         """Put the work of a board that failed back, and leave the board out after ``TRIES`` failures in a row."""
-        self._error = f"board {board.name}: {reply.value['error']}"
-        batch, why = board.batch, str(reply.value["error"])
-        died = bool(reply.value.get("died"))
+        why, died = str(reply.value["error"]), bool(reply.value.get("died"))
+        self._error = f"board {board.name}: {why}"
         board.errors += not died
-        if board.doing == "mode" and batch:
-            self._tried[batch] = self._tried.get(batch, 0) + 1
-            if self._tried[batch] >= TRIES:
-                self._give_up(board, batch, why)
-        elif board.doing == "describe" and not died:
-            self._out(board, why)
+        useless = board.errors >= TRIES or (board.doing == "describe" and not died)
+        batch = board.batch if board.doing == "mode" else ()
+        if batch and self._waiting.failed(batch, board.name, alone=self._alone()):
+            self._give_up(board, batch, why)
         self._put_back(board, lost=died)
-        if board.errors >= TRIES:
+        if useless:
             self._out(board, why)
 
-    def _give_up(self, board: BoardState, batch: tuple[Visit, ...], why: str) -> None:
+    def _give_up(self, board: BoardState, batch: Batch, why: str) -> None:
         """Try a mode no more; its points have failed unless the journal of some board has them."""
-        reason = f"failed on {TRIES} boards: {why}"
+        reason = f"given up after {TRIES} failures on boards: {why}"
         for visit in batch:
             row = replace(ProfileRow.at(visit.point, None), status="failed", reason=reason, round=visit.round)
             self.rows[visit] = self._given_up[visit] = replace(row, board=board.name)
@@ -364,7 +332,7 @@ class FleetSweep:
 
     def _put_back(self, board: BoardState, *, lost: bool = True) -> None:
         if board.doing == "mode" and board.batch:
-            self._waiting.appendleft(board.batch)
+            self._waiting.batches.appendleft(board.batch)
         board.ready &= not lost
         board.doing, board.batch = "", ()
         self._free[board.name] = board
@@ -406,14 +374,3 @@ def whole(tables: Sequence[Profile], request: Mapping[str, Any]) -> Profile:
     inputs = {"request": {**request, **({"partial": partial} if partial else {})}}
     found = merged(tables, inputs=inputs)
     return Profile(replace(found.header, kind=KIND, version=VERSION), found.rows)
-
-
-def _batches(order: Sequence[Visit]) -> Iterable[tuple[Visit, ...]]:
-    """Return the visits of one mode and round together, the modes in the order of their first visit."""
-    rank = {key: place for place, key in enumerate(dict.fromkeys(map(_of, order)))}
-    ordered = sorted(order, key=lambda visit: rank[_of(visit)])
-    return [tuple(group) for _, group in groupby(ordered, key=_of)]
-
-
-def _of(visit: Visit) -> tuple[Any, ...]:
-    return (visit.round, visit.point.mode)
