@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import signal
 import socket
@@ -14,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.guardian.lock import hold
 from edgetune.errors import DeviceError
@@ -115,10 +115,11 @@ def join(opts: JoinOptions, reporter: Reporter) -> None:
 
 def facts_of(name: str, device: Device) -> dict[str, Any]:
     """Return what ``edgetune fleet show`` lists of a board."""
-    found = device.conditions
+    found, heat = device.conditions, device.temperature
     return {
         "board": name, "device": device.name, "description": device.description, "simulated": device.simulated,
-        "l4t": found.get("l4t"), "python": sys.version.split()[0], "edgetune": __version__,
+        "l4t": found.get("l4t"), "temp_c": None if isinstance(heat, Absent) else heat.read_c(),
+        "python": sys.version.split()[0], "edgetune": __version__,
     }  # fmt: skip
 
 
@@ -128,7 +129,7 @@ async def _work(url: str, security: Any, board: Board, reporter: Reporter) -> No
     stopped, waits = _stop_event(), False
     while not stopped.is_set():
         nanny = BoardNanny(
-            url, nthreads=1, name=f"{board.name} {os.getpid()}", memory_limit=0, security=security, dashboard=False,
+            url, nthreads=1, name=board.name, memory_limit=0, security=security, dashboard=False,
             resources={"BOARD": 1, f"board:{board.name}": 1}, board=asdict(board),
             local_directory=tempfile.gettempdir(), death_timeout=30,
         )  # fmt: skip
@@ -140,7 +141,7 @@ async def _work(url: str, security: Any, board: Board, reporter: Reporter) -> No
                 await _first(nanny.finished(), stopped.wait())
         except Exception as error:
             if not waits:
-                reporter.info(f"no scheduler answers at {url}, and this looks again every {_AGAIN_S:g} s ({error})")
+                reporter.info(f"cannot join {url}, and tries again every {_AGAIN_S:g} s: {error.__cause__ or error}")
             waits = True
         finally:
             await nanny.close(timeout=5)

@@ -23,6 +23,7 @@ from typing import Any
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import Point
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.guardian.lock import hold
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
 from edgetune.processes.messages import die_with
@@ -133,7 +134,8 @@ def _measure(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
     points = list(dict.fromkeys(visit.point for visit in order))
     table = sweep(device, workload, points, options, journal, order=order, board=board.name)
     found = base64.b64encode(table.to_bytes()).decode()
-    return {"table": found, "visits": visits_of(order), "notes": list(recovered(device))}
+    temp_c = None if isinstance(device.temperature, Absent) else device.temperature.read_c()
+    return {"table": found, "visits": visits_of(order), "notes": list(recovered(device)), "temp_c": temp_c}
 
 
 def _discard(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:

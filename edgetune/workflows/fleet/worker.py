@@ -27,7 +27,7 @@ class BoardWorker(Worker):  # type: ignore[misc]
 
     def __init__(self, *args: Any, board: dict[str, Any], **settings: Any) -> None:
         self.board = board
-        self.doing, self.failed = "", ""
+        self.doing, self.failed, self.temp_c = "", "", board["facts"]["temp_c"]
         super().__init__(*args, metrics={"edgetune": _facts}, **settings)
         restrict(self.handlers, WORKER)
 
@@ -50,7 +50,7 @@ class BoardNanny(Nanny):  # type: ignore[misc]
 
 def _facts(worker: BoardWorker) -> dict[str, Any]:
     """Return what ``edgetune fleet show`` lists of a board."""
-    return {**worker.board["facts"], "doing": worker.doing, "failed": worker.failed}
+    return {**worker.board["facts"], "doing": worker.doing, "failed": worker.failed, "temp_c": worker.temp_c}
 
 
 def run_task(request: str) -> str:
@@ -67,4 +67,5 @@ def run_task(request: str) -> str:
     ended = {"error": f"the measuring process ended with {child.returncode}", "hint": "see the board's log"}
     value = ended if child.returncode else json.loads(reply)
     worker.failed = value.get("error", worker.failed)
+    worker.temp_c = value.get("temp_c", worker.temp_c)
     return json.dumps(value)
