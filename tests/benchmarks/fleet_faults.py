@@ -143,7 +143,8 @@ def kill_scheduler(case: Case, chance: random.Random, kills: int) -> str:
             time.sleep(chance.uniform(0.0, 3.0))
             case.fleet.start()
             done += 1
-    return f"{done} kills, exit code {sweep.returncode}; {case.check('scheduler.parquet', 24)}"
+    assert sweep.returncode == 0, case.fleet.log("sweep-scheduler.parquet")
+    return f"{done} kills; {case.check('scheduler.parquet', 24)}"
 
 
 def freeze_worker(case: Case, chance: random.Random, _: int) -> str:

@@ -38,6 +38,8 @@ from edgetune.workloads.resolve import names_path, resolve
 
 _OWN = ("device", "root", "output", "fresh", "force", "shard", "anchors", "board", "board_tolerance")
 """Options that the boards are not told."""
+_DISCARD_S = 60.0
+"""How long boards may take to discard their journals; one that is away keeps its own."""
 _EVERY_S = 0.5
 """Shortest time between two reports of all boards."""
 _AGAIN_S = 600.0
@@ -253,10 +255,12 @@ def _stopping(sweep: FleetSweep) -> Iterator[None]:
 
 def discard(fleet: Fleet, sweep: FleetSweep) -> None:
     """Discard the journals of the boards that are there."""
-    there = fleet.present()
-    for board in sweep.boards:
-        if board in there:
-            fleet.call(board, {**sweep.request, "do": "discard"}, timeout_s=60)
+    left = sweep.boards.keys() & fleet.present().keys()
+    for board in left:
+        fleet.ask(board, {**sweep.request, "do": "discard"})
+    give_up_s = time.monotonic() + _DISCARD_S
+    while left and time.monotonic() < give_up_s:
+        left -= {reply.board for reply in fleet.replies(1.0)}
 
 
 class _Progress:

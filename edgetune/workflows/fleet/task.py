@@ -1,7 +1,7 @@
-"""One request to a board, in a process of its own: ``python -m edgetune.workflows.fleet.task PARENT`` on a board.
+"""The requests to a board, in a process of their own: ``python -m edgetune.workflows.fleet.task PARENT`` on a board.
 
-Request and reply are JSON on standard input and output. A request names a network of the zoo, or files by their hash;
-it is a sweep of some visits with the board's own journal, so that nothing that the board has measured is lost or
+Requests and replies are lines of JSON on standard input and output. A request names a network of the zoo, or files by
+their hash; it is a sweep of some visits with the board's own journal, so that nothing that the board has measured is lost or
 measured twice. The kernel ends this process with its parent, and the guardian then puts the board back. Whoever comes
 next waits for the lock until this one has ended.
 """
@@ -254,12 +254,12 @@ def visits_of(visits: Sequence[Visit]) -> list[dict[str, Any]]:
 
 def _main() -> int:
     die_with(int(sys.argv[1]))
-    given = json.load(sys.stdin.buffer)
     replies = os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints is no part of the reply
-    reply = answer(Board(**given["board"]), given["request"])
+    os.dup2(2, 1)  # whatever a library prints is no part of a reply
     with open(replies, "w") as out:
-        json.dump(reply, out)
+        for line in sys.stdin.buffer:
+            given = json.loads(line)
+            print(json.dumps(answer(Board(**given["board"]), given["request"])), file=out, flush=True)
     return int(ExitCode.DONE)
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 from distributed import Nanny, Worker, get_worker
@@ -28,6 +29,7 @@ class BoardWorker(Worker):  # type: ignore[misc]
     def __init__(self, *args: Any, board: dict[str, Any], **settings: Any) -> None:
         self.board = board
         self.doing, self.failed, self.temp_c = "", "", board["facts"]["temp_c"]
+        self.child: subprocess.Popen[bytes] | None = None
         super().__init__(*args, metrics={"edgetune": _facts}, **settings)
         restrict(self.handlers, WORKER)
 
@@ -58,14 +60,31 @@ def run_task(request: str) -> str:
     worker: Any = get_worker()
     asked = json.loads(request)
     worker.doing = str(asked.get("about", ""))
-    command = [sys.executable, "-m", "edgetune.workflows.fleet.task", str(os.getpid())]
     try:
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-            reply = child.communicate(json.dumps({"board": worker.board, "request": asked}).encode())[0]
+        value = _from_child(worker, {"board": worker.board, "request": asked})
     finally:
         worker.doing = ""
-    ended = {"error": f"the measuring process ended with {child.returncode}", "hint": "see the board's log"}
-    value = ended if child.returncode else json.loads(reply)
     worker.failed = value.get("error", worker.failed)
     worker.temp_c = value.get("temp_c", worker.temp_c)
     return json.dumps(value)
+
+
+def _from_child(worker: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply of the measuring process, which is begun at need and ends with a sweep or with this process."""
+    if worker.child is None:
+        command = [sys.executable, "-m", "edgetune.workflows.fleet.task", str(os.getpid())]
+        worker.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child, reply = worker.child, b""
+    with suppress(OSError):  # it has died
+        child.stdin.write(json.dumps(given).encode() + b"\n")
+        child.stdin.flush()
+        reply = child.stdout.readline()
+    if not reply or given["request"].get("do") == "discard":
+        child.stdin.close()
+        child.stdout.close()
+        worker.child = None
+        code = child.wait()
+    found: dict[str, Any] = json.loads(reply) if reply else {
+        "error": f"the measuring process ended with {code}", "hint": "see the log of edgetune fleet join there"
+    }  # fmt: skip
+    return found
