@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -64,17 +65,18 @@ class Case:
         how = ("--minibatches", "20", "--anchors", "1", "--board-tolerance", "90%", "-o", output)
         return self.fleet.run("profile", "load.py", *words, *how, name=f"sweep-{output}")
 
-    def check(self, output: str, points: int, *, failed: int = 0) -> str:
+    def check(self, output: str, *, failed: int = 0) -> str:
         """Return what the table has.
 
         Raises:
             AssertionError: a point is missing, or there twice from one board; or two processes worked at once.
         """
-        rows = read_profile(self.folder / output).rows
+        rows, log = read_profile(self.folder / output).rows, self.fleet.log(f"sweep-{output}")
+        points = int(re.findall(r"([0-9]+) points on", log)[0])
         measured = Counter((row.board, row.point, row.round) for row in rows if row.status == "ok")
         assert max(measured.values()) == 1, f"twice: {measured.most_common(1)}"
         found = {point for _, point, _ in measured}
-        assert len(found) == points - failed, f"{len(found)} of {points} points: {self.fleet.log(f'sweep-{output}')}"
+        assert len(found) == points - failed, f"{len(found)} of {points} points: {log}"
         overlaps = self.overlaps()
         assert not overlaps, f"two processes at once: {overlaps[:3]}"
         repeats = len({(board, point) for board, point, number in measured if number is None}) - len(
@@ -128,7 +130,7 @@ def kill_workers(case: Case, chance: random.Random, kills: int) -> str:
                 done += case.fleet.signal_worker(chance.choice(BOARDS), signal.SIGKILL)
         if sweep.returncode == 5:  # a mode was killed on two boards: the same command tries it again
             assert case.sweep(output, MODES.format(8)).wait() == 0
-        said.append(case.check(output, 16))
+        said.append(case.check(output))
     return f"{done} kills; " + "; ".join(said)
 
 
@@ -143,8 +145,8 @@ def kill_scheduler(case: Case, chance: random.Random, kills: int) -> str:
             time.sleep(chance.uniform(0.0, 3.0))
             case.fleet.start()
             done += 1
-    assert sweep.returncode == 0, case.fleet.log("sweep-scheduler.parquet")
-    return f"{done} kills; {case.check('scheduler.parquet', 24)}"
+    assert sweep.returncode == 0, (sweep.returncode, case.fleet.log("sweep-scheduler.parquet"))
+    return f"{done} kills; {case.check('scheduler.parquet')}"
 
 
 def freeze_worker(case: Case, chance: random.Random, _: int) -> str:
@@ -158,7 +160,7 @@ def freeze_worker(case: Case, chance: random.Random, _: int) -> str:
     if case.fleet.worker("a") == pid:
         case.fleet.signal_worker("a", signal.SIGCONT)
     sweep.wait()
-    return f"exit code {sweep.returncode}; {case.check('frozen.parquet', 24)}"
+    return f"exit code {sweep.returncode}; {case.check('frozen.parquet')}"
 
 
 def fill_disk(case: Case, *_: object) -> str:
@@ -173,7 +175,7 @@ def fill_disk(case: Case, *_: object) -> str:
     (case.folder / "c.log").write_text("")
     case.join("c")
     assert "board c is left out: cannot write the journal" in log, log
-    return f"exit code {sweep.returncode}; {case.check('full.parquet', 16)}"
+    return f"exit code {sweep.returncode}; {case.check('full.parquet')}"
 
 
 def crash_boards(case: Case, *_: object) -> str:
@@ -184,7 +186,7 @@ def crash_boards(case: Case, *_: object) -> str:
     rows = read_profile(case.folder / "crash.parquet").rows
     failed = [row for row in rows if row.status == "failed"]
     assert {row.batch_size for row in failed} == {7}, failed
-    return f"exit code {sweep.returncode}; {case.check('crash.parquet', 4, failed=2)}; {failed[0].reason}"
+    return f"exit code {sweep.returncode}; {case.check('crash.parquet', failed=2)}; {failed[0].reason}"
 
 
 FAULTS = {

@@ -25,7 +25,7 @@ from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.units import parse_share
 from edgetune.version import __version__
 from edgetune.workflows.fleet.client import Fleet, LostSchedulerError, connect
-from edgetune.workflows.fleet.sweep import FleetSweep, whole
+from edgetune.workflows.fleet.sweep import GONE_S, FleetSweep, whole
 from edgetune.workflows.fleet.task import FILES
 from edgetune.workflows.fleet.wire import FleetAddress, parse_address
 from edgetune.workflows.output import Target, choose_target
@@ -97,11 +97,13 @@ def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, T
     asked, address = asked_of(opts), parse_address(opts.device)
     kept = "the boards keep what they have measured, and the same command goes on"
     with reporting_saved(reporter, lambda: kept):
+        patience_s = 0.0
         for fleet in connected(address, reporter):
             try:
-                return _measure(fleet, opts, asked, reporter)
+                return _measure(fleet, opts, asked, reporter, patience_s)
             except LostSchedulerError as error:
                 reporter.info(f"note: {error.message}; waiting for it")
+                patience_s = GONE_S  # its boards look for it, too
         raise DeviceError(f"the scheduler at {address.url} has not come back", f"start it again; {kept}")
 
 
@@ -212,9 +214,11 @@ def _request(opts: ProfileCommandOptions, sweep: FleetSweep, header: Header, rep
     return FleetRequest(Named(opts.device, header.simulated), Named(first.workload), sweep.points, target)
 
 
-def _measure(fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: Reporter) -> tuple[Profile, Target]:
+def _measure(
+    fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: Reporter, patience_s: float
+) -> tuple[Profile, Target]:
     sweep = sweep_of(fleet, opts, asked, reporter)
-    header = sweep.open()
+    header = sweep.open(patience_s)
     request = _request(opts, sweep, header, reporter)
     target, label = request.target, SimulationLabel(header.simulated, reporter)
     target.check("profile")

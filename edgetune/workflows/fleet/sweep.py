@@ -78,14 +78,21 @@ class FleetSweep:
     _opened: bool = False
     _begun: bool = False
 
-    def open(self) -> Header:
+    def open(self, patience_s: float = 0.0) -> Header:
         """Wait until a board has described the points; return the header of what it would measure.
+
+        Args:
+            patience_s: How long to wait for a board.
 
         Raises:
             DeviceError: no board has joined, or none can measure this.
             InputError: the boards are of two kinds.
         """
+        give_up_s = self.now_s() + patience_s
         self._look()
+        while not self.boards and self.now_s() < give_up_s:
+            self._take_replies()  # none come: it waits
+            self._look()
         if not self.boards:
             raise DeviceError("no board has joined the fleet", "on each board: edgetune fleet join ADDRESS")
         while any(not (each.described or each.out) and self._here(each) for each in self.boards.values()):

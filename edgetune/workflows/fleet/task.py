@@ -1,7 +1,7 @@
 """The requests to a board, in a process of their own: ``python -m edgetune.workflows.fleet.task PARENT`` on a board.
 
 Requests and replies are lines of JSON on standard input and output. A request names a network of the zoo, or files by
-their hash; it is a sweep of some visits with the board's own journal, so that nothing that the board has measured is lost or
+their hash. It is a sweep of some visits with the board's own journal: nothing that the board has measured is lost or
 measured twice. The kernel ends this process with its parent, and the guardian then puts the board back. Whoever comes
 next waits for the lock until this one has ended.
 """
