@@ -16,7 +16,7 @@ from edgetune.workflows.options import Option, options_class
 
 HEAVY = (
     "torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil", "tree_sitter",
-    "tree_sitter_cuda", "cuda", "matplotlib",
+    "tree_sitter_cuda", "cuda", "matplotlib", "distributed", "dask",
 )  # fmt: skip
 LINES = [
     ["--help"],

@@ -5,9 +5,23 @@ import signal
 import pytest
 
 from edgetune.artifacts.io import read_profile
+from edgetune.workflows.fleet.client import connect
+from edgetune.workflows.fleet.wire import parse_address
 from fakes.local_fleet import LocalFleet, until, words_of
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'edgetune[fleet]'")
+
+
+def refused_code(fleet, folder):
+    """No board runs a function of a client, however it is sent."""
+    ran = folder / "ran"
+    with connect(parse_address(fleet.url, str(folder / "certs"))) as connected:
+        with pytest.raises(Exception, match=r".*"):  # what Dask raises differs with its version
+            connected.client.run(ran.touch)
+        future = connected.client.submit(ran.touch, resources={"BOARD": 1})
+        until(lambda: future.status != "pending", future.status)
+        assert future.status == "error"
+    assert not ran.exists()
 
 
 def test_two_boards_make_one_table_though_a_worker_is_killed(tmp_path):
@@ -28,6 +42,7 @@ def test_two_boards_make_one_table_though_a_worker_is_killed(tmp_path):
         rows = read_profile(tmp_path / "s.parquet").rows
         assert len({row.point for row in rows}) == 4
         assert len({(row.board, row.point, row.round) for row in rows}) == len(rows)
+        refused_code(fleet, tmp_path)
         shown = fleet.edgetune("fleet", "show", fleet.url, "--tls", "certs")
         assert [line.partition(":")[0] for line in shown.stdout.splitlines()] == ["left", "right"]
         assert fleet.edgetune("fleet", "stop", fleet.url, "--tls", "certs").returncode == 0

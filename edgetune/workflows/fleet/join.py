@@ -141,12 +141,18 @@ async def _work(url: str, security: Any, board: Board, reporter: Reporter) -> No
                 await _first(nanny.finished(), stopped.wait())
         except Exception as error:
             if not waits:
-                reporter.info(f"cannot join {url}, and tries again every {_AGAIN_S:g} s: {error.__cause__ or error}")
+                reporter.info(f"cannot join {url}, and tries again every {_AGAIN_S:g} s: {_first_cause(error)}")
             waits = True
         finally:
             await nanny.close(timeout=5)
         if not stopped.is_set():
             await _first(stopped.wait(), asyncio.sleep(_AGAIN_S))
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return error
 
 
 def _stop_event() -> asyncio.Event:

@@ -26,7 +26,7 @@ PORT = 8786
 _CERTIFICATE, _KEY = "cert.pem", "key.pem"
 WORKER = frozenset({"gather", "get_data", "free_keys", "terminate", "ping", "keys", "versions", "get_logs"})
 NANNY = frozenset({"kill", "restart", "terminate", "close_gracefully", "instantiate", "get_logs"})
-_BASE = frozenset({"identity", "echo", "connection_stream", "dump_state"})
+_BASE = frozenset({"identity", "echo", "connection_stream"})
 _NAMES = frozenset(
     {
         ("edgetune.workflows.fleet.worker", "run_task"),
