@@ -47,6 +47,7 @@ EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("cuda", ("cuda-bindings",), "compile and launch CUDA kernels"),
     ("plot", ("matplotlib",), "draw figures"),
     ("bayes", ("optuna",), "search by tpe and gp"),
+    ("fleet", ("distributed", "cryptography"), "one sweep over many boards"),
     ("optimum", ("ortools",), "find optimal schedules"),
 )
 """Extras, the distributions of which one is enough, and what it is for."""
