@@ -93,6 +93,11 @@ def choose_anchors(points: Sequence[Point], count: int) -> list[Point]:
     return [ordered[place] for place in sorted(places, key=lambda place: (abs(place - last / 2), place))]
 
 
+def measured_by(board: str, table: Profile) -> Profile:
+    """Return a table with the name of the board that measured it in each row."""
+    return replace(table, rows=tuple(replace(row, board=board) for row in table.rows))
+
+
 def compare_boards(rows: Sequence[ProfileRow], tolerance: float) -> tuple[str, dict[str, BoardFactors]]:
     """Return the common board and the factors of each; the common one is the median in time, the faster of two.
 

@@ -66,9 +66,9 @@ def _silent(_: SweepProgress) -> None:
 
 
 def sweep(
-    device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, journal_path: Path, *,
-    on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False, watched: bool = False,
-    order: Sequence[Visit] | None = None, board: str | None = None,
+    device: Device, workload: Workload, points: Sequence[Point] | Sequence[Visit], options: ProfileOptions,
+    journal_path: Path, *, on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False,
+    watched: bool = False,
 ) -> Profile:  # fmt: skip
     """Measure every point that the journal lacks, and return all of them as a profile.
 
@@ -77,33 +77,32 @@ def sweep(
     Args:
         device: Where to measure.
         workload: What to measure.
-        points: Points of one workload and task; repeated ones are measured once.
+        points: Points of one workload and task; repeated ones are measured once. Or visits, made in their order.
         options: How to measure.
         journal_path: See ``default_journal_path``.
         on_progress: Called with the progress.
         fresh: Discard the journal of an earlier run.
         watched: Whether somebody looks at ``on_progress``: it then gets the running figures of a point, too.
-        order: The visits to make, in this order; by default those of ``visits``.
-        board: The name of the board, for the rows.
 
     Raises:
         InputError: There are no points, the options do not fit the device, the journal cannot be used, or every point
             failed because of bad input.
         EdgetuneError: Every point failed; the error is that of the last one.
     """
-    points = tuple(dict.fromkeys(points))
+    given = [each for each in points if isinstance(each, Visit)]
+    points = tuple(dict.fromkeys(each.point if isinstance(each, Visit) else each for each in points))
     if not points:
         raise InputError("there are no points to measure", "give at least one batch size and one mode")
     check_possible(device, options)
     _check_rounds(device, options)
-    order = visits(points, options.interleave_repeats, options.seed) if order is None else order
+    order = given or visits(points, options.interleave_repeats, options.seed)
     told = _ProgressReporter(on_progress, SweepProgress(0, len(order), 0))
     sync_every_s = 1.0 if device.simulated else 0.0
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
         try:
             with open_profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
-                _fill(profiler, order, journal=journal, told=told, board=board)
+                _fill(profiler, order, journal=journal, told=told)
                 data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
         finally:
             if all(entry.failed for entry in journal.entries):
@@ -148,30 +147,26 @@ def _measured_size(entries: Sequence[SweepJournalEntry], points: Sequence[Point]
 
 
 def _fill(
-    profiler: Profiler, order: Sequence[Visit], *, journal: Journal[SweepJournalEntry], told: _ProgressReporter,
-    board: str | None,
-) -> None:  # fmt: skip
+    profiler: Profiler, order: Sequence[Visit], *, journal: Journal[SweepJournalEntry], told: _ProgressReporter
+) -> None:
     """Make the visits that the journal lacks."""
     finished = finished_visits(journal.entries)
     worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
     queue = Queue([visit for visit in order if visit not in finished], worked)
     resumed = len(order) - len(queue)
     told.report(done=resumed, resumed=resumed, duplicates=journal.duplicates)
-    for done, entry in enumerate(_measured(profiler, queue, journal, board), start=1):
+    for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
         told.report(done=resumed + done, eta_s=profiler.elapsed_s / done * len(queue), row=entry.rows[-1])
     if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
         raise profiler.last_error
 
 
-def _measured(
-    profiler: Profiler, queue: Queue, journal: Journal[SweepJournalEntry], board: str | None
-) -> Iterator[SweepJournalEntry]:
+def _measured(profiler: Profiler, queue: Queue, journal: Journal[SweepJournalEntry]) -> Iterator[SweepJournalEntry]:
     """Measure the visits of the queue until it is hopeless; yield each entry after it is in the journal."""
     while queue and not queue.hopeless:
         visit = queue.take()
         attempts = profiler.attempts(visit.point, visit.round)
-        rows = tuple(replace(attempt.row, round=visit.round, board=board) for attempt in attempts)
-        last = attempts[-1]
+        rows, last = tuple(replace(attempt.row, round=visit.round) for attempt in attempts), attempts[-1]
         entry = SweepJournalEntry(visit.point, rows, last.overhead, last.target_reached, visit.round, last.cooled)
         journal.append(entry)
         queue.note(visit.point, failed=entry.failed)

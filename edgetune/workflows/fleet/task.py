@@ -27,6 +27,7 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.guardian.lock import hold
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
 from edgetune.processes.messages import die_with
+from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import estimate
 from edgetune.stages.profiling.identity import default_journal_path, identify, identity_sha256
 from edgetune.stages.profiling.journal import discard_journal, open_journal
@@ -131,8 +132,7 @@ def _measure(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
         order = list(dict.fromkeys([*order, *done]))
     if not order:
         return {}
-    points = list(dict.fromkeys(visit.point for visit in order))
-    table = sweep(device, workload, points, options, journal, order=order, board=board.name)
+    table = measured_by(board.name, sweep(device, workload, order, options, journal))
     found = base64.b64encode(table.to_bytes()).decode()
     temp_c = None if isinstance(device.temperature, Absent) else device.temperature.read_c()
     return {"table": found, "visits": visits_of(order), "notes": list(recovered(device)), "temp_c": temp_c}

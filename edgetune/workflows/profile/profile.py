@@ -13,6 +13,7 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.processes.private_folder import temporary_folder
+from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.identity import default_journal_path, grown, identify, identity_sha256, missing_points
 from edgetune.stages.profiling.journal import discard_journal, points_in_journal
@@ -144,6 +145,7 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
         known = len(points) - len(stands.left)
         reporter.info(f"{target.path} has {known} of {len(points)} points and grows by {len(stands.left)}")
     left = [*stands.left, *(point for point in request.anchors if point not in stands.left)]
+    order = visits(left, options.interleave_repeats, options.seed, request.anchors) if request.anchors else left
     kept = "what was measured is kept, and the same command resumes"
     try:
         with (
@@ -151,13 +153,14 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
             reporter.sweep(label) as on_progress,
         ):
             table = sweep(
-                device, workload, left, options, journal, on_progress=on_progress, fresh=fresh,
-                watched=reporter.watched, board=request.board,
-                order=visits(left, options.interleave_repeats, options.seed, request.anchors),
+                device, workload, order, options, journal, on_progress=on_progress, fresh=fresh,
+                watched=reporter.watched,
             )  # fmt: skip
     finally:
         for sentence in recovered(device):
             reporter.info(f"note: {sentence}")
+    if request.board is not None:
+        table = measured_by(request.board, table)
     if stands.before is not None:
         table = grown(stands.before, table)
     try:
