@@ -47,4 +47,4 @@ def stop(opts: FleetOptions, reporter: Reporter) -> None:
         count = len(fleet.present())
         with suppress(OSError, TimeoutError):
             fleet.client.sync(fleet.client.scheduler.terminate)
-    reporter.info(f"the scheduler has stopped; {count} boards wait for the next one")
+    reporter.info(f"the scheduler has stopped; {count} board{'s wait' if count != 1 else ' waits'} for the next one")

@@ -74,6 +74,7 @@ class FleetSweep:
     _looked_s: float = float("-inf")
     _alone_s: float | None = None
     _error: str = ""
+    _hint: str = ""
     _free: dict[str, BoardState] = field(default_factory=dict)
     _opened: bool = False
     _begun: bool = False
@@ -100,7 +101,7 @@ class FleetSweep:
             self._take_replies()
             self._look()
         if self.header is None:
-            raise DeviceError(f"no board of the fleet can measure this: {self._error}", "see edgetune fleet show")
+            raise DeviceError(f"no board of the fleet can measure this: {self._error}", self._hint)
         self._opened = True
         self._anchors = choose_anchors(self.points, self.anchors) if self.anchors else []
         return self.header
@@ -311,7 +312,7 @@ class FleetSweep:
     def _fail(self, board: BoardState, reply: Reply) -> None:
         """Put the work of a board that failed back, and leave the board out after ``TRIES`` failures in a row."""
         why, died = str(reply.value["error"]), bool(reply.value.get("died"))
-        self._error = f"board {board.name}: {why}"
+        self._error, self._hint = f"board {board.name}: {why}", str(reply.value.get("hint", "see edgetune fleet show"))
         board.errors += not died
         useless = board.errors >= TRIES or (board.doing == "describe" and not died)
         batch = board.batch if board.doing == "mode" else ()
