@@ -23,8 +23,8 @@ from edgetune.workflows.fleet.options import JoinOptions, StartOptions
 from edgetune.workflows.fleet.task import Board
 from edgetune.workflows.fleet.wire import (
     FleetAddress,
+    certificate_folder,
     dask,
-    default_folder,
     make_certificate,
     parse_address,
     require_private,
@@ -57,7 +57,7 @@ def start(opts: StartOptions, reporter: Reporter) -> None:
     if opts.no_tls:
         require_private(host)
     else:
-        folder = default_folder() if opts.tls is None else Path(opts.tls).expanduser()
+        folder = certificate_folder(opts.tls)
         if make_certificate(folder):
             reporter.info(f"wrote the certificate of the fleet to {folder}: copy that folder to every machine of it")
     scheme = "tcp" if folder is None else "tls"

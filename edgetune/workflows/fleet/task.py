@@ -259,7 +259,8 @@ def _main() -> int:
     with open(replies, "w") as out:
         for line in sys.stdin.buffer:
             given = json.loads(line)
-            print(json.dumps(answer(Board(**given["board"]), given["request"])), file=out, flush=True)
+            out.write(json.dumps(answer(Board(**given["board"]), given["request"])) + "\n")
+            out.flush()
     return int(ExitCode.DONE)
 
 

@@ -80,24 +80,32 @@ def parse_address(text: str, tls: str | None = None) -> FleetAddress:
     """
     where, _, query = text.removeprefix(PREFIX).partition("?")
     options = dict(parse_qsl(query))
-    parts = urlsplit(where if "://" in where else f"tls://{where}")
     example = "e.g. tls://192.168.1.10:8786, as edgetune fleet start prints it"
     try:
+        parts = urlsplit(where if "://" in where else f"tls://{where}")
         host, port = parts.hostname, parts.port or PORT
     except ValueError:
-        host, port = None, 0
+        raise InputError(f"{text!r} is no address of a fleet", example) from None
     if parts.scheme not in ("tls", "tcp") or not host or parts.path.strip("/") or {*options} - {"tls"}:
         raise InputError(f"{text!r} is no address of a fleet", example)
     url = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     if parts.scheme == "tls":
         folder = options.get("tls") or tls
-        return FleetAddress(url, default_folder() if folder is None else Path(folder).expanduser())
+        return FleetAddress(url, certificate_folder(folder))
     require_private(host)
     return FleetAddress(url, None)
 
 
-def default_folder() -> Path:
-    """Return the folder of the certificate unless one is named."""
+def certificate_folder(named: str | None) -> Path:
+    """Return the folder of the certificate: the named one, or the default.
+
+    Raises:
+        InputError: its name has a line break, for which Dask would take it for a certificate itself.
+    """
+    if named is not None and "\n" in named:
+        raise InputError(f"--tls {named!r} has a line break in its name", "name another folder")
+    if named is not None:
+        return Path(named).expanduser()
     config = os.environ.get("XDG_CONFIG_HOME", "")
     return (Path(config) if Path(config).is_absolute() else Path.home() / ".config") / "edgetune" / "fleet"
 
