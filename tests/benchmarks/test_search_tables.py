@@ -10,6 +10,8 @@ import pytest
 import search_tables as benchmark
 from search_families import FAMILIES, family_table
 
+from edgetune.stages.search.driver import SearchSettings
+from edgetune.stages.search.evaluation.answering import search_one
 from edgetune.stages.search.strategies import roofline
 
 
@@ -77,3 +79,13 @@ def test_a_goal_that_is_missed_names_the_worst():
     goal = benchmark.Goal("few", lambda each: 2.0 if each.name == "a 2" else 0.5, 1.0)
     assert goal.line([whole]) == "met      few"
     assert goal.line([whole, replace(whole, name="a 2")]) == "NOT MET  few: 1 of 2 above, a 2 all 2.00"
+
+
+def test_after_three_failures_a_point_that_the_physics_excludes_is_measured():
+    """At the lowest clocks power is low, but 20 times as much time is needed as at high CPU clocks, which draw less."""
+    rows = tuple(family_table("one-core", 2))
+    case = benchmark.case_of(benchmark.Table("one-core 2", "", rows), 21)
+    settings = SearchSettings("roofline", 10)
+    answer, _, _ = search_one(case, 1, case.rows.__getitem__, settings)
+    best_s = min(row.minibatch_s for row in rows if row.power_w <= case.problems.power_budget_w[1])
+    assert case.rows[answer].minibatch_s < 2 * best_s

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,6 +28,10 @@ BLOCK = 1536
 fit into caches. All 18,096 points at once take three times as long and 70 MB more."""
 
 
+TIME_ERROR, POWER_ERROR = 0.7, 0.95
+"""Errors of predicted log time and log power over their standard deviations in the fits, whose priors are wide on
+purpose: on the tables of ``tests/benchmarks/search_tables.py`` their 80 % intervals hold for 90 % of times and 85 % of
+powers."""
 LEAST_PAIR_WEIGHT = 0.01
 """Share of the largest weight below which a pair of hypotheses is left out of the score of a point."""
 TIME_SCALE_SD = 3.0
@@ -43,6 +48,13 @@ class Belief:
     time_sd: Array
     log_power: Array
     power_sd: Array
+
+    def bold(self) -> Belief:
+        """Return the belief to choose points by, with the standard deviations of the fits.
+
+        A search that chooses by the narrower ones, which hold as often as they say, explores too little.
+        """
+        return replace(self, time_sd=self.time_sd / TIME_ERROR, power_sd=self.power_sd / POWER_ERROR)
 
 
 @dataclass(slots=True)
@@ -65,7 +77,7 @@ class Beliefs:
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
     _of_time: list[Hypothesis] = field(init=False)  # besides the relatives, as below
-    _of_power: list[Hypothesis] = field(init=False)  # besides the physics, which depends on the fit of time
+    _any_slope: Hypothesis = field(init=False)  # of power, whose physics depends on the fit of time
     _time: Blend | None = None
     _power: Blend | None = None
     _scale: tuple[float, float] = (0.0, 0.0)
@@ -76,7 +88,7 @@ class Beliefs:
         if self.time_prior is not None:
             self._time_model = replace(self._time_model, prior=self.time_prior)
         self._of_time = physics(self._time_model.law, self._time_model.prior)
-        self._of_power = [any_slope(self.coordinates.logs)]
+        self._any_slope = any_slope(self.coordinates.logs)
 
     def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
         """Fit both models to these measurements, at least one; a power that was not measured is NaN.
@@ -102,11 +114,17 @@ class Beliefs:
         def law(rows: Rows) -> Law:
             return self._power_model.law(rows, self._time_model.busy(theta, rows), self._cap(rows))
 
-        hypotheses = [*physics(law, self._power_model.prior), *self._of_power]
+        hypotheses = [*physics(law, self._power_model.prior), self._any_slope]
         noises = (self.power_noise,) if self.power_noise else NOISES
         log_power = log_power - power_scale
         hypotheses += related(self.relatives.log_powers, POWER_SCALE_SD, rows, log_power)
         self._power = Blend.of(hypotheses, rows, unit, log_power, readings=readings, noises=noises, before=self._power)
+
+    def without_physics(self) -> Beliefs:
+        """Return the same beliefs, but of power those without any physical law."""
+        found = copy(self)
+        found._power = None if self._power is None else self._power.only(self._any_slope)
+        return found
 
     def about(self, rows: Rows) -> Belief:
         """Return the beliefs of these points; power is NaN without any measurement of power."""
@@ -122,8 +140,9 @@ class Beliefs:
         log_time, time_sd = mixed(*self._time.predict(rows, unit))
         if self._power is None:
             unknown = np.full(len(rows), np.nan)
-            return Belief(log_time + self._scale[0], time_sd, unknown, unknown)
+            return Belief(log_time + self._scale[0], TIME_ERROR * time_sd, unknown, unknown)
         log_power, power_sd = mixed(*self._power.predict(rows, unit))
+        time_sd, power_sd = TIME_ERROR * time_sd, POWER_ERROR * power_sd
         return Belief(log_time + self._scale[0], time_sd, log_power + self._scale[1], power_sd)
 
     def parts(self, rows: Rows) -> tuple[Array, Belief]:
@@ -135,10 +154,12 @@ class Beliefs:
         assert self._time is not None
         unit = self.coordinates.unit
         time_weights, times, time_sds = self._time.predict(rows, unit)
+        time_sds = TIME_ERROR * time_sds
         if self._power is None:
             unknown = np.full(times.shape, np.nan)
             return time_weights, Belief(times + self._scale[0], time_sds, unknown, unknown)
         power_weights, powers, power_sds = self._power.predict(rows, unit)
+        power_sds = POWER_ERROR * power_sds
         each, with_each = np.divmod(np.arange(len(times) * len(powers)), len(powers))
         weights = time_weights[each] * power_weights[with_each]
         kept = weights > LEAST_PAIR_WEIGHT * weights.max()
@@ -223,7 +244,7 @@ class PointBeliefs:
         return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
 
     def _believed(self, rows: Rows) -> Belief:
-        belief = self._beliefs.about(rows)
+        belief = self._beliefs.about(rows).bold()
         log_time, log_power = belief.log_time.copy(), belief.log_power.copy()
         time_sd, power_sd = np.hypot(belief.time_sd, WAVER), np.hypot(belief.power_sd, WAVER)
         for row, figures in self.figures.items():

@@ -43,6 +43,6 @@ class ColumnBeliefs:
                 beliefs = self._beliefs[name] = Beliefs(self._coordinates, None)
                 values = np.array(list(shares.values()))
                 beliefs.learn(np.array(list(shares), dtype=np.intp), values, np.full(len(values), np.nan))
-            found = self._beliefs[name].about(rows)
+            found = self._beliefs[name].about(rows).bold()
             chance = chance * ndtr(-found.log_time / np.hypot(found.time_sd, WAVER))
         return np.asarray(chance)

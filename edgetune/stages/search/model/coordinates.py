@@ -70,8 +70,9 @@ def log_caps(space: Space) -> Array | None:
 
 ALL_AT_ONCE = 1600
 """Number of points up to which every point is scored by default."""
-KEPT = 4
-"""Number of best points whose neighbours each refinement scores."""
+KEPT = 24
+"""Number of best points whose neighbours each refinement scores: with 4, a search among 18,096 modes ended 1 % worse in
+the mean than with all of them scored, with 24 as well."""
 FALL = 0.03
 """Share by which power must decrease as a knob grows before no point is ruled out any more."""
 _NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")

@@ -163,6 +163,11 @@ class Blend:
         weights = np.exp(logs - logs.max())
         return cls(tuple(hypotheses), fits, weights / weights.sum())
 
+    def only(self, hypothesis: Hypothesis) -> Blend:
+        """Return the fit of one of the hypotheses, as if there were no other."""
+        (at,) = (i for i, each in enumerate(self.hypotheses) if each is hypothesis)
+        return Blend((hypothesis,), (self.fits[at],), np.ones(1))
+
     def predict(self, rows: Rows, unit: Array) -> tuple[Array, Array, Array]:
         """Return the weights of the hypotheses worth keeping, and each one's mean and standard deviation of log y.
 

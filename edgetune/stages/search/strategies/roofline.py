@@ -7,8 +7,9 @@ plus clocks times voltage squared, weighted by the utilisation of the blocks in 
 coefficient has a prior and an uncertainty; a smooth or a jagged discrepancy models the rest. Tables of other networks
 on the same board are explanations beside the physics. All are weighted by their evidence, each scores the points, and
 the scores are averaged (``search.model.hypotheses``). The first point is the middle of every knob (in inference with
-the smallest batch). The search ends when no point has more than a negligible expected gain. The answer is the best
-point *measured*; a prediction is never the answer.
+the smallest batch). After some points that brought nothing, one is chosen as if power followed no law, where that
+promises far more. The search ends when no point has more than a negligible expected gain. The answer is the best point
+*measured*; a prediction is never the answer.
 
 Where power readings scatter, the search aims below the budget, at points that a few readings can confirm, and weights a
 mean by its number of readings.
@@ -47,14 +48,18 @@ from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints,
 OVER_BUDGET_SLACK = 0.10
 """Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
 per cent less."""
-AFFORDABLE = 20_000
-"""Largest number of points (or pairs) scored for one suggestion: enough for every mode of any Jetson."""
+AFFORDABLE = 8_000
+"""Largest number of points (or pairs) that are all scored for one suggestion; of more, half as many and their best."""
 NEGLIGIBLE = 2e-5
 """Expected gain below which nothing more is measured, as a share of the best cost."""
 NEGLIGIBLE_THROUGHPUT = 2e-4
 """Expected gain below which nothing more is measured, as a share of the best throughput."""
 BOTH_UNKNOWN = 1.6
 """Divisor of the score of a pair of which both halves are unmeasured."""
+FAILURES = 3
+"""Number of points in a row that brought nothing better before one is chosen in doubt of the physics of power."""
+DOUBT = 3.0
+"""How many times as much a point must promise without that physics as the best one with it to be chosen in doubt."""
 DRAWS = 400
 """Number of draws for the expected gain of more measurements."""
 SHARE_AT_ONCE = 0.5
@@ -106,7 +111,7 @@ class _RooflinePoints:
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
         self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
         self._measured: dict[int, tuple[float, float, int]] = {}
-        self._stale = False
+        self._stale, self._failures = False, -1  # the first point is no failure
         self._log_costs: dict[int, float] = {}
 
     def ask(self) -> Suggestion | None:
@@ -114,7 +119,7 @@ class _RooflinePoints:
         if not self._measured:
             return self._first()
         self._learn()
-        found = self._candidates.best(self._score)
+        found = self._candidates.best(self._doubtful_score if self._failures >= FAILURES else self._score)
         best = self._best_log_cost()
         if found is None or (best is not None and found[1] < NEGLIGIBLE):
             return None
@@ -181,12 +186,16 @@ class _RooflinePoints:
         self._columns.tell(row, result.judgement.shares)
         self._rule_out(row)
         objective = result.judgement.objective
+        before = self._best_log_cost()
         self._log_costs.pop(row, None)
         sure = is_confirmed(self._problem, result.power_w, max(readings, EXPECTED_READINGS), self._power_noise)
         if result.judgement.feasible and sure and objective is not None:
             self._log_costs[row] = self._log_cost(row, objective)
             if objective_of(self._problem) == "latency":
                 self._close_slow_to_fill(-objective)
+        best = self._best_log_cost()
+        better = best is not None and (before is None or best < before)
+        self._failures = 0 if better or self._failures >= FAILURES else self._failures + 1
 
     def _log_cost(self, row: int, objective: float) -> float:
         """Return the log of the cost of a point: what the model predicts, of which the objective is the inverse."""
@@ -226,9 +235,20 @@ class _RooflinePoints:
         self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
 
     def _score(self, rows: Rows) -> Array:
+        return self._score_by(self._beliefs, rows)
 
-        weights, belief = self._beliefs.parts(rows)
-        found = worth(self._problem, belief, self._batch_sizes[rows], power_noise=self._power_noise)
+    def _doubtful_score(self, rows: Rows) -> Array:
+        """Return the score, or that without the physics of power where it is far larger.
+
+        Physics that is wrong about a board repeats points that are a little over the budget, and never measures those
+        far from them, which may be within it. A score without the physics is large there.
+        """
+        freely = self._score_by(self._beliefs.without_physics(), rows)
+        return np.maximum(self._score(rows), freely / DOUBT)
+
+    def _score_by(self, beliefs: Beliefs, rows: Rows) -> Array:
+        weights, belief = beliefs.parts(rows)
+        found = worth(self._problem, belief.bold(), self._batch_sizes[rows], power_noise=self._power_noise)
         return np.asarray(weights @ found.score(self._best_log_cost()) * self._columns.chance(rows))
 
     def _best_log_cost(self) -> float | None:
