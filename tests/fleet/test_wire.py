@@ -1,16 +1,23 @@
 """The address of a fleet, its certificate, and what its processes take from the network."""
 
+import base64
+import hashlib
 import json
 import os
 import pickle
 import stat
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from edgetune.errors import InputError
 from edgetune.version import __version__
-from edgetune.workflows.fleet.task import Board, answer
+from edgetune.workflows.fleet.profile import asked_of
+from edgetune.workflows.fleet.task import BESIDE, Board, answer
 from edgetune.workflows.fleet.wire import parse_address, require_private, restricted_loads
+from edgetune.workflows.profile.options import ProfileCommandOptions
 
 BOARD = Board("b", "twin:orin-agx", None, False, {})
 
@@ -78,14 +85,38 @@ def test_code_needs_the_consent_of_the_owner(model):
 def test_a_python_file_that_was_sent_needs_it_too(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code = b"raise SystemExit('it ran')"
-    import base64
-    import hashlib
-
     sha256 = hashlib.sha256(code).hexdigest()
     part = {"sha256": sha256, "offset": 0, "last": True, "data": base64.b64encode(code).decode()}
     assert ask(do="describe", files={"model": ["x.py", sha256]}) == {"absent": [sha256]}
     assert ask(do="store", **part) == {}
     assert "x.py is code" in ask(do="describe", files={"model": ["x.py", sha256]})["error"]
+
+
+def stored(path):
+    """Send a file; return its hash."""
+    data = path.read_bytes()
+    sha256 = hashlib.sha256(data).hexdigest()
+    assert ask(do="store", sha256=sha256, offset=0, last=True, data=base64.b64encode(data).decode()) == {}
+    return sha256
+
+
+def test_weights_in_files_of_their_own_go_with_their_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 64]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "net", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "parts").mkdir()
+    onnx.save(model, str(tmp_path / "net.onnx"), save_as_external_data=True, location="parts/w.bin", size_threshold=0)
+    asked = asked_of(ProfileCommandOptions(str(tmp_path / "net.onnx"), device="fleet:h"))
+    assert set(asked.files) == {"model", f"{BESIDE}parts/w.bin"}
+    for sha256, path in asked.paths.items():
+        assert stored(path) == sha256
+    reply = ask(do="describe", options={**asked.options, "batch_sizes": "1", "modes": "MAXN"}, files=asked.files)
+    assert [point["workload"] for point in reply["points"]] == ["net"]
+    outside = {**asked.files, f"{BESIDE}../../w.bin": asked.files[f"{BESIDE}parts/w.bin"]}
+    assert "outside" in ask(do="describe", options={"batch_sizes": "1"}, files=outside)["error"]
+    assert not list(tmp_path.glob("*.bin"))
 
 
 def test_a_file_that_is_not_what_its_hash_says_is_refused(tmp_path, monkeypatch):

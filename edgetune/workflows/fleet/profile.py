@@ -26,7 +26,7 @@ from edgetune.units import parse_share
 from edgetune.version import __version__
 from edgetune.workflows.fleet.client import Fleet, LostSchedulerError, connect
 from edgetune.workflows.fleet.sweep import GONE_S, FleetSweep, whole
-from edgetune.workflows.fleet.task import FILES
+from edgetune.workflows.fleet.task import BESIDE, FILES
 from edgetune.workflows.fleet.wire import FleetAddress, parse_address
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
@@ -34,6 +34,8 @@ from edgetune.workflows.profile.options import ConvergenceOptions, ProfileComman
 from edgetune.workflows.profile.profile import unfinished
 from edgetune.workflows.reporting import OnProgress, Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
+from edgetune.workloads.model_storage import check_external
+from edgetune.workloads.onnx_file import parse_model
 from edgetune.workloads.resolve import names_path, resolve
 
 _OWN = ("device", "root", "output", "fresh", "force", "shard", "anchors", "board", "board_tolerance")
@@ -70,7 +72,7 @@ class Asked:
 
     Args:
         options: The options that are not their defaults.
-        files: Name and SHA-256 of each file, by its option.
+        files: Name and SHA-256 of each file, by its option; of files with weights, by ``task.BESIDE`` and their place.
         paths: Where a file is here, by its SHA-256.
     """
 
@@ -167,7 +169,23 @@ def asked_of(opts: ProfileCommandOptions) -> Asked:
         sha256 = file_hash(Path(path)).hexdigest()
         files[name], paths[sha256] = (Path(path).name, sha256), Path(path)
         del given[name]
+        for place, weights in _weights(Path(path)) if name == "model" else ():
+            sha256 = file_hash(weights).hexdigest()
+            files[BESIDE + place], paths[sha256] = (weights.name, sha256), weights
     return Asked(given, files, paths)
+
+
+def _weights(model: Path) -> list[tuple[str, Path]]:
+    """Return the files with weights of an ONNX model, each with its place relative to the model.
+
+    Raises:
+        InputError: the model cannot be read, or a file is missing or lies elsewhere.
+    """
+    if model.suffix.lower() != ".onnx":
+        return []
+    folder = model.parent.resolve()
+    found = check_external(parse_model(model), model.parent)
+    return [(each.relative_to(folder).as_posix(), each) for each in found]
 
 
 def sweep_of(

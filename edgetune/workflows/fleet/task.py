@@ -44,6 +44,8 @@ from edgetune.workloads.resolve import recognised
 
 FILES = ("model", "inputs", "calibration", "ops", "prompts")
 """Options that may name a file, which is sent by its hash."""
+BESIDE = "beside the model: "
+"""Begins the key of a file with weights of the network; its place relative to the network follows."""
 _PATIENCE_S = 60.0
 """How long a request waits for the end of the one before, whose worker has died."""
 _POLL_S = 0.2
@@ -192,7 +194,7 @@ def _asked(board: Board, request: Mapping[str, Any]) -> ProfileRequest:
     Raises:
         InputError: the options are wrong, or the board's owner does not let code run.
     """
-    given = {**request["options"], **{name: _named(*file) for name, file in request["files"].items()}}
+    given = {**request["options"], **_files(request["files"])}
     opts = ProfileCommandOptions(**given, device=board.device, root=board.root)
     _refuse_code(board, opts)
     asked = request_of(opts, Reporter(), run_code=str(opts.batch_sizes).find("max") >= 0)
@@ -225,12 +227,33 @@ def _place(sha256: str) -> Path:
     return cache_folder("fleet") / sha256 / "file"
 
 
-def _named(name: str, sha256: str) -> str:
-    """Return the path of a stored file under its own name, which tells its kind and names the network."""
-    stored, link = _place(sha256), _place(sha256).with_name(Path(name).name)
+def _files(files: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return the path of each stored file under its own name, by its option; weights lie beside their network.
+
+    Raises:
+        InputError: weights would lie outside the network's folder.
+    """
+    found: dict[str, str] = {}
+    for option, (name, sha256) in files.items():
+        if option.startswith(BESIDE):
+            continue
+        found[option] = str(_linked(sha256, _place(sha256).with_name(Path(name).name)))
+    for option, (_, sha256) in files.items():
+        if option.startswith(BESIDE):
+            folder = Path(found["model"]).parent
+            link = (folder / option.removeprefix(BESIDE)).resolve()
+            if not link.is_relative_to(folder.resolve()):
+                raise InputError(f"weights outside the network's folder: {option.removeprefix(BESIDE)}", "move them")
+            _linked(sha256, link)
+    return found
+
+
+def _linked(sha256: str, link: Path) -> Path:
+    """Give a stored file another name, which tells its kind and names the network."""
     if not link.exists():
-        os.link(stored, link)
-    return str(link)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        os.link(_place(sha256), link)
+    return link
 
 
 def _journal(board: Board, sweep_id: str) -> Path:
