@@ -1,4 +1,4 @@
-"""Kill, freeze and starve a fleet of three fake boards on this machine, through real processes of Dask.
+"""Kill, freeze and starve a fleet of three fake boards that may differ, through real processes of Dask here.
 
     python tests/benchmarks/fleet_faults.py [--kills 30] [--scheduler-kills 5] [--only NAME] [--seed 0]
 
@@ -23,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from edgetune.artifacts.io import read_profile
+from edgetune.stages.profiling.boards import on_common_board
 from edgetune.testing.fake_board import make_board
 from fakes.local_fleet import LocalFleet, until, words_of
 
@@ -30,16 +31,19 @@ BOARDS = ("a", "b", "c")
 WORKLOAD = """
 import os, time
 
+board, differ = os.environ["FLEET_BOARD"], "FLEET_DIFFER" in os.environ
+
 def make(batch_size):
     def step():
         begin = time.monotonic()
-        time.sleep(0.01)
+        slower = 1.06 if board == "b" else 1.1 if board == "c" and os.path.exists("DRIFT") else 1.0
+        time.sleep(0.03 * slower if differ else 0.01)
         if batch_size == 7:  # a mode that crashes its board: end the worker, the parent's parent
             parent = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1])
             os.kill(parent, 9)
         try:
             with open(os.environ["FLEET_LOG"], "a") as log:
-                log.write(f"{os.environ['FLEET_BOARD']} {os.getpid()} {begin} {time.monotonic()}\\n")
+                log.write(f"{board} {os.getpid()} {begin} {time.monotonic()}\\n")
         except OSError:
             pass  # the disk of the board is full
     return step
@@ -52,7 +56,7 @@ class Case:
 
     def __init__(self, folder: Path, fleet: LocalFleet) -> None:
         self.folder, self.fleet = folder, fleet
-        (folder / "load.py").write_text(WORKLOAD)
+        (folder / "load.py").write_text(WORKLOAD.replace("DRIFT", str(folder / "drift")))
         self.before = {}
         for board in BOARDS:
             make_board(folder / f"board-{board}")
@@ -192,12 +196,35 @@ def crash_boards(case: Case, *_: object) -> str:
     return f"exit code {sweep.returncode}; {case.check('crash.parquet', failed=2)}; {failed[0].reason}"
 
 
+def differ(case: Case, *_: object) -> str:
+    """Make a board 6 % slower and have one drift by 10 %: the factors say so, and divided by them tables are one."""
+    for board in BOARDS:
+        case.fleet.end(case.fleet.boards[board])
+        (case.folder / f"{board}.log").write_text("")
+        case.join(board, FLEET_DIFFER="1")
+    sweep = case.sweep("differ.parquet", MODES.format(8))
+    until(lambda: (case.folder / "work.log").read_text().count("c ") > 60, "c has its first anchor", 300)
+    (case.folder / "drift").touch()
+    assert sweep.wait() == 0, case.fleet.log("sweep-differ.parquet")
+    table = read_profile(case.folder / "differ.parquet")
+    of = table.header.conditions["boards"]["of"]
+    slower = of["b"]["time"]["ratio"] / of["a"]["time"]["ratio"]
+    assert abs(slower / 1.06 - 1) < 0.015, of
+    assert of["c"]["drift_time"] > 1.05, of
+    common = [row.minibatch_s for row in on_common_board(table).rows if row.board in ("a", "b")]
+    spread = max(common) / min(common)
+    assert spread < 1.05, spread
+    said = f"b is {slower:.3f} times a, c drifted by {of['c']['drift_time'] - 1:+.1%}"
+    return f"{said}; divided by the factors the times of a and b differ by at most {spread - 1:.1%}"
+
+
 FAULTS = {
     "worker killed": kill_workers,
     "scheduler killed": kill_scheduler,
     "worker frozen": freeze_worker,
     "disk full": fill_disk,
     "mode crashes": crash_boards,
+    "boards differ": differ,
 }
 
 

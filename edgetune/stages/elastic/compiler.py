@@ -38,8 +38,9 @@ from edgetune.version import __version__
 
 ALWAYS = "edgetune_always.h"
 """What nvcc includes before every source, as far as kernels see it: sources rely on it."""
-GROUPS = "cooperative_groups.h"
-_WRITTEN = ("stdint.h", "limits.h", "float.h", "math.h", "cmath", "math_constants.h", GROUPS, ALWAYS)
+_LIBRARY = Path(__file__).with_name("cuda_headers") / "library"
+"""Folder of headers that need nothing else; those of the CUDA toolkit know more, and need the C++ library of CUDA."""
+_WRITTEN = ("stdint.h", "limits.h", "float.h", "math.h", "cmath", "math_constants.h", ALWAYS)
 _ALIASES = {
     "cstdint": "stdint.h", "inttypes.h": "stdint.h", "cinttypes": "stdint.h", "climits": "limits.h",
     "cfloat": "float.h",
@@ -179,7 +180,7 @@ class CompileOptions:
     def words(self, arch: str) -> list[str]:
         """Return the options as NVRTC takes them."""
         toolkit = toolkit_folder()
-        folders = self.include if toolkit is None else (*self.include, toolkit)
+        folders = (*self.include, str(_LIBRARY), *(() if toolkit is None else (toolkit,)))
         return [
             f"--gpu-architecture={arch}",
             f"--pre-include={ALWAYS}",
@@ -243,7 +244,14 @@ def compile(source: str, arch: str, *, name: str, options: CompileOptions = DEFA
     words = options.words(arch)
     file = None if options.cache is None else file_of(options.cache, source, name, words, compiler)
     kept = None if file is None else read(file)
-    image, log = kept or _made(nvrtc, source, name, words, f"{compiler} for {arch}")
+    try:
+        image, log = kept or _made(nvrtc, source, name, words, f"{compiler} for {arch}")
+    except InputError:
+        library = f"--include-path={_LIBRARY}"
+        if "cooperative_groups" not in source or toolkit_folder() is None:
+            raise
+        words.remove(library)  # it may need what only the toolkit's header has
+        image, log = _made(nvrtc, source, name, words, f"{compiler} for {arch}")
     if file is not None and kept is None and log:
         write(file, image, log)
     resources = resources_in(log)

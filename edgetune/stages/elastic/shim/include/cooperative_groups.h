@@ -1,2 +1,2 @@
 #pragma once
-#include "../../cuda_headers/cooperative_groups.h"
+#include "../../cuda_headers/library/cooperative_groups.h"
