@@ -203,7 +203,8 @@ def differ(case: Case, *_: object) -> str:
         (case.folder / f"{board}.log").write_text("")
         case.join(board, FLEET_DIFFER="1")
     sweep = case.sweep("differ.parquet", MODES.format(8))
-    until(lambda: (case.folder / "work.log").read_text().count("c ") > 60, "c has its first anchor", 300)
+    state = case.folder / "state-c"
+    until(lambda: any(b"minibatch_s" in each.read_bytes() for each in state.rglob("*.j*") if each.is_file()), "c", 300)
     (case.folder / "drift").touch()
     assert sweep.wait() == 0, case.fleet.log("sweep-differ.parquet")
     table = read_profile(case.folder / "differ.parquet")
