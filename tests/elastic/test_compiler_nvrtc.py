@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.stages.elastic.compiler import ARCHES, STAND_INS, CompileOptions, arch_of, compile, resources_in
+from edgetune.stages.elastic.compiler import ARCHES, STAND_INS, CompileOptions, arch_of, compile
 from edgetune.stages.elastic.forms import compile_forms
 from edgetune.stages.elastic.gpu import Resources, find_gpu
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.ptxas_report import resources_in
 
 TILE = """
 extern "C" __global__ void tile(float *out, int n)

@@ -22,8 +22,7 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -34,6 +33,7 @@ from typing import Any
 from edgetune.artifacts.files import write_atomically
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.stages.elastic.ptxas_report import resources_in, symbols_by_name
 from edgetune.version import __version__
 
 ALWAYS = "edgetune_always.h"
@@ -148,15 +148,8 @@ _REMEDY = "pip install 'edgetune[cuda]'"
 _ERROR = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE
 )
-_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
-_PROPERTIES = re.compile(r"Function properties for (\S+)")
-_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers")
-_SHARED = re.compile(r"(\d+) bytes smem")
 _HOST = re.compile(r'identifier "(cu[A-Z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__')
 """Messages of NVRTC about code that is not for the GPU."""
-_LENGTH = re.compile(r"\d+")
-_CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +239,18 @@ def compile(source: str, arch: str, *, name: str, options: CompileOptions = DEFA
     kept = None if file is None else read(file)
     try:
         image, log = kept or _made(nvrtc, source, name, words, f"{compiler} for {arch}")
-    except InputError:
-        library = f"--include-path={_LIBRARY}"
+    except InputError as error:
         if "cooperative_groups" not in source or toolkit_folder() is None:
             raise
-        words.remove(library)  # it may need what only the toolkit's header has
-        image, log = _made(nvrtc, source, name, words, f"{compiler} for {arch}")
+        words.remove(f"--include-path={_LIBRARY}")  # it may need what only the toolkit's header has
+        try:
+            image, log = _made(nvrtc, source, name, words, f"{compiler} for {arch}")
+        except InputError:
+            raise error from None
     if file is not None and kept is None and log:
         write(file, image, log)
     resources = resources_in(log)
-    return CompiledSource(image, arch, resources, _symbols(resources), log, compiler)
+    return CompiledSource(image, arch, resources, symbols_by_name(resources), log, compiler)
 
 
 def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: str) -> tuple[bytes, str]:
@@ -271,50 +266,6 @@ def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: st
     if not succeeded:
         raise _refusal(log, name, compiler)
     return image, log
-
-
-def resources_in(log: str) -> dict[str, Resources]:
-    """Return the needs of kernels, by symbol, from the report of ``ptxas -v``.
-
-    Source of the wording: NVIDIA, "CUDA Compiler Driver NVCC", section on printing code generation statistics.
-    """
-    found: dict[str, Resources] = {}
-    frames: dict[str, tuple[int, int]] = {}
-    entry = function = ""
-    for line in log.splitlines():
-        if match := _ENTRY.search(line):
-            entry = match[1]
-        elif match := _PROPERTIES.search(line):
-            function = match[1]
-        elif match := _STACK.search(line):
-            frames[function] = int(match[1]), int(match[2]) + int(match[3])
-        elif match := _USED.search(line):
-            stack_bytes, spill_bytes = frames.get(entry, (0, 0))
-            shared, cumulative = _SHARED.search(line), _CUMULATIVE.search(line)
-            found[entry] = Resources(
-                int(match[1]),
-                int(shared[1]) if shared else 0,
-                max(stack_bytes, int(cumulative[1]) if cumulative else 0),
-                spill_bytes,
-            )
-    return found
-
-
-def _symbols(found: Iterable[str]) -> dict[str, str]:
-    """Return symbols by the plain names in them, without names of several symbols."""
-    names = {symbol: _plain_name(symbol) for symbol in found}
-    often = Counter(names.values())
-    return {name: symbol for symbol, name in names.items() if often[name] == 1}
-
-
-def _plain_name(symbol: str) -> str:
-    """Return the name in a symbol: the last of a scope (Itanium C++ ABI, names are preceded by their lengths)."""
-    name, rest = symbol, symbol.removeprefix("_Z").removeprefix("N")
-    while rest != symbol and (match := _LENGTH.match(rest)):
-        name, rest = rest[match.end() :][: int(match[0])], rest[match.end() + int(match[0]) :]
-        if not symbol.startswith("_ZN"):
-            break
-    return name
 
 
 def _loaded() -> Any:
