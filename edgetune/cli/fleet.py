@@ -27,7 +27,7 @@ def start(opts: StartOptions, terminal: QuietTerminal) -> None:
     from edgetune.workflows.fleet.join import unit
 
     if opts.unit:
-        print_document(unit(_words(), lambda: "edgetune fleet: scheduler"))
+        print_document(unit(_words(), "edgetune fleet: scheduler"))
         return
     workflow(opts, terminal.screen)
 
@@ -43,7 +43,7 @@ def join(opts: JoinOptions, terminal: QuietTerminal) -> None:
     from edgetune.workflows.fleet.join import unit
 
     if opts.unit:
-        print_document(unit(_words(), lambda: f"edgetune fleet: board for {opts.address}"))
+        print_document(unit(_words(), f"edgetune fleet: board for {opts.address}"))
         return
     workflow(opts, terminal.screen)
 

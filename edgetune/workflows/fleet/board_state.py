@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeAlias
 
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.stages.profiling.queue import Visit
 
 TRIES = 2
@@ -78,6 +79,11 @@ class Waiting:
         boards = self.tried.setdefault(batch, [])
         boards.append(board)
         return len(boards if alone else set(boards)) >= TRIES
+
+
+def attempt_of(row: ProfileRow) -> tuple[Any, ...]:
+    """Return what tells a row from all others of a sweep, however often a journal gives it."""
+    return row.board, row.point, row.round, row.started, row.status
 
 
 def batches_of(order: Sequence[Visit]) -> Iterable[Batch]:

@@ -182,6 +182,11 @@ def connect(address: FleetAddress) -> Iterator[Fleet]:
         client.close(timeout=2)
 
 
+def none_joined() -> DeviceError:
+    """Return the error for a fleet without boards."""
+    return DeviceError("no board has joined the fleet", "on each board: edgetune fleet join ADDRESS")
+
+
 def _unreachable(address: FleetAddress, error: BaseException) -> DeviceError:
     import ssl
 

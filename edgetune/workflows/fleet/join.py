@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -173,10 +173,10 @@ async def _first(*awaited: Awaitable[Any]) -> None:
         task.result()
 
 
-def unit(words: list[str], describe: Callable[[], str]) -> str:
+def unit(words: list[str], description: str) -> str:
     """Return a systemd unit that runs an edgetune command."""
     return f"""[Unit]
-Description={describe()}
+Description={description}
 Wants=network-online.target
 After=network-online.target
 

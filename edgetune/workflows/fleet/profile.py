@@ -24,6 +24,7 @@ from edgetune.stages.profiling.point_state import Several
 from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.units import parse_share
 from edgetune.version import __version__
+from edgetune.workflows.fleet.board_state import attempt_of
 from edgetune.workflows.fleet.client import Fleet, LostSchedulerError, connect
 from edgetune.workflows.fleet.sweep import GONE_S, FleetSweep, whole
 from edgetune.workflows.fleet.task import BESIDE, FILES
@@ -253,7 +254,7 @@ def _measure(
         tables = sweep.run(left)
     table = whole(tables, {"sha256": sweep.identity, "points_sha256": points_sha256(request.points)})
     table = table if before is None else grown(before, table)
-    once = {(row.board, row.point, row.round, row.started, row.status): row for row in table.rows}
+    once = {attempt_of(row): row for row in table.rows}
     table = replace(table, rows=tuple(once.values()))  # a journal gives what the file has from earlier, too
     table, sentences = with_boards(table, sweep.tolerance)
     target.write(table)

@@ -11,10 +11,10 @@ from typing import Any
 
 from edgetune.artifacts.io import from_bytes, write
 from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.errors import DeviceError, InputError, PartialError
+from edgetune.errors import InputError, PartialError
 from edgetune.stats import median
 from edgetune.units import format_si
-from edgetune.workflows.fleet.client import connect
+from edgetune.workflows.fleet.client import connect, none_joined
 from edgetune.workflows.fleet.wire import parse_address
 from edgetune.workflows.output import Target, wrote
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -76,7 +76,7 @@ def peaks_of_boards(opts: RooflineOptions, reporter: Reporter, *, dry_run: bool 
     with connect(parse_address(str(opts.device))) as fleet:
         boards = sorted(fleet.present())
         if not boards:
-            raise DeviceError("no board has joined the fleet", "on each board: edgetune fleet join ADDRESS")
+            raise none_joined()
         targets = {board: _target(opts.output, board) for board in boards}
         for target in targets.values():
             target.check("roofline")

@@ -21,8 +21,8 @@ from edgetune.errors import DeviceError, InputError, PartialError
 from edgetune.stages.profiling.boards import BoardFactors, choose_anchors, compare_boards
 from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.profiling.queue import Visit, anchor_visits, visits
-from edgetune.workflows.fleet.board_state import TRIES, Batch, BoardState, Waiting, batches_of
-from edgetune.workflows.fleet.client import Boards, Reply
+from edgetune.workflows.fleet.board_state import TRIES, Batch, BoardState, Waiting, attempt_of, batches_of
+from edgetune.workflows.fleet.client import Boards, Reply, none_joined
 from edgetune.workflows.fleet.task import to_point, visits_of
 
 GONE_S = 60.0
@@ -95,7 +95,7 @@ class FleetSweep:
             self._take_replies()  # none come: it waits
             self._look()
         if not self.boards:
-            raise DeviceError("no board has joined the fleet", "on each board: edgetune fleet join ADDRESS")
+            raise none_joined()
         while any(not (each.described or each.out) and self._here(each) for each in self.boards.values()):
             self._give()
             self._take_replies()
@@ -299,8 +299,7 @@ class FleetSweep:
         if len(made) == 1:
             self.rows[made[0]] = table.rows[-1]
         for row in table.rows:
-            key = (row.board, row.point, row.round, row.started, row.status)
-            if key not in self._seen:
+            if (key := attempt_of(row)) not in self._seen:
                 self._seen.add(key)
                 self._count(board, row)
 
