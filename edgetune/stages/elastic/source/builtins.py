@@ -46,6 +46,8 @@ CLUSTER = frozenset({
     "__cluster_dims__", "__block_size__", "clusterIdx", "clusterDim", "clusterGridDim", "blockIdxInCluster",
     "clusterRelativeBlockIdx", "clusterRelativeBlockRank", "cluster_group", "this_cluster",
 })  # fmt: skip
+LINEAR_THREAD = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
+"""The rank of a thread in its block, by which CUDA divides a block into warps."""
 GROUPS = frozenset({
     "cooperative_groups", "this_thread_block", "thread_block", "tiled_partition", "thread_block_tile",
     "coalesced_threads", "coalesced_group", "labeled_partition", "binary_partition", "invoke_one",

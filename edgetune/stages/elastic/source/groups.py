@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from edgetune.stages.elastic.source.builtins import LINEAR_THREAD
 from edgetune.stages.elastic.source.macros import Expanded
 from edgetune.stages.elastic.source.syntax import (
     Edit,
@@ -32,7 +33,7 @@ from edgetune.stages.elastic.source.syntax import (
 
 HEADER = "cooperative_groups.h"
 LIBRARY = "cooperative_groups"
-_RANK = "(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z))"
+_RANK = f"({LINEAR_THREAD})"
 _SIZE = "(blockDim.x * blockDim.y * blockDim.z)"
 _ALL = "0xffffffffu"
 

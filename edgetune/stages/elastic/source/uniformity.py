@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetune.stages.elastic.source.builtins import VOTE_BARRIERS
+from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS
 from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, resolve
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
@@ -42,7 +42,7 @@ _LAUNCH_NAMES = ("blockIdx", "blockDim", "gridDim", "warpSize")
 _BLOCK_STARTS = ("blockIdx.x*blockDim.x", "blockDim.x*blockIdx.x")
 _THREAD_NUMBERS = (
     "threadIdx.x",
-    "threadIdx.x+blockDim.x*(threadIdx.y+blockDim.y*threadIdx.z)",
+    LINEAR_THREAD.replace(" ", ""),
     *(f"{each}+threadIdx.x" for each in _BLOCK_STARTS),
     *(f"threadIdx.x+{each}" for each in _BLOCK_STARTS),
 )
