@@ -60,6 +60,7 @@ class Registry(MutableMapping[str, Plugin]):
     ) -> None:
         self.kind, self.group, self._prefix, self._contract, self._also = kind, group, prefix, contract, also
         self._rows: dict[str, Plugin | str] = dict(rows)
+        self._found: set[str] = set()
 
     def find(self, name: str) -> Plugin:
         """Return the plug-in of this name.
@@ -68,7 +69,9 @@ class Registry(MutableMapping[str, Plugin]):
             InputError: there is none, and the hint names the nearest; its package is broken; or a package adds a name
                 that is taken.
         """
-        if name in self:
+        if name in self._found or name in self:
+            if name in self._rows:
+                self._found.add(name)  # a search of many thousands need not read the metadata of packages each time
             return self[name]
         raise InputError(f"there is no {self.kind} {name!r}", nearest(name, [*self, *self._also]))
 
@@ -98,6 +101,7 @@ class Registry(MutableMapping[str, Plugin]):
 
     def __delitem__(self, name: str) -> None:
         del self._rows[name]
+        self._found.discard(name)
 
     def _outside(self) -> dict[str, EntryPoint]:
         """Return the entry points of other packages by the plug-in's name.

@@ -19,6 +19,10 @@ Levels = tuple[int, ...]
 """Place of a point on each axis of its space, counted from 0 at the lowest value."""
 
 
+_KEPT_ORDERS = 200
+"""Number of orders by distance that a space keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """A knob (or the batch size) and the values it takes among the offered points, ascending.
@@ -55,6 +59,9 @@ class Space:
         axes: The varying knobs; a knob with one value is no axis.
         levels: The place of each point on the axes.
         background: The second workload, measured too in each of these modes; ``None`` when there is one workload.
+        rows: Number of each place in the order of the points.
+        partners: The background workload's point in the mode of each point; empty where there is one workload.
+        halves: All points that may be measured: the points, and the partners.
     """
 
     points: tuple[Point, ...]
@@ -62,6 +69,16 @@ class Space:
     levels: dict[Point, Levels] = field(repr=False)
     _by_levels: dict[Levels, Point] = field(repr=False)
     background: Background | None = None
+    rows: dict[Levels, int] = field(init=False, repr=False, compare=False)
+    partners: tuple[Point, ...] = field(init=False, repr=False, compare=False)
+    halves: Collection[Point] = field(init=False, repr=False, compare=False)
+    _near: dict[Levels, list[Levels]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        partners = () if self.background is None else tuple(map(self.partner, self.points))
+        object.__setattr__(self, "rows", {levels: row for row, levels in enumerate(self.levels.values())})
+        object.__setattr__(self, "partners", partners)
+        object.__setattr__(self, "halves", dict.fromkeys((*self.points, *partners)))
 
     @classmethod
     def of(cls, offered: Iterable[Point], background: Background | None = None) -> Space:
@@ -100,13 +117,6 @@ class Space:
         """Return the axis of modes that only their names tell apart; ``None`` where numbers do."""
         return next((axis for axis in self.axes if axis.labels), None)
 
-    @property
-    def halves(self) -> Collection[Point]:
-        """All points that may be measured: the points, and the background workload's points in their modes."""
-        if self.background is None:
-            return self.levels.keys()
-        return {**self.levels, **{self.partner(point): () for point in self.points}}.keys()
-
     def partner(self, point: Point) -> Point:
         """Return the background workload's point in the mode of this one."""
         assert self.background is not None
@@ -121,6 +131,14 @@ class Space:
         reach = range(base[axis] + 1, len(self.axes[axis].values)) if above else range(base[axis])
         places = ((*base[:axis], level, *base[axis + 1 :]) for level in reach)
         return [place for place in places if place in self._by_levels]
+
+    def nearest_first(self, target: Levels) -> list[Levels]:
+        """Return all places, the nearest to a place first; kept, because searches that differ in budgets share it."""
+        if target not in self._near:
+            if len(self._near) >= _KEPT_ORDERS:
+                self._near.clear()
+            self._near[target] = sorted(self.rows, key=lambda levels: (self.distance(levels, target), levels))
+        return self._near[target]
 
     def distance(self, a: Levels, b: Levels) -> float:
         """Return the distance of two places: the sum over axes of steps as a share of the axis length.

@@ -156,14 +156,14 @@ def answer_each(
     case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
 ) -> list[StrategyAnswers]:
     """Search anew for each of the problems ``numbers``; the seed depends on the problem, not on the strategy."""
-    place = {point: row for row, point in enumerate(case.space.points)}
+    space = case.space
     rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
     near = np.full((2, len(numbers)), np.nan)
     for at, number in enumerate(numbers):
         name = f"{seed} {case.family} {case.label} {number}"
         settings = contender.settings(zlib.crc32(name.encode()), noise, case.relatives)
         found, asked, own_s[at] = search_one(case, int(number), noisy(case.rows, noise, name), settings)
-        rows[at], points[at] = -1 if found is None else place[found], len(asked)
+        rows[at], points[at] = -1 if found is None else space.rows[space.levels[found]], len(asked)
         near[:, [at]] = _points_until_near(case, case.problems.take(numbers[[at]]), asked)
     return [StrategyAnswers("", rows.astype(np.intp), points.astype(np.intp), own_s, *near)]
 
@@ -189,15 +189,14 @@ def _points_until_near(case: EvaluationCase, problems: ProblemSet, asked: Iterab
 
 def _completed(space: Space, asked: Iterable[Point]) -> Iterator[tuple[int, int]]:
     """Yield the row of every point measured, and how many measurements that took; of a pair, once both halves are."""
-    place = {point: row for row, point in enumerate(space.points)}
     measured: set[Point] = set()
     waiting: list[Point] = []
     for count, point in enumerate(asked, 1):
         measured.add(point)
-        waiting += [point] if point in place else []
+        waiting += [point] if point in space.levels else []
         ready = [each for each in waiting if space.background is None or space.partner(each) in measured]
         waiting = [each for each in waiting if each not in ready]
-        yield from ((count, place[each]) for each in ready)
+        yield from ((count, space.rows[space.levels[each]]) for each in ready)
 
 
 def search_one(

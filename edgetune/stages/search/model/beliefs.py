@@ -274,7 +274,7 @@ class Halves:
 
     def __init__(self, space: Space, hints: Hints) -> None:
         assert space.background is not None
-        partners, first = [space.partner(point) for point in space.points], space.points[0]
+        partners, first = space.partners, space.points[0]
         self.same = (first.workload, first.task) == (space.background.workload, space.background.task)
         self.urgent = PointBeliefs([*space.points, *partners] if self.same else space.points, hints)
         self.background = self.urgent if self.same else PointBeliefs(partners, hints)

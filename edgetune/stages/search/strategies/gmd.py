@@ -64,6 +64,7 @@ It uses no random numbers, so that the seed has no effect.
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import ClassVar
 
 from edgetune.artifacts.problem import Problem
@@ -120,7 +121,7 @@ class Gmd(SteppedStrategy):
 
     def _train(self) -> Asking:
         """Search for the fastest training: batch sizes, where there are several, are one more knob."""
-        centre = yield from self._centre(list(self._space.levels.values()))
+        centre = yield from self._centre()
         if centre is None:
             return
         yield from self._gradient.probe(centre)
@@ -132,7 +133,7 @@ class Gmd(SteppedStrategy):
         """Search for the lowest latency: the smallest batch first, larger ones if no point keeps up."""
         yield from self._go_on_from_best()
         sizes = self._batches()
-        centre = yield from self._centre(self._of_batch(sizes[0]))
+        centre = yield from self._centre(sizes[0])
         if centre is not None:
             yield from self._gradient.probe(centre)
             if state.promises(centre):
@@ -169,13 +170,14 @@ class Gmd(SteppedStrategy):
         left = self._batches()
         while left:
             size = left.pop()
-            points = self._of_batch(size)
-            top = max(points, key=lambda levels: (sum(levels), levels))
+            top = max(
+                filter(partial(self._has_batch, size), self._space.rows), key=lambda levels: (sum(levels), levels)
+            )
             if state.serves(top):
                 yield from state.measure_urgent(top, "the largest batch that the top of every knob serves in time?")
             if state.serves(top) or not left:
                 break
-        centre = yield from self._centre(points)
+        centre = yield from self._centre(size)
         if centre is not None:
             yield from self._gradient.probe(centre)
             yield from self._gradient.descend(centre)
@@ -187,14 +189,17 @@ class Gmd(SteppedStrategy):
             yield from self._gradient.back_track(centre)
         yield from self._gradient.what_is_left()
 
-    def _centre(self, among: list[Levels]) -> Generator[Suggestion, None, Levels | None]:
-        """Measure the middle of every knob, or without a power budget the top; return it, ``None`` if all fail."""
+    def _centre(self, size: int | None = None) -> Generator[Suggestion, None, Levels | None]:
+        """Measure the middle of every knob, or without a power budget the top; return it, ``None`` if all fail.
+
+        With ``size``, a batch size as a level, only points of that size are measured.
+        """
         tops = tuple(len(axis.values) - 1 for axis in self._space.axes)
         if self._has_budget:
             wanted, reason = tuple(top // 2 for top in tops), "the middle of every knob"
         else:
             wanted, reason = tops, "the top of every knob, for there is no power budget"
-        return (yield from self._gradient.start(wanted, reason, among))
+        return (yield from self._gradient.start(wanted, reason, partial(self._has_batch, size)))
 
     def _go_on_from_best(self) -> Asking:
         best = self._state.best()
@@ -205,8 +210,8 @@ class Gmd(SteppedStrategy):
         """Return the batch sizes as levels, ascending."""
         return [0] if self._batch is None else list(range(len(self._space.axes[self._batch].values)))
 
-    def _of_batch(self, size: int) -> list[Levels]:
-        return [levels for levels in self._space.levels.values() if self._at_batch(levels, size) == levels]
+    def _has_batch(self, size: int | None, levels: Levels) -> bool:
+        return self._batch is None or size is None or levels[self._batch] == size
 
     def _at_batch(self, levels: Levels, size: int) -> Levels:
         return tuple(size if axis == self._batch else level for axis, level in enumerate(levels))

@@ -8,7 +8,10 @@ The rules are exact where time and power are monotone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
+
+import numpy as np
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
@@ -62,45 +65,48 @@ class Bounds:
 
 
 class Least:
-    """The least time and power that a point of one workload can have, by the points measured so far.
+    """The least time and power that each point of one workload can have, by the points measured so far.
 
     Time is assumed not to rise when a knob is raised, and not to fall when a batch grows; power as in ``Bounds``, with
     the batch size as one of the axes.
 
     Args:
-        space: The points.
+        space: The points, for their axes.
+        rows: Number of each place; by default of those of the space.
     """
 
-    def __init__(self, space: Space) -> None:
-        places = {axis.name: i for i, axis in enumerate(space.axes)}
-        self._memory, self._batch = places.get("mem_mhz"), places.get("batch_size")
+    def __init__(self, space: Space, rows: Mapping[Levels, int] | None = None) -> None:
+        names = [axis.name for axis in space.axes]
+        self._rows = space.rows if rows is None else rows
+        self._places = np.array(list(self._rows), dtype=np.int16).reshape(len(self._rows), len(names))
+        self._turned = np.array([1 if name == "batch_size" else -1 for name in names], dtype=np.int16)
+        self._memory = names.index("mem_mhz") if "mem_mhz" in names else None
         self._told: dict[Levels, tuple[float, float | None]] = {}
+        self._times_s, self._powers_w = np.zeros((2, len(self._rows)))
 
     def note(self, levels: Levels, minibatch_s: float, power_w: float | None) -> None:
         """Record the figures of a measured point, s and W; measured again, the later ones count."""
+        again = levels in self._told
         self._told[levels] = (minibatch_s, power_w)
+        if again:
+            self._times_s, self._powers_w = np.zeros((2, len(self._rows)))
+        for place, (time_s, drawn_w) in self._told.items() if again else [(levels, (minibatch_s, power_w))]:
+            away = self._places - np.array(place, dtype=np.int16)
+            slower = (away * self._turned >= 0).all(axis=1)
+            np.maximum(self._times_s, time_s, out=self._times_s, where=slower)
+            if drawn_w is not None:
+                above = (away >= 0).all(axis=1)
+                if self._memory is not None:
+                    above &= away[:, self._memory] == 0
+                np.maximum(self._powers_w, drawn_w, out=self._powers_w, where=above)
 
     def minibatch_s(self, levels: Levels) -> float:
-        """Return a lower bound of the time of a minibatch, s; 0 without measurements."""
-        wanted = self._slowness(levels)
-        return max(
-            (time_s for told, (time_s, _) in self._told.items() if _below(self._slowness(told), wanted)), default=0.0
-        )
+        """Return a lower bound of the time of a minibatch at an offered point, s; 0 without measurements."""
+        return float(self._times_s[self._rows[levels]])
 
     def power_w(self, levels: Levels) -> float:
-        """Return a lower bound of the power of a point, W; 0 without measurements."""
-        powers = (
-            power_w
-            for told, (_, power_w) in self._told.items()
-            if power_w is not None
-            and _below(told, levels)
-            and (self._memory is None or told[self._memory] == levels[self._memory])
-        )
-        return max(powers, default=0.0)
-
-    def _slowness(self, levels: Levels) -> Levels:
-        """Return the place on axes turned so that time rises with each: knobs downwards, batch sizes upwards."""
-        return tuple(level if axis == self._batch else -level for axis, level in enumerate(levels))
+        """Return a lower bound of the power of an offered point, W; 0 without measurements."""
+        return float(self._powers_w[self._rows[levels]])
 
 
 def _below(low: Levels, high: Levels) -> bool:
@@ -258,14 +264,13 @@ class PairSearchState:
         self._background_size = space.background.batch_size
         batch = next((i for i, axis in enumerate(space.axes) if axis.name == "batch_size"), None)
         self._mode = {
-            levels: tuple(0 if axis == batch else level for axis, level in enumerate(levels))
-            for levels in space.levels.values()
+            levels: levels if batch is None else (*levels[:batch], 0, *levels[batch + 1 :]) for levels in space.rows
         }
-        self._size = {levels: point.batch_size for point, levels in space.levels.items()}
-        self._partners = {space.partner(point): self._mode[levels] for point, levels in space.levels.items()}
+        modes = {mode: row for row, mode in enumerate(dict.fromkeys(self._mode.values()))}
+        self._partners = dict(zip(space.partners, self._mode.values(), strict=True))
         self._urgent: dict[Levels, PointResult] = {}
         self._background: dict[Levels, PointResult] = {}
-        self._least_urgent, self._least_background = Least(space), Least(space)
+        self._least_urgent, self._least_background = Least(space), Least(space, modes)
         self._found: dict[Levels, tuple[float, float]] = {}
         self._draws_more: Literal["urgent", "background"] | None = None
 
@@ -369,7 +374,8 @@ class PairSearchState:
         self._found.pop(levels, None)
         if self.state(levels) != "within":
             return
-        size, (urgent, background) = self._size[levels], self._halves(levels)
+        urgent, background = self._halves(levels)
+        size = self._space.points[self._space.rows[levels]].batch_size
         judged = judge_pair(self._problem, _half(size, urgent), _half(self._background_size, background))
         if judged.feasible:
             self._found[levels] = (judged.objective or 0.0, judged.second)

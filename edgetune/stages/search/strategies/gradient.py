@@ -7,7 +7,7 @@ be better than the best.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Literal, Protocol
 
 from edgetune.stages.search.space import Levels, Space
@@ -52,9 +52,11 @@ class Gradient:
         self._space, self._state, self._axes = space, state, axes
         self._ratios: dict[int, float] = {}
 
-    def start(self, wanted: Levels, reason: str, among: Iterable[Levels]) -> Generator[Suggestion, None, Levels | None]:
+    def start(
+        self, wanted: Levels, reason: str, among: Callable[[Levels], bool]
+    ) -> Generator[Suggestion, None, Levels | None]:
         """Measure the point nearest to a place, the next nearest where that fails, until one succeeds."""
-        for nearest in sorted(among, key=lambda levels: (self._space.distance(levels, wanted), levels)):
+        for nearest in filter(among, self._space.nearest_first(wanted)):
             if self._state.state(nearest) != "failed":
                 yield from self._state.measure(nearest, reason)
             if self._state.state(nearest) != "failed":
@@ -102,10 +104,7 @@ class Gradient:
         """Measure the points that could still be better, the nearest to the best point first."""
         while True:
             target = self._state.best() or (0,) * len(self._space.axes)
-            places = sorted(
-                self._space.levels.values(), key=lambda levels: (self._space.distance(levels, target), levels)
-            )
-            near = next(filter(self._state.worthwhile, places), None)
+            near = next(filter(self._state.worthwhile, self._space.nearest_first(target)), None)
             if near is None:
                 return
             yield from self._state.measure(near, "nearest to the best point that is not ruled out")

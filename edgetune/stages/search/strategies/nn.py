@@ -60,7 +60,7 @@ class NetworkSearch(SteppedStrategy):
         except ImportError as error:
             raise InputError(f"{self.name} needs PyTorch: {error}", "pip install 'edgetune[torch]'") from None
         self._space, self._problem, self._seed = space, problem, seed
-        self._partners = [] if space.background is None else [space.partner(point) for point in space.points]
+        self._partners = space.partners
         halves = [list(space.points), list(dict.fromkeys(self._partners))]
         for half in halves:
             random.Random(seed).shuffle(half)

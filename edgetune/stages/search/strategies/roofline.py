@@ -98,7 +98,6 @@ class _RooflinePoints:
     def __init__(self, space: Space, problem: Problem, hints: Hints) -> None:
         self._power_noise = hints.power_noise
         self._space, self._problem = space, problem
-        self._rows = {levels: row for row, levels in enumerate(space.levels.values())}  # cheaper to look up than points
         self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
         coordinates = Coordinates.of(space)
         self._candidates = OpenPoints(coordinates, affordable=AFFORDABLE)
@@ -176,7 +175,7 @@ class _RooflinePoints:
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a point; a failed one is never asked for again."""
-        row = self._rows[self._space.levels[point]]
+        row = self._space.rows[self._space.levels[point]]
         self._candidates.close(row)
         if result.minibatch_s is None:
             return
