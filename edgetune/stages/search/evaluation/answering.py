@@ -23,7 +23,7 @@ from edgetune.stages.search.evaluation.truth import best_answers, excess_of, jud
 from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import STRATEGIES
-from edgetune.stages.search.strategy import Hints
+from edgetune.stages.search.strategy import Hints, SharedModels
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,11 @@ class Contender:
         """Whether the strategy ignores the budget while it measures, so that one search serves every problem."""
         return STRATEGIES.find(self.strategy).budget_free
 
-    def settings(self, seed: int, noise: float, relatives: tuple[ProfileRow, ...]) -> SearchSettings:
+    def settings(
+        self, seed: int, noise: float, relatives: tuple[ProfileRow, ...], shared: SharedModels | None = None
+    ) -> SearchSettings:
         """Return the settings of its search; ``noise`` is the relative deviation of times, twice that of powers."""
-        hints = Hints(relatives=relatives)
+        hints = Hints(relatives=relatives, shared=shared)
         return SearchSettings(self.strategy, self.max_points, seed, noise / 2, at_once=self.at_once, hints=hints)
 
     def __str__(self) -> str:
@@ -156,12 +158,12 @@ def answer_each(
     case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
 ) -> list[StrategyAnswers]:
     """Search anew for each of the problems ``numbers``; the seed depends on the problem, not on the strategy."""
-    space = case.space
+    space, shared = case.space, SharedModels()
     rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
     near = np.full((2, len(numbers)), np.nan)
     for at, number in enumerate(numbers):
         name = f"{seed} {case.family} {case.label} {number}"
-        settings = contender.settings(zlib.crc32(name.encode()), noise, case.relatives)
+        settings = contender.settings(zlib.crc32(name.encode()), noise, case.relatives, shared)
         found, asked, own_s[at] = search_one(case, int(number), noisy(case.rows, noise, name), settings)
         rows[at], points[at] = -1 if found is None else space.rows[space.levels[found]], len(asked)
         near[:, [at]] = _points_until_near(case, case.problems.take(numbers[[at]]), asked)

@@ -16,11 +16,11 @@ import numpy as np
 from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.stages.search.evaluation.answering import Contender, StrategyAnswers, answer_each, answer_once
 from edgetune.stages.search.evaluation.cases import EvaluationCase
-from edgetune.stages.search.evaluation.problems import Array, Rows
+from edgetune.stages.search.evaluation.problems import Array, ProblemSet, Rows
 from edgetune.stages.search.evaluation.truth import Best, best_answers, excess_of, judge_answers
 
-_CHUNK = 10
-"""Problems handed to a process at a time."""
+_LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 10, 400, 50
+"""Fewest and most problems handed to a process at a time, and how many parts of a case there should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +128,15 @@ class EvaluationRunner:
             for seed in seeds:
                 for case, numbers in enumerate(self.chosen):
                     yield EvaluationTask(case, contender, seed, noise, numbers)
-        mixed = [  # so that what is done by a stop is a fair part, and what is left takes as long as what is done
-            np.random.default_rng(0).permutation(numbers[best.rows[numbers] >= 0])
-            for numbers, best in zip(self.chosen, self.best, strict=True)
+        parts = [
+            _parts(case.problems, n[b.rows[n] >= 0])
+            for case, n, b in zip(self.cases, self.chosen, self.best, strict=True)
         ]
-        for start in range(0, max(map(len, mixed), default=0), _CHUNK):
-            for case, solvable in enumerate(mixed):
+        for part in range(max(map(len, parts), default=0)):
+            for case, ready in enumerate(each[part : part + 1] for each in parts):
                 for contender in (each for each in self.contenders if not each.measures_once):
                     for seed in seeds:
-                        if len(solvable[start : start + _CHUNK]):
-                            yield EvaluationTask(case, contender, seed, noise, solvable[start : start + _CHUNK])
+                        yield from (EvaluationTask(case, contender, seed, noise, numbers) for numbers in ready)
 
     def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, list[StrategyAnswers]]]:
         jobs = min(self.conditions.jobs, len(left))
@@ -167,6 +166,17 @@ class EvaluationRunner:
         name = "-".join(part for part in (contender.strategy, variant) if part)
         answers, who = StrategyAnswers.joined(found).take(order), (name, contender.max_points, seed)
         return judged_run(subject, best, numbers[order], answers, who, tie=self.conditions.tie)
+
+
+def _parts(problems: ProblemSet, numbers: Rows) -> list[Rows]:
+    """Return problems in parts: within a part they are alike, so that searches share fits; parts come in random order,
+    so that what is done by a stop is a fair sample, and what is left takes as long as what is done."""
+    alike = np.lexsort(
+        (problems.latency_budget_s[numbers], problems.power_budget_w[numbers], problems.arrival_rate_per_s[numbers])
+    )
+    size = min(max(len(numbers) // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
+    parts = [numbers[alike[first : first + size]] for first in range(0, len(numbers), size)]
+    return [parts[i] for i in np.random.default_rng(0).permutation(len(parts))]
 
 
 def judged_run(

@@ -167,6 +167,8 @@ SLOPE = 0.05
 """Share of the gain computed with a real k, so that plateaus of the whole k have a slope."""
 TIE = 1e-3
 """Share of the score for a lower latency between pairs of equal throughput."""
+IMPOSSIBLE = 1e-9
+"""Chance of keeping every budget below which a pair has no value."""
 SURE = 1e-6
 """Standard deviation of a measured figure, in log."""
 
@@ -229,6 +231,9 @@ def pair_gain(problem: Problem, pairs: Pairs, best: BestPair | None, *, power_no
     if problem.latency_budget_s is not None:
         limit_s = np.minimum(arrives_s, problem.latency_budget_s * (1 - problem.margin) - waits_s)
     powers = [within_power(problem, half, power_noise) for half in (urgent, background)]
+    likely = powers[0] * powers[1] * _chance_within(urgent, limit_s) > IMPOSSIBLE
+    if not likely.all():
+        return _among(likely, problem, pairs, best, power_noise)
     in_time, times_s = _times_within(urgent, limit_s)
     spare_s = np.maximum(arrives_s - times_s, 1e-12)  # shape (quantiles, pairs)
     log_count, sd = np.log(spare_s) - background.log_time, np.maximum(background.time_sd, SURE)
@@ -249,6 +254,20 @@ def pair_gain(problem: Problem, pairs: Pairs, best: BestPair | None, *, power_no
     return _with(found, gain, powers[0] * powers[1] * in_time * worth)
 
 
+def _among(likely: NDArray[np.bool_], problem: Problem, pairs: Pairs, best: BestPair | None, power_noise: float) -> PairGain:
+    """Return the gains of the likely pairs, which take time to compute, and zeros for the others."""
+    urgent, background = (
+        Belief(half.log_time[likely], half.time_sd[likely], half.log_power[likely], half.power_sd[likely])
+        for half in (pairs.urgent, pairs.background)
+    )
+    some = Pairs(urgent, background, pairs.batch_sizes[likely], pairs.background_size)
+    columns = np.zeros((4, len(likely)))
+    if likely.any():
+        found = pair_gain(problem, some, best, power_noise=power_noise)
+        columns[:, likely] = found.urgent_chance, found.background_chance, found.gain, found.score
+    return PairGain(*columns)
+
+
 def within_power(problem: Problem, belief: Belief, power_noise: float) -> Array:
     """Return the chance that each point keeps the power budget; 1 without a budget or any measured power."""
     if problem.power_budget_w is None:
@@ -262,12 +281,16 @@ def _with(found: PairGain, gain: Array, score: Array) -> PairGain:
     return PairGain(found.urgent_chance, found.background_chance, gain, score)
 
 
+def _chance_within(urgent: Belief, limit_s: Array) -> Array:
+    """Return the chance of a time within the limit."""
+    possible = limit_s > 0
+    spare = np.log(np.where(possible, limit_s, 1.0)) - urgent.log_time
+    return np.asarray(ndtr(np.where(possible, spare / np.maximum(urgent.time_sd, SURE), -np.inf)))
+
+
 def _times_within(urgent: Belief, limit_s: Array) -> tuple[Array, Array]:
     """Return the chance of a time within the limit, and quantiles of such times, s, shape (quantiles, pairs)."""
-    sd = np.maximum(urgent.time_sd, SURE)
-    possible = limit_s > 0
-    z = np.where(possible, (np.log(np.where(possible, limit_s, 1.0)) - urgent.log_time) / sd, -np.inf)
-    chance = ndtr(z)
+    sd, chance = np.maximum(urgent.time_sd, SURE), _chance_within(urgent, limit_s)
     shares = (np.arange(QUANTILES)[:, None] + 0.5) / QUANTILES
     places = ndtri(np.maximum(shares * chance, 1e-300))
     return chance, np.minimum(np.exp(urgent.log_time + sd * places), np.maximum(limit_s, 0.0))

@@ -16,12 +16,18 @@ relative loses its weight. Of many relatives only those nearest to the measureme
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgetune.stages.search.model.coordinates import Array, Rows
 from edgetune.stages.search.model.fit import NOISES, SMOOTH, Kernel, Law, Mixture, Prior, fit
+
+Predicted = tuple[Array, Array, Array]
+"""Weights of hypotheses, shape (hypotheses,), and each one's mean and standard deviation of log y at some points, shape
+(hypotheses, points)."""
+KEPT_POINTS = 4096
+"""Number of points up to which all predictions are computed at once and kept."""
 
 LawOf = Callable[[Rows], Law]
 """The law at the points of some rows."""
@@ -121,6 +127,8 @@ class Blend:
     hypotheses: tuple[Hypothesis, ...]
     fits: tuple[Mixture, ...]
     weights: Array
+    _kept: list[Array] = field(default_factory=list, init=False, repr=False, compare=False)  # NaN: not predicted yet
+    _alone: dict[int, Blend] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -163,17 +171,31 @@ class Blend:
         weights = np.exp(logs - logs.max())
         return cls(tuple(hypotheses), fits, weights / weights.sum())
 
-    def only(self, hypothesis: Hypothesis) -> Blend:
-        """Return the fit of one of the hypotheses, as if there were no other."""
-        (at,) = (i for i, each in enumerate(self.hypotheses) if each is hypothesis)
-        return Blend((hypothesis,), (self.fits[at],), np.ones(1))
+    def only(self, at: int) -> Blend:
+        """Return the fit of one of the hypotheses, by its place, as if there were no other."""
+        if at not in self._alone:
+            self._alone[at] = Blend((self.hypotheses[at],), (self.fits[at],), np.ones(1))
+        return self._alone[at]
 
-    def predict(self, rows: Rows, unit: Array) -> tuple[Array, Array, Array]:
+    def predict(self, rows: Rows, unit: Array) -> Predicted:
         """Return the weights of the hypotheses worth keeping, and each one's mean and standard deviation of log y.
 
-        The weights have the shape (hypotheses,), mean and standard deviation (hypotheses, points), without noise.
+        Predictions are kept, unless the space has too many points.
         """
         kept = np.flatnonzero(self.weights > LEAST_WEIGHT * self.weights.max())
+        weights = self.weights[kept] / self.weights[kept].sum()
+        if len(unit) > KEPT_POINTS:
+            return weights, *self._predict(kept, rows, unit)
+        if not self._kept:
+            self._kept.append(np.full((2, len(kept), len(unit)), np.nan))
+        figures = self._kept[0]
+        new = rows[np.isnan(figures[0, 0, rows])]
+        if len(new):
+            figures[:, :, new] = self._predict(kept, new, unit)
+        means, sds = figures[:, :, rows]
+        return weights, means, sds
+
+    def _predict(self, kept: Rows, rows: Rows, unit: Array) -> tuple[Array, Array]:
         found = [self.fits[i].predict(self.hypotheses[i].law(rows), unit[rows]) for i in kept]
         means, sds = (np.array(each) for each in zip(*found, strict=True))
-        return self.weights[kept] / self.weights[kept].sum(), means, sds
+        return means, sds

@@ -20,9 +20,10 @@ from scipy.special import ndtr
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.stages.search.model.beliefs import KEPT_POINTS, Belief, Halves, PointBeliefs
+from edgetune.stages.search.model.beliefs import Belief, Halves, PointBeliefs
 from edgetune.stages.search.model.coordinates import Array, OpenPoints, Rows
 from edgetune.stages.search.model.gain import best_under, budgets_between, chances_under, front_gain
+from edgetune.stages.search.model.hypotheses import KEPT_POINTS
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import NO_HINTS, AskTell, DelegatingStrategy, Hints, PointResult, Suggestion
 

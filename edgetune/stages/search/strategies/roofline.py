@@ -43,7 +43,7 @@ from edgetune.stages.search.model.priors import informed_time_prior
 from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge, judge_pair, objective_of
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, Suggestion
+from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, SharedModels, Suggestion
 
 OVER_BUDGET_SLACK = 0.10
 """Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
@@ -99,12 +99,11 @@ class _RooflinePoints:
         self._power_noise = hints.power_noise
         self._space, self._problem = space, problem
         self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
-        coordinates = Coordinates.of(space)
-        self._candidates = OpenPoints(coordinates, affordable=AFFORDABLE)
-        relatives = relative_curves(space.points, hints.relatives)
-        prior = informed_time_prior(coordinates, hints)
-        self._beliefs = Beliefs(coordinates, log_caps(space), hints.power_noise, prior, relatives)
-        self._columns = ColumnBeliefs(coordinates)
+        shared = hints.shared or SharedModels()
+        self._beliefs = copy(shared.once("points", lambda: _beliefs(space, hints)))
+        self._beliefs.share(hints.shared, "points")
+        self._candidates = OpenPoints(self._beliefs.coordinates, affordable=AFFORDABLE)
+        self._columns = ColumnBeliefs(self._beliefs.coordinates)
         budget_w = problem.power_budget_w
         self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
@@ -262,6 +261,12 @@ class _RooflinePoints:
         belief = self._beliefs.about(np.array([row], dtype=np.intp))
         time_s, power_w = math.exp(float(belief.log_time[0])), math.exp(float(belief.log_power[0]))
         return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
+
+
+def _beliefs(space: Space, hints: Hints) -> Beliefs:
+    coordinates, relatives = Coordinates.of(space), relative_curves(space.points, hints.relatives)
+    prior = informed_time_prior(coordinates, hints)
+    return Beliefs(coordinates, log_caps(space), hints.power_noise, prior, relatives)
 
 
 class _RooflinePairs:
