@@ -175,10 +175,14 @@ class GraphBuilder:
         *,
         initialise: initial_weights.Initialise = initial_weights.fan_in_uniform,
         initialise_bias: initial_weights.Initialise = initial_weights.fan_in_uniform,
+        tied: str | None = None,
     ) -> Value:
-        """A linear layer on a matrix of rows; the weight is ``[features, inputs]`` as in PyTorch."""
+        """A linear layer on a matrix of rows; the weight is ``[features, inputs]`` as in PyTorch.
+
+        ``tied`` names a weight of that shape in place of an own one, e.g. ``embedding.weight``.
+        """
         shape = (features, x[1])
-        weight = self.weight(f"{name}.weight", shape, initialise(shape))
+        weight = tied or self.weight(f"{name}.weight", shape, initialise(shape))
         bias = self.weight(f"{name}.bias", (features,), initialise_bias(shape))
         return self.node("Gemm", name, [x, weight, bias], (x.shape[0], features), transB=1)
 

@@ -34,9 +34,16 @@ from edgetune.workloads.zoo.imagenet import (
     sos,
     squeezenet,
 )
-from edgetune.workloads.zoo.language import bert_base, bert_large, lstm
+from edgetune.workloads.zoo.language import bert_base, bert_large, lstm, lstm_wikitext
 from edgetune.workloads.zoo.mobilenet import mobilenet_v2, mobilenet_v3_large
-from edgetune.workloads.zoo.shapes import BERT_SEQUENCE, BERT_VOCABULARY, LSTM_SEQUENCE, LSTM_VOCABULARY, YOLO_IMAGE
+from edgetune.workloads.zoo.shapes import (
+    BERT_SEQUENCE,
+    BERT_VOCABULARY,
+    LSTM_SEQUENCE,
+    WIKITEXT_SEQUENCE,
+    WIKITEXT_VOCABULARY,
+    YOLO_IMAGE,
+)
 from edgetune.workloads.zoo.yolo import tinyyolo, yolov8n
 
 if TYPE_CHECKING:
@@ -98,7 +105,8 @@ _IMAGE = (Input("image", (3, 224, 224)),)
 _PHOTO = (Input("image", (3, YOLO_IMAGE, YOLO_IMAGE)),)
 _CROP = (Input("image", (3, 227, 227)),)
 _GRID = (Input("image", (3, 416, 416)),)
-_WORDS = (Input("tokens", (LSTM_SEQUENCE,), "int64", LSTM_VOCABULARY),)
+_WORDS = (Input("tokens", (LSTM_SEQUENCE,), "int64", WIKITEXT_VOCABULARY),)
+_LONG_WORDS = (Input("tokens", (WIKITEXT_SEQUENCE,), "int64", WIKITEXT_VOCABULARY),)
 _TEXT = (
     Input("input_ids", (BERT_SEQUENCE,), "int64", BERT_VOCABULARY),
     Input("attention_mask", (BERT_SEQUENCE,), "int64", 2),
@@ -108,6 +116,7 @@ _MOBILE3, _MOBILE2 = "torchvision mobilenetv3.py", "torchvision mobilenetv2.py"
 _RESNET, _ALEX, _SQUEEZE = "torchvision resnet.py", "torchvision alexnet.py", "torchvision squeezenet.py (1_0)"
 _YOLO = "Ultralytics yolov8.yaml; MACs: half of its 8.7 GFLOP (fused)"
 _LSTM = "Pagoda (arXiv:2509.20189); zoo/language.py says how its figures were met"
+_FULCRUM = "Fulcrum (2025), table 3; MACs: half of its 3.9 GFLOP; zoo/language.py says how its figures were met"
 _LEVI, _FARFADE, _KHOSLA = "Levi and Hassner, CVPRW 2015", "CaffeNet, arXiv:1502.02766", "CaffeNet, Khosla ICCV 2015"
 _ZHANG, _ZHANG_INCEPTION = "CaffeNet, Zhang CVPR 2015", "GoogLeNet, Zhang CVPR 2015"
 _PLACES, _VGG_S, _TINY = "CaffeNet, Places205", "VGG_S, arXiv:1405.3531", "darknet tiny-yolo, 80 classes"
@@ -121,7 +130,10 @@ _ROWS = (
     ZooNetwork("resnet18", resnet18, _IMAGE, _RESNET, 11_689_512, 1_814_000_000, "classification", True),
     ZooNetwork("resnet50", resnet50, _IMAGE, _RESNET, 25_557_032, 4_089_000_000, "classification", True),
     ZooNetwork("yolov8n", yolov8n, _PHOTO, _YOLO, 3_157_200, 4_370_000_000, "detection", True),
-    ZooNetwork("lstm", lstm, _WORDS, _LSTM, 8_588_400, 11_700_000, "language", False, 0.05),
+    ZooNetwork("lstm", lstm, _WORDS, _LSTM, 8_614_383, 16_000_000, "language", False, 0.05),
+    ZooNetwork(
+        "lstm_wikitext", lstm_wikitext, _LONG_WORDS, _FULCRUM, 8_614_383, 1_950_000_000, "language", False, 0.05
+    ),
     ZooNetwork("bert_base", bert_base, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False, 1e-3),
     ZooNetwork("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False, 1e-3),
     ZooNetwork("alexnet", alexnet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True, 1e-2),
