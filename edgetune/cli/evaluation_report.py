@@ -44,8 +44,8 @@ def progress_reporter(screen: Screen) -> Callable[[EvaluationProgress], None] | 
 
 
 def _line(progress: EvaluationProgress) -> str:
-    left = format_duration(float(f"{progress.left_s:.2g}"))
-    return f"{progress.done:,} of {progress.total:,} searches, about {left} left"
+    done = f"{progress.done:,} of {progress.total:,} searches"
+    return done if progress.left_s is None else f"{done}, about {format_duration(float(f'{progress.left_s:.2g}'))} left"
 
 
 def report(evaluation: Evaluation, target: Target, opts: EvaluationOptions, terminal: Terminal) -> None:

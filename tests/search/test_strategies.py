@@ -47,6 +47,25 @@ class TestGmd(StrategyContract):
     strategy = "gmd"
 
 
+class TestGmdStudy(StrategyContract):
+    strategy = "gmd-study"
+    test_copes_with_holes_in_the_grid_and_with_several_batch_sizes = None  # it does not back-track, and finds nothing
+
+
+class TestAlsStudy(TaughtContract):
+    strategy = "als-study"
+    test_same_seed_same_search_in_another_process = None  # as of nn, whose network it takes; training is slower here
+
+
+class TestNnStudy(TaughtContract):
+    strategy = "nn-study"
+    test_same_seed_same_search_in_another_process = None
+
+
+class TestRandomStudy(StrategyContract):
+    strategy = "random-study"
+
+
 class TestRoofline(StrategyContract):
     strategy = "roofline"
 

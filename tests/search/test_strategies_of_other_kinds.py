@@ -11,8 +11,8 @@ from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.testing import strategy_contract
 from edgetune.testing.strategy_contract import INFER, PAIR, StrategyContract, grid_points
 
-LIGHT = ("exhaustive", "random", "binary", "gmd", "roofline", "pareto", "tpe")
-HEAVY = ("nn", "als", "gp")
+LIGHT = ("exhaustive", "random", "binary", "gmd", "roofline", "pareto", "tpe", "gmd-study", "random-study")
+HEAVY = ("nn", "als", "gp", "nn-study", "als-study")
 """They fit a network or a process before every answer: here on few points and with few epochs, not for every kind."""
 
 
@@ -43,14 +43,14 @@ def contract_of(strategy: str, problem: Problem, base: type[StrategyContract]) -
 CONTRACTS = [
     *(contract_of(strategy, problem, StrategyContract) for strategy in LIGHT for problem in (INFER, PAIR)),
     *(contract_of(strategy, PAIR, Shrunk) for strategy in HEAVY),
-    contract_of("nn", INFER, Shrunk),
+    *(contract_of(strategy, INFER, Shrunk) for strategy in ("nn", "als-study")),
 ]
 globals().update({contract.__name__: contract for contract in CONTRACTS})
 
 
 def test_every_strategy_is_held_to_the_contract_of_every_kind():
     held = {(contract.strategy, contract.problem.kind) for contract in CONTRACTS}
-    spared = {("als", "infer"), ("gp", "infer")}  # they take long, and do nothing else there
+    spared = {(name, "infer") for name in ("als", "gp", "nn-study")}  # they take long, and do nothing else there
     alone = {"staircase"}  # for time to accuracy only
     every = {(name, kind) for name in set(STRATEGIES) - alone for kind in ("infer", "train+infer")}
     assert held == every - spared

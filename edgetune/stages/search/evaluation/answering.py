@@ -13,17 +13,18 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
-from edgetune.stages.search.driver import BothHalves, Measure, SearchSettings, run_search, start_strategy
+from edgetune.stages.search.driver import RESERVED, BothHalves, Measure, SearchSettings, run_search, start_strategy
 from edgetune.stages.search.evaluation.cases import EvaluationCase
 from edgetune.stages.search.evaluation.problems import Array, Measured, ProblemSet, Rows
 from edgetune.stages.search.evaluation.truth import best_answers, excess_of, judge_answers
 from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import STRATEGIES
-from edgetune.stages.search.strategy import Hints, SharedModels
+from edgetune.stages.search.strategy import Hints, SharedModels, Suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ def answer_once(
 ) -> list[StrategyAnswers]:
     """Measure once, without looking at any budget, and answer the problems ``numbers`` from what was measured.
 
-    A strategy that has predictions answers from those too, as published; such an answer can break a budget.
+    A strategy that has predictions answers from those too, as published; such an answer can break a budget. With noise,
+    an answer is confirmed as in a search: the best point is measured again until its power is surely within budget.
     """
     measure = noisy(case.rows, noise, f"{seed} {case.family} {case.label}")
     searcher, history, own_s = _explore(case, contender, seed, measure)
@@ -145,13 +147,33 @@ def answer_once(
     count, share_s = len(history.steps), own_s / max(len(numbers), 1)
     near = _points_until_near(case, problems, [step.row.point for step in history.steps])
     never = np.full_like(near, np.nan)
-    return [
+    answers = [
         StrategyAnswers(
             variant, best_answers(known, problems).rows, np.full(len(numbers), count), np.full(len(numbers), share_s),
             *(never if variant else near),
         )
         for variant, known in found
     ]  # fmt: skip
+    if noise:
+        confirmed = [_confirmed(problems.problem(at), history, measure, noise / 2) for at in range(len(problems))]
+        rows, extra = (np.array(column, dtype=np.intp) for column in zip(*confirmed, strict=True))
+        answers[0] = replace(answers[0], rows=rows, points=count + extra)
+    return answers
+
+
+def _confirmed(problem: Problem, found: SearchHistory, measure: Measure, power_noise: float) -> tuple[int, int]:
+    """Return the row of the answer to a problem, -1 for none, and how often a point was measured again for it."""
+    space, history = found.space, SearchHistory(problem, found.space, power_noise=power_noise)
+    for point, rows in found.readings.items():
+        for row in rows:
+            history.add(Suggestion(point, "known from earlier"), row, source="known")
+    for left in range(RESERVED, 0, -1):
+        doubtful = history.doubtful(left)
+        if doubtful is None:
+            break
+        history.add(Suggestion(doubtful, "measured again"), measure(doubtful))
+    best = history.best
+    return -1 if best is None else space.rows[space.levels[best.row.point]], len(history.steps) - len(found.steps)
 
 
 def answer_each(

@@ -198,7 +198,8 @@ def _together(background: ProfiledWorkload, urgent: ProfiledWorkload, family: Fa
     size = _BACKGROUND_BATCH if _BACKGROUND_BATCH in sizes else sizes[len(sizes) // 2]
     base = Problem(family, arrival_rate_per_s=1.0, background=background.workload, background_batch_size=size)
     table = " + ".join(dict.fromkeys((background.table, urgent.table)))
-    network = "bert" if STUDY_NETWORKS.get(background.workload) == "bert" else urgent.workload
+    name = STUDY_NETWORKS[background.task].get(background.workload)
+    network = name if name == "bert" else STUDY_NETWORKS["infer"].get(urgent.workload, urgent.workload)
     return _case(base, urgent, rows, table, grid=grid, network=network)
 
 
@@ -240,13 +241,13 @@ def _require_power(measured: Measured, table: str) -> None:
 
 
 def _in_study(subject: ProfiledWorkload) -> bool:
-    return subject.workload in STUDY_NETWORKS and _STUDY_DEVICE in (subject.device or "")
+    return subject.workload in STUDY_NETWORKS[subject.task] and _STUDY_DEVICE in (subject.device or "")
 
 
 def _is_study_pair(family: Family, background: ProfiledWorkload, urgent: ProfiledWorkload, *, any_board: bool) -> bool:
     if not any_board and not (_in_study(background) and _in_study(urgent)):
         return False
-    names = (STUDY_NETWORKS.get(background.workload), STUDY_NETWORKS.get(urgent.workload))
+    names = tuple(STUDY_NETWORKS[each.task].get(each.workload) for each in (background, urgent))
     return names in STUDY_PAIRS[family]
 
 

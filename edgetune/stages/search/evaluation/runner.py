@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -42,16 +43,15 @@ class EvaluationConditions:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
-    """Numbers of finished searches and of all, and the elapsed time, s. A strategy that measures once is one search."""
+    """Numbers of finished searches and of all, and the estimated time left, s.
+
+    A strategy that measures once is one search. ``left_s`` is ``None`` until a search of every strategy has ended,
+    because one takes milliseconds and another minutes.
+    """
 
     done: int
     total: int
-    spent_s: float
-
-    @property
-    def left_s(self) -> float:
-        """Estimated time left, s."""
-        return self.spent_s / max(self.done, 1) * (self.total - self.done)
+    left_s: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,10 +69,12 @@ class EvaluationTask:
         """The number of searches."""
         return 1 if self.contender.measures_once else len(self.numbers)
 
-    def run(self, case: EvaluationCase) -> list[StrategyAnswers]:
-        """Return the answers."""
-        answer = answer_once if self.contender.measures_once else answer_each
-        return answer(case, self.contender, self.numbers, seed=self.seed, noise=self.noise)
+    def run(self, case: EvaluationCase) -> tuple[list[StrategyAnswers], float]:
+        """Return the answers, and how long they took, s."""
+        answer, started_s = answer_once if self.contender.measures_once else answer_each, time.monotonic()
+        return answer(
+            case, self.contender, self.numbers, seed=self.seed, noise=self.noise
+        ), time.monotonic() - started_s
 
 
 @dataclass(slots=True)
@@ -96,17 +98,28 @@ class EvaluationRunner:
     _done: dict[int, list[StrategyAnswers]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tasks = list(self._tasks())
+        tasks = list(self._tasks())
+        first = {task.contender: task for task in reversed(tasks)}  # one of each, to estimate the time that all take
+        self.tasks = [*first.values(), *(task for task in tasks if first[task.contender] is not task)]
 
     def run(self, on_progress: Callable[[EvaluationProgress], None] | None = None) -> None:
         """Run the tasks that are left; if interrupted, ``runs`` has what was done."""
         left = [number for number in range(len(self.tasks)) if number not in self._done]
-        total, done, started_s = sum(self.tasks[number].searches for number in left), 0, time.monotonic()
-        for number, answers in self._answers(left):
-            self._done[number] = answers
-            done += self.tasks[number].searches
+        total = sum(self.tasks[number].searches for number in left)
+        to_do = Counter[Contender]()
+        for number in left:
+            to_do[self.tasks[number].contender] += self.tasks[number].searches
+        done, spent_s = Counter[Contender](), dict.fromkeys(to_do, 0.0)
+        for number, (answers, took_s) in self._answers(left):
+            self._done[number], task = answers, self.tasks[number]
+            done[task.contender] += task.searches
+            spent_s[task.contender] += took_s
             if on_progress is not None:
-                on_progress(EvaluationProgress(done, total, time.monotonic() - started_s))
+                left_s = None
+                if len(done) == len(to_do):
+                    left_s = sum(spent_s[each] / done[each] * (to_do[each] - done[each]) for each in to_do)
+                    left_s /= max(min(self.conditions.jobs, len(left)), 1)
+                on_progress(EvaluationProgress(done.total(), total, left_s))
 
     def runs(self) -> list[EvaluationRun]:
         """Return the runs so far, by contender, case and seed."""
@@ -138,7 +151,8 @@ class EvaluationRunner:
                     for seed in seeds:
                         yield from (EvaluationTask(case, contender, seed, noise, numbers) for numbers in ready)
 
-    def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, list[StrategyAnswers]]]:
+    def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, tuple[list[StrategyAnswers], float]]]:
+        """Yield the number of each task, its answers, and how long it took, s."""
         jobs = min(self.conditions.jobs, len(left))
         if jobs <= 1:
             for number in left:
@@ -230,7 +244,7 @@ def _begin(cases: tuple[EvaluationCase, ...]) -> None:
     _cases = cases
 
 
-def _run_task(task: EvaluationTask) -> list[StrategyAnswers]:
+def _run_task(task: EvaluationTask) -> tuple[list[StrategyAnswers], float]:
     return task.run(_cases[task.case])
 
 

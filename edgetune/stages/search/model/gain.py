@@ -254,7 +254,9 @@ def pair_gain(problem: Problem, pairs: Pairs, best: BestPair | None, *, power_no
     return _with(found, gain, powers[0] * powers[1] * in_time * worth)
 
 
-def _among(likely: NDArray[np.bool_], problem: Problem, pairs: Pairs, best: BestPair | None, power_noise: float) -> PairGain:
+def _among(
+    likely: NDArray[np.bool_], problem: Problem, pairs: Pairs, best: BestPair | None, power_noise: float
+) -> PairGain:
     """Return the gains of the likely pairs, which take time to compute, and zeros for the others."""
     urgent, background = (
         Belief(half.log_time[likely], half.time_sd[likely], half.log_power[likely], half.power_sd[likely])

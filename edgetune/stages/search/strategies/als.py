@@ -21,8 +21,8 @@ Where the published text is silent, these choices were made:
   as short as the shortest minibatch measured. For the published networks that is about the range of the study's
   problems. Only points that keep up at that rate are in the quadrant.
 - The two halves of latency meet at the geometric middle of the latencies on the front at that rate.
-- Two workloads: the front is that of background throughput and the larger power, and each half of a pair counts, so
-  that the 25 are 13 and 12 points, and the 10 of a quadrant are 5 pairs, more where a half was measured before.
+- Two workloads: the front is that of background throughput and the larger power. Each half of a pair counts as a
+  measurement: the 25 points are 50 halves, the 10 of a quadrant 20, and all of them at most 290.
 - Failed measurements teach nothing: others are drawn in their place among the first.
 - Asked for more points than that, it goes on with more rounds, and draws at random when the quadrants are exhausted.
 """
@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
+from edgetune.stages.search.problem import PAIRS
 from edgetune.stages.search.strategies.nn import Array, NetworkSearch, Predictions
 from edgetune.stages.search.strategy import Asking, Suggestion
 
@@ -57,11 +58,13 @@ class Als(NetworkSearch):
 
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
-        """Return Fulcrum's: 50 for training, 145 for inference and for two workloads."""
-        return 50 if problem.kind in ("train", "accuracy") else 145
+        """Return Fulcrum's: 50 for training, 145 for inference, 145 for two workloads, each with two halves."""
+        if problem.kind in ("train", "accuracy"):
+            return 50
+        return 290 if problem.kind in PAIRS else 145
 
     def _search(self) -> Asking:
-        first = 10 if self._problem.kind in ("train", "accuracy") else 25
+        first = {"train": 10, "accuracy": 10, "infer": 25}.get(self._problem.kind, 50)
         while len(self._measured()) < first and (yield from self._draw()):
             pass
         while True:
@@ -103,7 +106,7 @@ class Als(NetworkSearch):
         """Ask for the points of a region's predicted front whose power is farthest from any measured."""
 
         rows, cost, power_w = region
-        measured_w, wanted = self._measured_w(), _PER_REGION.get(self._problem.kind, 10)
+        measured_w, wanted = self._measured_w(), _PER_REGION.get(self._problem.kind, 20)
         reason = "on the predicted front, its power farthest from any measured"
         asked: list[Suggestion] = []
         while len(rows) and len(asked) < wanted:

@@ -168,15 +168,7 @@ class Gmd(SteppedStrategy):
         """Search for the most background work: the largest batch that can be served first, then smaller ones."""
         yield from self._go_on_from_best()
         left = self._batches()
-        while left:
-            size = left.pop()
-            top = max(
-                filter(partial(self._has_batch, size), self._space.rows), key=lambda levels: (sum(levels), levels)
-            )
-            if state.serves(top):
-                yield from state.measure_urgent(top, "the largest batch that the top of every knob serves in time?")
-            if state.serves(top) or not left:
-                break
+        size = yield from self._largest_served(state, left)
         centre = yield from self._centre(size)
         if centre is not None:
             yield from self._gradient.probe(centre)
@@ -188,6 +180,20 @@ class Gmd(SteppedStrategy):
                 yield from self._gradient.descend(smaller)
             yield from self._gradient.back_track(centre)
         yield from self._gradient.what_is_left()
+
+    def _largest_served(self, state: PairSearchState, left: list[int]) -> Generator[Suggestion, None, int]:
+        """Return the largest batch that the top of every knob serves in time, and take it and larger ones off ``left``.
+
+        Without one it is the smallest.
+        """
+        while True:
+            size = left.pop()
+            points = filter(partial(self._has_batch, size), self._space.rows)
+            top = max(points, key=lambda levels: (sum(levels), levels))
+            if state.serves(top):
+                yield from state.measure_urgent(top, "the largest batch that the top of every knob serves in time?")
+            if state.serves(top) or not left:
+                return size
 
     def _centre(self, size: int | None = None) -> Generator[Suggestion, None, Levels | None]:
         """Measure the middle of every knob, or without a power budget the top; return it, ``None`` if all fail.

@@ -25,7 +25,7 @@ from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.stages.search.problem import Half, Judgement, judge, judge_pair
+from edgetune.stages.search.problem import PAIRS, Half, Judgement, judge, judge_pair
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import NO_HINTS, Asking, Hints, PointResult, SteppedStrategy, Suggestion
 
@@ -138,9 +138,8 @@ class Nn(NetworkSearch):
 
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
-        """Return 250, Fulcrum's."""
-        del problem
-        return POINTS
+        """Return 250, Fulcrum's; of two workloads twice as many halves."""
+        return 2 * POINTS if problem.kind in PAIRS else POINTS
 
     def predictions(self) -> tuple[Array, Array]:
         """Return predicted s per minibatch and W of every point of the space.
@@ -169,7 +168,8 @@ class Nn(NetworkSearch):
         return learnt
 
     def _search(self) -> Asking:
-        count = min(POINTS - PICKS, max(int(DRAWN_SHARE * len(self._drawn)), 1))
+        points = self.default_max_points(self._problem) or POINTS
+        count = min(points - PICKS, max(int(DRAWN_SHARE * len(self._drawn)), 1))
         while len(self._told) < count and (yield from self._draw()):
             pass
         learnt = self._learn()
