@@ -13,17 +13,23 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.stages.search.driver import SearchSettings
+from edgetune.stages.search.evaluation.answering import Contender
+from edgetune.stages.search.evaluation.cases import ProfiledWorkload
 from edgetune.stages.search.evaluation.dynamic import (
     MEASURING_SHARE,
     REFINEMENT_POINTS,
     WINDOW_S,
     WINDOWS,
+    bursty_rates,
     duration_of,
     poisson_rates,
     replay,
+    run_windows,
     scaled,
+    window_cases,
     window_rates,
 )
+from edgetune.stages.search.evaluation.runner import EvaluationConditions
 from edgetune.stages.search.problem import judge
 
 BUDGETS = Problem("infer", power_budget_w=16.0, latency_budget_s=0.25)
@@ -137,3 +143,20 @@ def test_a_window_in_which_nothing_measured_has_power_has_no_answer_and_ends_not
     rows = {point: replace(row, power_w=None) for point, row in table().items()}
     windows = list(replay([20.0, 60.0], BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=3)))
     assert [window.answer for window in windows] == [None, None]
+
+
+def test_bursty_rates_jump_about_their_mean():
+    rates = bursty_rates(60.0)
+    assert len(rates) == 24
+    assert sum(rates) / 24 == pytest.approx(60)
+    assert max(rates) > 1.6 * min(rates)
+    assert rates == bursty_rates(60.0)
+
+
+def test_predictions_are_judged_under_changing_rates_too(monkeypatch):
+    monkeypatch.setattr("edgetune.stages.search.strategies.power_train_network.EPOCHS", 5)
+    rates = (20.0, 0.0, 30.0)
+    cases = window_cases([ProfiledWorkload("t", None, "net", "infer", tuple(table().values()))], rates, 40.0, 0.5)
+    runs = list(run_windows(cases, rates, [Contender("nn", 30)], EvaluationConditions()))
+    assert [run.strategy for run in runs] == ["nn", "nn-predicted"]
+    assert [len(run.problem) for run in runs] == [2, 2]

@@ -22,6 +22,7 @@ from edgetune.stages.search.evaluation.dynamic import (
     SETTLING_S,
     WINDOW_S,
     WINDOWS,
+    bursty_rates,
     poisson_rates,
     repeated,
     run_windows,
@@ -286,8 +287,11 @@ def _rates(opts: EvaluationOptions) -> tuple[str, tuple[float, ...]]:
     mean = None if opts.scale is None else parse_rate_per_s(opts.scale, what="--scale")
     if mean is not None and mean <= 0:
         raise InputError(f"--scale must be above zero, not {opts.scale}", "e.g. --scale 60/s")
-    if opts.arrivals is None:
-        return f"Poisson, {mean or MEAN_PER_S:g}/s", poisson_rates(mean or MEAN_PER_S)
+    drawn = {"poisson": poisson_rates, "bursty": bursty_rates}.get(opts.arrivals or "poisson")
+    if drawn is not None:
+        name = (opts.arrivals or "poisson").capitalize()
+        return f"{name}, {mean or MEAN_PER_S:g}/s", drawn(mean or MEAN_PER_S)
+    assert opts.arrivals is not None
     arrivals = read_arrivals(opts.arrivals)
     rates = repeated(arrivals.values, WINDOWS) if arrivals.rates else window_rates(arrivals.values)
     if not any(rates):

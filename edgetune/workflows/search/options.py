@@ -201,7 +201,8 @@ class EvaluationOptions:
     ] = None  # fmt: skip
     everything: Annotated[bool, _asked("Replay every problem.", ("--all",))] = False
     arrivals: Annotated[
-        str | None, _asked("Arrivals to replay, for family dynamic. Default: Poisson, 60/s.", metavar="FILE")
+        str | None,
+        _asked("Arrivals to replay, for family dynamic: a file, poisson or bursty (60/s).", metavar="FILE"),
     ] = None  # fmt: skip
     scale: Annotated[str | float | None, _asked("Scale the arrivals to this mean rate, e.g. 60/s.", metavar="RATE")] = (
         None
