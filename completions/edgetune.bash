@@ -11,17 +11,17 @@ _edgetune() {
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline report merge compare fleet device zoo show help doctor" ;;
-        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --arrivals --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --shard --anchors --board --board-tolerance --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --target-ci --minibatches --retries --interleave-repeats --soak --idle-gap --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --model --prompt-tokens --output-tokens --prompts --arrivals --task -t --batch-sizes -b --memory-budget --batch-axis --batch-option --device -d --root --modes -m --shard --anchors --board --board-tolerance --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "measure") options="--device -d --root --target-ci --runs --step-pattern --steps --point-timeout --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "search") options="--kind --power-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --arrivals --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --soak --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --misspecified --published --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search") options="--kind --power-budget --power-peak-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --arrivals --workload --task -t --batch-sizes -b --batch-axis --samples --device -d --root --modes -m --soak --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search sensitivity") options="--convergence --power-budget --power-peak-budget --margin --objective --workload --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --dim --batch-axis --device -d --root --modes -m --engine -e --policy --turns --duration --adapt --govern --best-effort --seed --profile --inputs --handler --checkpoint --resume --output -o --plot --view --force --json --quiet -q --verbose --dry-run --explain --help -h" arguments="" ;;
         "schedule") options="--help -h" arguments="run prepare profile graph generate robustness kernels" ;;
         "schedule run") options="--policy -p --variant --simulate --memory --workers --turns --time-limit --duration --costs --prepared --limit --swap --safety --output -o --plot --view --chrome-trace --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
-        "schedule prepare") options="--output -o --batch-size -b --batch-axis --dim --split --optimise --whole --fresh --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "schedule profile") options="--output -o --target-ci --repeats --cold --whole --layer-timeout --prepared --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "schedule graph") options="--mode -m --network --output -o --prepared --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "schedule prepare") options="--output -o --batch-size -b --batch-axis --dim --split --optimise --whole --fresh --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "schedule profile") options="--output -o --target-ci --repeats --cold --whole --layer-timeout --prepared --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "schedule graph") options="--mode -m --network --output -o --prepared --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
@@ -31,8 +31,8 @@ _edgetune() {
         "schedule kernels run") options="--policy -p --duration --kept --output -o --view --force --plot --seed --device -d --sms --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --device -d --sms --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "report") options="--output -o --title --column --force --json --quiet -q --help -h" arguments="" ;;
         "merge") options="--output -o --board-tolerance --common --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "compare") options="--fail-above --plot --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
@@ -52,7 +52,7 @@ _edgetune() {
         "device watch") options="--interval --count --prometheus --root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
-        "zoo export") options="--output -o --batch-size --seed --force --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm lstm_wikitext bert_base bert_large alexnet squeezenet agenet gendernet facenet sos memnet scenenet emotionnet googlenet tinyyolo" ;;
+        "zoo export") options="--output -o --batch-size --seed --force --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet agenet gendernet facenet sos memnet scenenet emotionnet googlenet tinyyolo" ;;
         "show") options="--column --rows --output -o --plot --view --force --json --help -h" arguments="" ;;
         "help") options="--help -h" arguments="" ;;
         "doctor") options="--root --json --help -h" arguments="" ;;
@@ -119,6 +119,7 @@ _edgetune() {
         "measure -o") values=""; expects=1 ;;
         "search --kind") values="train infer train+infer infer+infer accuracy"; expects=1 ;;
         "search --power-budget") values=""; expects=1 ;;
+        "search --power-peak-budget") values=""; expects=1 ;;
         "search --latency-budget") values=""; expects=1 ;;
         "search --ttft-budget") values=""; expects=1 ;;
         "search --token-budget") values=""; expects=1 ;;
@@ -130,7 +131,7 @@ _edgetune() {
         "search --background") values=""; expects=1 ;;
         "search --background-batch") values=""; expects=1 ;;
         "search --convergence") values=""; expects=1 ;;
-        "search --strategy") values="auto exhaustive random binary nn gmd als roofline pareto staircase tpe gp gmd-study als-study nn-study random-study"; expects=1 ;;
+        "search --strategy") values="auto exhaustive random binary nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
         "search --max-points") values=""; expects=1 ;;
         "search --time-budget") values=""; expects=1 ;;
         "search --good-enough") values=""; expects=1 ;;
@@ -158,6 +159,7 @@ _edgetune() {
         "search --batch-sizes") values=""; expects=1 ;;
         "search -b") values=""; expects=1 ;;
         "search --batch-axis") values=""; expects=1 ;;
+        "search --samples") values=""; expects=1 ;;
         "search --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "search -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "search --root") values=""; expects=1 ;;
@@ -183,8 +185,7 @@ _edgetune() {
         "search evaluate --power-budget") values=""; expects=1 ;;
         "search evaluate --latency-budget") values=""; expects=1 ;;
         "search evaluate --convergence") values=""; expects=1 ;;
-        "search evaluate --strategies") values="exhaustive random binary nn gmd als roofline pareto staircase tpe gp gmd-study als-study nn-study random-study"; expects=1 ;;
-        "search evaluate --misspecified") values="exponents loading threshold falling"; expects=1 ;;
+        "search evaluate --strategies") values="exhaustive random binary nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
         "search evaluate --like") values="others"; expects=1 ;;
         "search evaluate --seeds") values=""; expects=1 ;;
         "search evaluate --noise") values=""; expects=1 ;;
@@ -196,6 +197,7 @@ _edgetune() {
         "search evaluate --by") values="strategy workload"; expects=1 ;;
         "search sensitivity --convergence") values=""; expects=1 ;;
         "search sensitivity --power-budget") values=""; expects=1 ;;
+        "search sensitivity --power-peak-budget") values=""; expects=1 ;;
         "search sensitivity --margin") values=""; expects=1 ;;
         "search sensitivity --objective") values="throughput latency energy energy-delay time tokens-per-joule"; expects=1 ;;
         "search sensitivity --workload") values=""; expects=1 ;;

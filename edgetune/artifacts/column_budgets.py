@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.units import format_bytes, format_si, parse_bytes, parse_time_s
+from edgetune.units import format_bytes, format_si, parse_bytes, parse_power_w, parse_time_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class ColumnBudget:
     """A budget on a column.
 
     Args:
-        name: Its name as a constraint, and in its option: ``ttft`` is ``--ttft-budget``.
+        name: Its name as a constraint, and in its option: ``power_peak`` is ``--power-peak-budget``.
         field: Its field of ``Problem``; unit as that of the column.
         columns: The columns of a profile that it limits: of a row the first that has a value.
         words: What a point does, ``{}`` for the value.
@@ -36,7 +36,7 @@ class ColumnBudget:
     @property
     def option(self) -> str:
         """The option of the terminal."""
-        return f"--{self.name}-budget"
+        return f"--{self.name.replace('_', '-')}-budget"
 
     def limit(self, problem: Any) -> float | None:
         """Return the budget of a problem less its margin; ``None`` without one."""
@@ -52,6 +52,10 @@ def _seconds(value: float) -> str:
     return format_si(value, "s")
 
 
+def _watts(value: float) -> str:
+    return format_si(value, "W")
+
+
 _TABLE = (
     ColumnBudget(
         "ttft", "ttft_budget_s", ("ttft_p95_s", "ttft_s"), "sends the first token within {}",
@@ -64,6 +68,10 @@ _TABLE = (
     ColumnBudget(
         "memory", "memory_budget_bytes", ("memory_peak_bytes",), "stays within {} of memory",
         parse_bytes, format_bytes, ("MiB", 2**-20),
+    ),
+    ColumnBudget(
+        "power_peak", "power_peak_budget_w", ("power_peak_w",), "never draws more than {}",
+        parse_power_w, _watts, ("W", 1.0),
     ),
 )  # fmt: skip
 

@@ -137,10 +137,12 @@ class Epochs:
     Args:
         by_batch: Epochs until the target, by batch size, ascending.
         absent: Why a batch size has no figure although it was trained: at least half of the runs missed the target.
+        samples: Training samples of the data set, which are one epoch; ``None`` if the table does not say.
     """
 
     by_batch: dict[int, float]
     absent: dict[int, str]
+    samples: int | None = None
 
 
 def epochs_of(
@@ -175,7 +177,8 @@ def epochs_of(
         seen = "" if best is None else f"; the best accuracy seen is {best:.3g}"
         hint = "train for longer (edgetune profile --convergence --max-epochs 80), or for a lower accuracy"
         raise InputError(f"{name}: at no batch size did most runs reach the target{seen}", hint)
-    return Epochs(by_batch, absent)
+    sizes = [row.samples / row.epochs for row in table.rows if row.samples is not None and row.epochs is not None]
+    return Epochs(by_batch, absent, round(fmean(sizes)) if sizes else None)
 
 
 def _why_absent(reached: int, runs: int) -> str:

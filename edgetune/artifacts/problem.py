@@ -31,6 +31,7 @@ class Problem:
         epochs_to_target: Batch size and epochs until the target accuracy, for ``accuracy``; only ratios matter.
         ttft_budget_s: Time to the first token of a server's answers at most, 95th percentile, s.
         token_budget_s: Time of each further token at most, 95th percentile, s.
+        power_peak_budget_w: Highest power sample must not exceed it, W.
         memory_budget_bytes: Most memory that the processes of a point may have resident, bytes.
     """
 
@@ -46,6 +47,7 @@ class Problem:
     ttft_budget_s: PositiveFloat | None = None
     token_budget_s: PositiveFloat | None = None
     memory_budget_bytes: PositiveFloat | None = None
+    power_peak_budget_w: PositiveFloat | None = None
 
 
 def read_problem(source: str) -> Problem:

@@ -17,17 +17,15 @@ from edgetune.cli.plot import draw_finished
 from edgetune.cli.screen import Screen, answer, print_document, print_folded, table
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
-from edgetune.stages.search.accuracy import compare
 from edgetune.stages.search.figures.front import front_figure
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.report.ranked_points import ranked_table
 from edgetune.workflows.report.report import Found, page_of
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.search.notes import describe_plan
+from edgetune.workflows.search.training_notes import describe_training
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.problem import Problem
-    from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.trace import Trace
     from edgetune.cli.command import Terminal
     from edgetune.stages.search.ranking import RankedPoint
@@ -43,9 +41,8 @@ def report(found: SearchAnswer, opts: SearchOptions, terminal: Terminal) -> None
         if found.trace is not None:
             _draw(found, opts, screen)
             if found.plan is not None and found.problem.kind == "accuracy":
-                offered = set(found.candidates.points)
-                rows = [row for row in found.candidates.rows if row.point in offered]
-                _report_baselines(found.problem, rows, found.plan, found.trace, screen)
+                for line in describe_training(found):
+                    screen.info(line)
         if found.top and not screen.quiet:
             table(*ranked_table(found.top), stream=sys.stderr)
     finally:
@@ -87,35 +84,6 @@ def _drawing(found: SearchAnswer, trace: Trace, opts: SearchOptions) -> Figure |
     shown = [Found(opts.output or "plan", found.plan)] if found.plan is not None else []
     table = Profile(trace.header, tuple(rows))
     return page_of([*shown, Found(opts.trace or "trace", trace)], beside=[table] if rows else []).data()
-
-
-def _report_baselines(problem: Problem, rows: Sequence[ProfileRow], plan: Plan, trace: Trace, screen: Screen) -> None:
-    """Report how the answer to a problem of time to accuracy compares with the two usual ways of choosing.
-
-    Args:
-        problem: Of kind ``accuracy``.
-        rows: The rows of the table; if empty, the rows measured by the search are compared.
-        plan: The answer.
-        trace: The steps.
-        screen: Receives the notes.
-    """
-    known, chosen = rows or [step.row for step in trace.rows], plan.configuration
-    row = next(row for row in known if (row.mode, row.batch_size) == (chosen.mode, chosen.batch_size))
-    found = compare(problem, known, row)
-    if found.worst_case is None or found.largest_batch is None or found.best_batch is None:
-        screen.info(f"no baseline to compare with: {found.why}")
-        return
-    screen.info(
-        f"to accuracy, beside the highest mode in which every batch size keeps the budget ({found.worst_case}):"
-    )
-    for name, choice in (("its largest batch", found.largest_batch), ("its best batch", found.best_batch)):
-        less = found.times_less_energy(choice)
-        energy = "" if less is None else f" and {_times(less)} as much energy"
-        screen.info(f"  {name} ({choice.row.batch_size}) takes {_times(found.times_faster(choice))} as long{energy}")
-
-
-def _times(ratio: float) -> str:
-    return "just" if f"{ratio:.3g}" == "1" else f"{ratio:.3g} times"
 
 
 def report_plan(estimate: SearchEstimate, terminal: Terminal) -> None:

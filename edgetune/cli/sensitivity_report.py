@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.screen import answer, print_lines, table
+from edgetune.stages.search.accuracy import BASELINES
 from edgetune.workflows.cells import cell
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ def report(found: Sensitivity, objective: str, terminal: Terminal) -> None:
             "task",
             "best choice",
             "faster than largest>",
+            "than fewest epochs>",
             "than best batch>",
             "less energy than largest>",
+            "than fewest epochs>",
             "than best batch>",
         ),
         [(name, *_gains(found, name)) for name in names],
@@ -58,7 +61,8 @@ def _document(found: Sensitivity) -> dict[str, Any]:
                             "times_faster": truth.times_faster(choice),
                             "times_less_energy": truth.times_less_energy(choice),
                         }
-                        for what, choice in (("largest_batch", truth.largest_batch), ("best_batch", truth.best_batch))
+                        for what in BASELINES
+                        for choice in [getattr(truth, what)]
                     },
                 }
                 for name, truth in found.truth.items()
@@ -81,7 +85,7 @@ def _gains(found: Sensitivity, name: str) -> tuple[object, ...]:
     truth = found.truth[name]
     row = truth.answer.row
     choice = f"batch {row.batch_size} [{row.mode}]"
-    pairs = [truth.largest_batch, truth.best_batch]
+    pairs = [getattr(truth, what) for what in BASELINES]
     faster = [cell(base, lambda each: f"{truth.times_faster(each):.2f}x") for base in pairs]
     less = [None if base is None else truth.times_less_energy(base) for base in pairs]
     return choice, *faster, *(cell(ratio, lambda times: f"{times:.2f}x") for ratio in less)

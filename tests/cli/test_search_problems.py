@@ -369,7 +369,18 @@ def test_an_answer_to_time_to_accuracy_stands_beside_both_baselines(edgetune, ac
     assert plan_of(ended)["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 16}
     # the batch of 32 draws 31 W at 900 MHz, so that both baselines stay at 300; 0.2 / 32 * 12 over 0.05 / 16 * 10
     assert "its largest batch (32) takes 2.4 times as long" in ended.err
+    assert "its batch of fewest epochs (16) takes 2.4 times as long" in ended.err
     assert "its best batch (16) takes 2.4 times as long" in ended.err  # a tie: the lower power
+    assert "a training" not in ended.err  # neither table nor option says how many samples an epoch has
+    assert "a training on 16000 samples takes about 8 m 20 s\n" in edgetune(*accuracy, "--samples", "16000").err
+
+
+def test_the_cost_of_measuring_stands_beside_the_training_it_is_for(edgetune, accuracy, tmp_path):
+    header, *rows = SWEEP.splitlines()
+    (tmp_path / "sweep.csv").write_text("\n".join([f"{header},duration_s", *(f"{row},10" for row in rows)]))
+    measured = edgetune(*accuracy, "--samples", "16000").err
+    assert "takes about 8 m 20 s; measuring took 40 s, 8.0% of it" in measured
+    assert_two_lines(edgetune("search", accuracy[1], "--samples", "9"), 2)
 
 
 def test_batch_sizes_that_missed_the_target_are_left_out_and_reported(edgetune, accuracy, tmp_path):

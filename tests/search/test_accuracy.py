@@ -56,6 +56,37 @@ def test_joint_choice_beside_both_baselines():
     assert found.times_less_energy(found.largest_batch) == 11.25 / 6.0
 
 
+def test_baseline_two_takes_the_fewest_epochs_even_where_they_are_slow():
+    """Baseline 2 of the study, section 5.1: the batch that minimises the epochs, at the clock that is set first."""
+    found = compare(accuracy_problem({8: 4.0, 32: 4.5}), ROWS)
+    assert (found.fewest_epochs.row, found.best_batch.row) == (ROWS[1], ROWS[3])
+    assert found.times_faster(found.fewest_epochs) == 1.0 / 0.5625
+
+
+def test_the_clock_that_is_set_first_suits_every_network_of_the_device():
+    hungry = [replace(each, workload="large", power_w=each.power_w + 1) for each in ROWS]
+    problem = accuracy_problem(EPOCHS, power_budget_w=9.0)
+    assert compare(problem, ROWS).worst_case == Mode(gpu_mhz=200)
+    assert compare(problem, ROWS, others=hungry).worst_case == Mode(gpu_mhz=100)
+    assert compare(problem, ROWS, others=hungry).answer == compare(problem, ROWS).answer
+    none = compare(problem, ROWS, others=[replace(each, power_w=99.0) for each in hungry])
+    assert none.why == "in no mode does every network and batch size keep the power budget"
+    few = compare(problem, ROWS, others=[hungry[0], hungry[3]])
+    assert few.why == "no mode was measured with every network at every batch size"
+
+
+def test_peak_power_binds_the_choice_and_its_baselines():
+    peaks = [replace(each, power_peak_w=each.power_w + 2) for each in ROWS]
+    found = compare(accuracy_problem(EPOCHS, power_peak_budget_w=8.0), peaks)
+    same = compare(accuracy_problem(EPOCHS, power_budget_w=6.0), peaks)
+    assert found == same
+    with pytest.raises(InfeasibleError) as caught:
+        optimum(accuracy_problem(EPOCHS, power_peak_budget_w=5.0), peaks)
+    assert caught.value.hint == "--power-peak-budget 6.0W"  # the lowest peak, rounded up
+    with pytest.raises(InputError, match="power_peak_w"):
+        optimum(accuracy_problem(EPOCHS, power_peak_budget_w=5.0), ROWS)
+
+
 def test_without_a_budget_the_worst_case_clock_is_the_highest():
     found = compare(accuracy_problem(EPOCHS), ROWS)
     assert found.worst_case == Mode(gpu_mhz=200)

@@ -146,3 +146,21 @@ def test_memory_is_a_budget_like_the_others(tmp_path: Path, capsys: pytest.Captu
     assert "600 MiB" in said
     assert "stays within 100 MiB of memory" in said
     assert "--memory-budget 300MiB" in said
+
+
+def test_peak_power_is_a_budget_with_an_option_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [replace(row, power_peak_w=1.1 * (row.power_w or 0)) for row in ROWS.values()]
+    table, plan = str(tmp_path / "s.parquet"), str(tmp_path / "p.yaml")
+    write(Profile(Header.new(KIND, VERSION), tuple(rows)), table)
+    for strategy in ("exhaustive", "roofline"):
+        words = ["search", table, "--strategy", strategy, "-o", plan, "--force", "--objective", "throughput"]
+        assert run([*words, "--power-peak-budget", "15W"]) == 0
+        found = read(Plan, plan)
+        assert found.configuration.mode.gpu_mhz == 700.0  # at 800 MHz 13.7 W in the mean, 15.1 W at the peak
+    assert run([*words, "--power-peak-budget", "5W"]) == 3
+    said = capsys.readouterr().err
+    assert "never draws more than 5 W" in said
+    assert "--power-peak-budget 9.4W" in said
+    write(Profile(Header.new(KIND, VERSION), tuple(ROWS.values())), table)
+    assert run([*words, "--power-peak-budget", "15W"]) == 3
+    assert "power_peak_w was not measured" in capsys.readouterr().err

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+from statistics import fmean
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +15,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.history import MOST_READINGS
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies.staircase import Staircase
 
@@ -79,6 +84,59 @@ def test_several_knobs_are_raised_together():
     suggestion = strategy.ask()
     assert suggestion is not None
     assert suggestion.point.mode.knobs() == {"gpu_mhz": 500.0, "mem_mhz": 2.0}
+
+
+def four_knobs(size: int, cores: int, cpu: float, gpu: float, mem: float) -> ProfileRow:
+    """Compute on the GPU and data loading on the cores overlap in part; the memory clock is dear and helps little."""
+    sample_s = ((1 / gpu) ** 2 + (2 / (cores * cpu)) ** 2) ** 0.5 + 0.05 / mem
+    power_w = 1 + 0.2 * cores * cpu**2 + 2 * gpu**2.5 + 1.5 * mem + size / 64
+    return ProfileRow(
+        "net", "train", size, sample_s * (size + 2), cpu_cores=cores, cpu_mhz=cpu, gpu_mhz=gpu, mem_mhz=mem,
+        power_w=power_w, power_peak_w=power_w * 1.2,
+    )  # fmt: skip
+
+
+WIDE = {
+    r.point: r
+    for size, cores, cpu, gpu, mem in product(SIZES, (1, 2, 4), (0.5, 1.0, 1.5, 2.0), (0.5, 1.0, 1.5, 2.0), (1.0, 2.0))
+    for r in [four_knobs(size, cores, cpu, gpu, mem)]
+}
+
+
+def test_trades_between_several_knobs_end_near_the_best_mode():
+    excess, counts = [], []
+    for budget_w in range(5, 21):
+        problem = Problem("accuracy", power_budget_w=float(budget_w), epochs_to_target=EPOCHS)
+        found = run_search(problem, WIDE, WIDE.__getitem__, SearchSettings("staircase"))
+        exact = run_search(problem, WIDE, WIDE.__getitem__, SearchSettings("exhaustive"))
+        excess.append(found.history.best.objective / exact.history.best.objective - 1)
+        counts.append(len(found.trace.rows))
+    assert fmean(excess) <= 0.03  # 0.4 where all knobs only go up together
+    assert max(counts) <= len(WIDE) / 10
+
+
+def test_the_peak_of_power_is_a_budget():
+    peaks = {point: replace(each, power_peak_w=1.5 * each.power_w) for point, each in TABLE.items()}
+    mean = Problem("accuracy", power_budget_w=4.3, epochs_to_target=EPOCHS)
+    peak = replace(mean, power_budget_w=None, power_peak_budget_w=1.5 * 4.3)
+    ways = [run_search(problem, peaks, peaks.__getitem__, SearchSettings("staircase")) for problem in (mean, peak)]
+    assert ways[0].plan.configuration == ways[1].plan.configuration
+    assert [step.gpu_mhz for step in ways[0].trace.rows] == [step.gpu_mhz for step in ways[1].trace.rows]
+
+
+def test_a_batch_too_large_for_memory_is_measured_once():
+    large = {p: replace(each, memory_peak_bytes=each.batch_size << 20) for p, each in TABLE.items()}
+    problem = Problem("accuracy", power_budget_w=4.3, epochs_to_target=EPOCHS, memory_budget_bytes=32 << 20)
+    steps = run_search(problem, large, large.__getitem__, SearchSettings("staircase")).trace.rows
+    assert [step.batch_size for step in steps].count(64) == 1
+
+
+def test_no_point_is_measured_more_often_than_a_bound():
+    near = {point: replace(each, power_w=each.power_w * 4.29 / 4.25) for point, each in TABLE.items()}
+    problem = Problem("accuracy", power_budget_w=4.3, epochs_to_target=EPOCHS)
+    steps = run_search(problem, near, near.__getitem__, SearchSettings("staircase", power_noise=0.015)).trace.rows
+    readings = [(step.batch_size, step.gpu_mhz) for step in steps]
+    assert max(map(readings.count, readings)) <= MOST_READINGS
 
 
 def test_other_problems_are_refused():

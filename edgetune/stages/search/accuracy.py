@@ -3,9 +3,10 @@
     time to accuracy = time per sample (batch, clock) x epochs to the target (batch) x samples of the data set
 
 The first factor is a profile's, the second a convergence table's; the third is a constant and is left out. The usual
-way sets the clock first, to the highest at which *every* batch size keeps the power budget, and then takes the largest
-batch (the usual advice) or the best one. Those two choices are the baselines of an answer, as in the joint tuning of
-batch size and GPU clock of 2025 that this follows (`accelerated_training` in its tables: up to 2.4 times faster).
+way sets the clock first, to the highest at which *every* network and batch size keeps the power budget, and then takes
+the largest batch or the one that needs the fewest epochs: baselines 1 and 2 of the joint tuning of batch size and GPU
+clock of 2025 that this follows (section 5.1). A third baseline, harder to beat, takes the batch that is fastest to
+accuracy at that clock.
 
 ``sensitivity`` chooses by the epochs of one task and pays by those of another:
 
@@ -21,7 +22,8 @@ choice, less one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.problem import Objective, Problem
@@ -46,14 +48,24 @@ class TrainingChoice:
     energy_j: float | None
 
 
+BASELINES = {
+    "largest_batch": "its largest batch",
+    "fewest_epochs": "its batch of fewest epochs",
+    "best_batch": "its best batch",
+}
+"""Fields of ``Comparison`` that are baselines, and their words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A choice compared with the two baselines.
+    """A choice compared with the baselines.
 
     Args:
         answer: The choice made.
-        worst_case: The highest mode at which every batch size keeps the power budget; ``None`` when there is none.
+        worst_case: The highest mode at which every network and batch size keeps the power budget; ``None`` when there
+            is none.
         largest_batch: The largest batch in that mode.
+        fewest_epochs: The batch that needs the fewest epochs, in that mode.
         best_batch: The best batch in that mode.
         why: Why there are no baselines.
     """
@@ -61,6 +73,7 @@ class Comparison:
     answer: TrainingChoice
     worst_case: Mode | None = None
     largest_batch: TrainingChoice | None = None
+    fewest_epochs: TrainingChoice | None = None
     best_batch: TrainingChoice | None = None
     why: str | None = None
 
@@ -79,6 +92,7 @@ def accuracy_problem(
     epochs: Mapping[int, float],
     *,
     power_budget_w: float | None = None,
+    power_peak_budget_w: float | None = None,
     objective: Objective | None = None,
     margin: float = 0.0,
 ) -> Problem:
@@ -87,10 +101,10 @@ def accuracy_problem(
     Raises:
         InputError: see ``problem.validate``.
     """
-    pairs = tuple(sorted(epochs.items()))
     problem = Problem(
-        "accuracy", power_budget_w=power_budget_w, objective=objective, margin=margin, epochs_to_target=pairs
-    )
+        "accuracy", power_budget_w=power_budget_w, power_peak_budget_w=power_peak_budget_w, objective=objective,
+        margin=margin, epochs_to_target=tuple(sorted(epochs.items())),
+    )  # fmt: skip
     validate(problem)
     return problem
 
@@ -116,22 +130,34 @@ def optimum(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice:
     best = _best(problem, rows)
     if best is not None:
         return best
-    powers = [row.power_w for row in rows if row.status == "ok" and row.power_w is not None]
-    if not powers:
-        message = "no row of the table has a power figure, and the problem needs one"
-        raise InputError(message, "give a table with power_w, or search without --power-budget and energy")
-    kept_w = (problem.power_budget_w or 0.0) * (1 - problem.margin)
-    message = f"no row draws at most {kept_w:.4g} W; the lowest draws {min(powers):.4g} W"
-    raise InfeasibleError(message, f"--power-budget {min(powers) / (1 - problem.margin) + 0.05:.1f}W")
+    kept = 1 - problem.margin
+    for column, budget_w, option in (
+        ("power_w", problem.power_budget_w, "--power-budget"),
+        ("power_peak_w", problem.power_peak_budget_w, "--power-peak-budget"),
+    ):
+        if budget_w is None and (column == "power_peak_w" or problem.objective in (None, "time")):
+            continue
+        powers = [value for row in rows if row.status == "ok" and (value := getattr(row, column)) is not None]
+        if not powers:
+            message = f"no row of the table has a power figure, and the problem needs {column}"
+            raise InputError(message, f"give a table with {column}, or search without {option} and energy")
+        if budget_w is not None and min(powers) > budget_w * kept:
+            message = f"no row draws at most {budget_w * kept:.4g} W; the lowest draws {min(powers):.4g} W"
+            raise InfeasibleError(message, f"{option} {min(powers) / kept + 0.05:.1f}W")
+    raise InfeasibleError("no row keeps both power budgets", "raise --power-budget or --power-peak-budget")
 
 
-def compare(problem: Problem, rows: Iterable[ProfileRow], answer: ProfileRow | None = None) -> Comparison:
-    """Compare an answer with the two baselines, all taken from measured rows.
+def compare(
+    problem: Problem, rows: Iterable[ProfileRow], answer: ProfileRow | None = None, *, others: Iterable[ProfileRow] = ()
+) -> Comparison:
+    """Compare an answer with the baselines, all taken from measured rows.
 
     Args:
         problem: Of kind ``accuracy``.
         rows: A profile: the baselines need a mode that was measured at every batch size.
         answer: The chosen row; ``None`` takes the best row.
+        others: Training rows of other networks on the device, which have to keep the budget as well at the clock that
+            is set first. A mode that lacks some of them is none for the baselines.
 
     Raises:
         InputError, InfeasibleError: see ``optimum``.
@@ -139,19 +165,41 @@ def compare(problem: Problem, rows: Iterable[ProfileRow], answer: ProfileRow | N
     rows = _trained(problem, rows)
     chosen = optimum(problem, rows) if answer is None else choice_of(problem, answer)
     sizes = {row.batch_size for row in rows if row.status == "ok"}
-    by_mode: dict[Mode, dict[int, ProfileRow]] = {}
-    for row in rows:
-        if row.status == "ok":
-            by_mode.setdefault(row.mode, {})[row.batch_size] = row
-    whole = {mode: found for mode, found in by_mode.items() if found.keys() == sizes}
+    by_mode = _by_mode(rows)
+    whole = {mode: found for mode, found in by_mode.items() if {row.batch_size for row in found} == sizes}
     if not whole:
         return Comparison(chosen, why="no mode was measured at every batch size")
-    safe = {m: found for m, found in whole.items() if all(judge(problem, row).feasible for row in found.values())}
+    others = [row for row in others if row.task == "train" and row.status == "ok"]
+    kinds, of_others = {(row.workload, row.batch_size) for row in others}, _by_mode(others)
+    everything = {
+        mode: [*found, *of_others.get(mode, ())]
+        for mode, found in whole.items()
+        if {(row.workload, row.batch_size) for row in of_others.get(mode, ())} == kinds
+    }
+    if not everything:
+        return Comparison(chosen, why="no mode was measured with every network at every batch size")
+    budgets = replace(problem, kind="train", objective=None, epochs_to_target=())
+    safe = {
+        mode: {row.batch_size: row for row in whole[mode]}
+        for mode, found in everything.items()
+        if all(judge(budgets, row).feasible for row in found)
+    }
     if not safe:
-        return Comparison(chosen, why="in no mode does every batch size keep the power budget")
-    mode = _highest(safe, max(sizes))
-    best = _best(problem, safe[mode].values())
-    return Comparison(chosen, mode, choice_of(problem, safe[mode][max(sizes)]), best)
+        each = "network and batch size" if kinds else "batch size"
+        return Comparison(chosen, why=f"in no mode does every {each} keep the power budget")
+    mode, epochs = _highest(safe, max(sizes)), dict(problem.epochs_to_target)
+    fewest = min(sorted(sizes, reverse=True), key=epochs.__getitem__)
+    largest, fewest_epochs = (choice_of(problem, safe[mode][size]) for size in (max(sizes), fewest))
+    return Comparison(chosen, mode, largest, fewest_epochs, _best(problem, safe[mode].values()))
+
+
+def _by_mode(rows: Iterable[ProfileRow]) -> dict[Mode, list[ProfileRow]]:
+    """Return the successful rows by mode."""
+    found: dict[Mode, list[ProfileRow]] = {}
+    for row in rows:
+        if row.status == "ok":
+            found.setdefault(row.mode, []).append(row)
+    return found
 
 
 def _trained(problem: Problem, rows: Iterable[ProfileRow]) -> list[ProfileRow]:
@@ -221,28 +269,26 @@ def sensitivity(
     rows: Sequence[ProfileRow],
     epochs: Mapping[str, Mapping[int, float]],
     *,
-    power_budget_w: float | None = None,
+    others: Iterable[ProfileRow] = (),
     objective: Objective = "time",
-    margin: float = 0.0,
+    **budgets: Any,
 ) -> Sensitivity:
     """Return the loss of each task when the epochs of another task make the choice.
 
     Args:
         rows: The profile: time, and power where there is a budget, by batch size and mode.
         epochs: Epochs until the target by batch size, by task.
-        power_budget_w: Mean power at most, W.
+        others: See ``compare``.
         objective: ``time`` or ``energy``.
-        margin: Share of the budget kept free.
+        budgets: ``power_budget_w``, ``power_peak_budget_w`` and ``margin`` as of ``accuracy_problem``.
 
     Raises:
         InputError, InfeasibleError: see ``accuracy.optimum``.
     """
-    problems = {
-        name: accuracy_problem(own, power_budget_w=power_budget_w, objective=objective, margin=margin)
-        for name, own in epochs.items()
-    }
+    problems = {name: accuracy_problem(own, objective=objective, **budgets) for name, own in epochs.items()}
+    others = list(others)
     chosen = {name: optimum(problem, rows) for name, problem in problems.items()}
-    truth = {name: compare(problem, rows) for name, problem in problems.items()}
+    truth = {name: compare(problem, rows, others=others) for name, problem in problems.items()}
     lost: dict[tuple[str, str], float | None] = {}
     for target, problem in problems.items():
         best = _cost(truth[target].answer, objective)

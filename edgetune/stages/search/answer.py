@@ -220,7 +220,7 @@ def _nearest(problem: Problem, broken: Sequence[Judgement], count: int, more: st
 
 
 def _no_power(problem: Problem, reason: str) -> NoPowerError:
-    wanted = "a power budget" if problem.power_budget_w is not None else "energy"
+    wanted = "energy" if problem.power_budget_w is None and problem.power_peak_budget_w is None else "a power budget"
     return NoPowerError(
         f"{wanted} cannot be checked, for no measured point has a power figure ({reason})",
         "give a table or a device that has power, or search for throughput without a power budget",

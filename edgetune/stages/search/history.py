@@ -25,6 +25,9 @@ from edgetune.stages.search.problem import (
 from edgetune.stages.search.space import Space, order
 from edgetune.stages.search.strategy import PointResult, Suggestion
 
+MOST_READINGS = 10
+"""Most readings of one point. At 1.5 % scatter they confirm a point 0.9 % below the budget; twice as near needs 40."""
+
 Source = Literal["measured", "known"]
 
 
@@ -143,6 +146,7 @@ class SearchHistory:
 
     def _could(self, point: Point, more: int) -> bool:
         readings = len(self.readings[point])
+        more = min(more, MOST_READINGS - readings)
         return could_be_confirmed(self.problem, self.row(point).power_w, readings, more, self.power_noise)
 
     def _judge_alone(self, point: Point) -> Judgement:
@@ -229,13 +233,18 @@ class SearchHistory:
 
 
 def mean_of(rows: Sequence[ProfileRow]) -> ProfileRow:
-    """Return the mean of the readings of one point; a figure that one of them lacks is ``None``."""
+    """Return the mean of the readings of one point, and the highest peak of power.
+
+    A figure that one of the readings lacks is ``None``.
+    """
     powers = [row.power_w for row in rows if row.power_w is not None]
+    peaks = [row.power_peak_w for row in rows if row.power_peak_w is not None]
     energies = [row.energy_j for row in rows if row.energy_j is not None]
     return replace(
         rows[-1],
         minibatch_s=fmean(row.minibatch_s or 0.0 for row in rows),
         power_w=fmean(powers) if len(powers) == len(rows) else None,
+        power_peak_w=max(peaks) if len(peaks) == len(rows) else None,
         energy_j=fmean(energies) if len(energies) == len(rows) else None,
     )
 

@@ -160,7 +160,8 @@ def background_task(kind: str) -> Task:
 
 def needs_power(problem: Problem) -> bool:
     """Return whether a point without a power figure cannot be judged."""
-    return problem.power_budget_w is not None or objective_of(problem) in _NEED_POWER
+    budgets = (problem.power_budget_w, problem.power_peak_budget_w)
+    return any(budget is not None for budget in budgets) or objective_of(problem) in _NEED_POWER
 
 
 def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> float:

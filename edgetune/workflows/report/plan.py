@@ -65,6 +65,7 @@ def question(problem: Problem) -> str:
     """Return the problem as the beginning of a sentence, e.g. ``Most samples per second within 30 W``."""
     within = [
         None if problem.power_budget_w is None else format_si(problem.power_budget_w, "W"),
+        None if problem.power_peak_budget_w is None else f"{format_si(problem.power_peak_budget_w, 'W')} at the peak",
         None if problem.latency_budget_s is None else format_si(problem.latency_budget_s, "s"),
         None if problem.ttft_budget_s is None else f"{format_si(problem.ttft_budget_s, 's')} to the first token",
         None if problem.token_budget_s is None else f"{format_si(problem.token_budget_s, 's')} per token",

@@ -16,6 +16,7 @@ _asked, _file = partial(Option, group="Problem"), partial(Option, group="Files")
 _table = partial(Option, metavar="TABLE", argument=True, repeatable=True)
 Workload = Annotated[str | None, _asked("Which network, when the table has several.", metavar="NAME")]
 PowerBudget = Annotated[str | float | None, _asked("Mean power at most, e.g. 30W.", metavar="POWER")]
+PowerPeakBudget = Annotated[str | float | None, _asked("Highest power sample at most, e.g. 35W.", metavar="POWER")]
 Margin = Annotated[str | float | None, _asked("Share of each budget to keep free, e.g. 5%.", metavar="SHARE")]
 
 
@@ -31,6 +32,7 @@ class ProblemOptions:
         ),
     ] = None
     power_budget: PowerBudget = None
+    power_peak_budget: PowerPeakBudget = None
     latency_budget: Annotated[
         str | float | None, _asked("Longest latency of a request, e.g. 80ms.", metavar="TIME")
     ] = None
@@ -116,6 +118,14 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
         _asked("Batch sizes to choose from, e.g. 1,4,16.", ("--batch-sizes", "-b"), metavar="LIST"),
     ] = None
     batch_axis: options.BatchAxis = ()
+    samples: Annotated[
+        int | None,
+        _asked(
+            "Training samples of your data set, to say how long a training takes, for kind accuracy. Default: those "
+            "of the convergence table.",
+            metavar="N", least=1,
+        ),
+    ] = None  # fmt: skip
     device: Annotated[
         str | None, Option("Measure a MODEL live on this device.", ("--device", "-d"), "Where", "NAME")
     ] = None  # fmt: skip
@@ -269,6 +279,7 @@ class SensitivityOptions:
         Sequence[str], _asked("A convergence table. Repeatable.", metavar="TABLE", repeatable=True)
     ] = ()  # fmt: skip
     power_budget: PowerBudget = None
+    power_peak_budget: PowerPeakBudget = None
     margin: Margin = None
     objective: Annotated[str, _asked("What to optimise: time, energy or energy-delay.", metavar="NAME")] = "time"
     workload: Workload = None

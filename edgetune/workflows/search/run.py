@@ -64,6 +64,7 @@ class SearchAnswer:
         trace: Every step; ``None`` if there was no time to measure.
         candidates: The candidates.
         points_used: How many points of a table were looked at, in words; ``None`` if points were measured.
+        samples: Training samples of one epoch, for a problem of time to accuracy; ``None`` if unknown.
         top: The answer and the points nearest to it, as many as ``--top`` asks for.
     """
 
@@ -72,6 +73,7 @@ class SearchAnswer:
     trace: Trace | None
     candidates: Candidates
     points_used: str | None = None
+    samples: int | None = None
     top: tuple[RankedPoint, ...] = ()
 
 
@@ -89,6 +91,7 @@ class SearchTask:
         known: Rows measured earlier.
         choice: The strategy.
         time_budget_s: Time limit, s; ``None`` for none.
+        samples: See ``SearchAnswer``.
     """
 
     opts: SearchOptions
@@ -97,6 +100,7 @@ class SearchTask:
     known: KnownPoints
     choice: StrategyChoice
     time_budget_s: float | None
+    samples: int | None
 
 
 def search(opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer = lambda _: None) -> SearchAnswer:
@@ -147,7 +151,10 @@ def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -
             choice = StrategyChoice(DEFAULT, f"{choice.why}; what was measured earlier answers")
         if choice.why:
             reporter.info(f"{choice.name or 'the maximum mode'}: {choice.why}")
-        yield SearchTask(opts, candidates, problem, known, choice, time_budget_s)
+        if opts.samples is not None and opened.kind != "accuracy":
+            raise InputError(f"--samples: a problem of kind {opened.kind} does not ask for accuracy", "--kind accuracy")
+        samples = opts.samples or (None if epochs is None else epochs.samples)
+        yield SearchTask(opts, candidates, problem, known, choice, time_budget_s, samples)
 
 
 def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> SearchAnswer:
@@ -169,7 +176,7 @@ def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> Sear
             reporter.info(f"{data_warning.code}: {data_warning.advice}")
     used = _points_used(result.history, len(task.opts.sources)) if candidates.free else None
     top = rank_points(result.history, task.opts.top) if task.opts.top else ()
-    return SearchAnswer(task.problem, result.plan, result.trace, candidates, used, top)
+    return SearchAnswer(task.problem, result.plan, result.trace, candidates, used, task.samples, top)
 
 
 def _points_used(history: SearchHistory, tables: int) -> str:
@@ -366,7 +373,7 @@ def require_power(candidates: Candidates, problem: Problem) -> None:
         DeviceError: the problem depends on power and the device cannot measure it; the reason is the sensor's.
     """
     if candidates.no_power is not None and needs_power(problem):
-        what = "a power budget" if problem.power_budget_w is not None else "energy"
+        what = "energy" if problem.power_budget_w is None and problem.power_peak_budget_w is None else "a power budget"
         raise DeviceError(
             f"{what} cannot be checked, for power cannot be measured here: {candidates.no_power}",
             "search for throughput without --power-budget, or on a device that has power (see edgetune device)",

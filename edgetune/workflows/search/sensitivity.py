@@ -29,13 +29,14 @@ def sensitivity(opts: SensitivityOptions, reporter: Reporter) -> accuracy.Sensit
     """
     choose(opts.objective, ("time", "energy", "energy-delay"), what="objective")
     table = read_profile(opts.profile)
-    rows = _training_rows(table.rows, opts.workload, name=opts.profile)
+    rows, others = _training_rows(table.rows, opts.workload, name=opts.profile)
     epochs = _epochs_of([*opts.convergence, *opts.tables], rows, reporter)
-    power_budget_w = None if opts.power_budget is None else parse_power_w(opts.power_budget, what="--power-budget")
     found = accuracy.sensitivity(
         rows,
         epochs,
-        power_budget_w=power_budget_w,
+        others=others,
+        power_budget_w=_power_w(opts.power_budget, "--power-budget"),
+        power_peak_budget_w=_power_w(opts.power_peak_budget, "--power-peak-budget"),
         objective=cast("Objective", opts.objective),
         margin=0.0 if opts.margin is None else parse_share(opts.margin, what="--margin"),
     )
@@ -43,8 +44,14 @@ def sensitivity(opts: SensitivityOptions, reporter: Reporter) -> accuracy.Sensit
     return found
 
 
-def _training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str) -> list[ProfileRow]:
-    """Return the training rows of one network, one per point.
+def _power_w(words: str | float | None, option: str) -> float | None:
+    return None if words is None else parse_power_w(words, what=option)
+
+
+def _training_rows(
+    rows: Sequence[ProfileRow], workload: str | None, *, name: str
+) -> tuple[list[ProfileRow], list[ProfileRow]]:
+    """Return the training rows of one network, one per point, and those of the other networks.
 
     Raises:
         InputError: there are no such rows, or rows of several networks.
@@ -56,7 +63,8 @@ def _training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: st
     if workload is None and len(names) > 1:
         raise InputError(f"{name} has several networks: {', '.join(names)}", f"--workload {names[0]}")
     chosen = names[0] if workload is None else choose(workload, names, what="workload")
-    return [row for row in one_per_point(rows).rows if row.task == "train" and row.workload == chosen]
+    trained = [row for row in one_per_point(rows).rows if row.task == "train"]
+    return [row for row in trained if row.workload == chosen], [row for row in trained if row.workload != chosen]
 
 
 def _epochs_of(paths: Sequence[str], rows: Sequence[ProfileRow], reporter: Reporter) -> dict[str, dict[int, float]]:

@@ -13,14 +13,20 @@ many points as there are clocks and batch sizes together, and every batch size i
 From the joint tuning of batch size and GPU clock for training at the edge (2025): largest batch first, raise the clock
 until the budget is met, carry it on. Training throughput is the same problem with equal epochs.
 
+With several knobs the edge is a surface, and the path of all knobs together meets it in one place per batch size only.
+So the best of those places is then improved along the surface, by trades: one knob (or the batch size) a step up, and
+another as many steps down as the budget needs, for as long as that is faster.
+
 Where the published text leaves a choice, these were made:
 
 - A batch begins one clock above that of the batch before, and goes back if that is too much: the clock carried on is
   only worth measuring when the one above it is over the budget.
 - Several knobs are raised together, in proportion, from all lowest to all highest.
+- A trade is not measured where monotone power or time rules it out: power grows with every knob and with the batch,
+  and of one batch no higher knob makes a slower minibatch.
 - Where the table has a hole, the nearest point of that batch size stands in.
 - Without a power budget every batch size is measured at the top.
-- One failed measurement is stepped over; two in a row end a batch size.
+- One failed measurement is stepped over; two in a row end a batch size. So does more memory than its budget.
 
 It is a sweep for time: the least energy often lies below the edge, at a lower clock that it never looks at.
 It uses no random numbers, so that the seed has no effect.
@@ -28,6 +34,7 @@ It uses no random numbers, so that the seed has no effect.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from functools import partial
 from typing import ClassVar
@@ -35,6 +42,7 @@ from typing import ClassVar
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
+from edgetune.stages.search.problem import objective_of
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import NO_HINTS, Asking, Hints, PointResult, SteppedStrategy, Suggestion
 
@@ -46,6 +54,7 @@ class Staircase(SteppedStrategy):
     """The sweep along the edge of the power budget."""
 
     name: ClassVar[str] = "staircase"
+    judges_columns: ClassVar[bool] = True
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints
@@ -55,7 +64,8 @@ class Staircase(SteppedStrategy):
                 "--kind accuracy, or another --strategy",
             )
         self._space = space
-        self._starts_at_top = problem.power_budget_w is None
+        self._starts_at_top = problem.power_budget_w is None and problem.power_peak_budget_w is None
+        self._wants_time = objective_of(problem) in ("time", "throughput")
         self._told: dict[Point, PointResult] = {}
         self._asking = self._search()
 
@@ -76,6 +86,8 @@ class Staircase(SteppedStrategy):
             highest = yield from self._climb(ladders[size], start)
             if highest is not None:
                 start = min(highest + 1, len(ladders[size]) - 1)
+        if len([name for name in self._space.names if name != "batch_size"]) > 1:
+            yield from self._trade()
 
     def _climb(self, ladder: list[Point], start: int) -> Generator[Suggestion, None, int | None]:
         """Raise the clock until the budget is exceeded, else lower it until it is kept; return the highest kept."""
@@ -87,7 +99,10 @@ class Staircase(SteppedStrategy):
                 if point not in self._told:
                     words = "the next clock up" if upwards else "the clock that a larger batch could have"
                     yield Suggestion(point, f"batch {point.batch_size}: {words}")
-                feasible = self._told[point].judgement.feasible
+                judgement = self._told[point].judgement
+                if any(violation.constraint == "memory" for violation in judgement.violations):
+                    return None
+                feasible = judgement.feasible
                 failures = failures + 1 if feasible is None else 0
                 if feasible:
                     highest = rung
@@ -96,6 +111,75 @@ class Staircase(SteppedStrategy):
             if highest is not None:
                 break
         return highest
+
+    def _trade(self) -> Asking:
+        """Improve the best point by trades until a whole round of them improves nothing."""
+        axes = range(len(self._space.axes))
+        pairs: list[tuple[int | None, int | None]] = [(up, down) for up in axes for down in (None, *axes) if up != down]
+        batch = next((axis for axis in axes if self._space.axes[axis].name == "batch_size"), None)
+        if batch is not None:
+            pairs.append((None, batch))
+        best, improved = self._best(), True
+        while best is not None and improved:
+            improved = False
+            for up, down in pairs:
+                while (better := (yield from self._traded(best, up, down))) is not None:
+                    best, improved = better, True
+
+    def _best(self) -> Point | None:
+        answers = [point for point in self._told if self._value(point) > -math.inf]
+        return max(answers, key=self._value, default=None)
+
+    def _value(self, point: Point) -> float:
+        """Return the objective of a point that keeps the budgets; minus infinity for another."""
+        if point not in self._told:
+            return -math.inf
+        judgement = self._told[point].judgement
+        return judgement.objective if judgement.feasible and judgement.objective is not None else -math.inf
+
+    def _traded(self, best: Point, up: int | None, down: int | None) -> Generator[Suggestion, None, Point | None]:
+        """Return a better point: ``up`` one step higher and ``down`` as far lower as the budget needs; else ``None``.
+
+        Args:
+            best: The point to improve.
+            up, down: Axes of the space, not the same; ``None`` for none.
+        """
+        names = [self._space.axes[axis].name for axis in (up, down) if axis is not None]
+        steps = {axis: step for axis, step in ((up, 1), (down, -1)) if axis is not None}
+        while True:
+            place = enumerate(self._space.levels[best])
+            point = self._space.at(tuple(level + steps.get(axis, 0) for axis, level in place))
+            if point is None:
+                return None
+            if point not in self._told and not self._is_over(point) and not self._is_slower(point, best):
+                yield Suggestion(point, f"trades {' for '.join(names)}")
+            if self._value(point) > self._value(best):
+                return point
+            if up is None or down is None or not self._is_over(point):
+                return None
+            steps[down] -= 1
+
+    def _is_over(self, point: Point) -> bool:
+        """Return whether a point at most as high on every axis is over a budget."""
+        over = (told for told, result in self._told.items() if result.judgement.violations)
+        return any(self._is_below(told, point) for told in over)
+
+    def _is_slower(self, point: Point, best: Point) -> bool:
+        """Return whether a point of the same batch, at least as high on every knob, is no better than ``best``."""
+        if not self._wants_time:
+            return False
+        slow = (
+            told
+            for told, result in self._told.items()
+            if told.batch_size == point.batch_size
+            and result.judgement.objective is not None
+            and result.judgement.objective <= self._value(best)
+        )
+        return any(self._is_below(point, told) for told in slow)
+
+    def _is_below(self, low: Point, high: Point) -> bool:
+        places = zip(self._space.levels[low], self._space.levels[high], strict=True)
+        return all(below <= above for below, above in places)
 
 
 def _ladders(space: Space) -> dict[int, list[Point]]:
