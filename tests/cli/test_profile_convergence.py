@@ -105,6 +105,17 @@ def test_invalid_training_requests_are_refused(edgetune, more, message):
     assert message in ended.err
 
 
+def test_text_networks_train_on_text_of_their_own(edgetune, tmp_path):
+    pytest.importorskip("torch")
+    words = ("profile", "proxy:transformer", "--convergence", "--dry-run")
+    assert "proxy:transformer on 4096 samples of words, until 70.0% are right" in edgetune(*words).out
+    (tmp_path / "own.txt").write_text("It was the best of times, it was the worst of times.\n" * 60)
+    own = (*words, "--dataset", "own.txt", "--target-accuracy", "60%", "--batch-sizes", "4")
+    assert "on 44 samples of own, until 60.0% are right" in edgetune(*own).out
+    assert "on 16 samples of own" in edgetune(*own, "--dataset-samples", "20").out
+    assert_two_lines(edgetune("profile", "proxy:cnn", *own[2:]), 2)
+
+
 def test_a_file_needs_a_target(edgetune):
     ended = edgetune("profile", "proxy:mlp", "--convergence", "--dataset", "corners.npz", "-o", "c.parquet")
     assert_two_lines(ended, 2)

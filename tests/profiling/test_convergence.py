@@ -13,7 +13,7 @@ import pytest
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.convergence import worker
 from edgetune.stages.profiling.convergence.datasets import load_dataset
-from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, check_sizes, resolve_proxy
+from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, check_sizes, resolve_proxy, takes_tokens
 from edgetune.stages.profiling.convergence.runs import run_form, train_all
 from edgetune.stages.profiling.convergence.training import train
 from edgetune.stages.profiling.journal import open_journal_of
@@ -78,8 +78,10 @@ def test_initial_weights_are_those_of_the_seed_at_every_batch_size():
     torch = pytest.importorskip("torch")
     from edgetune.stages.profiling.convergence.training import build_network
 
+    shapes = load_dataset("shapes")
+
     def weights(batch_size, seed):
-        trainee = build_network(resolve_proxy("proxy:cnn"), (1, 16, 16), 10, batch_size=batch_size, seed=seed)
+        trainee = build_network(resolve_proxy("proxy:cnn"), shapes, batch_size=batch_size, seed=seed)
         return torch.nn.utils.parameters_to_vector(trainee.module.parameters())
 
     assert torch.equal(weights(8, 0), weights(256, 0))
@@ -122,6 +124,58 @@ def test_onnx_graph_is_trained_and_short_evaluations_are_filled_up(tmp_path, cor
     )
     run = once(corners, reference=str(path), batch_size=50)  # 120 samples are held out: 50, 50 and 20
     assert run.reached
+
+
+@pytest.fixture
+def cycle(tmp_path):
+    """Sequences in which each token follows from the one before, but for the first."""
+    starts = np.random.default_rng(0).integers(5, size=300)
+    tokens = (starts[:, None] + 2 * np.arange(9)) % 5
+    path = tmp_path / "cycle.npz"
+    np.savez(path, x=tokens[:, :8], y=tokens[:, 1:])
+    return path, tokens
+
+
+def of_tokens(path, reference, **options):
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    workload = resolve_proxy(reference)
+    assert takes_tokens(workload)
+    data = load_dataset(str(path), tokens=True)
+    return train(workload, data, replace(OPTIONS, **options), batch_size=16, seed=0, device="cpu")
+
+
+@pytest.mark.parametrize("reference", ["proxy:lstm", "proxy:transformer"])
+def test_text_networks_learn_the_next_token_or_a_label(cycle, reference):
+    path, tokens = cycle
+    assert of_tokens(path, reference, target_accuracy=0.99).reached
+    np.savez(path, x=tokens[:, :8], y=tokens[:, 8])  # one label for a sequence
+    assert of_tokens(path, reference, target_accuracy=0.99).reached
+
+
+def test_a_transformer_sees_no_later_token():
+    torch = pytest.importorskip("torch")
+    from edgetune.stages.profiling.convergence.text_networks import NextTokenTransformer
+
+    network = NextTokenTransformer(11, 11, 8, layers=2, heads=6, width=16)  # heads of 2: twelve of sixteen
+    tokens = torch.arange(8)[None]
+    changed = tokens.clone()
+    changed[0, 5] = 10
+    before, after = network(tokens), network(changed)
+    assert torch.equal(before[:, :5], after[:, :5])
+    assert not torch.allclose(before[:, 5:], after[:, 5:])
+
+
+def test_onnx_graph_of_tokens_keeps_them_whole(tmp_path):
+    """The zoo's LSTM takes two words and gives one score for each word of its vocabulary."""
+    tokens = np.random.default_rng(0).integers(4, size=(120, 2))
+    np.savez(tmp_path / "w.npz", x=tokens, y=tokens[:, 1])
+    assert of_tokens(tmp_path / "w.npz", "zoo:lstm", target_accuracy=0.9, learning_rate=2e-3).reached
+
+
+def test_text_networks_refuse_what_is_not_text(corners):
+    with pytest.raises(InputError, match="the network takes tokens"):
+        of_tokens(corners, "proxy:lstm")
 
 
 def test_network_that_does_not_take_the_samples(corners):

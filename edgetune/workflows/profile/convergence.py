@@ -14,7 +14,14 @@ from edgetune.artifacts.io import read
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
-from edgetune.stages.profiling.convergence.proxy import Proxy, Task, TrainingOptions, check_sizes, resolve_proxy
+from edgetune.stages.profiling.convergence.proxy import (
+    Proxy,
+    Task,
+    TrainingOptions,
+    check_sizes,
+    resolve_proxy,
+    takes_tokens,
+)
 from edgetune.stages.profiling.convergence.runs import RunProgress, train_all
 from edgetune.stages.profiling.identity import default_journal_path, identity_sha256
 from edgetune.stages.profiling.journal import discard_journal
@@ -28,7 +35,7 @@ from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 
 _DEFAULT_SIZES = "16,32,64,128,256"
-_DEFAULT_DATASET = "shapes"
+_DEFAULT_DATASET, _DEFAULT_TEXT = "shapes", "words"
 _DEFAULT_SEEDS = 3
 _DEFAULT_EPOCHS = 40
 _GPU_JOBS = 4
@@ -108,8 +115,8 @@ def _proxy(opts: ProfileCommandOptions) -> Proxy:
     """
     workload, device = resolve_proxy(opts.model), _torch_device(opts.device)
     sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
-    reference = opts.dataset or _DEFAULT_DATASET
-    dataset = load_dataset(reference)
+    reference = opts.dataset or (_DEFAULT_TEXT if takes_tokens(workload) else _DEFAULT_DATASET)
+    dataset = load_dataset(reference, tokens=takes_tokens(workload), samples=opts.dataset_samples)
     options = TrainingOptions(
         target_accuracy=_target_accuracy(opts.target_accuracy, reference),
         max_epochs=opts.max_epochs or _DEFAULT_EPOCHS,
@@ -117,7 +124,7 @@ def _proxy(opts: ProfileCommandOptions) -> Proxy:
         learning_rate=1e-3 if opts.learning_rate is None else opts.learning_rate,
     )
     check_sizes(sizes, dataset, options)
-    return Proxy(workload, dataset, _absolute(reference, dataset), options, device)
+    return Proxy(workload, dataset, _absolute(reference, dataset), options, device, opts.dataset_samples)
 
 
 def _absolute(reference: str, dataset: Dataset) -> str:
@@ -234,6 +241,8 @@ def command_of(table: Convergence, path: str) -> str:
     words = ["edgetune", "profile", "--convergence", model]
     if "dataset" in header.inputs:
         words += ["--dataset", str(header.inputs["dataset"]["reference"])]
+        samples = header.inputs["dataset"].get("samples")
+        words += [] if samples is None else ["--dataset-samples", str(samples)]
     if "options" in header.conditions:
         chosen = header.conditions["options"]
         words += ["--target-accuracy", f"{chosen['target_accuracy']:g}", "--max-epochs", str(chosen["max_epochs"])]

@@ -132,10 +132,19 @@ class ConvergenceOptions:
     """``--convergence`` and its options; an absent option is ``None``."""
 
     convergence: Annotated[
-        bool, _trained("Train MODEL or proxy:cnn instead: epochs to an accuracy, by batch size.")
+        bool, _trained("Train MODEL, or proxy:cnn, mlp, lstm or transformer: epochs to an accuracy, by batch size.")
     ] = False
     dataset: Annotated[
-        str | None, _trained("Data set to train on: shapes, gratings or a .npz file with x and y.", metavar="NAME")
+        str | None,
+        _trained(
+            "Data set to train on: shapes, gratings, words, chain, a .npz file with x and y, a .txt file, or a folder "
+            "of text, CIFAR-10, SVHN or CINIC-10.",
+            metavar="NAME",
+        ),
+    ] = None
+    dataset_samples: Annotated[
+        int | None,
+        _trained("Take N of the samples to learn from, and hold out a fifth of them. ", metavar="N", least=5),
     ] = None
     target_accuracy: Annotated[str | float | None, _trained("Accuracy to reach, e.g. 90%.", metavar="SHARE")] = None
     max_epochs: Annotated[int | None, _trained("Most epochs of a run. Default: 40.", metavar="N", least=1)] = None

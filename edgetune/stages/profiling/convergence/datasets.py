@@ -1,4 +1,4 @@
-"""The datasets that proxies are trained on: drawn shapes and gratings, or the arrays of a ``.npz`` file."""
+"""The datasets that proxies are trained on: drawn, arrays of a ``.npz`` file, text files, or folders of pictures."""
 
 from __future__ import annotations
 
@@ -13,94 +13,9 @@ from numpy.typing import NDArray
 
 from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError
-
-Array = NDArray[np.float64]
-
-SIDE = 16
-"""Pixels along an image's edge."""
-_SHAPE_NOISE, _GRATING_NOISE = 0.5, 1.7
-"""Standard deviation of the noise, of a stroke of brightness 1 and a wave of amplitude 1."""
-_STROKE = 0.13
-"""Half the width of a stroke; the image reaches from -1 to 1."""
-_WAVELENGTHS = (0.5, 0.7)
-"""Of fine and coarse gratings."""
-
-
-def draw_shapes(samples: int, seed: int) -> tuple[Array, NDArray[np.int64]]:
-    """Return images ``[samples, 1, 16, 16]`` and labels 0 to 9, both from the seed.
-
-    Each image is a ring, disc, square, triangle, plus, cross, horizontal, vertical, rising or falling bar of random
-    place, size and tilt (up to 15 degrees).
-    """
-    random = np.random.default_rng(seed)
-    labels = random.integers(len(_SHAPES), size=samples)
-    size, tilt = random.uniform(0.45, 0.75, samples), np.radians(random.uniform(-15, 15, samples))
-    shift = random.uniform(-0.25, 0.25, (2, samples))
-    x, y = _grid(samples)
-    x, y = x - shift[0, :, None, None], y - shift[1, :, None, None]
-    c, s = np.cos(tilt)[:, None, None], np.sin(tilt)[:, None, None]
-    x, y = (c * x + s * y) / size[:, None, None], (c * y - s * x) / size[:, None, None]
-    distance = np.empty((samples, SIDE, SIDE))
-    for label, outline in enumerate(_SHAPES):
-        chosen = labels == label
-        distance[chosen] = outline(x[chosen], y[chosen])
-    stroke = _STROKE / size[:, None, None]
-    images = 1 / (1 + np.exp((distance - stroke) / (0.3 * stroke)))  # soft edges, as of an image scaled down
-    images += random.normal(0, _SHAPE_NOISE, images.shape)
-    return images[:, None], labels
-
-
-def draw_gratings(samples: int, seed: int) -> tuple[Array, NDArray[np.int64]]:
-    """Return images ``[samples, 1, 16, 16]`` and labels 0 to 7: four directions of waves, fine and coarse.
-
-    Directions are 45 degrees apart and off by up to 15; the phase is random.
-    """
-    random = np.random.default_rng(seed)
-    labels = random.integers(8, size=samples)
-    angle = np.radians(45.0 * (labels % 4) + random.uniform(-15, 15, samples))[:, None, None]
-    wavelength = np.where(labels < 4, *_WAVELENGTHS)[:, None, None] * random.uniform(0.9, 1.1, (samples, 1, 1))
-    phase = random.uniform(0, 2 * np.pi, (samples, 1, 1))
-    x, y = _grid(samples)
-    images = np.sin(2 * np.pi * (x * np.cos(angle) + y * np.sin(angle)) / wavelength + phase)
-    images += random.normal(0, _GRATING_NOISE, images.shape)
-    return images[:, None], labels
-
-
-def _grid(samples: int) -> tuple[Array, Array]:
-    """Return the coordinates of the pixels of every image, from -1 to 1."""
-    line = np.linspace(-1, 1, SIDE)
-    x, y = np.meshgrid(line, line)
-    shape = (samples, SIDE, SIDE)
-    return np.broadcast_to(x, shape), np.broadcast_to(y, shape)
-
-
-def _bar(along: Array, across: Array) -> Array:
-    """Return the distance from a stroke of length 2 through the middle."""
-    distance: Array = np.hypot(np.maximum(np.abs(along) - 1, 0), across)
-    return distance
-
-
-def _triangle(x: Array, y: Array) -> Array:
-    """Return the distance from the outline of an equilateral triangle, exact inside and near it."""
-    sides = [np.cos(a) * x + np.sin(a) * y - 0.5 for a in (np.pi / 2, np.pi * 7 / 6, np.pi * 11 / 6)]
-    outline: Array = np.abs(np.maximum.reduce(sides))
-    return outline
-
-
-_HALF = np.sqrt(0.5)
-_SHAPES: tuple[Callable[[Array, Array], Array], ...] = (
-    lambda x, y: np.abs(np.hypot(x, y) - 1),
-    lambda x, y: np.maximum(np.hypot(x, y) - 0.8, 0),
-    lambda x, y: np.abs(np.maximum(np.abs(x), np.abs(y)) - 0.9),
-    _triangle,
-    lambda x, y: np.minimum(_bar(x, y), _bar(y, x)),
-    lambda x, y: np.minimum(_bar(_HALF * (x + y), _HALF * (x - y)), _bar(_HALF * (x - y), _HALF * (x + y))),
-    _bar,
-    lambda x, y: _bar(y, x),
-    lambda x, y: _bar(_HALF * (x + y), _HALF * (x - y)),
-    lambda x, y: _bar(_HALF * (x - y), _HALF * (x + y)),
-)
-
+from edgetune.stages.profiling.convergence.drawn_images import draw_gratings, draw_shapes
+from edgetune.stages.profiling.convergence.image_folders import reader_of
+from edgetune.stages.profiling.convergence.text import draw_chain, draw_words, read_text, text_files
 
 _TRAINED, _HELD_OUT = 4096, 1024
 """Samples of a drawn data set."""
@@ -113,24 +28,28 @@ _FORMAT = "a .npz needs x, one array per sample, and y, a whole number from 0 pe
 
 @dataclass(frozen=True, slots=True)
 class SyntheticDataset:
-    """A dataset of drawn images.
+    """A drawn dataset.
 
     Args:
         what: In a few words.
         target_accuracy: Reached by a small network in a few epochs, and by none in one.
-        draw: Returns images and labels from a number of samples and a seed.
+        draw: Returns samples and labels from a number of samples and a seed.
         size: Samples to learn from.
+        is_text: Whether the samples are characters, whose next ones are the labels.
     """
 
     what: str
     target_accuracy: float
-    draw: Callable[[int, int], tuple[Array, NDArray[np.int64]]]
+    draw: Callable[[int, int], tuple[Any, NDArray[np.int64]]]
     size: int = _TRAINED
+    is_text: bool = False
 
 
 DRAWN: dict[str, SyntheticDataset] = {
     "shapes": SyntheticDataset("ten noisy outlines, 16 x 16", 0.88, draw_shapes),
     "gratings": SyntheticDataset("eight noisy wave patterns, 16 x 16", 0.85, draw_gratings),
+    "words": SyntheticDataset("made-up words, the next letter", 0.7, draw_words, is_text=True),
+    "chain": SyntheticDataset("letters that follow from the two before", 0.7, draw_chain, is_text=True),
 }
 """By name, as written after ``--dataset``."""
 
@@ -140,17 +59,18 @@ class Dataset:
     """Samples and their labels.
 
     Args:
-        name: Of the data set, or of its file.
-        sha256: Of the file; ``None`` for a drawn one.
-        x, y: To learn from: ``[samples, ...]`` of float32, mean 0 and standard deviation 1, and labels from 0.
+        name: Of the data set, or of its file or folder.
+        sha256: Of the file, or of what a folder holds; ``None`` for a drawn one.
+        x, y: To learn from: ``[samples, ...]`` of float32, mean 0 and standard deviation 1, and labels from 0. For
+            networks that take tokens ``[samples, length]`` of int64 as they are, and a label for each sample or token.
         x_held_out, y_held_out: To measure the accuracy on, scaled by the same figures.
     """
 
     name: str
     sha256: str | None
-    x: NDArray[np.float32]
+    x: NDArray[Any]
     y: NDArray[np.int64]
-    x_held_out: NDArray[np.float32]
+    x_held_out: NDArray[Any]
     y_held_out: NDArray[np.int64]
 
     @property
@@ -158,31 +78,96 @@ class Dataset:
         """Number of labels."""
         return int(max(self.y.max(), self.y_held_out.max())) + 1
 
+    @property
+    def is_tokens(self) -> bool:
+        """Whether samples are tokens, not numbers on a scale."""
+        return self.x.dtype.kind == "i"
 
-def load_dataset(reference: str) -> Dataset:
-    """Return a drawn data set by its name, or the one in a ``.npz`` file.
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens."""
+        return int(max(self.x.max(), self.x_held_out.max())) + 1
 
-    A file holds ``x`` and ``y``, and may hold ``x_test`` and ``y_test``; without them every fifth sample of a shuffled
-    order (always the same) is held out.
+
+def load_dataset(reference: str, *, tokens: bool = False, samples: int | None = None) -> Dataset:
+    """Return a drawn data set by its name, or the one in a ``.npz`` or ``.txt`` file or in a folder.
+
+    A ``.npz`` file holds ``x`` and ``y``, and may hold ``x_test`` and ``y_test``; without them, or with ``samples``,
+    every fifth sample of a shuffled order (always the same) is held out. The folders are those of ``image_folders``,
+    and folders of ``.txt`` files.
+
+    Args:
+        reference: Name, file or folder.
+        tokens: Whether the network takes tokens: integers, which are not scaled.
+        samples: Number of samples to take of those to learn from, a fifth of them held out; ``None`` takes all.
 
     Raises:
-        InputError: no such name or file, or a file that is not such a data set.
+        InputError: no such name, file or folder, or one that is not such a data set.
     """
+    name, sha256, learnt, held_out = _arrays(reference)
+    is_text = DRAWN[reference].is_text if reference in DRAWN else bool(text_files(Path(reference)))
+    if is_text and not tokens:
+        message = f"{name} is text, and the network takes no characters"
+        raise InputError(message, "take proxy:lstm or proxy:transformer, or images")
+    if tokens and (learnt[0].dtype.kind not in "iu" or learnt[0].ndim < 2 or learnt[0].min() < 0):
+        message = f"{name} has samples of {_shape(learnt[0])} {learnt[0].dtype}, and the network takes tokens"
+        raise InputError(message, "take text, a .npz whose x has sequences of whole numbers from 0, or another network")
+    if samples is not None or held_out is None:
+        learnt, held_out = _split(*learnt, samples=samples, name=name)
+    if not tokens:
+        return _scaled(name, sha256, (learnt[0], held_out[0]), (learnt[1], held_out[1]))
+    x, y, x_held_out, y_held_out = (part.astype(np.int64) for part in (*learnt, *held_out))
+    return Dataset(name, sha256, x, y, x_held_out, y_held_out)
+
+
+Labelled = tuple[Any, Any]
+"""Samples and their labels."""
+
+
+def _arrays(reference: str) -> tuple[str, str | None, Labelled, Labelled | None]:
+    """Return the name and hash of a data set, its samples to learn from, and the held-out ones if it says which."""
+    path = Path(reference)
     if reference in DRAWN:
-        x, y = DRAWN[reference].draw(_TRAINED + _HELD_OUT, 0)
-        return _scaled(reference, None, (x[:_TRAINED], x[_TRAINED:]), (y[:_TRAINED], y[_TRAINED:]))
+        size = DRAWN[reference].size
+        x, y = DRAWN[reference].draw(size + _HELD_OUT, 0)
+        return reference, None, (x[:size], y[:size]), (x[size:], y[size:])
+    if text_files(path):
+        learnt, held_out = read_text(path)
+        return path.stem, _sha256_of(*learnt, *held_out), learnt, held_out
+    if path.is_dir():
+        read = reader_of(path)
+        if read is None:
+            message = f"the folder {reference} is no data set that is known"
+            raise InputError(message, "known are those of CIFAR-10, SVHN and CINIC-10, and folders of .txt files")
+        parts = read(path, "train"), read(path, "test")
+        return path.name, _sha256_of(*parts[0], *parts[1]), *parts
     data, arrays = _read(reference)
     x, y = _checked(arrays, "x", "y", reference)
-    if "x_test" in arrays or "y_test" in arrays:
-        x_held_out, y_held_out = _checked(arrays, "x_test", "y_test", reference)
-        if x.shape[1:] != x_held_out.shape[1:]:
-            message = f"{reference}: samples of x are {_shape(x)}, those of x_test {_shape(x_held_out)}"
-            raise InputError(message, "both need the same shape")
-    else:
-        order = np.random.default_rng(0).permutation(len(x))
-        cut = len(x) - max(1, round(_SHARE_HELD_OUT * len(x)))
-        x, y, x_held_out, y_held_out = x[order[:cut]], y[order[:cut]], x[order[cut:]], y[order[cut:]]
-    return _scaled(Path(reference).stem, hashlib.sha256(data).hexdigest(), (x, x_held_out), (y, y_held_out))
+    sha256 = hashlib.sha256(data).hexdigest()
+    if "x_test" not in arrays and "y_test" not in arrays:
+        return path.stem, sha256, (x, y), None
+    x_held_out, y_held_out = _checked(arrays, "x_test", "y_test", reference)
+    if x.shape[1:] != x_held_out.shape[1:]:
+        message = f"{reference}: samples of x are {_shape(x)}, those of x_test {_shape(x_held_out)}"
+        raise InputError(message, "both need the same shape")
+    return path.stem, sha256, (x, y), (x_held_out, y_held_out)
+
+
+def _sha256_of(*arrays: Any) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def _split(x: Any, y: Any, *, samples: int | None, name: str) -> tuple[Labelled, Labelled]:
+    """Return four fifths of the samples to learn from, and a fifth held out."""
+    if samples is not None and samples > len(x):
+        message = f"{name} has {len(x)} samples to learn from, and {samples} are asked for"
+        raise InputError(message, f"--dataset-samples {len(x)}")
+    order = np.random.default_rng(0).permutation(len(x))[:samples]
+    cut = len(order) - max(1, round(_SHARE_HELD_OUT * len(order)))
+    return (x[order[:cut]], y[order[:cut]]), (x[order[cut:]], y[order[cut:]])
 
 
 def _scaled(name: str, sha256: str | None, x: tuple[Any, Any], y: tuple[Any, Any]) -> Dataset:
@@ -203,7 +188,8 @@ def _standard(samples: Any, mean: float, deviation: float) -> Any:
 def _read(reference: str) -> tuple[bytes, dict[str, Any]]:
     path = Path(reference)
     if not path.is_file() and (path.suffix != ".npz" or path.exists()):
-        raise InputError(f"there is no data set {reference!r}", f"known: {', '.join(DRAWN)}, or a .npz file")
+        hint = f"known: {', '.join(DRAWN)}, a .npz or .txt file, or a folder"
+        raise InputError(f"there is no data set {reference!r}", hint)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -221,7 +207,8 @@ def _checked(arrays: dict[str, Any], x_name: str, y_name: str, reference: str) -
         if name not in arrays:
             raise InputError(f"{reference} has no array {name}", _FORMAT)
     x, y = arrays[x_name], arrays[y_name]
-    if x.ndim < 1 or y.ndim != 1 or len(x) != len(y):
+    is_each_labelled = x.dtype.kind in "iu" and y.shape == x.shape
+    if x.ndim < 1 or (y.ndim != 1 and not is_each_labelled) or len(x) != len(y):
         message = f"{reference}: {x_name} is {_whole_shape(x)} and {y_name} is {_whole_shape(y)}"
         raise InputError(message, f"{y_name} needs one label for each sample of {x_name}")
     if len(x) < 2:

@@ -7,18 +7,38 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import onnx
+
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import Dataset
 from edgetune.version import __version__
+from edgetune.workloads import zoo
+from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload
 
 PROXIES: dict[str, str] = {
     "proxy:cnn": "two convolutions and two dense layers, for images",
     "proxy:mlp": "two dense layers, for anything",
+    "proxy:lstm": "an LSTM of 128 units, for text",
+    "proxy:transformer": "two layers of four heads, 64 wide, for text",
+    "proxy:transformer-6": "six layers of six heads, 256 wide, for text: that of the joint tuning of 2025, for a GPU",
 }
 """Small networks defined here."""
+_OF_TEXT = ("proxy:lstm", "proxy:transformer", "proxy:transformer-6")
+
+
+def takes_tokens(workload: Workload) -> bool:
+    """Return whether a network takes tokens: whole numbers, as the first input of its graph says."""
+    if workload.reference in PROXIES:
+        return workload.reference in _OF_TEXT
+    if workload.kind == "zoo":
+        return zoo.network(workload.name).inputs[0].dtype == "int64"
+    graph = load_model(workload, weights=False).graph
+    held = {tensor.name for tensor in graph.initializer}
+    types = [value.type.tensor_type.elem_type for value in graph.input if value.name not in held]
+    return bool(types) and types[0] in (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
 
 def resolve_proxy(reference: str) -> Workload:
@@ -111,6 +131,7 @@ class Proxy:
         dataset_reference: As the user wrote it: what the child loads.
         options: How.
         device: ``auto``, ``cpu`` or ``cuda:0``.
+        samples: Of the data set that are taken; ``None`` for all.
     """
 
     workload: Workload
@@ -118,6 +139,7 @@ class Proxy:
     dataset_reference: str
     options: TrainingOptions
     device: str = "auto"
+    samples: int | None = None
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -129,6 +151,7 @@ class Proxy:
             "workload_sha256": workload.sha256,
             "dataset": dataset.name,
             "dataset_sha256": dataset.sha256,
+            **({} if self.samples is None else {"dataset_samples": self.samples}),
             "device": self.device,
             "options": asdict(self.options),
         }
@@ -138,6 +161,7 @@ class Proxy:
         return {
             "workload": self.workload.plain(),
             "dataset": self.dataset_reference,
+            "samples": self.samples,
             "options": asdict(self.options),
             "batch_size": batch_size,
             "seed": seed,

@@ -15,6 +15,7 @@ from torch.nn import functional
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import Dataset
 from edgetune.stages.profiling.convergence.proxy import PROXIES, TrainingOptions
+from edgetune.stages.profiling.convergence.text_networks import LastPlace, NextTokenLstm, NextTokenTransformer
 from edgetune.workloads import zoo
 from edgetune.workloads.initial_weights import has_data
 from edgetune.workloads.onnx_file import fix_dimensions, load_model
@@ -35,15 +36,14 @@ class Trainee:
     fixed_batch: int | None = None
 
 
-def build_network(
-    workload: Workload, sample_shape: Sequence[int], classes: int, *, batch_size: int, seed: int
-) -> Trainee:
+def build_network(workload: Workload, dataset: Dataset, *, batch_size: int, seed: int) -> Trainee:
     """Return a network with the weights of a seed, the same at every batch size; an ONNX file keeps those it has.
 
     Args:
         workload: See ``proxies.resolve_proxy``.
-        sample_shape: Of one sample: ``(16, 16)`` and ``(1, 16, 16)`` are images, anything else fits ``proxy:mlp`` only.
-        classes: Scores that a proxy gives; other networks give what they give.
+        dataset: What it is to learn: samples of ``(16, 16)`` and ``(1, 16, 16)`` are images, sequences of whole numbers
+            are tokens, anything else fits ``proxy:mlp`` only. A proxy gives as many scores as there are classes, other
+            networks give what they give.
         batch_size: Samples per minibatch.
         seed: Of the weights.
 
@@ -51,10 +51,13 @@ def build_network(
         InputError: samples that are no images for a network that takes images, or a graph that cannot be trained.
     """
     torch.manual_seed(seed)
+    sample_shape, classes = dataset.x.shape[1:], dataset.classes
     if workload.reference == "proxy:mlp":
         return Trainee(_mlp(prod(sample_shape), classes))
-    if workload.reference in PROXIES:
+    if workload.reference == "proxy:cnn":
         return Trainee(_cnn(sample_shape, classes))
+    if workload.reference in PROXIES:
+        return Trainee(_of_text(workload.reference, dataset))
 
     graph = zoo.weightless(workload.name) if workload.kind == "zoo" else load_model(workload, weights=True)
     try:
@@ -83,6 +86,18 @@ def _cnn(sample_shape: Sequence[int], classes: int) -> nn.Module:
         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(24 * (height // 4) * (width // 4), 64), nn.ReLU(),
         nn.Linear(64, classes),
     )  # fmt: skip
+
+
+def _of_text(reference: str, dataset: Dataset) -> nn.Module:
+    vocabulary, classes, length = dataset.vocabulary, dataset.classes, dataset.x.shape[1]
+    network: nn.Module
+    if reference == "proxy:lstm":
+        network = NextTokenLstm(vocabulary, classes)
+    elif reference == "proxy:transformer":
+        network = NextTokenTransformer(vocabulary, classes, length)
+    else:
+        network = NextTokenTransformer(vocabulary, classes, length, layers=6, heads=6, width=256)
+    return network if dataset.y.ndim > 1 else nn.Sequential(network, LastPlace())
 
 
 _EVALUATED_AT_ONCE = 512
@@ -117,7 +132,7 @@ def train(
     Raises:
         InputError: the network does not take such samples, or does not give scores for such labels.
     """
-    trainee = build_network(workload, dataset.x.shape[1:], dataset.classes, batch_size=batch_size, seed=seed)
+    trainee = build_network(workload, dataset, batch_size=batch_size, seed=seed)
     module = trainee.module.to(device)
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not parameters:
@@ -125,12 +140,12 @@ def train(
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
     optimiser = kind(parameters, lr=options.learning_rate_at(batch_size))
     x, y = torch.from_numpy(dataset.x).to(device), torch.from_numpy(dataset.y).to(device)
-    _try_out(trainee, workload, x[:batch_size], dataset.classes)
+    _try_out(trainee, workload, x[:batch_size], y[:batch_size], dataset.classes)
     best, minibatches = 0.0, 0
     for indices, look in _order(len(x), batch_size, seed, options):
         chosen = indices.to(device)
         optimiser.zero_grad(set_to_none=True)
-        loss = functional.cross_entropy(_scores(module(x[chosen])), y[chosen])
+        loss = functional.cross_entropy(_scores(module(x[chosen])).flatten(0, -2), y[chosen].flatten())
         loss.backward()
         optimiser.step()
         minibatches += 1
@@ -157,7 +172,7 @@ def _order(samples: int, batch_size: int, seed: int, options: TrainingOptions) -
             yield shuffled[step * batch_size : (step + 1) * batch_size], step + 1 in looks
 
 
-def _try_out(trainee: Trainee, workload: Workload, x: torch.Tensor, classes: int) -> None:
+def _try_out(trainee: Trainee, workload: Workload, x: torch.Tensor, y: torch.Tensor, classes: int) -> None:
     """Run one minibatch, to refuse a network that does not fit the samples in clear words."""
     shape = "x".join(map(str, x.shape[1:])) or "single numbers"
     try:
@@ -169,9 +184,11 @@ def _try_out(trainee: Trainee, workload: Workload, x: torch.Tensor, classes: int
         raise InputError(message, "give a data set of the network's own input shape, or another network") from None
     finally:
         trainee.module.train()
-    if scores.dim() != 2 or len(scores) != len(x) or scores.shape[1] < classes:
+    if scores.shape[:-1] != y.shape or scores.shape[-1] < classes:
         found = "x".join(map(str, scores.shape))
         message = f"{workload.name} gives {found} for {len(x)} samples of {classes} classes"
+        if y.dim() > 1:
+            message += f", each with {y.shape[1]} labels"
         raise InputError(message, f"give a network whose output is a score for each of {classes} classes or more")
 
 
@@ -185,7 +202,7 @@ def _scores(output: Any) -> torch.Tensor:
 
 
 def _accuracy(trainee: Trainee, dataset: Dataset, device: str, batch_size: int) -> float:
-    """Return the share of held-out samples whose highest score is that of their label."""
+    """Return the share of held-out labels that have the highest score."""
     size = trainee.fixed_batch or max(batch_size, _EVALUATED_AT_ONCE)
     x, y = torch.from_numpy(dataset.x_held_out), torch.from_numpy(dataset.y_held_out)
     right = 0
@@ -196,8 +213,8 @@ def _accuracy(trainee: Trainee, dataset: Dataset, device: str, batch_size: int) 
             short = (trainee.fixed_batch or 0) - len(part)
             if short > 0:  # a graph of a fixed batch size is fed up, and what it says of the filling is not counted
                 part = torch.cat([part, part[:1].expand(short, *part.shape[1:])])
-            found = _scores(trainee.module(part.to(device))).argmax(1).cpu()
+            found = _scores(trainee.module(part.to(device))).argmax(-1).cpu()
             wanted = y[start : start + size]
             right += int((found[: len(wanted)] == wanted).sum())
     trainee.module.train()
-    return right / len(x)
+    return right / float(y.numel())

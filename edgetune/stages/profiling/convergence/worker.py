@@ -17,14 +17,14 @@ from typing import Any
 from edgetune.errors import DeviceError
 from edgetune.processes.messages import serve
 from edgetune.stages.profiling.convergence.datasets import Dataset, load_dataset
-from edgetune.stages.profiling.convergence.proxy import TrainingOptions
+from edgetune.stages.profiling.convergence.proxy import TrainingOptions, takes_tokens
 from edgetune.workloads.torch_required import require_torch
 from edgetune.workloads.workload import Workload
 
 
 @lru_cache(maxsize=1)
-def _dataset(reference: str) -> Dataset:
-    return load_dataset(reference)
+def _dataset(reference: str, tokens: bool, samples: int | None) -> Dataset:
+    return load_dataset(reference, tokens=tokens, samples=samples)
 
 
 def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     device = _device(command["device"])
-    dataset, options = _dataset(command["dataset"]), TrainingOptions(**command["options"])
-    workload = Workload.from_plain(command["workload"])
+    workload, options = Workload.from_plain(command["workload"]), TrainingOptions(**command["options"])
+    dataset = _dataset(command["dataset"], takes_tokens(workload), command.get("samples"))
     batch_size: int = command["batch_size"]
     run = train(workload, dataset, options, batch_size=batch_size, seed=command["seed"], device=device)
     samples = run.minibatches * batch_size
