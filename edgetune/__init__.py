@@ -20,12 +20,24 @@ from edgetune.errors import EdgetuneError
 from edgetune.version import __version__
 
 if TYPE_CHECKING:
-    from edgetune.interface import compare, interleave, measure, profile, read, report, roofline, schedule, search
+    from edgetune.interface import (
+        compare,
+        gradient_noise_scale,
+        interleave,
+        measure,
+        profile,
+        read,
+        report,
+        roofline,
+        schedule,
+        search,
+    )
 
 __all__ = [
     "EdgetuneError",
     "__version__",
     "compare",
+    "gradient_noise_scale",
     "interleave",
     "measure",
     "profile",

@@ -383,6 +383,17 @@ def test_the_cost_of_measuring_stands_beside_the_training_it_is_for(edgetune, ac
     assert_two_lines(edgetune("search", accuracy[1], "--samples", "9"), 2)
 
 
+def test_the_noise_of_gradients_stands_in_for_a_table_of_epochs(edgetune, accuracy):
+    """At 900 MHz a sample takes 3.125 ms in batches of 16 and 2.5 in 32, so 32 is better from a noise of 48 on."""
+    words = (*accuracy[:4], "--noise-scale")
+    assert plan_of(edgetune(*words, "47"))["configuration"]["batch_size"] == 16
+    assert plan_of(edgetune(*words, "49"))["configuration"]["batch_size"] == 32
+    assert plan_of(edgetune(*words, "inf"))["configuration"]["batch_size"] == 32
+    for wrong in (["0"], ["nan"], ["9", "--samples", "9"], ["9", *accuracy[4:6]]):
+        assert_two_lines(edgetune(*words, *wrong), 2)
+    assert_two_lines(edgetune("search", accuracy[1], "--noise-scale", "9"), 2)
+
+
 def test_batch_sizes_that_missed_the_target_are_left_out_and_reported(edgetune, accuracy, tmp_path):
     (tmp_path / "epochs.csv").write_text(CONVERGENCE.replace("32,12,", "32,,"))
     ended = edgetune(*accuracy)

@@ -109,6 +109,14 @@ def accuracy_problem(
     return problem
 
 
+def epochs_of_noise(noise_scale: float, batch_sizes: Iterable[int]) -> dict[int, float]:
+    """Return epochs by batch size from the noise scale of gradients, in samples, but for a factor common to all.
+
+    In proportion to 1 + batch size / noise scale (McCandlish et al. 2018, equation 2.11).
+    """
+    return {size: 1 + size / noise_scale for size in batch_sizes}
+
+
 def choice_of(problem: Problem, row: ProfileRow) -> TrainingChoice:
     """Return the choice of a measured row: its time (energy) per sample x epochs(batch)."""
     epochs = dict(problem.epochs_to_target)[row.batch_size]

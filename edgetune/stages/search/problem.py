@@ -140,7 +140,7 @@ def epochs_by_batch(problem: Problem) -> dict[int, float]:
     if not epochs:
         raise InputError(
             "time to accuracy needs the epochs that each batch size takes, and none were given",
-            "measure them with edgetune profile --convergence, then give --convergence FILE",
+            "measure them with edgetune profile --convergence, then give --convergence FILE; or give --noise-scale",
         )
     for size, value in epochs.items():
         if not (math.isfinite(value) and value > 0):

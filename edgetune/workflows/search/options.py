@@ -65,6 +65,10 @@ class ProblemOptions:
     convergence: Annotated[
         str | None, _asked("Table of epochs to the target accuracy, for kind accuracy.", metavar="FILE")
     ] = None  # fmt: skip
+    noise_scale: Annotated[
+        float | None,
+        _asked("Noise scale of the gradients, in samples, instead of --convergence: see help python.", metavar="N"),
+    ] = None  # fmt: skip
 
 
 @options_class

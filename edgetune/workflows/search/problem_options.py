@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast, get_args
 
@@ -11,6 +12,7 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.problem import Objective, Problem, ProblemKind, read_problem
 from edgetune.choices import choose
 from edgetune.errors import InputError
+from edgetune.stages.search.accuracy import epochs_of_noise
 from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 from edgetune.workflows.search.options import ProblemOptions, SearchOptions
 
@@ -79,14 +81,29 @@ def _parsed(words: str | float | None, parse: Any, option: str) -> Any:
     return None if words is None else parse(words, what=option)
 
 
-def epochs_asked(opts: ProblemOptions, kind: str) -> Epochs | None:
-    """Return the epochs in the table of ``--convergence``; ``None`` without one.
+def epochs_asked(opts: ProblemOptions, kind: str, batch_sizes: Iterable[int]) -> Epochs | None:
+    """Return the epochs in the table of ``--convergence``, or those of ``--noise-scale``; ``None`` without either.
+
+    Args:
+        opts: The options as written.
+        kind: The kind of problem.
+        batch_sizes: Those to choose from.
 
     Raises:
-        InputError: the problem is not of kind ``accuracy``, or the table is unreadable or reaches no target.
+        InputError: the problem is not of kind ``accuracy``, the table is unreadable or reaches no target, both are
+            given, or the noise scale is not above zero.
     """
-    if opts.convergence is None:
+    given = {"--convergence": opts.convergence, "--noise-scale": opts.noise_scale}
+    named = [option for option, value in given.items() if value is not None]
+    if not named:
         return None
     if kind != "accuracy":
-        raise InputError(f"--convergence: a problem of kind {kind} does not ask for accuracy", "--kind accuracy")
+        raise InputError(f"{named[0]}: a problem of kind {kind} does not ask for accuracy", "--kind accuracy")
+    if opts.noise_scale is not None:
+        if opts.convergence is not None:
+            raise InputError("--convergence and --noise-scale both say the epochs", "give one of them")
+        if not opts.noise_scale > 0:
+            raise InputError(f"the noise scale must be above 0 samples, not {opts.noise_scale}", "e.g. 80")
+        return Epochs(epochs_of_noise(opts.noise_scale, batch_sizes), {})
+    assert opts.convergence is not None
     return epochs_of(read(Convergence, opts.convergence), name=opts.convergence)

@@ -137,7 +137,7 @@ def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -
     """Open the candidates, check files and problem, read known rows, and choose the strategy."""
     opts, file = completed(opts)
     with open_candidates(opts, run_code=run_code, on_state=reporter.points, note=reporter.info) as opened:
-        epochs = epochs_asked(opts, opened.kind)
+        epochs = epochs_asked(opts, opened.kind, {point.batch_size for point in opened.points})
         problem = problem_of(opts, opened.kind, file, background=opened.background, epochs=epochs)
         validate(problem)
         if opts.max_points != 0:
@@ -153,6 +153,8 @@ def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -
             reporter.info(f"{choice.name or 'the maximum mode'}: {choice.why}")
         if opts.samples is not None and opened.kind != "accuracy":
             raise InputError(f"--samples: a problem of kind {opened.kind} does not ask for accuracy", "--kind accuracy")
+        if opts.samples is not None and opts.noise_scale is not None:
+            raise InputError("--samples: a noise scale does not say how many epochs a training takes", "leave it out")
         samples = opts.samples or (None if epochs is None else epochs.samples)
         yield SearchTask(opts, candidates, problem, known, choice, time_budget_s, samples)
 
