@@ -6,6 +6,9 @@ Real trainings of the proxies on one core of this CPU; times are processor secon
     noise     chosen once, by the noise scale of the gradients after a quarter of an epoch
     adaptive  chosen again every epoch, by the noise scale of then; its measurements count
 
+With `--table`, a profile of training by batch size and mode, and `--power-budget`, batch and mode are chosen together:
+the trainings are real, and their time is what their minibatches take in the table, at the fastest mode within budget.
+
 A batch size is chosen by the seconds per sample of its minibatches, measured first, times 1 + batch size / noise scale.
 """
 
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+import edgetune as et
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.stages.profiling.convergence import training
 from edgetune.stages.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
@@ -95,6 +99,16 @@ def minibatch_times(reference: str, data: Dataset) -> dict[int, float]:
     return found
 
 
+def table_times(path: str, budget_w: float | None) -> dict[int, float]:
+    """Return the seconds of a minibatch by batch size at its fastest mode within the power budget."""
+    rows = [row for row in et.read(path).rows if row.batch_size in SIZES]
+    sizes = {row.batch_size for row in rows}
+    problem = accuracy_problem(dict.fromkeys(sizes, 1.0), power_budget_w=budget_w)
+    best = {size: optimum(problem, [row for row in rows if row.batch_size == size]).row for size in sizes}
+    print(", ".join(f"{size}: {row.mode}" for size, row in sorted(best.items())))
+    return {size: row.minibatch_s for size, row in sorted(best.items())}
+
+
 def chosen_size(times: Mapping[int, float], noise: float) -> int:
     """Return the batch size that is soonest at the target, if the noise scale stays as it is."""
     rows = [ProfileRow("net", "train", size, minibatch_s) for size, minibatch_s in times.items()]
@@ -102,21 +116,23 @@ def chosen_size(times: Mapping[int, float], noise: float) -> int:
 
 
 def run(
-    reference: str, data: Dataset, target: float, times: Mapping[int, float], *, seed: int, how: int | str
+    reference: str, data: Dataset, target: float, times: Mapping[int, float], *, seed: int, how: int | str, table: bool
 ) -> Result:
     """Train to the target at a fixed batch size, or at one chosen once (``noise``) or every epoch (``adaptive``)."""
     trainer, quarter = Trainer(reference, data, seed), len(data.x) // 4
     size = how if isinstance(how, int) else 32
     spent_s, samples, sizes = 0.0, 0, [size]
     for number in range(4 * MOST_EPOCHS):
-        begun_s = time.process_time()
+        begun_s, table_s = time.process_time(), 0.0
         if (how == "adaptive" and number % 4 == 1) or (how == "noise" and number == 1):
             size = chosen_size(times, trainer.noise())
+            table_s += PARTS * times[PART]
         for chosen in trainer.draw(quarter).split(size):
             if len(chosen) == size:
                 trainer.step(chosen)
                 samples += size
-        spent_s += time.process_time() - begun_s
+                table_s += times[size]
+        spent_s += table_s if table else time.process_time() - begun_s
         sizes += [size] if sizes[-1] != size else []
         if trainer.accuracy() >= target:
             return Result(spent_s, samples / len(data.x), tuple(sizes))
@@ -127,17 +143,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tasks", nargs="*", default=["cnn@shapes", "cnn@gratings", "transformer@chain"])
+    parser.add_argument("--table", help="a profile of training; default: measured on this CPU")
+    parser.add_argument("--power-budget", type=float, help="W, with --table")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for task in options.tasks:
         proxy, _, dataset = task.partition("@")
         reference = f"proxy:{proxy}"
         data = load_dataset(dataset, tokens=takes_tokens(resolve_proxy(reference)))
-        times = minibatch_times(reference, data)
+        table = options.table is not None
+        times = table_times(options.table, options.power_budget) if table else minibatch_times(reference, data)
         print(f"\n{task}: us per sample {', '.join(f'{s}: {1e6 * t / s:.0f}' for s, t in times.items())}")
-        for how in (*SIZES, "noise", "adaptive"):
+        for how in (*times, "noise", "adaptive"):
             found = [
-                run(reference, data, DRAWN[dataset].target_accuracy, times, seed=seed, how=how)
+                run(reference, data, DRAWN[dataset].target_accuracy, times, seed=seed, how=how, table=table)
                 for seed in range(options.seeds)
             ]
             each = statistics.median(result.time_s for result in found)

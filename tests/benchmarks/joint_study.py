@@ -10,8 +10,8 @@ times per minibatch nor watts by clock, from which a twin could be calibrated. S
                      the peak power at which a third and two thirds of the highest clock are safe for every network and
                      batch size.
     epochs           measured: `proxy:cnn` on two sets of drawn images, five seeds; `proxy:transformer` on two sets of
-                     drawn text and on the manual's pages, three seeds. Trained here when FOLDER lacks them (an hour on
-                     two cores, resumed when interrupted).
+                     drawn text and on the manual's pages, three seeds. Trained here when FOLDER lacks them: half an
+                     hour on two cores, resumed when interrupted.
     zeus             measured by others: BERT on a V100 and a P100, batch size and power limit, real epochs.
 
 Of a row the second column is theirs, [lowest limit, middle limit, no limit] where there are three figures.

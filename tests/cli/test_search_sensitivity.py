@@ -59,6 +59,16 @@ def test_matrix_for_machines(files, capsys):
     assert found["baselines"]["digits"]["best_batch"]["times_less_energy"] == pytest.approx(8 / 6)
 
 
+def test_the_budget_may_be_of_the_peak(files, capsys):
+    header, *rows = PROFILE.splitlines()
+    peaks = [f"{header},power_peak_w", *(f"{row},{float(row.rsplit(',', 1)[1]) + 1}" for row in rows)]
+    (files / "p.csv").write_text("\n".join(peaks))
+    ask("a.csv", "b.csv", json=True, power_peak_budget="7W")
+    by_peak = json.loads(capsys.readouterr().out)
+    ask("a.csv", "b.csv", json=True, power_budget="6W")
+    assert by_peak == json.loads(capsys.readouterr().out)
+
+
 def test_tables_of_one_data_set_are_named_by_their_files(files, capsys):
     (files / "b.csv").write_text(RUNS.format("digits", 10, 10))
     ask("a.csv", "b.csv")

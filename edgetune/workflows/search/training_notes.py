@@ -26,13 +26,14 @@ def describe_training(found: SearchAnswer) -> list[str]:
     row = next(row for row in known if (row.mode, row.batch_size) == (chosen.mode, chosen.batch_size))
     others = [each for each in found.candidates.rows if each.workload != row.workload]
     comparison = compare(found.problem, known, row, others=others)
-    return [*_baselines(comparison), *_cost(found, comparison, known)]
+    each = "network and batch size" if others else "batch size"
+    return [*_baselines(comparison, each), *_cost(found, comparison, known)]
 
 
-def _baselines(found: Comparison) -> list[str]:
+def _baselines(found: Comparison, each: str) -> list[str]:
     if found.worst_case is None:
         return [f"no baseline to compare with: {found.why}"]
-    lines = [f"to accuracy, beside the highest mode in which every batch size keeps the budget ({found.worst_case}):"]
+    lines = [f"to accuracy, beside the highest mode in which every {each} keeps the budget ({found.worst_case}):"]
     for name, words in BASELINES.items():
         choice = getattr(found, name)
         less = found.times_less_energy(choice)
