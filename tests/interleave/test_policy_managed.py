@@ -378,3 +378,60 @@ def test_nothing_trains_in_one_window_of_four_while_late_requests_wait_that_do_n
         line = queue(ages=[200], batch=4, budget=100, work=60, gap=200, last_ns=NOW + at - 400 * MS)
         decisions.append(decide([line], [TrainingJob("t", 10 * MS)], at=at))
     assert decisions == [Train("t")] * 3 + [Wait(NOW + (3 << 29) + 100 * MS)]
+
+
+class Starved:
+    """A run on a simulated device whose training was planned with another time than it takes."""
+
+    def __init__(self, planned_ms, takes_ms, *, end_s=20, budget_ms=100, batch=4):
+        tenants = [Inference("a", batch, budget_ms / 1e3, 10.0 * batch, 0.02), Training("t", 16, planned_ms / 1e3)]
+        times = {"a": 20 * MS, "t": takes_ms * MS}
+        device = SimulatedDevice(lambda name, *_: times[name])
+        source = ArrivalSpec("uniform", (10.0 * batch,)).source(0, end_s * 1000 * MS)
+        stage = SimulatedMinibatchBackend(EventClock(), tenants, device)
+        self.loop = InterleaveLoop(EngineTurn("simulated", end_s * 1000 * MS), stage, Managed(), tenants, {"a": source})
+        self.loop.run()
+        self.steps = [row for row in self.loop.rows if row.event == "train"]
+        self.probes = [row for row in self.steps if row.reason is not None]
+        self.late = [row for row in self.loop.rows if row.event == "request" and not row.met]
+
+
+def test_a_step_planned_with_a_time_that_never_fits_is_tried_once_and_fits_from_then_on():
+    run = Starved(planned_ms=500, takes_ms=30)
+    assert len(run.probes) == 1
+    assert run.probes[0] is run.steps[0]
+    assert run.probes[0].started_s == pytest.approx(2.7, abs=0.2)  # two windows of 1.07 s of idle time, which is 80 %
+    assert len(run.steps) > 300
+    assert run.late == []
+    assert run.loop.probed == {"t": [0.03]}
+
+
+def test_a_step_that_never_fits_runs_in_two_percent_of_the_idle_time():
+    run = Starved(planned_ms=90, takes_ms=90)
+    assert run.steps[:-1] == run.probes  # the last one began when no request was to come any more
+    assert len(run.probes) == 1 + int((20 * 0.8 - 1) / (0.09 * 50))
+    assert 0 < len(run.late) <= 4 * len(run.probes)  # those of the batch behind each
+
+
+def test_steps_that_might_make_answers_late_and_never_do_run_ever_more_often():
+    # Requests come 100 ms apart and are due in 60: a step of 70 fits after each answer, which no plan can promise.
+    run = Starved(planned_ms=70, takes_ms=70, budget_ms=60, batch=1)
+    assert run.late == []
+    assert len([row for row in run.steps if 15 < row.finished_s < 20]) == 50
+
+
+def test_a_step_that_is_slow_for_a_while_is_not_given_up_for_good():
+    # Three slow ones raise the mean so far that none fits any more; the next, a probe, is fast again.
+    count = [0]
+
+    def takes(name, *_):
+        count[0] += name == "t"
+        return 20 * MS if name == "a" else (200 if 100 < count[0] <= 103 else 30) * MS
+
+    tenants = [Inference("a", 4, 0.1, 40.0, 0.02), Training("t", 16, 0.03)]
+    source = ArrivalSpec("uniform", (40.0,)).source(0, 60_000 * MS)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(takes))
+    loop = InterleaveLoop(EngineTurn("simulated", 60_000 * MS), stage, Managed(), tenants, {"a": source})
+    loop.run()
+    assert max(row.finished_s for row in loop.rows if row.event == "train") > 59
+    assert sum(row.event == "train" for row in loop.rows) > 400

@@ -183,7 +183,10 @@ class InterleaveLoop:
 
     def re_estimate(self, name: str, minibatch_s: float) -> None:
         """Expect a tenant's minibatches to take this long from now on, s, because the mode has changed."""
-        self._tenants[name].estimate = DurationEstimate(round(minibatch_s * NS))
+        state = self._tenants[name]
+        state.estimate = DurationEstimate(round(minibatch_s * NS))
+        if isinstance(state, TrainingTenant):
+            state.idle_ns = 0
 
     def pause_training(self, *, paused: bool) -> None:
         """Start no training minibatch from now on, or start them again."""
@@ -208,6 +211,11 @@ class InterleaveLoop:
     def lost(self) -> list[str]:
         """Tenants that could not go on."""
         return [name for name, state in self._tenants.items() if state.lost]
+
+    @property
+    def probed(self) -> dict[str, list[float]]:
+        """Durations of the training minibatches that ran to learn how long they take, s."""
+        return {name: [*state.probes.values()] for name, state in self._trained.items() if state.probes}
 
     @property
     def over(self) -> bool:
@@ -247,8 +255,17 @@ class InterleaveLoop:
         until_ns = earliest_ns(times_ns)
         if until_ns is None and not self._busy():
             return False
-        self._finish(self._backend.wait(until_ns))
+        self._wait(until_ns, resting=over or self._paused)
         return True
+
+    def _wait(self, until_ns: int | None, *, resting: bool) -> None:
+        """Wait, and count the time in which the device is idle and might train."""
+        idle, since_ns = not (resting or self._busy()), self._backend.now_ns()
+        ended = self._backend.wait(until_ns)
+        if idle:
+            for trained in self._trained.values():
+                trained.idle_ns += self._backend.now_ns() - since_ns
+        self._finish(ended)
 
     def _start(self, decision: Serve | Train, now_ns: int) -> None:
         state = self._tenants[decision.tenant]
@@ -259,6 +276,8 @@ class InterleaveLoop:
         if isinstance(state, InferenceTenant) and isinstance(decision, Serve):
             taken = state.waiting.take(decision.count, decision.passed)
             minibatch = replace(minibatch, task="infer", requests=tuple(request for request, _ in taken))
+        elif isinstance(state, TrainingTenant) and isinstance(decision, Train) and decision.probe:
+            state.probes[number] = 0.0
         if self._free_since_ns is not None or minibatch.begin_by_ns is not None:
             self._followed[minibatch] = self._free_since_ns
         self._free_since_ns = None
@@ -277,9 +296,11 @@ class InterleaveLoop:
                 state.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
             if isinstance(state, InferenceTenant):
                 taken = state.on_device.pop(done.minibatch.number)
-                state.source.answered([request for request, _ in taken], done.end_ns)
+                if not state.answered(taken, done.end_ns):
+                    for trained in self._trained.values():
+                        trained.harmless = 0
             else:
-                state.served_ns += done.end_ns - done.start_ns
+                state.ended(done.minibatch.number, done.start_ns, done.end_ns)
             self._unwritten.append((done, state.tenant, taken))
             self._pass_on(done)
 
@@ -323,7 +344,8 @@ class InterleaveLoop:
             self._turn.engine, "train", self._since(done.end_ns), tenant.name, self._turn.number,
             started_s=self._since(done.start_ns), minibatch=done.minibatch.number, batch_size=tenant.batch_size,
             samples=tenant.batch_size if done.failure is None else 0,
-            status="ok" if done.failure is None else "failed", reason=done.failure, loss=done.loss,
+            status="ok" if done.failure is None else "failed", loss=done.loss,
+            reason=done.failure or self._trained[tenant.name].reason(done.minibatch.number),
         )  # fmt: skip
         self.record(row)
 

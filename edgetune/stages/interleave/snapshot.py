@@ -31,6 +31,7 @@ class InferenceQueue:
         least_ns: Least duration of a minibatch, where ``minibatch_ns`` is planned and not observed yet; ``None`` once
             it was.
         in_flight: How many of its minibatches are on the device or on their way.
+        served_ns: When its last minibatch ended; ``None`` before the first.
     """
 
     name: str
@@ -44,6 +45,7 @@ class InferenceQueue:
     last_ns: int | None = None
     least_ns: int | None = None
     in_flight: int = 0
+    served_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -58,6 +60,10 @@ class TrainingJob:
         since_ns: Since when one of its minibatches is on the device, or was sent there; ``None`` while none is.
         in_flight: How many are there or on their way.
         resting: Whether no further one is to begin: training is paused, or time is up.
+        idle_ns: How long the device was idle in all, although a minibatch might have begun, since the last one ended or
+            their expected duration was set.
+        observed: Whether ``minibatch_ns`` was observed, and is not only planned.
+        harmless: How many probes (see ``Train``) have run since an answer was late last.
     """
 
     name: str
@@ -67,6 +73,9 @@ class TrainingJob:
     since_ns: int | None = None
     in_flight: int = 0
     resting: bool = False
+    idle_ns: int = 0
+    observed: bool = False
+    harmless: int = 0
 
 
 @dataclass(slots=True)
@@ -104,10 +113,12 @@ class Train:
     Args:
         tenant: Name of the job's tenant.
         begin_by_ns: As of ``Serve``.
+        probe: Whether it runs to learn how long it takes, although answers may be late for it.
     """
 
     tenant: str
     begin_by_ns: int | None = None
+    probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

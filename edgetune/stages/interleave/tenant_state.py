@@ -136,6 +136,14 @@ class InferenceTenant(TenantState[Inference]):
         self._gap_ns = None if tenant.rate_per_s is None else NS / tenant.rate_per_s
         self._last_arrival_ns: int | None = None
         self._next_request = 0
+        self._served_ns: int | None = None
+
+    def answered(self, taken: Sequence[tuple[int, int]], end_ns: int) -> bool:
+        """Note that a minibatch of these requests has ended; return whether they were answered in time."""
+        self._served_ns = end_ns
+        self.source.answered([request for request, _ in taken], end_ns)
+        due_ns = end_ns - round(self.tenant.latency_budget_s * NS)
+        return all(arrived_ns >= due_ns for _, arrived_ns in taken)
 
     def line_up(self, arrived_ns: int) -> None:
         """Add a request that arrived, and update the mean gap between requests."""
@@ -154,6 +162,7 @@ class InferenceTenant(TenantState[Inference]):
             tenant.name, tenant.batch_size, round(tenant.latency_budget_s * NS), self.estimate.cautious_ns(now_ns),
             self.waiting, self._gap_ns, self.since_ns[0] if self.since_ns else None, over or self.source.ended,
             self._last_arrival_ns, None if self.estimate.observed else 0, len(self.since_ns),
+            self._served_ns,
         )  # fmt: skip
 
 
@@ -162,11 +171,28 @@ class TrainingTenant(TenantState[Training]):
 
     def __init__(self, tenant: Training) -> None:
         super().__init__(tenant)
-        self.served_ns = 0
+        self.served_ns, self.idle_ns, self.harmless = 0, 0, 0
+        self.probes: dict[int, float] = {}
+        """Durations of the minibatches that ran to learn how long they take, s, by number."""
 
     def job(self, now_ns: int, *, resting: bool) -> TrainingJob:
         """Return its job for the snapshot; ``resting`` where no further step is to begin."""
         return TrainingJob(
             self.tenant.name, self.estimate.cautious_ns(now_ns), self.tenant.weight, self.served_ns,
-            self.since_ns[0] if self.since_ns else None, len(self.since_ns), resting,
+            self.since_ns[0] if self.since_ns else None, len(self.since_ns), resting, self.idle_ns,
+            self.estimate.observed, self.harmless,
         )  # fmt: skip
+
+    def ended(self, number: int, start_ns: int, end_ns: int) -> None:
+        """Note that a minibatch has ended; what a probe took replaces the estimate, which is of another time."""
+        self.served_ns += end_ns - start_ns
+        self.idle_ns = 0
+        if number in self.probes:
+            self.harmless += 1
+            self.probes[number] = (end_ns - start_ns) / NS
+            self.estimate = DurationEstimate(end_ns - start_ns)
+            self.estimate.observe(end_ns - start_ns, end_ns)
+
+    def reason(self, number: int) -> str | None:
+        """Return why a minibatch ran although it fitted into no gap; ``None`` where it did not."""
+        return "fits into no gap; ran to learn how long it takes" if number in self.probes else None

@@ -26,7 +26,7 @@ from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinib
 from edgetune.stages.interleave.tenants import Inference
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
-from edgetune.units import NS, format_duration, parse_time_s
+from edgetune.units import NS, format_duration, format_si, parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import Measuring, apply_mode
@@ -97,6 +97,16 @@ class PointModel:
             if run is not None and run.power_w is not None:
                 return run.power_w
         return min(row.power_w for known in self._planned.known for row in known.rows if row.power_w is not None)
+
+
+def note_of_probes(loop: InterleaveLoop, tenant: str, times_s: Sequence[float]) -> str:
+    """Return what was learned of a training whose minibatches fit into no gap between answers in time."""
+    steps = sum(row.event == "train" and row.tenant == tenant for row in loop.rows)
+    planned, took = (format_si(time_s, "s") for time_s in (loop.tenant(tenant).minibatch_s, median(times_s)))
+    return (
+        f"{tenant}: a minibatch, planned with {planned}, was certain to fit into no gap; {len(times_s)} of {steps} ran "
+        f"all the same, rarely where answers were late for it; one takes {took}"
+    )
 
 
 ROUNDING_NS = 1000
@@ -278,6 +288,7 @@ class Turns:
             if self._rows is not None:
                 self._rows.flush()
             self._outcome.lost |= set(loop.lost)
+        self._outcome.notes += [note_of_probes(loop, name, times_s) for name, times_s in loop.probed.items()]
         self._keep_overhead(engine.name, loop)
         self._recorded = self._recorded if recorder is None else recorder.recorded()
 

@@ -25,6 +25,15 @@ _LEAST_IDLE = 0.01
 """Share of the device that is taken to be idle at least when the time is estimated in which a delay is made up for."""
 _SHORT_NS = 30_000_000
 """A step is short where starting it, some 300 microseconds between processes with cold caches, is a percent."""
+_PROBE_SHARE = 0.02
+"""Share of the idle time in which steps run that fit into no gap, to learn how long they take: as much as a change of
+plan may explore. It doubles with every one for which no answer is late."""
+_JUST_NS = 5_000_000
+"""Time from the end of a batch to the decision after it at most, ns."""
+_PROBE_DOUBLINGS = 6
+"""After so many the share is 1."""
+_PROBE_AFTER_NS, _PROBE_WINDOWS = 1_000_000_000, 2
+"""A step that never ran is a probe after this idle time, ns, and so many windows: it would have fitted into a gap."""
 _WINDOWS = 4
 """One window in so many is kept for the job that is most behind, so that others lose at most this share."""
 
@@ -102,6 +111,11 @@ class Managed:
     not fit. A job that lags by more than two of its steps has one window in four in which no other passes it, long
     enough to make up for the last delay and serve batches on time: the gap in which it fits comes as if it were alone.
     Thus a job that fits into some gap is not starved, and others lose a quarter at most.
+
+    *Probes.* A step that fits into no gap, because it takes too long or was planned to, would never be observed again.
+    It runs all the same in 2 % of the idle time, so that its duration is known: just after a batch, and where no late
+    request waits. The share doubles with every one until an answer is late: requests that come evenly may leave gaps
+    that no rule promises.
 
     *Lining up.* A minibatch that is certain to be next is sent while another runs, and begins when that ends: the
     device does not wait for messages and decisions. Certain are a full batch, where a request that comes meanwhile is
@@ -185,7 +199,10 @@ class Managed:
             kept_ns = _kept_until_ns(demands, late[0].queue.minibatch_ns, now_ns)
             if kept_ns > now_ns:
                 return Wait(min(*until_ns, kept_ns))
-        return _train(jobs, demands, now_ns, until_ns)
+        decision = _train(jobs, demands, now_ns, until_ns)
+        if isinstance(decision, Train) or late or not any(_leaves_most(queue, now_ns) for queue in snapshot.queues):
+            return decision
+        return _probe(jobs, demands) or decision
 
     def _short_ns(self, late: _Line, lines: Sequence[_Line], now_ns: int) -> int:
         """Return how much time lacks for a minibatch of late requests, so that no other is late for it; 0 for none.
@@ -225,6 +242,25 @@ def _train(jobs: Sequence[TrainingJob], demands: Sequence[QueueDemand], now_ns: 
     if behind is not None:
         until_ns.append(now_ns + _RETRY_NS)
     return Wait(min(until_ns, default=None))
+
+
+def _leaves_most(queue: InferenceQueue, now_ns: int) -> bool:
+    """Return whether its next batch is as far away as ever: one was just answered, or no request is to be expected."""
+    if queue.served_ns is not None and now_ns - queue.served_ns <= _JUST_NS:
+        return True
+    return queue.last_ns is None or (not queue.arrivals_ns and now_ns - queue.last_ns > _SILENCE * (queue.gap_ns or 0))
+
+
+def _probe(jobs: Sequence[TrainingJob], demands: Sequence[QueueDemand]) -> Train | None:
+    """Return a step whose duration is to be learned, because none ran while the device was idle; the most behind first."""
+    for job in sorted(jobs, key=lambda job: job.served_ns / job.weight):
+        share = _PROBE_SHARE * 2 ** min(job.harmless, _PROBE_DOUBLINGS)
+        idle_ns = job.minibatch_ns * (1 / share - 1) if job.observed else 0
+        if not job.harmless:
+            idle_ns = max(idle_ns, _PROBE_WINDOWS * _window_ns(demands, job.minibatch_ns), _PROBE_AFTER_NS)
+        if job.idle_ns >= idle_ns:
+            return Train(job.name, probe=True)
+    return None
 
 
 def _lines(queues: Sequence[InferenceQueue], now_ns: int, guard_ns: int) -> list[_Line]:
@@ -340,15 +376,22 @@ def _lags(behind: TrainingJob, job: TrainingJob) -> bool:
 
 
 def _kept_until_ns(demands: Sequence[QueueDemand], step_ns: int, now_ns: int) -> int:
-    """Return until when the window lasts that is kept for the job most behind; now, where it is open to all.
+    """Return until when the window lasts that is kept for the job most behind; now, where it is open to all."""
+    window_ns = _window_ns(demands, step_ns)
+    if not window_ns:
+        return now_ns
+    number, into_ns = divmod(now_ns, window_ns)
+    return now_ns - into_ns + window_ns if number % _WINDOWS == _WINDOWS - 1 else now_ns
+
+
+def _window_ns(demands: Sequence[QueueDemand], step_ns: int) -> int:
+    """Return the length of the windows that are kept for a job, ns; 0 where no rate is known.
 
     Windows are powers of two long, so that small changes of the mean gap do not move them.
     """
     rated = [demand for demand in demands if demand.period_ns < NEVER_NS]
     if not rated:
-        return now_ns
+        return 0
     idle = max(1 - sum(demand.work_ns / demand.period_ns for demand in rated), _LEAST_IDLE)
     made_up_ns = int(step_ns / idle)
-    window_ns = 1 << (made_up_ns + _WINDOW_PERIODS * max(demand.period_ns for demand in rated)).bit_length()
-    number, into_ns = divmod(now_ns, window_ns)
-    return now_ns - into_ns + window_ns if number % _WINDOWS == _WINDOWS - 1 else now_ns
+    return 1 << (made_up_ns + _WINDOW_PERIODS * max(demand.period_ns for demand in rated)).bit_length()
