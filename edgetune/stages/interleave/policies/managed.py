@@ -252,7 +252,7 @@ def _leaves_most(queue: InferenceQueue, now_ns: int) -> bool:
 
 
 def _probe(jobs: Sequence[TrainingJob], demands: Sequence[QueueDemand]) -> Train | None:
-    """Return a step whose duration is to be learned, because none ran while the device was idle; the most behind first."""
+    """Return a step whose duration is to be learned, as none ran while the device was idle; the most behind first."""
     for job in sorted(jobs, key=lambda job: job.served_ns / job.weight):
         share = _PROBE_SHARE * 2 ** min(job.harmless, _PROBE_DOUBLINGS)
         idle_ns = job.minibatch_ns * (1 / share - 1) if job.observed else 0
