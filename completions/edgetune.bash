@@ -126,7 +126,7 @@ _edgetune() {
         "search --token-budget") values=""; expects=1 ;;
         "search --memory-budget") values=""; expects=1 ;;
         "search --arrival-rate") values=""; expects=1 ;;
-        "search --objective") values="throughput latency energy energy-delay time tokens-per-joule"; expects=1 ;;
+        "search --objective") values="throughput continuous-throughput latency energy energy-delay time tokens-per-joule"; expects=1 ;;
         "search --margin") values=""; expects=1 ;;
         "search --problem") values=""; expects=1 ;;
         "search --background") values=""; expects=1 ;;
@@ -202,7 +202,7 @@ _edgetune() {
         "search sensitivity --power-budget") values=""; expects=1 ;;
         "search sensitivity --power-peak-budget") values=""; expects=1 ;;
         "search sensitivity --margin") values=""; expects=1 ;;
-        "search sensitivity --objective") values="throughput latency energy energy-delay time tokens-per-joule"; expects=1 ;;
+        "search sensitivity --objective") values="throughput continuous-throughput latency energy energy-delay time tokens-per-joule"; expects=1 ;;
         "search sensitivity --workload") values=""; expects=1 ;;
         "interleave --infer") values=""; expects=1 ;;
         "interleave --train") values=""; expects=1 ;;

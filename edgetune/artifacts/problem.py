@@ -12,7 +12,9 @@ from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
 ProblemKind = Literal["train", "infer", "train+infer", "infer+infer", "accuracy"]
-Objective = Literal["throughput", "latency", "energy", "energy-delay", "time", "tokens-per-joule"]
+Objective = Literal[
+    "throughput", "continuous-throughput", "latency", "energy", "energy-delay", "time", "tokens-per-joule"
+]
 
 
 @dataclass(frozen=True, slots=True)

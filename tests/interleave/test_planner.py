@@ -24,6 +24,7 @@ from edgetune.stages.interleave.planner import best_cycle, cautious_s, halves, r
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference, Training
+from edgetune.stages.search.problem import Half, behind_background_s, judge_pair, peak_latency_s
 
 NS = 1_000_000_000
 SECONDS = 6
@@ -391,3 +392,46 @@ def test_the_least_bad_plan_answers_in_time_rather_than_train():
     train = [WorkloadPoint("net", 256, 0.113)]
     chosen = best_cycle(infer, train, CycleGoals(0.4, 1000.0), best_effort=True)
     assert chosen.infer.batch_size == 16
+
+
+# ---- continuous training
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_managed_achieves_the_continuous_throughput_of_the_search_and_keeps_every_deadline(seed):
+    draw = random.Random(seed)
+    batch, work_ms, load = draw.randint(1, 8), draw.randint(2, 40), draw.uniform(0.1, 0.8)
+    step_ms, room = draw.randint(5, 150), draw.uniform(1.0, 2.0)
+    rate = load * batch / (work_ms / 1e3)
+    urgent, background = Half(batch, work_ms / 1e3, None), Half(16, step_ms / 1e3, None)
+    problem = Problem("train+infer", arrival_rate_per_s=rate, objective="continuous-throughput")
+    least_s = max(
+        behind_background_s(problem, urgent, background.minibatch_s), peak_latency_s(problem, batch, urgent.minibatch_s)
+    )
+    problem = replace(problem, latency_budget_s=room * least_s + 1e-5)
+    judged = judge_pair(problem, urgent, background)
+    assert judged.feasible
+    tenants = [Inference("a", batch, problem.latency_budget_s, rate, work_ms / 1e3), Training("t", 16, step_ms / 1e3)]
+    times_ns = {each.name: round(each.minibatch_s * NS) for each in tenants}
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, *_: times_ns[name]))
+    end_s = 40 * max(batch / rate, step_ms / 1e3 / (1 - load))
+    source = parse_arrivals(f"uniform:{rate}").source(0, round(end_s * NS), (0,), batch)
+    loop = InterleaveLoop(
+        EngineTurn("simulated", round(end_s * NS)), stage, Managed(guard_ns=0), tenants, {"a": source}
+    )
+    loop.run()
+    trained_s = max(row.finished_s for row in loop.rows)
+    achieved = sum(row.samples for row in loop.rows if row.event == "train") / trained_s
+    assert all(row.met for row in loop.rows if row.event == "request")
+    assert achieved == pytest.approx(judged.objective, rel=0.1)
+
+
+def test_continuous_goals_let_a_step_run_on_that_no_cycle_holds():
+    infer, train = WorkloadPoint("camera", 4, 0.06), WorkloadPoint("night", 16, 0.2)
+    goals = wanted(20.0, 0.3)
+    assert names(cycle_of(infer, 20.0, train), goals) == ["room"]
+    goals = replace(goals, continuous=True)
+    best = best_cycle([infer], [train], goals)
+    assert names(best, goals) == []
+    assert best.continuous_per_s(0.3) == pytest.approx(0.5 * 16 / 0.2)  # one every other batch
+    assert explain(best, goals)[-1].endswith("40 samples/s where steps run on while batches fill")

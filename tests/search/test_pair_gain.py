@@ -105,3 +105,20 @@ def test_without_a_best_the_likeliest_pair_is_worth_most_and_of_equals_the_one_t
 def test_unknown_power_does_not_stand_in_the_way():
     unknown = Belief(np.log([0.03]), np.zeros(1), np.full(1, np.nan), np.full(1, np.nan))
     assert gain_of(unknown, unknown).urgent_chance[0] == 1.0
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    t_inf=st.tuples(st.floats(0.01, 0.15), st.floats(0.01, 0.3)),
+    t_bg=st.tuples(st.floats(0.01, 0.2), st.floats(0.01, 0.3)),
+    best=st.floats(0.5, 8.0),
+)
+def test_the_gain_without_pauses_is_that_of_random_draws(t_inf, t_bg, best):
+    problem = replace(PROBLEM, objective="continuous-throughput")
+    throughput, random, count = best * 16 / 0.2, np.random.default_rng(0), 200_000
+    first = t_inf[0] * np.exp(t_inf[1] * random.normal(size=count))
+    second = t_bg[0] * np.exp(t_bg[1] * random.normal(size=count))
+    ok = first <= 0.2
+    gained = np.maximum((0.2 - first) / second * 16 / 0.2 - throughput, 0) * ok
+    found = gain_of(belief(*t_inf), belief(*t_bg), BestPair(throughput, 0.3), problem=problem)
+    assert found.gain[0] * found.urgent_chance[0] == pytest.approx(gained.mean() / throughput, rel=0.12, abs=0.02)

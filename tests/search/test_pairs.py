@@ -222,3 +222,47 @@ def test_a_pair_without_power_is_no_answer_to_a_power_budget():
 
 def test_a_single_workload_is_still_judged_alone():
     assert judge(Problem("infer", power_budget_w=30.0, arrival_rate_per_s=20.0), infer_row(400.0, 1)).second == 0.0
+
+
+CONTINUOUS = replace(PROBLEM, objective="continuous-throughput")
+
+
+def test_continuous_throughput_counts_the_time_that_no_whole_minibatch_fills():
+    urgent, background = Half(4, 0.04, 20.0), Half(16, 0.1, 20.0)  # (0.2 - 0.04) / 0.1 = 1.6 minibatches
+    assert judge_pair(PROBLEM, urgent, background).objective == pytest.approx(1 * 16 / 0.2)
+    assert judge_pair(CONTINUOUS, urgent, background).objective == pytest.approx(1.6 * 16 / 0.2, rel=0.01)
+
+
+def test_a_background_minibatch_longer_than_the_gap_runs_on_where_the_next_batch_can_wait_for_it():
+    # 0.06 s of 0.2 answer, a step takes 0.2. A request that came 0.05 s after a batch was full waits for the last 0.01
+    # of it, for the step and for its own batch: 0.27 s.
+    urgent, background = Half(4, 0.06, 20.0), Half(16, 0.2, 20.0)
+    assert {v.constraint for v in judge_pair(PROBLEM, urgent, background).violations} == {"room"}
+    within = judge_pair(replace(CONTINUOUS, latency_budget_s=0.271), urgent, background)
+    assert within.feasible
+    assert within.objective == pytest.approx(0.5 * 16 / 0.2, rel=0.02)  # one every other batch
+    beyond = judge_pair(replace(CONTINUOUS, latency_budget_s=0.269), urgent, background)
+    assert [(v.constraint, v.value) for v in beyond.violations] == [("room", pytest.approx(0.27))]
+
+
+def test_a_search_for_continuous_throughput_finds_the_most_of_all_pairs():
+    found = search(CONTINUOUS)
+    most = max(
+        judged.objective
+        for clock in CLOCKS
+        for batch in BATCHES
+        if (
+            judged := judge_pair(
+                CONTINUOUS,
+                Half(batch, infer_row(clock, batch).minibatch_s, infer_row(clock, batch).power_w),
+                Half(16, train_row(clock).minibatch_s, train_row(clock).power_w),
+            )
+        ).feasible
+    )
+    assert found.plan.measured.throughput_per_s == most > search().plan.measured.throughput_per_s
+    assert search(CONTINUOUS, strategy="roofline").plan.measured.throughput_per_s == most
+
+
+def test_gmd_says_that_it_is_for_whole_minibatches():
+    with pytest.raises(InputError, match="not continuous-throughput"):
+        search(CONTINUOUS, strategy="gmd")

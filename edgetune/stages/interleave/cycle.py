@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from edgetune.artifacts.mode import Mode
+from edgetune.serving.background_steps import steps_per_batch
 
 HEADROOM = 0.1
 """Share of the latency budget, and of the time between batches, that a plan leaves free: the next minibatch may be
@@ -64,12 +65,15 @@ class CycleGoals:
             closed): then no request is counted on to wait for others, and no training is promised.
         power_budget_w: Mean power stays within it, W.
         headroom: Share of the latency budget and of the time between batches left free, 0 to 1.
+        continuous: Whether training minibatches may run on while the next batch fills, so that none has to fit between
+            two batches.
     """
 
     latency_budget_s: float
     rate_per_s: float | None
     power_budget_w: float | None = None
     headroom: float = HEADROOM
+    continuous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,14 @@ class Cycle:
         """Samples trained on per second."""
         return 0.0 if self.train is None else self.train_minibatches * self.train.batch_size / self.period_s
 
+    def continuous_per_s(self, latency_budget_s: float) -> float:
+        """Return the samples trained on per second where steps may run on while the next batch fills."""
+        if self.train is None or self.rate_per_s is None:
+            return 0.0
+        spare_s = max(latency_budget_s - self.latency_s, 0.0)
+        steps = steps_per_batch(self.period_s, self.infer.minibatch_s, self.train.minibatch_s, spare_s)
+        return steps * self.train.batch_size / self.period_s
+
     @property
     def power_w(self) -> float | None:
         """The larger of the two powers, W; ``None`` where one was not measured."""
@@ -186,7 +198,9 @@ def broken(cycle: Cycle, goals: CycleGoals) -> tuple[CycleViolation, ...]:
     kept, found = 1 - goals.headroom, []
     if cycle.infer.minibatch_s > cycle.period_s * kept:
         found.append(CycleViolation("rate", cycle.infer.minibatch_s, cycle.period_s * kept))
-    elif cycle.train is not None and cycle.rate_per_s is not None and cycle.train_minibatches == 0:
+    elif (
+        cycle.train is not None and cycle.train_minibatches == 0 and not (cycle.rate_per_s is None or goals.continuous)
+    ):
         found.append(CycleViolation("room", cycle.infer.minibatch_s + cycle.train.minibatch_s, cycle.period_s))
     step_s = 0.0 if cycle.train is None else cycle.infer.at_worst_s + cycle.train.at_worst_s
     if step_s > goals.latency_budget_s * kept:

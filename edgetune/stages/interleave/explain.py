@@ -168,6 +168,9 @@ def explain(cycle: Cycle, goals: CycleGoals) -> tuple[str, ...]:
     lines.append(_latency(cycle, goals))
     if train is not None and cycle.rate_per_s is not None:
         lines.append(f"training: {cycle.throughput_per_s:.4g} samples/s, device busy {cycle.utilisation:.0%}")
+        if goals.continuous:
+            most = cycle.continuous_per_s(goals.latency_budget_s)
+            lines[-1] += f"; {most:.4g} samples/s where steps run on while batches fill"
     elif train is not None:
         lines.append("training: whenever no request waits; how often is unknown")
     if cycle.power_w is not None:

@@ -39,9 +39,9 @@ def best_cycle(
     cycles = _cycles(infer, train, goals)
     feasible = [cycle for cycle in cycles if not broken(cycle, goals)]
     if feasible:
-        return max(feasible, key=_goodness)
+        return max(feasible, key=lambda cycle: _goodness(cycle, goals))
     if best_effort:
-        return min(cycles, key=lambda cycle: (*_badness(cycle, goals), *(-good for good in _goodness(cycle))))
+        return min(cycles, key=lambda cycle: (*_badness(cycle, goals), *(-good for good in _goodness(cycle, goals))))
     raise explain_infeasible(cycles, goals)
 
 
@@ -61,8 +61,9 @@ def _cycles(infer: Sequence[WorkloadPoint], train: Sequence[WorkloadPoint], goal
     return known
 
 
-def _goodness(cycle: Cycle) -> tuple[float, float]:
-    first = cycle.infer.batch_size / cycle.infer.minibatch_s if cycle.rate_per_s is None else cycle.throughput_per_s
+def _goodness(cycle: Cycle, goals: CycleGoals) -> tuple[float, float]:
+    trained = cycle.continuous_per_s(goals.latency_budget_s) if goals.continuous else cycle.throughput_per_s
+    first = cycle.infer.batch_size / cycle.infer.minibatch_s if cycle.rate_per_s is None else trained
     return first, -cycle.latency_s
 
 

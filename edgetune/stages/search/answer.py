@@ -24,6 +24,7 @@ from edgetune.stages.search.problem import (
     Judgement,
     Violation,
     background_minibatches,
+    is_continuous,
     needs_power,
     pair_power_w,
     peak_latency_s,
@@ -83,7 +84,7 @@ def configuration_of(problem: Problem, point: JudgedPoint) -> Configuration:
     row, background = point.row, point.background
     if background is None:
         return Configuration(row.mode, batch_size=row.batch_size)
-    k = background_minibatches(problem, half_of(row), background.minibatch_s or 0.0)
+    k = background_minibatches(problem, half_of(row), background.minibatch_s or 0.0) or None  # continuous ones overlap
     if problem.kind == "train+infer":
         return Configuration(
             row.mode, infer_batch_size=row.batch_size, train_batch_size=background.batch_size, train_minibatches=k
@@ -254,6 +255,13 @@ def _in_words(problem: Problem, violation: Violation) -> tuple[str, str, str]:
     if violation.constraint == "latency":
         option = f"--latency-budget {_rounded(value / kept * 1e3, math.ceil):g}ms"
         return f"answers within {limit_s}{margin}", f"answers within {value_s}", option
+    if violation.constraint == "room" and is_continuous(problem):
+        wish = f"leaves a background minibatch time within {limit_s}{margin}"
+        return (
+            wish,
+            f"answers within {value_s} behind one",
+            f"--latency-budget {_rounded(value / kept * 1e3, math.ceil):g}ms",
+        )
     if violation.constraint == "room":
         wish = "leaves room for a background minibatch between two batches"
         option = "a lower --arrival-rate, or larger --batch-sizes of the urgent workload"

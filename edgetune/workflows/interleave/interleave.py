@@ -179,6 +179,7 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
         planned = choose_tenants(
             complete, request.specs, request.modes, budgets=request.budgets, best_effort=opts.best_effort,
             adapt=opts.adapt,
+            continuous=request.plan is not None and request.plan.problem.objective == "continuous-throughput",
         )  # fmt: skip
         if not opts.adapt or isinstance(device.modes, Absent):
             return planned

@@ -55,6 +55,7 @@ def choose_tenants(
     budgets: Budgets | None,
     best_effort: bool,
     adapt: bool,
+    continuous: bool = False,
 ) -> InterleaveJob:
     """Return the job to run.
 
@@ -65,6 +66,7 @@ def choose_tenants(
         budgets: Power budgets.
         best_effort: Whether to run tenants that cannot be served, too.
         adapt: Whether the run follows rates: the plan then serves the first rate, else the highest.
+        continuous: Whether training may run on while the next batch fills; see ``CycleGoals``.
 
     Raises:
         InfeasibleError: the tenants cannot be served; the message names the nearest feasible rate.
@@ -79,7 +81,8 @@ def choose_tenants(
         return InterleaveJob(tenants, tuple(known), modes[0], dict(specs), budgets=budgets)
     asked = answering[0].asked
     assert asked.latency_budget_s is not None
-    goals = CycleGoals(asked.latency_budget_s, rates[asked.name], None if budgets is None else budgets.at(0.0))
+    power_w = None if budgets is None else budgets.at(0.0)
+    goals = CycleGoals(asked.latency_budget_s, rates[asked.name], power_w, continuous=continuous)
     train = _halves(training[0], modes) if training else []
     cycle = best_cycle(_halves(answering[0], modes), train, goals, best_effort=best_effort)
     ordered = (*answering, *training)

@@ -30,7 +30,8 @@ _BEST = 20
 _SETTABLE = ("jetson", "nvidia:", "host")
 """Devices with modes; a plan of a twin or a table is for a board."""
 _WORDS = {
-    "throughput": "Most samples per second", "latency": "Shortest latency", "energy": "Least energy",
+    "throughput": "Most samples per second", "continuous-throughput": "Most samples per second without pauses",
+    "latency": "Shortest latency", "energy": "Least energy",
     "energy-delay": "Least product of energy and time", "time": "Shortest time",
     "tokens-per-joule": "Most tokens per joule",
 }  # fmt: skip

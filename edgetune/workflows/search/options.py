@@ -49,7 +49,9 @@ class ProblemOptions:
     objective: Annotated[
         str | None,
         _asked(
-            "What to optimise: throughput, latency, time, energy, energy-delay or tokens-per-joule.", metavar="NAME"
+            "What to optimise: throughput, continuous-throughput, latency, time, energy, energy-delay or "
+            "tokens-per-joule.",
+            metavar="NAME",
         ),
     ] = None  # fmt: skip
     margin: Margin = None

@@ -31,7 +31,7 @@ from scipy.special import ndtr, ndtri
 from edgetune.artifacts.problem import Problem
 from edgetune.stages.search.model.beliefs import WAVER, Belief
 from edgetune.stages.search.model.coordinates import Array
-from edgetune.stages.search.problem import EXPECTED_READINGS, Z, objective_of
+from edgetune.stages.search.problem import EXPECTED_READINGS, Z, is_continuous, objective_of
 
 WIDEST = 0.3
 """Upper bound of the standard deviation of the log of a cost in its expected gain.
@@ -238,6 +238,9 @@ def pair_gain(problem: Problem, pairs: Pairs, best: BestPair | None, *, power_no
     spare_s = np.maximum(arrives_s - times_s, 1e-12)  # shape (quantiles, pairs)
     log_count, sd = np.log(spare_s) - background.log_time, np.maximum(background.time_sd, SURE)
     fits = ndtr(log_count / sd).mean(axis=0)
+    if is_continuous(problem):
+        room_s = _room_s(problem, times_s)
+        fits = ndtr((np.log(room_s) - background.log_time) / sd).mean(axis=0)
     each = pairs.background_size / arrives_s
     found = PairGain(powers[0] * in_time, powers[1] * fits, np.zeros(len(arrives_s)), np.zeros(len(arrives_s)))
     chance = found.urgent_chance * found.background_chance
@@ -246,6 +249,8 @@ def pair_gain(problem: Problem, pairs: Pairs, best: BestPair | None, *, power_no
         top = float(throughput[chance > 0].max(initial=-math.inf))
         return _with(found, chance, chance * (0.2 + 0.3 * np.exp(np.minimum(throughput - top, 0.0))))
     steps, smooth = _steps_above(log_count, sd, best.throughput_per_s / each)
+    if is_continuous(problem):
+        steps = smooth * fits
     gain = each * steps / best.throughput_per_s
     latency_s = waits_s + np.exp(urgent.log_time)
     as_good = ndtr((log_count - np.log(np.ceil(best.throughput_per_s / each - 1e-9))) / sd).mean(axis=0)
@@ -268,6 +273,14 @@ def _among(
         found = pair_gain(problem, some, best, power_noise=power_noise)
         columns[:, likely] = found.urgent_chance, found.background_chance, found.gain, found.score
     return PairGain(*columns)
+
+
+def _room_s(problem: Problem, times_s: Array) -> Array:
+    """Return the longest background minibatch behind which a batch of these times answers in time, s."""
+    if problem.latency_budget_s is None:
+        return np.full_like(times_s, np.inf)
+    waited_s = np.maximum(times_s - 1 / (problem.arrival_rate_per_s or np.inf), 0.0)
+    return np.maximum(problem.latency_budget_s * (1 - problem.margin) - times_s - waited_s, 1e-12)
 
 
 def within_power(problem: Problem, belief: Belief, power_noise: float) -> Array:
