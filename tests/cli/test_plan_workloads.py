@@ -119,6 +119,39 @@ def test_a_plan_from_two_tables_names_both_files(edgetune, there):
     assert NEVER_AGAIN in ended.err
 
 
+def test_two_inference_tables_make_a_plan_that_runs_both(edgetune, there):
+    shutil.copy("small.onnx", "second.onnx")
+    for file, sizes in (("small", "1,2"), ("second", "4")):
+        words = ("--task", "infer", "--batch-sizes", sizes, "--device", "host", "--fresh", "-o", f"{file}.parquet")
+        assert edgetune("profile", f"{file}.onnx", *words).code == 0
+    tables = ("small.parquet", "second.parquet", "--kind", "infer+infer", "--background", "second")
+    assert edgetune("search", *tables, *ANSWERS, "-q", "-o", "answers.yaml").code == 0
+    assert {role: each.path for role, each in workloads_of(read(Plan, "answers.yaml")).items()} == {
+        "infer": str(there / "small.onnx"), "background": str(there / "second.onnx"),
+    }  # fmt: skip
+    ended = edgetune("interleave", "answers.yaml", *RUN)
+    assert ended.code == 0, ended.err
+    assert NEVER_AGAIN in ended.err
+    assert "second infers: " in ended.err
+    assert " background " in ended.out.splitlines()[4]
+    run = read(Run, "run.parquet")
+    behind = [row for row in run.rows if row.event == "train"]
+    assert {(row.tenant, row.samples, row.status) for row in behind} == {("second", 4, "ok")}
+    assert {row.tenant for row in run.rows if row.event == "request"} == {"small"}
+    refused = edgetune("interleave", "answers.yaml", "--adapt", *RUN)
+    assert_two_lines(refused, 2)
+    assert "not beside an inference" in refused.err
+
+
+def test_a_network_beside_itself_has_a_name_for_each_role(edgetune, there):
+    assert edgetune("profile", "small.onnx", "--task", "infer", *SIZES, "-o", "points.parquet", "--fresh").code == 0
+    pair = ("--kind", "infer+infer", "--background", "small", "--background-batch", "2")
+    assert edgetune("search", "points.parquet", *pair, *ANSWERS, "-q", "-o", "twice.yaml").code == 0
+    tenants = tenants_of_options(InterleaveOptions("twice.yaml"), read(Plan, "twice.yaml"))
+    assert [(each.name, each.answers, each.batch_size) for each in tenants][1] == ("small-background", False, 2)
+    assert tenants[0].name == "small"
+
+
 @pytest.mark.parametrize(
     ("change", "words", "fix"),
     [

@@ -186,6 +186,26 @@ def test_requests_are_answered_while_a_network_learns_and_its_weights_come_back(
     assert onnx.load(checkpoint).graph.input == onnx.load(tmp_path / "net.onnx").graph.input
 
 
+def test_a_network_without_a_deadline_infers_the_samples_that_are_always_there(tmp_path, infers, staged):
+    behind = infers(4, name="behind")
+    behind = replace(behind, tenant=Training("behind", 4, 0.001, task="infer"))
+    cam = infers()
+    loop = run(staged(cam, behind), cam, behind, seconds=0.3)
+    steps = of(loop, "train")
+    assert len(steps) > 5
+    assert {(row.tenant, row.samples, row.status, row.loss) for row in steps} == {("behind", 4, "ok", None)}
+    assert {row.status for row in of(loop, "request")} == {"ok"}
+
+
+def test_a_network_without_a_deadline_that_cannot_run_ends_alone(tmp_path, infers, staged):
+    np.savez(tmp_path / "far.npz", index=np.full(4, ROWS + 1))
+    behind = infers(4, name="behind", inputs=str(tmp_path / "far.npz"))
+    stage = staged(replace(behind, tenant=Training("behind", 4, 0.001, task="infer")))
+    (done,) = all_done(stage, Minibatch("behind", "infer", 0))
+    assert done.lost
+    assert "the network" in done.failure
+
+
 def test_a_batch_size_held_before_is_ready_without_loading(infers, staged):
     stage = staged(infers(2), warmup=2)
     stage.prepare("cam", 4)
@@ -682,19 +702,19 @@ class FakeCuda:
 
 
 @pytest.mark.parametrize(
-    ("shared", "task", "where", "options"),
+    ("shared", "urgent", "where", "options"),
     [
-        (True, "train", 0, {"user_compute_stream": "77"}),
-        (True, "infer", -1, {"user_compute_stream": "77"}),
-        (False, "train", None, None),
+        (True, False, 0, {"user_compute_stream": "77"}),
+        (True, True, -1, {"user_compute_stream": "77"}),
+        (False, False, None, None),
     ],
 )
-def test_on_a_gpu_answers_have_a_stream_that_goes_first(monkeypatch, shared, task, where, options):
+def test_on_a_gpu_answers_have_a_stream_that_goes_first(monkeypatch, shared, urgent, where, options):
     from edgetune.stages.interleave.worker import _Stream
 
     cuda = FakeCuda()
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    stream = _Stream({"torch_device": "cuda:0", "shared": shared, "task": task})
+    stream = _Stream({"torch_device": "cuda:0", "shared": shared, "urgent": urgent, "task": "train"})
     stream.finishing(cuda.step)()
     assert cuda.log == [("ran on", where), ("waited for", "cuda:0" if where is None else where)]
     assert stream.provider_options(("CUDAExecutionProvider", "CPUExecutionProvider")) == options

@@ -272,7 +272,7 @@ def test_the_slowest_and_hungriest_of_successful_visits_counts():
         replace(ROW, task="train", minibatch_s=0.2),
         replace(ROW, gpu_mhz=600.0, minibatch_s=0.030),
     ]
-    assert halves(rows, "infer", mode=FAST) == (WorkloadPoint("camera", 4, 0.014, 9.0, FAST, 0.016),)
+    assert halves(rows, "infer", mode=FAST) == (WorkloadPoint("camera", 4, 0.014, 9.0, FAST, 0.016, trains=False),)
     assert [half.mode for half in halves(rows, "infer")] == [FAST, SLOW]
 
 

@@ -18,7 +18,7 @@ class Minibatch:
         tenant: Name of its tenant.
         task: ``infer`` or ``train``.
         number: Its number among those of the tenant, from 0.
-        requests: Numbers of the requests answered, from 0 in the order of arrival; none for training.
+        requests: Numbers of the requests answered, from 0 in the order of arrival; none without a deadline.
         begin_by_ns: It begins when the running minibatch has ended, and at this time at the latest; ``None`` begins it
             now, or behind the one that its tenant runs.
     """

@@ -40,6 +40,7 @@ class WorkloadPoint:
         power_w: Mean power, W; ``None`` where it was not measured.
         mode: The power mode.
         slowest_s: Duration of the slowest minibatch measured, s; ``None`` where single times were not kept.
+        trains: Whether it trains; otherwise it infers.
     """
 
     workload: str
@@ -48,6 +49,7 @@ class WorkloadPoint:
     power_w: float | None = None
     mode: Mode = field(default_factory=Mode)
     slowest_s: float | None = None
+    trains: bool = True
 
     @property
     def at_worst_s(self) -> float:

@@ -160,14 +160,17 @@ def explain(cycle: Cycle, goals: CycleGoals) -> tuple[str, ...]:
     if train is not None and cycle.train_minibatches:
         samples = f"{train.batch_size} sample{'' if train.batch_size == 1 else 's'}"
         each = f"{cycle.train_minibatches} x {_time(train.minibatch_s)}, {samples} each"
-        lines.append(_spent(cycle, cycle.training_s, f"{train.workload} trains: {each}"))
+        lines.append(
+            _spent(cycle, cycle.training_s, f"{train.workload} {'trains' if train.trains else 'infers'}: {each}")
+        )
     elif train is not None and cycle.rate_per_s is not None:
         lines.append(f"  {train.workload} does not fit: a minibatch takes {_time(train.minibatch_s)}")
     if cycle.rate_per_s is not None and cycle.idle_s > 0:
         lines.append(_spent(cycle, cycle.idle_s, "nothing to do"))
     lines.append(_latency(cycle, goals))
     if train is not None and cycle.rate_per_s is not None:
-        lines.append(f"training: {cycle.throughput_per_s:.4g} samples/s, device busy {cycle.utilisation:.0%}")
+        what = "training" if train.trains else f"without a deadline, {train.workload}"
+        lines.append(f"{what}: {cycle.throughput_per_s:.4g} samples/s, device busy {cycle.utilisation:.0%}")
         if goals.continuous:
             most = cycle.continuous_per_s(goals.latency_budget_s)
             lines[-1] += f"; {most:.4g} samples/s where steps run on while batches fill"

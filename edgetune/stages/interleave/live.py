@@ -352,7 +352,8 @@ class LiveMinibatchBackend:
         cpus, live, tenant, source = self._cpus(), held.live, held.live.tenant, self._source
         paths = {"handler": live.handler, "checkpoint": live.checkpoint, "resume": live.resume}
         return {
-            "command": "load", "tenant": tenant.name, "task": "infer" if isinstance(tenant, Inference) else "train",
+            "command": "load", "tenant": tenant.name, "task": "infer" if isinstance(tenant, Inference) else tenant.task,
+            "urgent": isinstance(tenant, Inference),
             "workload": live.workload.plain(), "batch_size": batch_size, "inputs": live.inputs,
             "dimensions": dict(live.dimensions), "shared": self._engine.one_process,
             "turn_signal": None if self._turn_signal is None else self._turn_signal.descriptors,

@@ -272,10 +272,11 @@ class InterleaveLoop:
         number = state.next_minibatch
         taken: tuple[tuple[int, int], ...] = ()
         state.next_minibatch += 1
-        minibatch = Minibatch(decision.tenant, "train", number, begin_by_ns=decision.begin_by_ns)
+        task = state.tenant.task if isinstance(state.tenant, Training) else "infer"
+        minibatch = Minibatch(decision.tenant, task, number, begin_by_ns=decision.begin_by_ns)
         if isinstance(state, InferenceTenant) and isinstance(decision, Serve):
             taken = state.waiting.take(decision.count, decision.passed)
-            minibatch = replace(minibatch, task="infer", requests=tuple(request for request, _ in taken))
+            minibatch = replace(minibatch, requests=tuple(request for request, _ in taken))
         elif isinstance(state, TrainingTenant) and isinstance(decision, Train) and decision.probe:
             state.probes[number] = 0.0
         if self._free_since_ns is not None or minibatch.begin_by_ns is not None:

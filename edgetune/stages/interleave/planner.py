@@ -99,7 +99,8 @@ def halves(
         raise InputError(f"the table has no measurement of {what}{'' if mode is None else f' [{mode}]'}", there)
     found: dict[tuple[str, int, Mode], WorkloadPoint] = {}
     for row in fitting:
-        half = WorkloadPoint(row.workload, row.batch_size, cautious_s(row), row.power_w, row.mode, _slowest_s(row))
+        times_s = cautious_s(row), row.power_w, row.mode, _slowest_s(row)
+        half = WorkloadPoint(row.workload, row.batch_size, *times_s, trains=task == "train")
         key = (row.workload, row.batch_size, row.mode)
         found[key] = half if key not in found else _worse(half, found[key])
     return tuple(found.values())
@@ -147,5 +148,6 @@ def tenants_of(cycle: Cycle, goals: CycleGoals) -> tuple[Tenant, ...]:
     )
     if cycle.train is None:
         return (answers,)
-    name = cycle.train.workload if cycle.train.workload != half.workload else f"{half.workload}-train"
-    return answers, Training(name, cycle.train.batch_size, cycle.train.minibatch_s)
+    task: Task = "train" if cycle.train.trains else "infer"
+    name = cycle.train.workload if cycle.train.workload != half.workload else f"{half.workload}-{task}"
+    return answers, Training(name, cycle.train.batch_size, cycle.train.minibatch_s, task=task)

@@ -67,6 +67,7 @@ class TrainingSummary:
         diverged: Whether a loss was no finite number.
         energy_per_sample_j: Its share of the energy per sample, J; ``None`` without power.
         reason: As of ``InferenceSummary``.
+        trains: Whether it trains; otherwise it infers without a deadline.
     """
 
     tenant: str
@@ -79,6 +80,7 @@ class TrainingSummary:
     diverged: bool
     energy_per_sample_j: float | None
     reason: str | None
+    trains: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,13 @@ class EngineSummary:
 def summarise(run: Run, *, by_turn: bool = False) -> tuple[EngineSummary, ...]:
     """Return a summary per engine, or per engine and turn, in the order of their first rows."""
     tasks = _tasks(run)
+    infers = {str(tenant["name"]) for tenant in run.header.inputs.get("tenants", ()) if tenant.get("task") == "infer"}
     grouped = group_turns(run.rows, attrgetter("engine"), by_turn=by_turn)
-    return tuple(_summary(engine, turns, tasks) for engine, turns in grouped)
+    found = [_summary(engine, turns, tasks) for engine, turns in grouped]
+    return tuple(
+        replace(each, trained=tuple(replace(of, trains=of.tenant not in infers) for of in each.trained))
+        for each in found
+    )
 
 
 def _tasks(run: Run) -> dict[str, str]:

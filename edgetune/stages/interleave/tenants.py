@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgetune.artifacts.profile import Task
+
 
 @dataclass(frozen=True, slots=True)
 class Inference:
@@ -26,19 +28,22 @@ class Inference:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A workload that trains in the time that answers leave.
+    """A workload that trains in the time that answers leave, or one that infers without a deadline.
 
     Args:
         name: Unique among the tenants.
         batch_size: Samples per minibatch.
         minibatch_s: Duration of a minibatch, as planned or measured before the run, s.
         weight: Its share of the time left for training, relative to other jobs.
+        task: ``infer`` for a network that infers samples which are always there: the non-urgent one of two inferences
+            (Fulcrum, 2025, section 5.4).
     """
 
     name: str
     batch_size: int
     minibatch_s: float
     weight: float = 1.0
+    task: Task = "train"
 
 
 Tenant = Inference | Training

@@ -36,7 +36,7 @@ from edgetune.workloads.python_file import limit_threads, open_handler, open_tra
 from edgetune.workloads.torch_required import require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
 
-_STREAM_PRIORITY = {"infer": -1, "train": 0}
+_STREAM_PRIORITY = {True: -1, False: 0}
 """Lower values run first; see CUDA's cudaStreamCreateWithPriority and torch.cuda.Stream."""
 _OWN_STREAM = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 """Execution providers of ONNX Runtime that take ``user_compute_stream``."""
@@ -184,7 +184,7 @@ class _Inference:
         names = [output.name for output in session.get_outputs()]
         self._stream, self._made_up = stream, inputs is not None
         self._reference, self._batch_size = workload.reference, batch_size
-        self._run_once = lambda: session.run(None, feed)
+        self._run_once: Callable[[], object] = lambda: session.run(None, feed)
         handling = RequestHandlers(inputs, outputs, samples)
         self._answering = InferenceServer(lambda fed: session.run(None, fed), feed, names, batch_size, handling)
 
@@ -207,13 +207,24 @@ class _Inference:
             ) from None
 
     def run(self, command: Command) -> dict[str, Any]:
-        """Answer requests."""
+        """Answer requests; without any, infer a minibatch of the samples that are always there."""
         requests = command["requests"]
+        if not requests:
+            return self._infer()
         start_ns = time.monotonic_ns()
         failed = self._answering.answer(requests, command.get("lines") or [None] * len(requests))
         end_ns = time.monotonic_ns()
         failure = failed[0][1] if len(failed) == len(requests) else None
         return {"start_ns": start_ns, "end_ns": end_ns, "failed": failed, "failure": failure, "lost": False}
+
+    def _infer(self) -> dict[str, Any]:
+        failure, start_ns = None, time.monotonic_ns()
+        try:
+            self._run_once()
+        except Exception as error:
+            failure = describe_error(error, "the network")
+        end_ns, lost = time.monotonic_ns(), failure is not None
+        return {"start_ns": start_ns, "end_ns": end_ns, "failed": [], "failure": failure, "lost": lost}
 
 
 class _Training:
@@ -313,7 +324,7 @@ class _Stream:
         if self._on_gpu and (command["shared"] or command["task"] == "train"):
             require_accelerator(self._device)
         if self._on_gpu and command["shared"]:
-            self._stream = require_torch().cuda.Stream(self._device, priority=_STREAM_PRIORITY[command["task"]])
+            self._stream = require_torch().cuda.Stream(self._device, priority=_STREAM_PRIORITY[command["urgent"]])
 
     def provider_options(self, providers: tuple[str, ...]) -> dict[str, str] | None:
         """Return options by which ONNX Runtime uses the stream."""

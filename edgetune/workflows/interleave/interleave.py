@@ -153,8 +153,10 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
             modes: Sequence[Mode] = [mode_here(device, plan.configuration.mode)]
         else:
             modes = choose_modes(device, opts.modes).modes
-        tasks = [each.asked.task for each in known]
-        several = max(tasks.count("infer"), tasks.count("train")) > 1
+        answering = [each.asked.answers for each in known]
+        several = max(answering.count(True), answering.count(False)) > 1
+        if opts.adapt and any(each.asked.task == "infer" and not each.asked.answers for each in known):
+            raise InputError("--adapt plans for one network beside a training, not beside an inference", "leave it out")
         points = {
             each.asked.name: wanted_points(each, modes, _profile_options(opts, each.asked), several=several)
             for each in known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from edgetune.artifacts.file_names import as_found, storable
 from edgetune.artifacts.mode import Mode
@@ -101,17 +101,26 @@ class PlannedWorkload:
         )  # fmt: skip
 
 
-def workloads_of(plan: Plan) -> dict[Task, PlannedWorkload]:
-    """Return the workloads of a plan by task.
+Role = Literal["infer", "train", "background"]
+"""What a workload of a plan does: answer requests, train, or infer without a deadline."""
+
+
+def workloads_of(plan: Plan) -> dict[Role, PlannedWorkload]:
+    """Return the workloads of a plan by role.
 
     Raises:
-        InputError: the plan's problem is not training, inference, or training beside inference.
+        InputError: the plan's problem is of no network that runs, or of the accuracy of a training.
     """
     kind, chosen, measured = plan.problem.kind, plan.configuration, plan.measured
+    if kind == "infer+infer":
+        return {
+            "infer": _workload(plan, "infer", "workload", chosen.infer_batch_size, measured.infer),
+            "background": _workload(plan, "infer", "background", chosen.background_batch_size, measured.background),
+        }
     if kind not in ("infer", "train", "train+infer"):
         raise InputError(
-            f"a plan of kind {kind} has no training beside inference",
-            "edgetune search --kind train+infer plans both; or write the two networks into a file of tenants",
+            f"a plan of kind {kind} is of no run that shares a device",
+            "edgetune search --kind train+infer plans a training beside answers",
         )
     if kind == "train+infer":
         return {

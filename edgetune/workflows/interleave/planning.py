@@ -72,8 +72,8 @@ def choose_tenants(
         InfeasibleError: the tenants cannot be served; the message names the nearest feasible rate.
         InputError: a power budget without measured power, or no mode in which all tenants were measured.
     """
-    answering = [each for each in known if each.asked.task == "infer"]
-    training = [each for each in known if each.asked.task == "train"]
+    answering = [each for each in known if each.asked.answers]
+    training = [each for each in known if not each.asked.answers]
     rates = {name: _rate(spec, adapt=adapt) for name, spec in specs.items()}
     if len(answering) != 1 or len(training) > 1:
         tenants = tuple(_tenant(each, modes[0], rates) for each in known)
@@ -93,7 +93,7 @@ def choose_tenants(
 
 def _named(tenant: Tenant, known: TenantMeasurements) -> Tenant:
     named = replace(tenant, name=known.asked.name)
-    return replace(named, weight=known.asked.weight) if isinstance(named, Training) else named
+    return replace(named, weight=known.asked.weight, task=known.asked.task) if isinstance(named, Training) else named
 
 
 def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
@@ -114,9 +114,9 @@ def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | N
     """Return one of several tenants at its batch size, by default the smallest measured one."""
     opts = known.asked
     found = [half for half in _halves(known, [mode]) if half.mode == mode] or _halves(known, [mode])
-    half = found[0] if opts.task == "train" else min(found, key=lambda half: half.batch_size)
-    if opts.task == "train":
-        return Training(opts.name, half.batch_size, half.minibatch_s, opts.weight)
+    half = min(found, key=lambda half: half.batch_size) if opts.answers else found[0]
+    if not opts.answers:
+        return Training(opts.name, half.batch_size, half.minibatch_s, opts.weight, opts.task)
     assert opts.latency_budget_s is not None
     return Inference(opts.name, half.batch_size, opts.latency_budget_s, rates[opts.name], half.minibatch_s)
 

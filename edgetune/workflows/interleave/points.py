@@ -277,8 +277,8 @@ def _first_size(known: TenantMeasurements, points: Sequence[Point]) -> int:
 
 def _tenant(known: TenantMeasurements, batch_size: int) -> Tenant:
     opts = known.asked
-    if opts.task == "train":
-        return Training(opts.name, batch_size, 0.0)
+    if not opts.answers:
+        return Training(opts.name, batch_size, 0.0, task=opts.task)
     return Inference(opts.name, batch_size, opts.latency_budget_s or 0.0, None, 0.0)
 
 
@@ -313,7 +313,7 @@ def _alternate(
     for number in range(MOST):
         for each in (*(other for other in tenants if other is not known), known):
             opts = each.asked
-            count = (batch_size if each is known else 1) if opts.task == "infer" else 0
+            count = (batch_size if each is known else 1) if opts.answers else 0
             backend.start(Minibatch(opts.name, opts.task, number, tuple(range(count))))
             (done,) = backend.wait(None)
             if done.failure is not None:

@@ -22,13 +22,13 @@ from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
-from edgetune.workflows.interleave.plan_workloads import PlannedWorkload, workloads_of
+from edgetune.workflows.interleave.plan_workloads import PlannedWorkload, Role, workloads_of
 from edgetune.workloads.resolve import resolve
 
 KIND = "tenants"
 VERSION = 1
 _HINT = "see edgetune help interleaving, and examples/tenants.yaml"
-_UNNAMED = {"infer": "inference", "train": "training"}
+_UNNAMED: dict[Role, str] = {"infer": "inference", "train": "training", "background": "background"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class TenantSpec:
         task: ``infer`` or ``train``.
         reference: The workload, as in ``resolve``.
         batch_size: Samples per minibatch; ``None`` leaves the choice to the planner.
-        arrivals: The arrival process, as ``parse_arrivals`` takes it; ``None`` for training.
-        latency_budget_s: Maximum latency of every answer, s; ``None`` for training.
+        arrivals: The arrival process, as ``parse_arrivals`` takes it; ``None`` for a tenant without a deadline.
+        latency_budget_s: Maximum latency of every answer, s; ``None`` for a tenant without a deadline.
         weight: Weight of a training job among others.
         inputs: ``.npz`` of inputs.
         handler: Python file with ``inputs`` and ``outputs``.
@@ -69,6 +69,11 @@ class TenantSpec:
     planned: PlannedWorkload | None = None
     batch_axis: str | None = None
 
+    @property
+    def answers(self) -> bool:
+        """Whether it answers requests by a deadline; otherwise it trains, or infers in the time left."""
+        return self.task == "infer" and self.latency_budget_s is not None
+
 
 def tenants_of_options(options: InterleaveOptions, plan: Plan | None) -> tuple[TenantSpec, ...]:
     """Return the tenants of a plan, or of options alone.
@@ -79,6 +84,11 @@ def tenants_of_options(options: InterleaveOptions, plan: Plan | None) -> tuple[T
     planned = _planned(plan) if plan is not None else {}
     found = [_inference(options, planned.get("infer"))] if options.infer or "infer" in planned else []
     found += [_training(options, planned.get("train"))] if options.train or "train" in planned else []
+    if "background" in planned:
+        background = _completed(planned["background"], None)
+        found.append(
+            replace(background, name=f"{background.name}-background") if _same(background, found) else background
+        )
     if not found:
         raise InputError("nothing to run", "name a plan, or --infer MODEL and --train MODEL")
     tasks = {tenant.task for tenant in found}
@@ -86,6 +96,10 @@ def tenants_of_options(options: InterleaveOptions, plan: Plan | None) -> tuple[T
         if task not in tasks:
             raise InputError(f"{option} is for a network that {task}s, and there is none", f"add --{task} MODEL")
     return _unique(found)
+
+
+def _same(tenant: TenantSpec, others: Sequence[TenantSpec]) -> bool:
+    return any(other.name == tenant.name for other in others)
 
 
 _OPTIONS: dict[Task, Sequence[str]] = {
@@ -105,26 +119,28 @@ def given(options: InterleaveOptions) -> dict[str, Task]:
     }
 
 
-def _planned(plan: Plan) -> dict[Task, TenantSpec]:
-    """Return the tenants of a plan, by task.
+def _planned(plan: Plan) -> dict[Role, TenantSpec]:
+    """Return the tenants of a plan, by role.
 
     Raises:
-        InputError: the plan is for two inference networks, or for another kind of problem.
+        InputError: the plan is for another kind of problem.
     """
     problem = plan.problem
-    found: dict[Task, TenantSpec] = {}
-    for task, workload in workloads_of(plan).items():
+    found: dict[Role, TenantSpec] = {}
+    for role, workload in workloads_of(plan).items():
         tenant = TenantSpec(
-            workload.name or _UNNAMED[task], task, "", workload.batch_size, dimensions=workload.dimensions,
+            workload.name or _UNNAMED[role], workload.task, "", workload.batch_size, dimensions=workload.dimensions,
             precision=workload.precision, planned=workload, batch_axis=workload.batch_axis,
         )  # fmt: skip
-        if task == "infer":
+        if role == "background":
+            tenant = replace(tenant, inputs=workload.inputs)
+        if role == "infer":
             rate = problem.arrival_rate_per_s
             arrivals = None if rate is None else f"uniform:{rate:g}"
             tenant = replace(
                 tenant, arrivals=arrivals, latency_budget_s=problem.latency_budget_s, inputs=workload.inputs
             )
-        found[task] = tenant
+        found[role] = tenant
     return found
 
 

@@ -71,7 +71,8 @@ def _differences(each: EngineSummary, base: EngineSummary) -> list[str]:
     ratios = [of.samples_per_s / before[of.tenant] for of in each.trained if before.get(of.tenant)]
     if ratios:
         low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
-        found.append(f"trains {low if low == high else f'{low} to {high}'} times as fast")
+        verb = "trains" if all(of.trains for of in each.trained) else "background"
+        found.append(f"{verb} {low if low == high else f'{low} to {high}'} times as fast")
     return found or ["nothing to compare"]
 
 
@@ -112,10 +113,11 @@ def _trained(of: TrainingSummary) -> tuple[object, ...]:
 
 def _device(summaries: Sequence[EngineSummary]) -> Table:
     """Return the table of time and power without empty columns."""
+    trains = all(each.trains for of in summaries for each in of.trained)
     figures: dict[str, Callable[[EngineSummary], str | None]] = {
         "engine": lambda of: of.engine,
         "answers>": lambda of: _part(of, of.device.answering_s),
-        "trains>": lambda of: _part(of, of.device.training_s),
+        "trains>" if trains else "background>": lambda of: _part(of, of.device.training_s),
         "both>": lambda of: _part(of, of.device.both_s),
         "idle>": lambda of: _part(of, of.device.idle_s),
         "power>": lambda of: si_cell(of.power.mean_w, "W"),

@@ -94,8 +94,9 @@ def candidates_of_tables(opts: SearchOptions) -> Candidates:
     points = _of_sizes(points, opts, names)
     inputs = {**profiles[0].header.inputs, **_origins(profiles, points, opts)}
     for number, origin in enumerate(origins):
-        if "table" not in profiles[number].header.inputs:  # a foreign table names itself
-            inputs["profile" if number == 0 else f"profile_{number + 1}"] = origin
+        role = "table" if "table" in profiles[number].header.inputs else "profile"  # a foreign table names itself
+        if number or role == "profile":
+            inputs[role if number == 0 else f"{role}_{number + 1}"] = origin
     return Candidates(
         points=points,
         measure=table.lookup,
