@@ -17,6 +17,7 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.capabilities import Absent, ModeControl, PowerSensor, Telemetry, Thermometer, ThrottleCounter
 from edgetune.devices.clock import Clock
+from edgetune.devices.contention import Contention
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.memory import MachineMemory
 
@@ -134,6 +135,8 @@ class Device:
         exclusive: Context that reserves the device for this process; a host is shared.
         load: Load of the CPUs by other processes; ``None`` where workloads do not run on this machine.
         memory: Memory of this machine; ``None`` where workloads do not run on it.
+        contention: How networks slow each other down, by the engine of ``edgetune interleave`` that shares the device;
+            empty where it is not known.
     """
 
     name: str
@@ -150,6 +153,7 @@ class Device:
     exclusive: Callable[[], AbstractContextManager[None]] = nullcontext
     load: CpuLoad | None = None
     memory: MachineMemory | None = None
+    contention: Mapping[str, Contention] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
         queue.in_flight = 0 if queue.since_ns is None else draw(st.integers(1, 2))
         queue.ended = draw(st.booleans())
         queue.least_ns = draw(st.none() | st.integers(0, queue.minibatch_ns))
+        queue.served_ns = draw(st.none() | st.integers(0, now_ns))
         queue.last_ns = arrivals_ns[-1] if arrivals_ns else draw(st.none() | st.integers(0, now_ns))
         queues.append(queue)
     jobs = []
@@ -48,7 +49,8 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
         job = TrainingJob(f"train{number}", draw(_ANY_NS), draw(st.floats(0.01, 100)), draw(st.integers(0, _HOUR_NS)))
         job.since_ns = draw(st.none() | begun_ns)
         job.in_flight = 0 if job.since_ns is None else draw(st.integers(1, 2))
-        job.resting = draw(st.booleans())
+        job.resting, job.observed = draw(st.booleans()), draw(st.booleans())
+        job.idle_ns, job.harmless = draw(st.integers(0, _HOUR_NS)), draw(st.integers(0, 10))
         jobs.append(job)
     return Snapshot(now_ns, queues, jobs)
 

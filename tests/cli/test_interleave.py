@@ -363,12 +363,29 @@ def test_requests_arrive_once_all_is_ready(edgetune, network, monkeypatch):
     assert requests[0].finished_s < 0.3
 
 
+def test_native_and_streams_are_simulated_with_the_contention_of_the_twin(edgetune, plan, tmp_path):
+    file = str(tmp_path / "run.parquet")
+    engines = ("--engine", "simulated,simulated-native,simulated-streams", "--policy", "native-full")
+    refused = edgetune("interleave", plan, *TWIN, "--engine", "simulated-native", "--policy", "managed")
+    assert_two_lines(refused, 2)
+    assert edgetune("interleave", plan, *TWIN, *engines, "--duration", "10s", "-o", file).code == 0
+    rows = read(Run, file).rows
+    longest = {
+        name: max(row.finished_s - row.started_s for row in rows if row.engine == name and row.event == "request")
+        for name in ("simulated", "simulated-native", "simulated-streams")
+    }
+    assert longest["simulated"] == longest["simulated-native"] > longest["simulated-streams"]  # one policy here
+
+
 def test_every_engine_for_real(shell, network):
-    engines = ("--engine", "managed,native,streams,simulated", "-o", "run.parquet", "--checkpoint", "state.txt")
+    several = "managed,native,streams,simulated,simulated-native"
+    engines = ("--engine", several, "-o", "run.parquet", "--checkpoint", "state.txt")
     ended = shell(*live(*engines))
     assert ended.code == 0, ended.err
     found = read(Run, str(network / "run.parquet"))
-    for engine in ("managed", "native", "streams", "simulated"):
+    measured = found.header.conditions["contention"]["native"]
+    assert {name: of["minibatches"] > 1 for name, of in measured.items()} == {"small": True, "train": True}
+    for engine in several.split(","):
         rows = [row for row in found.rows if row.engine == engine]
         requests = [row for row in rows if row.event == "request"]
         assert len(requests) == 39, engine
@@ -379,7 +396,7 @@ def test_every_engine_for_real(shell, network):
     assert all(after[0] >= before[1] for before, after in itertools.pairwise(spans))  # one at a time
     assert [row.loss for row in managed if row.event == "train"][-1] > 0
     assert not found.header.simulated
-    assert "simulated, from the times of the managed run: " in ended.err
+    assert "simulated, from the times of the rehearsal: " in ended.err
     assert "state.txt" in ended.err
     assert int((network / "state.txt").read_text()) > 5
 

@@ -19,6 +19,12 @@ class TestNative(PolicyContract):
     first_come_first_served = True
 
 
+class TestNativeFull(PolicyContract):
+    policy = "native-full"
+    steps_in_flight = 2
+    first_come_first_served = True
+
+
 def test_every_policy_of_the_table_is_under_contract():
     assert {kind.policy for kind in PolicyContract.__subclasses__()} == set(POLICIES)
 
@@ -32,4 +38,4 @@ def test_an_unknown_policy_names_the_nearest_and_all():
     with pytest.raises(InputError) as error:
         POLICIES.find("manged")
     assert error.value.message == "there is no policy 'manged'"
-    assert error.value.hint == "did you mean managed? known: managed, native"
+    assert error.value.hint == "did you mean managed? known: managed, native, native-full"

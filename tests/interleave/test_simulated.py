@@ -76,6 +76,28 @@ def test_two_at_once_share_the_device():
     assert ends_ms(stage) == [("camera", 0, 20), ("night", 0, 30)]
 
 
+def test_two_at_once_slow_each_other_down_as_the_pair_was_measured():
+    # camera takes three times as long beside night, night 1.25 times: 10 ms of camera end at 30, when night has done
+    # 30 / 1.25 = 24 of its 20 ms: it ended at 25, and camera, with 25 / 3 done by then, at 25 + 10 - 25 / 3.
+    slowdown = {("camera", "night"): 3.0, ("night", "camera"): 1.25}
+    stage = stage_of(CAMERA, NIGHT, slowdown=lambda tenant, other: slowdown[tenant, other])
+    stage.start(Minibatch("night", "train", 0))
+    stage.start(infer())
+    (night, camera) = ends_ms(stage)
+    assert night == ("night", 0.0, pytest.approx(25.0))
+    assert camera == ("camera", 0.0, pytest.approx(25 + 10 - 25 / 3))
+
+
+def test_a_minibatch_has_one_slowdown_for_each_minibatch_beside_it():
+    draws = iter([2.0, 1.0, 1.0, 5.0])  # late beside the first step and the reverse; the second step and the reverse
+    stage = stage_of(NIGHT, LATE, slowdown=lambda *_: next(draws))
+    stage.start(Minibatch("night", "train", 0))
+    stage.start(Minibatch("late", "train", 0))
+    stage.start(Minibatch("night", "train", 1))
+    # late: 20 ms at half speed, then 20 ms at a fifth, then the remaining 26 alone
+    assert ends_ms(stage) == [("night", 0, 20), ("night", 20, 40), ("late", 0, 66)]
+
+
 def test_three_at_once_share_the_device_and_one_that_comes_later_takes_its_part():
     # night and late (20, 40) alone until 10 ms: 5 ms done each; then three: camera's 10 ms take 30 ms, to 40 ms, when
     # night has 5 ms left (to 50 ms) and late 25 ms: 20 ms of them remain at 50 ms

@@ -20,6 +20,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.choices import nearest
 from edgetune.devices.capabilities import ModeSpace
+from edgetune.devices.contention import Contention
 from edgetune.errors import InputError
 
 _KNOBS = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
@@ -215,6 +216,7 @@ class TwinFile:
         sensing: The power sensor.
         fit: Origin of the constants.
         constants: Every constant of ``Constants`` by name.
+        contention: See ``Device``; in files of older calibrations there is none.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
@@ -232,6 +234,7 @@ class TwinFile:
     fit: CalibrationInfo
     constants: dict[str, Constant]
     extrapolations: tuple[str, ...] = field(default_factory=tuple)
+    contention: dict[str, Contention] = field(default_factory=dict)
 
     @property
     def values(self) -> Constants:

@@ -56,6 +56,7 @@ def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
         temperature=Absent(_NO_HEAT),
         throttle=Absent(_NO_HEAT),
         conditions=_conditions(twin, digest, seed=seed, noise=noise),
+        contention=twin.contention,
     )
 
 

@@ -20,6 +20,7 @@ class Engine:
         lines_up: Whether a minibatch can be sent while another runs, to begin when that ends. Only then can a policy
             decide for the device as a whole; otherwise the driver shares it out.
         environment: Variables of the tenants' processes.
+        shares: Name of the engine whose sharing by the driver a simulation models, see ``Device.contention``.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Engine:
     one_process: bool = False
     lines_up: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    shares: str = "native"
 
 
 ENGINES: Registry[Engine] = Registry(
@@ -39,6 +41,8 @@ ENGINES: Registry[Engine] = Registry(
             Engine("native", "native"),
             Engine("streams", "native", one_process=True),
             Engine("simulated", "managed", simulated=True, lines_up=True),
+            Engine("simulated-native", "native", simulated=True),
+            Engine("simulated-streams", "native", simulated=True, shares="streams"),
         )
     },
 )

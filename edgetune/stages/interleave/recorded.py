@@ -1,4 +1,4 @@
-"""Records the durations of a run on a device, minibatch by minibatch, for a simulation of that run.
+"""Records the durations of a run on a device, minibatch by minibatch, for the simulation of a later one.
 
     measured   |--5--|--5--|---9---|----12----|--5--|        drift, bursts of other programs' work
     simulated    |--5--|---9---|----12----|--5--|            each as long as the one that began nearest to it
@@ -6,8 +6,8 @@
 Times on a real machine come in bursts: a slow moment slows every tenant. Durations drawn one by one, as by
 ``simulated.resampled``, are as long as measured, but slow ones no longer coincide, and the longest waits are missing.
 Here a simulated minibatch takes as long as the one of the same tenant that began nearest to it, after a pause as long
-as the one before the nearest change of the same kind. The distance between this simulation and its run shows how well
-loop, policy and backend are modelled; it does not predict another run.
+as the one before the nearest change of the same kind. The recorded run is an earlier one than the run that is
+predicted; a longer one than it reads its durations backwards and forwards.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     start(a) --overhead--> runs ------------> over
     start(b) --overhead------> runs, both at half speed --> over
 
-One minibatch at a time runs at full speed. Where several tenants run at once, each gets an equal share of the device
-(processor sharing): the simplest model of a driver that time-slices.
+One minibatch at a time runs at full speed. Where several tenants run at once, each takes so many times as long as
+``Slowdown`` says of every pair. By default that is 2, so that each of n has the n-th part of the device (processor
+sharing): the simplest model of a driver that time-slices.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ Durations = Callable[[str, int, Mode], int]
 Overhead = Callable[[str | None, str, bool], int]
 """Pause before the device runs a minibatch, ns, by the tenant that ended just then (``None`` for none), its own tenant,
 and whether it was lined up behind another of its tenant."""
+
+Slowdown = Callable[[str, str], float]
+"""How many times as long a minibatch takes while one of another tenant runs all the time, by both tenants.
+
+Of several others the excess over 1 adds up, as it does where all have equal shares."""
 
 Power = Callable[[str | None, int, Mode], float]
 """Power while a tenant runs, W, by tenant (``None`` and batch 0 while the device is idle), batch size and mode."""
@@ -115,6 +121,13 @@ class _Running:
     start_ns: int
     left_ns: float
     fault: Fault | None
+    excess: dict[str, float] = field(default_factory=dict)
+    """How much longer it takes for each tenant beside it, as a share of its duration alone."""
+
+    @property
+    def speed(self) -> float:
+        """Its speed as a share of that alone."""
+        return 1 / (1 + sum(self.excess.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +144,7 @@ class SimulatedDevice:
         prepare_ns: Duration of getting ready at another batch size, ns.
         power_w: Power, W; where several tenants run, the largest counts (measured so by Fulcrum, 2025).
         fault: Returns the failure of a minibatch, if it fails.
+        slowdown: How minibatches that run at once slow each other down.
     """
 
     duration_ns: Durations
@@ -141,6 +155,7 @@ class SimulatedDevice:
     prepare_ns: int = 0
     power_w: Power | None = None
     fault: Callable[[Minibatch], Fault | None] = lambda _: None
+    slowdown: Slowdown = lambda *_: 2.0
 
     def overhead_of(self, before: str | None, tenant: str, lined_up: bool) -> int:
         """Return the pause before a minibatch, ns; see ``Overhead``."""
@@ -265,7 +280,11 @@ class SimulatedMinibatchBackend:
         duration_ns = None if fault is None else fault.duration_ns
         if duration_ns is None:
             duration_ns = self._device.duration_ns(tenant, self._batch_sizes[tenant], self._mode)
-        self._running[tenant] = _Running(minibatch, now_ns, duration_ns, fault)
+        begun = _Running(minibatch, now_ns, duration_ns, fault)
+        for other, running in self._running.items():
+            begun.excess[other] = self._device.slowdown(tenant, other) - 1
+            running.excess[tenant] = self._device.slowdown(other, tenant) - 1
+        self._running[tenant] = begun
         self._note_power()
 
     def _next_in_line(self, before: str, tenant: str) -> None:
@@ -276,17 +295,17 @@ class SimulatedMinibatchBackend:
             )
 
     def _progress(self) -> None:
-        """Subtract the time since the last call: each of n minibatches gets the n-th part of the device."""
+        """Subtract the work done since the last call."""
         now_ns = self.now_ns()
         for running in self._running.values():
-            running.left_ns -= (now_ns - self._progress_ns) / len(self._running)
+            running.left_ns -= (now_ns - self._progress_ns) * running.speed
         self._progress_ns = now_ns
 
     def _next_end_ns(self) -> int | None:
         if not self._running:
             return None
-        least_ns = min(running.left_ns for running in self._running.values())
-        return self._progress_ns + max(math.ceil(least_ns * len(self._running) - _ROUNDING_NS), 0)
+        least_ns = min(running.left_ns / running.speed for running in self._running.values())
+        return self._progress_ns + max(math.ceil(least_ns - _ROUNDING_NS), 0)
 
     def _end(self) -> None:
         self._progress()
@@ -301,6 +320,8 @@ class SimulatedMinibatchBackend:
             )
             self._over.append(done)
             self._ended = (self.now_ns(), tenant)
+            for other in self._running.values():
+                other.excess.pop(tenant, None)
         for before in ended:
             for tenant in [before] if self._running else self._lines:
                 self._next_in_line(before, tenant)

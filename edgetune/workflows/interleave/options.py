@@ -57,13 +57,15 @@ class InterleaveOptions:
     engine: Annotated[
         str | None,
         Option(
-            "How networks share the device: managed (the default), native, streams, simulated; or several.",
+            "How networks share the device: managed (the default), native, streams, simulated, simulated-native, "
+            "simulated-streams; or several.",
             ("--engine", "-e"),
             metavar="LIST",
         ),
     ] = None
     policy: Annotated[
-        str | None, Option("Scheduling policy: managed or native. Default: that of the engine.", metavar="NAME")
+        str | None,
+        Option("Scheduling policy: managed, native or native-full. Default: that of the engine.", metavar="NAME"),
     ] = None
     turns: Annotated[int, Option("How often each engine runs.", metavar="N", least=1, most=1000)] = 1
     duration: Annotated[str | float, Option("Duration of one turn, e.g. 10m.", metavar="TIME")] = "60s"

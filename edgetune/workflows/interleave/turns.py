@@ -27,6 +27,7 @@ from edgetune.stages.interleave.tenants import Inference
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration, format_si, parse_time_s
+from edgetune.workflows.interleave.contention import MeasuredContention, measure_contention, slowdown_of
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import Measuring, apply_mode
@@ -111,6 +112,8 @@ def note_of_probes(loop: InterleaveLoop, tenant: str, times_s: Sequence[float]) 
 
 ROUNDING_NS = 1000
 """By how much a simulated minibatch may exceed its estimate, ns: recorded times are rounded."""
+REHEARSAL_S = 10.0
+"""Longest rehearsal, s: hundreds of minibatches."""
 SAVE_EVERY_S = 60.0
 """Interval between checkpoints during a run, s: a power cut costs a minute at most."""
 
@@ -123,6 +126,7 @@ class InterleaveResult:
         rows: Of all engines.
         overhead: The cost of decisions and starts, by engine.
         notes: Notes for the terminal.
+        contention: How much longer minibatches take beside those of other workloads, by engine, where it was measured.
         lost: Workloads that crashed, hung or diverged in some turn.
         stopped_by: Number of the signal that ended the run early.
         failure: The error that ended it; raised again once the rows are written.
@@ -131,6 +135,7 @@ class InterleaveResult:
     rows: list[RunRow] = field(default_factory=list)
     overhead: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    contention: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     stopped_by: int | None = None
     failure: BaseException | None = None
@@ -184,49 +189,75 @@ class Turns:
         self._stopping = Stopping()
         simulates = any(engine.simulated for engine in setup.engines)
         self._records = simulates and not (self._opts.adapt or self._opts.govern)
-        """Whether a managed run is recorded for a simulation: of one mode and the same batch sizes throughout."""
+        """Whether managed runs are recorded for simulations of later ones: in one mode, at the same batch sizes."""
         self._kept_of = next((engine for engine in setup.engines if not engine.simulated), None)
         self._overheads: dict[str, list[SharingOverhead]] = {}
+        self._contention: dict[str, MeasuredContention] = {}
         self._recorded: RecordedRun | None = None
+        """Durations of the managed run before this turn: a simulation is a prediction."""
+        self._newest: RecordedRun | None = None
         """Durations of the last managed run."""
 
     def run(self) -> InterleaveResult:
         """Run the engines in alternation, the given number of turns; a signal stops them after the current minibatch.
 
-        The simulation is last in every turn, because it replays the durations of the managed run, if there is one. The
-        result has all rows, also after an error or a signal.
+        A simulation beside a managed run takes the durations of the managed run of the turn before, of a rehearsal in
+        the first turn. The result has all rows, also after an error or a signal.
         """
         try:
+            self._measure_contention()
             with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
                 for turn in range(self._opts.turns):
                     order = self._setup.engines[:: -1 if turn % 2 else 1]
                     for engine in sorted(order, key=lambda engine: engine.simulated):
                         if self._stopping.number is None:
                             self._one(engine, turn)
+                    self._recorded = self._newest
         except BaseException as error:
             self._outcome.failure = error
         self._outcome.stopped_by = self._stopping.number
         return self._outcome
 
+    def _measure_contention(self) -> None:
+        """Measure, on a real device and before any engine runs, how tenants slow each other down as is simulated."""
+        if self._device.simulated or len(self._planned.tenants) < 2:
+            return
+        for engine in self._setup.engines:
+            overlaps = engine.simulated and not POLICIES.find(self._opts.policy or engine.policy).lines_up
+            if overlaps and engine.shares not in self._contention:
+                self._reporter.info(f"measuring how the workloads slow each other down, {engine.shares}")
+                tenants = [replace(live, handler=None, checkpoint=None) for live in self._live_tenants(engine)]
+                measured = measure_contention(
+                    engine.shares, self._device, tenants, self._planned.mode, seed=self._opts.seed
+                )
+                self._contention[engine.shares] = measured
+                self._outcome.contention[engine.shares] = measured.summary()
+
     def _one(self, engine: Engine, turn: int) -> None:
         named = f"{engine.name}, turn {turn + 1}" if turn else engine.name
         if engine.simulated and self._recorded is not None:
-            named += ", from the times of the managed run"
+            named += f", from the times of {f'turn {turn}' if turn else 'the rehearsal'}"
         self._reporter.info(f"{named}: {format_duration(self._setup.duration_s)}")
         with ExitStack() as stack:
             if engine.simulated:
-                self._loop(engine, turn, self._simulated_backend(), stack)
+                self._loop(engine, turn, self._simulated_backend(engine), stack)
             else:
                 self._live(engine, turn, stack)
 
-    def _simulated_backend(self) -> SimulatedMinibatchBackend:
+    def _simulated_backend(self, engine: Engine) -> SimulatedMinibatchBackend:
         planned, clock, recorded = self._planned, EventClock(), self._recorded
+        contention = self._contention.get(engine.shares)
+        slowdown = (
+            slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
+            if contention is None
+            else contention.slowdown(self._opts.seed)
+        )
         model = PointModel(self._device, planned, self._setup.measure)
         measured = resampled(model.times_ns, self._opts.seed)
         device = SimulatedDevice(
             measured if recorded is None else recorded.durations(clock, measured),
-            self._start_ns() if recorded is None else recorded.overhead(clock),
-            planned.mode, power_w=model.power_w if model.knows_power else None,
+            0 if recorded is None else recorded.overhead(clock),
+            planned.mode, power_w=model.power_w if model.knows_power else None, slowdown=slowdown,
         )  # fmt: skip
         return SimulatedMinibatchBackend(clock, planned.tenants, device)
 
@@ -235,11 +266,6 @@ class Turns:
         if self._device.simulated:
             return ROUNDING_NS
         return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
-
-    def _start_ns(self) -> int:
-        """Return the cost of starting a minibatch, ns: the mean gap of the managed run, zero without one."""
-        lost = self._outcome.overhead.get("managed")
-        return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 
     def _live(self, engine: Engine, turn: int, stack: ExitStack) -> None:
         tenants = self._live_tenants(engine)
@@ -250,11 +276,28 @@ class Turns:
         apply_mode(backend, self._device, self._planned.mode)
         if self._opts.adapt:
             self._hold_ready(backend)
+        if engine.name == "managed" and self._records and self._recorded is None:
+            self._recorded = self._rehearse(engine, backend)
         self._loop(engine, turn, backend, stack)
         for tenant in self._planned.tenants:  # its last words, where it crashed
             for line in backend.log_tail(tenant.name).splitlines():
                 self._reporter.detail(f"{tenant.name}: {line}")
         self._hand_back(backend)
+
+    def _rehearse(self, engine: Engine, backend: LiveMinibatchBackend) -> RecordedRun | None:
+        """Run for some seconds that count for nothing but the simulation; ``None`` where handlers act on answers."""
+        if any(known.asked.handler is not None for known in self._planned.known):
+            return None
+        duration_s = min(self._setup.duration_s, REHEARSAL_S)
+        self._reporter.info(f"a rehearsal, to simulate from: {format_duration(duration_s)}")
+        begin_ns = backend.now_ns()
+        end_ns = begin_ns + round(duration_s * NS)
+        recorder = Recorder(backend)
+        turn = EngineTurn(engine.name, end_ns, stopped=lambda: self._stopping.number is not None, begin_ns=begin_ns)
+        policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
+        sources = self._sources(begin_ns, end_ns, self._opts.turns)
+        InterleaveLoop(turn, recorder, policy, self._planned.tenants, sources).run()
+        return recorder.recorded()
 
     def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
         """Load the inference network at every known batch size, because loading during the run would delay requests."""
@@ -290,7 +333,7 @@ class Turns:
             self._outcome.lost |= set(loop.lost)
         self._outcome.notes += [note_of_probes(loop, name, times_s) for name, times_s in loop.probed.items()]
         self._keep_overhead(engine.name, loop)
-        self._recorded = self._recorded if recorder is None else recorder.recorded()
+        self._newest = self._newest if recorder is None else recorder.recorded()
 
     def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, ArrivalSource]:
         """Return the requests of every tenant; every engine gets the same requests in a turn."""

@@ -14,6 +14,7 @@ POLICIES: Registry[type[NamedInterleavePolicy]] = Registry(
     {
         "managed": "edgetune.stages.interleave.policies.managed:Managed",
         "native": "edgetune.stages.interleave.policies.native:Native",
+        "native-full": "edgetune.stages.interleave.policies.native:NativeFull",
     },
     group="edgetune.policies",
     prefix="interleave.",
