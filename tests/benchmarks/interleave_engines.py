@@ -65,7 +65,7 @@ managed: "always stays within the inference latency deadline"        {managed_la
 native: the third quartile "often" violates the budget               {native_q3}
 native: the median does so "occasionally"                            {native_q2}
 native, Cfg 8: 65 % of the requests violate                          {native_share}
-native, Cfg 8: training 10.8 % below a nominal optimum               {native_loss}
+native, Cfg 8: training 10.8 % below a nominal optimum               {native_loss} of the limit; the twin is fitted to it
 streams: the median is slightly lower than native's                  {streams_lower} (median {streams_ratio:.2f} times)
 streams: "we still see wide variability leading to violations"       {streams_late} with a late answer
 streams: "occasionally" train faster, through sharing                {streams_faster} than managed
@@ -160,7 +160,7 @@ def figure_2(asked: argparse.Namespace) -> None:
             quartiles = [1e3 * percentile(times_s, share) for share in (25, 50, 75, 99)]
             over = sum(time_s > budget_ms / 1e3 + 1e-9 for time_s in times_s) / len(times_s)
             trained = sum(row.samples or 0 for row in rows if row.event == "train") / max(r.finished_s for r in rows)
-            found[-1][shared] = ([each / budget_ms for each in quartiles], over, trained / nominal)
+            found[-1][shared] = ([each / budget_ms for each in quartiles], over, trained / limit)
             shown = " ".join(f"{each:6.0f}" for each in quartiles)
             shares = f"{over:6.1%} {trained:10.1f} {trained / nominal:8.1%} {trained / limit:7.1%}"
             print(f"{named:24} {f'b{size}':4} {shared:13} {shown} {shares}", flush=True)
@@ -172,7 +172,7 @@ def beside_study(found: list[dict[str, tuple[list[float], float, float]]]) -> st
 
     Args:
         found: For each engine of each configuration: quartiles and 99th percentile of the latency as shares of the
-            budget, the share of requests over it, and training as a share of the plan's.
+            budget, the share of requests over it, and training as a share of all the time that answers leave.
     """
     every = len(found)
 

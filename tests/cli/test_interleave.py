@@ -368,7 +368,9 @@ def test_native_and_streams_are_simulated_with_the_contention_of_the_twin(edgetu
     engines = ("--engine", "simulated,simulated-native,simulated-streams", "--policy", "native-full")
     refused = edgetune("interleave", plan, *TWIN, "--engine", "simulated-native", "--policy", "managed")
     assert_two_lines(refused, 2)
-    assert edgetune("interleave", plan, *TWIN, *engines, "--duration", "10s", "-o", file).code == 0
+    ended = edgetune("interleave", plan, *TWIN, *engines, "--duration", "10s", "-o", file)
+    assert ended.code == 0, ended.err
+    assert "contention of simulated-streams: two streams with priorities" in ended.err
     rows = read(Run, file).rows
     longest = {
         name: max(row.finished_s - row.started_s for row in rows if row.engine == name and row.event == "request")

@@ -30,7 +30,7 @@ def test_each_of_several_values_is_drawn_by_the_seed():
 
 
 def test_measured_among_three_the_excess_is_that_of_both_others():
-    measured = MeasuredContention({"a": [3.0], "b": [2.0], "c": [1.0]})
+    measured = MeasuredContention({"a": [3.0], "b": [2.0], "c": [1.0]}, {})
     slowdown = measured.slowdown(0)
     assert (slowdown("a", "b"), slowdown("a", "c"), slowdown("b", "a"), slowdown("c", "a")) == (2.0, 2.0, 1.5, 1.0)
     assert measured.summary()["a"] == {"median": 3.0, "minibatches": 1}
@@ -75,4 +75,5 @@ def test_slowdowns_are_durations_together_by_the_median_alone(monkeypatch):
     found = measure_contention("native", None, tenants, None, seed=0)
     assert list(found.slowdowns["camera"]) == pytest.approx([3.0] * len(found.slowdowns["camera"]))
     assert list(found.slowdowns["night"]) == pytest.approx([1.25] * len(found.slowdowns["night"]))
+    assert set(found.alone_ns["camera"]) == {10 * MS}
     assert len(found.slowdowns["camera"]) == pytest.approx(3 * 1000 / 30, abs=6)

@@ -31,9 +31,15 @@ _ROUNDS, _ALONE_S, _TOGETHER_S = 3, 0.5, 1.0
 
 @dataclass(frozen=True, slots=True)
 class MeasuredContention:
-    """How many times as long each tenant's minibatches take beside all others, by tenant; of one engine."""
+    """Minibatches of one engine, by tenant.
+
+    Args:
+        slowdowns: How many times as long as alone they took beside all others.
+        alone_ns: Durations alone, ns; another engine may have others: threads of one process share their cores.
+    """
 
     slowdowns: Mapping[str, Sequence[float]]
+    alone_ns: Mapping[str, Sequence[int]]
 
     def slowdown(self, seed: int) -> Slowdown:
         """Return the slowdown of pairs, drawn from these; of several others each has an equal part of the excess."""
@@ -80,7 +86,7 @@ def measure_contention(
             for name, found_ns in _durations(backend, tenants, numbers, _TOGETHER_S).items():
                 together[name] += found_ns
     return MeasuredContention(
-        {name: [duration_ns / median(alone[name]) for duration_ns in of] for name, of in together.items()}
+        {name: [duration_ns / median(alone[name]) for duration_ns in of] for name, of in together.items()}, alone
     )
 
 

@@ -22,7 +22,7 @@ from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingO
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.recorded import RecordedRun, Recorder
-from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.simulated import Overhead, SimulatedDevice, SimulatedMinibatchBackend, resampled
 from edgetune.stages.interleave.tenants import Inference
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
@@ -118,6 +118,11 @@ SAVE_EVERY_S = 60.0
 """Interval between checkpoints during a run, s: a power cut costs a minute at most."""
 
 
+def _orders(engine: Engine, policy: str | None) -> bool:
+    """Return whether an engine runs one minibatch at a time; otherwise they contend for the device."""
+    return POLICIES.find(policy or engine.policy).lines_up
+
+
 @dataclass(slots=True)
 class InterleaveResult:
     """The result of all turns.
@@ -205,9 +210,9 @@ class Turns:
         the first turn. The result has all rows, also after an error or a signal.
         """
         try:
-            self._measure_contention()
             with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
                 for turn in range(self._opts.turns):
+                    self._measure_contention()
                     order = self._setup.engines[:: -1 if turn % 2 else 1]
                     for engine in sorted(order, key=lambda engine: engine.simulated):
                         if self._stopping.number is None:
@@ -219,12 +224,17 @@ class Turns:
         return self._outcome
 
     def _measure_contention(self) -> None:
-        """Measure, on a real device and before any engine runs, how tenants slow each other down as is simulated."""
-        if self._device.simulated or len(self._planned.tenants) < 2:
+        """Measure on a real device how tenants slow each other down, for the simulations of the turn that begins."""
+        if len(self._planned.tenants) < 2 or self._stopping.number is not None:
             return
         for engine in self._setup.engines:
-            overlaps = engine.simulated and not POLICIES.find(self._opts.policy or engine.policy).lines_up
-            if overlaps and engine.shares not in self._contention:
+            if not engine.simulated or _orders(engine, self._opts.policy):
+                continue
+            if self._device.simulated:
+                known = self._device.contention.get(engine.shares)
+                source = "equal time slices, for no pair was measured" if known is None else known.source
+                self._reporter.info(f"contention of {engine.name}: {source}")
+            else:
                 self._reporter.info(f"measuring how the workloads slow each other down, {engine.shares}")
                 tenants = [replace(live, handler=None, checkpoint=None) for live in self._live_tenants(engine)]
                 measured = measure_contention(
@@ -235,7 +245,7 @@ class Turns:
 
     def _one(self, engine: Engine, turn: int) -> None:
         named = f"{engine.name}, turn {turn + 1}" if turn else engine.name
-        if engine.simulated and self._recorded is not None:
+        if engine.simulated and self._recorded is not None and _orders(engine, self._opts.policy):
             named += f", from the times of {f'turn {turn}' if turn else 'the rehearsal'}"
         self._reporter.info(f"{named}: {format_duration(self._setup.duration_s)}")
         with ExitStack() as stack:
@@ -246,19 +256,18 @@ class Turns:
 
     def _simulated_backend(self, engine: Engine) -> SimulatedMinibatchBackend:
         planned, clock, recorded = self._planned, EventClock(), self._recorded
-        contention = self._contention.get(engine.shares)
-        slowdown = (
-            slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
-            if contention is None
-            else contention.slowdown(self._opts.seed)
-        )
         model = PointModel(self._device, planned, self._setup.measure)
-        measured = resampled(model.times_ns, self._opts.seed)
-        device = SimulatedDevice(
-            measured if recorded is None else recorded.durations(clock, measured),
-            0 if recorded is None else recorded.overhead(clock),
-            planned.mode, power_w=model.power_w if model.knows_power else None, slowdown=slowdown,
-        )  # fmt: skip
+        durations = resampled(model.times_ns, self._opts.seed)
+        slowdown = slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
+        overhead: int | Overhead = 0
+        shared = None if _orders(engine, self._opts.policy) else self._contention.get(engine.shares)
+        if shared is not None:
+            durations = resampled(lambda name, *_: shared.alone_ns[name], self._opts.seed)
+            slowdown = shared.slowdown(self._opts.seed)
+        elif recorded is not None:
+            durations, overhead = recorded.durations(clock, durations), recorded.overhead(clock)
+        power_w = model.power_w if model.knows_power else None
+        device = SimulatedDevice(durations, overhead, planned.mode, power_w=power_w, slowdown=slowdown)
         return SimulatedMinibatchBackend(clock, planned.tenants, device)
 
     def _guard_ns(self) -> int:
