@@ -65,7 +65,7 @@ managed: "always stays within the inference latency deadline"        {managed_la
 native: the third quartile "often" violates the budget               {native_q3}
 native: the median does so "occasionally"                            {native_q2}
 native, Cfg 8: 65 % of the requests violate                          {native_share}
-native, Cfg 8: training 10.8 % below a nominal optimum               {native_loss} of the limit; the twin is fitted to it
+native, Cfg 8: training 10.8 % below a nominal optimum               {native_loss} of the limit (the twin is fitted)
 streams: the median is slightly lower than native's                  {streams_lower} (median {streams_ratio:.2f} times)
 streams: "we still see wide variability leading to violations"       {streams_late} with a late answer
 streams: "occasionally" train faster, through sharing                {streams_faster} than managed
