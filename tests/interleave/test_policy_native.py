@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetune.stages.interleave.policies.native import Native
+from edgetune.stages.interleave.policies.native import Native, NativeFull
 from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 MS = 1_000_000
@@ -46,3 +46,12 @@ def test_waiting_requests_are_served_when_no_more_arrive():
 @pytest.mark.parametrize(("in_flight", "expected"), [(0, Train("t")), (1, Train("t")), (2, Wait(NOW + 80 * MS))])
 def test_a_job_has_two_steps_on_their_way(in_flight, expected):
     assert decide([queue("a", [10])], [TrainingJob("t", 500 * MS, in_flight=in_flight)]) == expected
+
+
+def test_native_full_waits_for_a_full_batch_until_its_oldest_is_late():
+    waiting = InferenceQueue("a", 4, 100 * MS, 20 * MS, [NOW - 90 * MS, NOW])
+    assert Native().decide(Snapshot(NOW, [waiting], [])) == Serve("a", 2)
+    assert NativeFull().decide(Snapshot(NOW, [waiting], [])) == Wait(NOW + 10 * MS)
+    assert NativeFull().decide(Snapshot(NOW + 10 * MS, [waiting], [])) == Serve("a", 2)
+    waiting.arrivals_ns = [NOW] * 4
+    assert NativeFull().decide(Snapshot(NOW, [waiting], [])) == Serve("a", 4)

@@ -25,7 +25,7 @@ class Native:
     name: ClassVar[str] = "native"
     lines_up: ClassVar[bool] = False
     _early: ClassVar[bool] = True
-    """Whether a batch that is not full is served in time for its oldest request."""
+    """Whether a batch that is not full is served in time for its oldest request, and not once that is late."""
 
     def __init__(self, *, guard_ns: int = GUARD_NS) -> None:
         self._guard_ns = guard_ns
@@ -38,10 +38,10 @@ class Native:
             if queue.since_ns is not None or not queue.arrivals_ns:
                 continue
             due_ns, count = queue.arrivals_ns[0] + queue.budget_ns, min(len(queue.arrivals_ns), queue.batch_size)
-            latest_ns = due_ns - queue.minibatch_ns - self._guard_ns
-            if count == queue.batch_size or queue.ended or (self._early and latest_ns <= now_ns):
+            latest_ns = due_ns - queue.minibatch_ns - self._guard_ns if self._early else due_ns
+            if count == queue.batch_size or queue.ended or latest_ns <= now_ns:
                 ripe.append((due_ns, Serve(queue.name, count)))
-            elif self._early and (until_ns is None or latest_ns < until_ns):
+            elif until_ns is None or latest_ns < until_ns:
                 until_ns = latest_ns
         if ripe:
             return min(ripe, key=lambda batch: batch[0])[1]
@@ -52,7 +52,7 @@ class Native:
 
 
 class NativeFull(Native):
-    """``Native`` that knows no deadline: a batch is served when it is full, or when no more requests will come.
+    """``Native`` that waits for full batches: another is served only once its oldest request is late.
 
     So are those of the processes that Fulcrum (2025, section 3) compares with.
     """
