@@ -29,6 +29,7 @@ TOPICS: dict[str, str] = {
     "limits": "Limits on what is read, and how to raise one.",
     "security": "What is promised against hostile files, users and faults.",
     "results": "How well it works, and the command that shows it.",
+    "studies": "What five studies print, and what edgetune does beside it.",
     "contributing": "Where things are in the code, and how to test.",
 }
 """Every topic and its line of help, in reading order; ``NAME.md`` in this folder is its page."""

@@ -76,9 +76,10 @@ def main() -> int:
         words = (*words, "--jobs", opts.jobs, "--json", "-q", "-o", str(opts.folder / f"{family}.eval.parquet"))
         answer = json.loads(edgetune("search", "evaluate", *paths, *words))
         counts = answer["problems"]
-        print(
-            f"\nSIMULATED {family}: {counts['all']:,} problems, {counts['solvable']:,} solvable, {counts['replayed']:,} replayed"
+        found = ", ".join(
+            f"{counts[key]:,} {what}" for key, what in (("solvable", "solvable"), ("replayed", "replayed"))
         )
+        print(f"\nSIMULATED {family}: {counts['all']:,} problems, {found}")
         print(f"{'workload':22}{'strategy':10}{'theirs %':>9}{'ours %':>9}{'solved %':>10}{'ours %':>9}{'points':>8}")
         for row in answer["beside"]:
             cells = [
