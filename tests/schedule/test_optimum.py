@@ -6,10 +6,10 @@ import sys
 import pytest
 from schedule_builder import MS, batch, chain, layer
 
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import DeviceError
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
-from edgetune.stages.schedule.optimum import MOST_TASKS, optimum
+from edgetune.stages.schedule.optimum import optimum
 from edgetune.stages.schedule.plan import SchedulingProblem
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
@@ -166,7 +166,7 @@ def test_the_optimum_starts_from_the_known_schedule():
 @pytest.mark.parametrize("seed", range(6))
 def test_without_time_it_is_request_by_request_and_layer_by_layer(seed):
     case = random_case(seed)
-    plan = optimum(case, limit_s=0.0, steady=True)
+    plan = optimum(case, limit_s=0.0)
     alone = {name: sum(each.execute_s + (each.load_s if each.weight_bytes else 0) for each in network.layers)
              for name, network in case.networks.items()}  # fmt: skip
     at_ns, responses = 0, []
@@ -226,25 +226,11 @@ def test_a_request_that_fails_is_left_out_of_the_plan():
     assert {record.request.number: record.outcome for record in loop.requests} == {0: "failed", 1: "ok", 2: "failed"}
 
 
-def test_too_many_tasks_are_refused():
-    requests = batch(*["a"] * (MOST_TASKS // 4 + 1))
-    with pytest.raises(InputError, match=f"at most {MOST_TASKS}"):
-        optimum(case_of([chain("a", *TWO)], requests))
-
-
 def test_without_or_tools_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.raises(DeviceError, match="OR-Tools") as caught:
         optimum(case_of([chain("a", *TWO)], batch("a")))
     assert caught.value.hint == "pip install 'edgetune[optimum]'"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _little_effort():
-    """Plans that the policy makes itself need not be good here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgetune.stages.schedule.policies.optimum._EFFORT_S", 0.005)
-        yield
 
 
 class TestOptimum(SchedulePolicyContract):

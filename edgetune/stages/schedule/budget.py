@@ -54,7 +54,7 @@ _ALLOWANCE_BYTES = 8 << 20
 workspaces of its kernels, records not sent yet. 3 to 8 MB for nine networks of the zoo, YOLOv8n the most."""
 
 
-_UNSTEADY_BYTES = 1 << 20
+UNSTEADY_BYTES = 1 << 20
 """By how much the base may grow in the next run, with another layout in memory: six runs differed by 0.1 MB."""
 
 
@@ -72,12 +72,12 @@ def left_bytes(limit_bytes: int, base_bytes: int, least_bytes: Mapping[str, int]
 
     beside_bytes = base_bytes + _ALLOWANCE_BYTES
     budget_bytes = limit_bytes - beside_bytes
-    check_budget(budget_bytes, least_bytes, beside_bytes=beside_bytes, margin_bytes=_UNSTEADY_BYTES)
+    check_budget(budget_bytes, least_bytes, beside_bytes=beside_bytes, margin_bytes=UNSTEADY_BYTES)
     if budget_bytes <= 0:
         raise InfeasibleError(
             f"the memory limit of {format_bytes(limit_bytes)} leaves nothing: ONNX Runtime and the sessions of "
             f"all layers take {format_bytes(base_bytes)} before anything is loaded",
-            f"give it more than {format_bytes(beside_bytes + _UNSTEADY_BYTES)}",
+            f"give it more than {format_bytes(beside_bytes + UNSTEADY_BYTES)}",
         )
     return budget_bytes
 

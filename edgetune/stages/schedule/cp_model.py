@@ -186,6 +186,7 @@ class ScheduleCpModel:
             tuple(sorted(steps, key=lambda step: (step.start_ns, step.kind, step.request, step.layer))), objective,
             round(cost) * self._grid_ns / mean_of, math.ceil(bound - _ROUNDING) * self._grid_ns / mean_of, proved,
             self.case.streams or self.case.workers, self.case.cores or self.case.workers, took_s,
+            self.case.arrivals_ns,
         )  # fmt: skip
 
     def _add_executions(self, request: Request) -> None:

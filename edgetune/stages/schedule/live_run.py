@@ -21,6 +21,7 @@ from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimi
 from edgetune.stages.schedule.executor import Form, environment_of
 from edgetune.stages.schedule.limit import limited_around, make_limit
 from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.stages.schedule.verification import Verification
@@ -64,6 +65,7 @@ class LiveOptions:
         enforce: Whether the kernel is to keep the limit, where it can.
         threads: Of each execution of a whole network; ``None`` for as many as ONNX Runtime takes by itself.
         outside: Whether requests come from outside while it runs, see ``LiveRun.ask``.
+        plan: For a policy that follows one.
     """
 
     policy: str
@@ -75,6 +77,7 @@ class LiveOptions:
     enforce: bool = True
     threads: int | None = 1
     outside: bool = False
+    plan: LayerSchedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +227,8 @@ class LiveRun:
             "workers": options.workers, "threads": options.threads, "limit_bytes": options.limit_bytes,
             "drop_cache": self._limit.enforced != "accounted",
             "groups": [str(group) for group in limited_around(Path("/"))], "live": options.outside,
-            "rehearse": self._rehearsal, "networks": networks, "requests": list(map(astuple, self._requests)),
+            "plan": None if options.plan is None else asdict(options.plan), "rehearse": self._rehearsal,
+            "networks": networks, "requests": list(map(astuple, self._requests)),
         }  # fmt: skip
 
     def _files(self, prepared: Prepared) -> list[str]:

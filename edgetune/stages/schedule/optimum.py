@@ -1,4 +1,4 @@
-"""The best schedule there is for a few requests: how far from it are the policies?
+"""The best schedule there is for a few requests, by constraint programming: how far from it are the policies?
 
     case -> constraint programme -> CP-SAT, for a time -> plan, and a bound that no schedule is better than
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.stages.schedule.cp_model import ScheduleCpModel
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.tasks import TaskRecord
@@ -29,8 +29,6 @@ from edgetune.units import format_bytes
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpSolver
 
-MOST_TASKS = 400
-"""More are refused: some dozens are proved in seconds, hundreds come out as they went in, from the run of a policy."""
 DEFAULT_LIMIT_S = 10.0
 """In which most cases of two to three networks of three to five layers are proved."""
 _LEAST_S = 0.1
@@ -39,7 +37,7 @@ _LEAST_S = 0.1
 
 def optimum(
     case: SchedulingProblem, objective: Objective = "response", *, limit_s: float = DEFAULT_LIMIT_S,
-    known: Sequence[TaskRecord] = (), steady: bool = False,
+    known: Sequence[TaskRecord] = (),
 ) -> LayerSchedule:  # fmt: skip
     """Return the best schedule that is found in a time, and what none can be better than.
 
@@ -51,27 +49,18 @@ def optimum(
         limit_s: Time limit of the search, its repetition included, s.
         known: The tasks of a run of the same case by a policy, to start from: what is found is no worse, if that run
             kept within what the programme allows.
-        steady: Whether to count the solver's steps instead of seconds (``limit_s`` of them for each search, each about
-            as long as one on a usual core), so that the same case gives the same schedule on every machine.
 
     Raises:
         DeviceError: OR-Tools is missing.
-        InputError: there are more tasks than can be dealt with.
         EdgetuneError: the budget is too small for any schedule.
     """
     cp_model = _ortools()
-    tasks = sum(2 * len(case.networks[request.network].layers) for request in case.requests)
-    if tasks > MOST_TASKS:
-        raise InputError(
-            f"the optimum of {tasks} loads and executions is out of reach: it is for at most {MOST_TASKS}",
-            "take fewer requests or smaller networks, or a policy that does not look for the best, e.g. reuse",
-        )
     if not case.requests:
-        return LayerSchedule((), objective, 0.0, 0.0, True, 1, 1, 0.0)
+        return LayerSchedule((), objective, 0.0, 0.0, True, 1, 1, 0.0, {})
     model = ScheduleCpModel(cp_model.CpModel(), case)
     model.build(objective)
     model.start_from(known or model.one_by_one())
-    solver = _solver(cp_model, limit_s, steady=steady)
+    solver = _solver(cp_model, limit_s)
     status = solver.solve(model.model)
     bound, took_s = solver.best_objective_bound, solver.wall_time
     if status == cp_model.UNKNOWN:
@@ -84,8 +73,7 @@ def optimum(
     if status != cp_model.OPTIMAL:
         return model.plan(solver, objective, bound, proved=False, took_s=took_s)
     model.ask_for_better(solver.objective_value)
-    left_s = limit_s if steady else max(limit_s - took_s, _LEAST_S)
-    doubter = _solver(cp_model, left_s, steady=steady)
+    doubter = _solver(cp_model, max(limit_s - took_s, _LEAST_S))
     doubter.parameters.random_seed, doubter.parameters.cp_model_presolve = 1, False
     doubt = doubter.solve(model.model)
     took_s += doubter.wall_time
@@ -95,14 +83,11 @@ def optimum(
     return model.plan(better, objective, min(bound, doubter.best_objective_bound), proved=False, took_s=took_s)
 
 
-def _solver(cp_model: Any, limit_s: float, *, steady: bool) -> CpSolver:
+def _solver(cp_model: Any, limit_s: float) -> CpSolver:
     solver = cp_model.CpSolver()
     settings = solver.parameters
     settings.random_seed, settings.num_workers = 0, 1
-    if steady:
-        settings.max_deterministic_time = limit_s
-    else:
-        settings.max_time_in_seconds = limit_s
+    settings.max_time_in_seconds = limit_s
     return cast("CpSolver", solver)
 
 

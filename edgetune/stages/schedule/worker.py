@@ -113,12 +113,14 @@ class _Run:
         from edgetune.serving.supervision import Supervision
         from edgetune.stages.schedule.live import LiveTaskBackend
         from edgetune.stages.schedule.loop import ScheduleLoop
+        from edgetune.stages.schedule.plan import schedule_from
         from edgetune.stages.schedule.policies import POLICIES
         from edgetune.stages.schedule.policies.policy import taken_by
         from edgetune.stages.schedule.state import Parallelism
 
         command = self._command
-        policy = POLICIES[command["policy"]](**command["options"])
+        plan = {} if command["plan"] is None else {"plan": schedule_from(command["plan"])}
+        policy = POLICIES[command["policy"]](**command["options"], **plan)
         runnables, answers = _open_networks(command)
         source = _Outside(self._lines, command) if command["live"] else None
         backend = LiveTaskBackend(

@@ -17,8 +17,10 @@ from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import DeviceError, InputError, PartialError
 from edgetune.serving.sources import LineArrivals
+from edgetune.stages.schedule.budget import UNSTEADY_BYTES
 from edgetune.stages.schedule.jobs import networks_of
 from edgetune.stages.schedule.live_run import LiveFigures, LiveNetwork, LiveOptions, LiveRun
+from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
@@ -27,6 +29,7 @@ from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.stages.schedule.verification import Verification
 from edgetune.workflows.reporting import OnAdvance
 from edgetune.workflows.schedule.plan import SchedulePlan
+from edgetune.workflows.schedule.planned import plan_figures, planned
 from edgetune.workflows.schedule.turns import TurnResult, keep
 from edgetune.workflows.stopping import Stopping
 
@@ -45,6 +48,8 @@ class LiveRunner:
     def __init__(self, plan: SchedulePlan, rows: RowsFile | None = None) -> None:
         self._plan, self._rows, self._believed = plan, rows, plan.believed
         self._verification = Verification(seed=plan.seed)
+        self._observed: dict[str, list[TimelineRow]] = {}
+        """Rows of each policy that plans ahead, for the plan of its next turn."""
 
     def __enter__(self) -> LiveRunner:
         self._verification.__enter__()
@@ -68,7 +73,8 @@ class LiveRunner:
         Raises:
             InputError, InfeasibleError, DeviceError: the plan cannot run.
         """
-        plan, run = self._plan, self._run_of(policy, requests)
+        plan, found = self._plan, self._planned(policy, requests)
+        run = self._run_of(policy, requests, found)
         stopping.act = run.stop
         records: list[Record] = []
         failure = None
@@ -95,7 +101,20 @@ class LiveRunner:
         rows, figures = rows_of(records), run.figures
         rows.append(_counted(figures, policy.words, turn, max((row.finished_s for row in rows), default=0.0)))
         keep(self._rows, rows[-1:])
-        return TurnResult(rows, _conditions(figures, rows), failure)
+        conditions = _conditions(figures, rows)
+        if found is not None:
+            self._observed.setdefault(policy.words, []).extend(rows)
+            conditions["plan"] = plan_figures(found)
+        return TurnResult(rows, conditions, failure)
+
+    def _planned(self, policy: PolicyChoice, requests: Sequence[Request]) -> LayerSchedule | None:
+        """Return the schedule to follow, made before the clock starts; ``None`` for a policy that follows none."""
+        if not policy.policy.plans_ahead or not requests:
+            return None
+        budget_bytes = self._run_of(policy, requests).rehearse().budget_bytes or self._plan.limit_bytes
+        return planned(
+            self._plan, policy, requests, budget_bytes - UNSTEADY_BYTES, self._observed.get(policy.words, ())
+        )
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
         """Return the memory of the process before any network is loaded, without running any.
@@ -105,7 +124,7 @@ class LiveRunner:
         """
         return self._run_of(policy, requests).rehearse().base_bytes or 0
 
-    def _run_of(self, policy: PolicyChoice, requests: Sequence[Request]) -> LiveRun:
+    def _run_of(self, policy: PolicyChoice, requests: Sequence[Request], found: LayerSchedule | None = None) -> LiveRun:
         plan = self._plan
         networks = [
             LiveNetwork(self._believed[each.network.name], each.prepared, each.inputs, each.handler)
@@ -114,7 +133,7 @@ class LiveRunner:
         ]
         options = LiveOptions(
             policy.name, plan.limit_bytes, policy.options, policy.form, plan.workers, plan.swap_bytes,
-            enforce=plan.opts.limit != "accounted", outside=plan.live is not None,
+            enforce=plan.opts.limit != "accounted", outside=plan.live is not None, plan=found,
         )  # fmt: skip
         return LiveRun(networks, requests, options, self._verification)
 

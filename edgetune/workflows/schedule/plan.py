@@ -9,8 +9,9 @@ from pathlib import Path
 from edgetune.artifacts.jobs import MOST_WORKERS, Job, Jobs
 from edgetune.choices import choose
 from edgetune.errors import InputError
-from edgetune.stages.schedule.costs import SAFETY, with_safety
+from edgetune.stages.schedule.costs import SAFETY, Host, with_safety
 from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
+from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
 from edgetune.stages.schedule.requests import Request
@@ -75,6 +76,11 @@ class SchedulePlan:
     def believed(self) -> dict[str, LayeredNetwork]:
         """The networks with the runtime's safety margin, by name."""
         return {each.network.name: with_safety(each.network, self.safety) for each in self.known}
+
+    @property
+    def host(self) -> Host:
+        """The figures of the machine that measured the layers; without contention where they are unknown."""
+        return self.scenario.host or Host(Machine(cores=self.scenario.cores or self.workers))
 
     def requests(self, turn: int) -> tuple[Request, ...]:
         """Return the requests of a turn, which are the same for every policy."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
 from edgetune.errors import InputError
-from edgetune.stages.schedule.costs import with_safety
+from edgetune.stages.schedule.best_schedule import best_schedule
+from edgetune.stages.schedule.costs import with_safety, with_times_of
 from edgetune.stages.schedule.jobs import requests_of
 from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.plan import Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import choose_policies
+from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.robustness import Robustness, Study, responses, robustness
 from edgetune.stages.schedule.simulation import SimulationCase
 from edgetune.units import parse_share, parse_time_s
@@ -80,5 +85,11 @@ def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
         raise InputError(f"{opts.jobs}: nothing arrives before {opts.duration}", "give it longer")
     machine = Machine(cores=scenario.cores or workers, memory_bytes=budget_bytes, paging=Paging())
     believed = {name: with_safety(network) for name, network in networks.items()}
-    policies = {each.words: each.make for each in chosen}
+    policies: dict[str, Callable[[], SchedulePolicy]] = {each.words: each.make for each in chosen}
+    for each in chosen:
+        if each.policy.plans_ahead:  # it follows the plan for what was measured, whatever the layers really take
+            timed = {name: with_times_of(network, networks[name]) for name, network in believed.items()}
+            problem = SchedulingProblem(timed, requests, budget_bytes, workers, cores=machine.cores)
+            objective = cast("Objective", each.options.get("variant", "response"))
+            policies[each.words] = partial(each.make, plan=best_schedule(problem, objective, machine))
     return Study(SimulationCase(networks, requests, budget_bytes, workers, machine, believed), policies), seed

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import PartialError
 from edgetune.stages.schedule.budget import check_budget, left_bytes
-from edgetune.stages.schedule.costs import Host, with_times_of
-from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.machine import Paging
 from edgetune.stages.schedule.network import least_budget_bytes
-from edgetune.stages.schedule.optimum import optimum
-from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
-from edgetune.stages.schedule.policies.reuse import Reuse
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import ScheduleSimulation, SimulationCase, simulate
-from edgetune.stages.schedule.tasks import TaskRecord
 from edgetune.stages.schedule.timeline import timeline_rows
-from edgetune.units import NS
 from edgetune.workflows.reporting import OnAdvance, Reporter
 from edgetune.workflows.schedule.plan import SchedulePlan
+from edgetune.workflows.schedule.planned import plan_figures, planned
 from edgetune.workflows.stopping import Stopping, noting_signals
 
 
@@ -141,7 +136,7 @@ class SimulatedRunner:
 
     def __init__(self, plan: SchedulePlan) -> None:
         self._plan, self._networks, self._believed = plan, plan.networks, plan.believed
-        self._host = plan.scenario.host or Host(Machine(cores=plan.scenario.cores or plan.workers))
+        self._host = plan.host
 
     def total(self, requests: Sequence[Request]) -> int | None:  # noqa: ARG002
         """See ``TurnRunner``; a simulation takes moments."""
@@ -153,7 +148,9 @@ class SimulatedRunner:
     ) -> TurnResult:  # fmt: skip
         """Run one turn of a policy in simulated time."""
         taken_bytes = self.taken_bytes(policy, requests)
-        found = self._best(policy, requests) if policy.policy.plans_ahead else None
+        found = None
+        if policy.policy.plans_ahead:
+            found = planned(self._plan, policy, requests, self._budget_bytes(policy.form))
         made = policy.make() if found is None else policy.make(plan=found)
         done = self._simulate(made, policy.form, requests, lambda: stopping.number is not None)
         rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
@@ -161,7 +158,7 @@ class SimulatedRunner:
             end_s = max((row.finished_s for row in rows), default=0.0)
             rows.append(TimelineRow("memory", policy.words, end_s, turn, peak_bytes=taken_bytes + done.peak_bytes))
         told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
-        return TurnResult(rows, told if found is None else {**told, "plan": _figures(found)})
+        return TurnResult(rows, told if found is None else {**told, "plan": plan_figures(found)})
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
         """Return the memory of the process itself, after checking that the rest of the limit suffices.
@@ -197,19 +194,3 @@ class SimulatedRunner:
         """Return the memory budget of tasks, computed as in a live run."""
         taken_bytes = self._host.taken_bytes(form)
         return left_bytes(self._plan.limit_bytes, taken_bytes) if taken_bytes else self._plan.limit_bytes
-
-    def _best(self, policy: PolicyChoice, requests: Sequence[Request]) -> LayerSchedule:
-        """Return the best schedule found in time, starting from the run of the policy that looks ahead."""
-        networks = {name: with_times_of(each, self._networks[name]) for name, each in self._believed.items()}
-        cores, workers = self._plan.scenario.cores, self._plan.workers
-        case = SchedulingProblem(networks, requests, self._budget_bytes(policy.form), workers, cores=cores)
-        known = [each for each in self._simulate(Reuse(), "layers", requests).records if isinstance(each, TaskRecord)]
-        objective = cast("Objective", policy.options.get("variant", "response"))
-        return optimum(case, objective, limit_s=self._plan.plan_within_s, known=known)
-
-
-def _figures(plan: LayerSchedule) -> dict[str, Any]:
-    return {
-        "objective": plan.objective, "value_s": plan.value_ns / NS, "bound_s": plan.bound_ns / NS,
-        "proved": plan.proved, "took_s": plan.took_s,
-    }  # fmt: skip

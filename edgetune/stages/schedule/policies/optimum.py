@@ -1,31 +1,38 @@
-"""The policy ``optimum``: follows the best schedule of a constraint programme, a measure for the other policies."""
+"""The policy ``optimum``: follows the best schedule that was found before the run; a measure for the other policies."""
 
 from __future__ import annotations
 
-from collections import deque
+from itertools import islice
 from typing import get_args
 
-from edgetune.stages.schedule.optimum import optimum
-from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
-from edgetune.stages.schedule.policies.policy import SchedulePolicy, in_order
-from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.plan import LayerSchedule, Objective, Step
+from edgetune.stages.schedule.policies.policy import SchedulePolicy
+from edgetune.stages.schedule.policies.reuse import Reuse
 from edgetune.stages.schedule.state import View
 from edgetune.stages.schedule.tasks import LayerTask
 
-_EFFORT_S = 2.0
-"""Without a plan: counted in the solver's own steps, so that the same requests give the same plan."""
+_AHEAD = 64
+"""So many steps are looked through for one that may overtake: each look costs a decision of the run."""
 
 
 class Optimum(SchedulePolicy):
-    """Follows a plan: the next step starts as soon as it can, and none before it.
+    """Follows a plan: its order is kept, its times are not.
 
-    Then every step starts no later than planned. By induction: those before it started, and so ended, no later than
-    planned, so that when it was to start there are a worker and memory for it; weights leave with their last use.
+        planned    load a0 | execute a0 | load b0 | execute b0
+        live       load a0 ........ (late)| execute a0
+                                  load b0 | execute b0        may overtake: it is due, and delays nothing before it
 
-    Without a plan, or once it is done, it makes one for all requests that have come, which knows of none to come.
+    The next step starts as soon as it can, early or late. While it waits, a later step overtakes it once its own time
+    has come (by as much later as the last step in order was), if that leaves memory and a place for all that it
+    overtakes. With the durations of the plan no step is ever overtaken, and each starts no later than planned. By
+    induction: those before it started, and so ended, no later than planned, so that when it was to start there are a
+    worker and memory for it; weights leave with their last use.
+
+    What no plan knows of is served as ``reuse`` does: all requests where there is no plan, and all that are left once a
+    request came that the plan does not know, or a step became impossible because another failed.
 
     Args:
-        variant: The figure to minimise in plans of its own.
+        variant: The figure that the plan minimises; for who makes it.
         plan: For all requests, those that have yet to come included.
     """
 
@@ -36,72 +43,80 @@ class Optimum(SchedulePolicy):
 
     def __init__(self, variant: Objective = "response", plan: LayerSchedule | None = None) -> None:
         self.variant = variant
+        self._steps: list[Step] = list(plan.steps) if plan else []
+        self._arrivals_ns = plan.arrivals_ns if plan else {}
+        self._streams, self._cores = (plan.streams, plan.cores) if plan else (1, 1)
         self._uses: dict[tuple[str, int], int] = {}
         """The number of executions that have still to use resident weights."""
-        self._seen: set[int] = set()
-        self._lost = False
-        """Whether something happened that the plan did not know of."""
-        self._follow(plan)
+        self._late_ns = 0
+        """By how much the last step in order started later than planned."""
+        self._reuse = Reuse()
+        self._lost = not self._steps
+        """Whether there is something that the plan does not know of, from when on it is not followed."""
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the next step of the plan, if it can start; weights that it needs no more leave first."""
-        self._seen.update(view.requests)
-        self._drop_gone(view)
-        if not self._steps and not view.running and view.requests and not self._lost:
-            self._follow(self._plan_for(view))
-        if self._lost:
-            return in_order(view, view.requests.values())
+        if not self._lost:
+            unplanned = not self._arrivals_ns.keys() >= view.requests.keys()
+            task = None if unplanned else self._follow(view)
+            if task is not None:
+                self._reuse.note(task, view)
+                return task
+            self._lost = unplanned or (bool(view.requests) and not view.running and not self._awaits(view))
+        return self._reuse.choose(view) if self._lost else None
+
+    def _awaits(self, view: View) -> bool:
+        """Return whether the next step is for a request that is still to arrive."""
+        return bool(self._steps) and view.now_ns < self._arrivals_ns[self._steps[0].request]
+
+    def _follow(self, view: View) -> LayerTask | None:
         spent = next((task for task in view.unloads() if not self._uses.get((task.network, task.layer))), None)
-        if spent is not None or not self._steps or not view.idle_workers:
+        if spent is not None or not view.idle_workers:
             return spent
-        task = _find(self._steps[0], view)
-        if task is not None and self._has_room(task, view):
-            return self._take(task)
-        if task is None and not view.running and self._steps[0].request in view.requests:
-            self._lost = True
-            return in_order(view, view.requests.values())
+        overtaken: list[Step] = []
+        for place, step in enumerate(islice(self._steps, _AHEAD)):
+            if overtaken and view.now_ns < step.start_ns + self._late_ns:
+                return None
+            task = _find(step, view)
+            if task is not None and self._has_room(task, overtaken, view):
+                if not overtaken:
+                    self._late_ns = max(view.now_ns - step.start_ns, 0)
+                del self._steps[place]
+                return self._begin(step, task)
+            if step.request not in view.requests:
+                return None
+            overtaken.append(step)
         return None
 
-    def _follow(self, plan: LayerSchedule | None) -> None:
-        self._steps: deque[Step] = deque(plan.steps if plan else ())
-        self._streams, self._cores = (plan.streams, plan.cores) if plan else (1, 1)
+    def _has_room(self, task: LayerTask, overtaken: list[Step], view: View) -> bool:
+        """Return whether a task fits, no resource would have to be shared, and nothing that it overtakes is delayed."""
+        if not view.running and not overtaken:
+            return True
+        if any(each.kind == "load" and (each.network, each.layer) == (task.network, task.layer) for each in overtaken):
+            return False  # an execution belongs to the load that is planned for it
+        alike = sum(each.kind == task.kind for some in (view.running, overtaken) for each in some)
+        needed = task.bytes + sum(_bytes(step, view) for step in overtaken)
+        return needed <= view.free_bytes and alike < (self._streams if task.kind == "load" else self._cores)
 
-    def _plan_for(self, view: View) -> LayerSchedule:
-        """Return a plan for all requests, as if they had just arrived."""
-        requests = [Request(number, state.request.network, 0) for number, state in view.requests.items()]
-        networks = {state.network.name: state.network for state in view.requests.values()}
-        case = SchedulingProblem(
-            networks, requests, view.budget_bytes, view.workers, min(view.streams, view.workers), view.cores
-        )
-        return optimum(case, self.variant, limit_s=_EFFORT_S, steady=True)
-
-    def _has_room(self, task: LayerTask, view: View) -> bool:
-        """Return whether a task fits, and neither storage nor cores would have to be shared."""
-        alike = sum(running.kind == task.kind for running in view.running)
-        most = self._streams if task.kind == "load" else self._cores
-        return not view.running or (task.bytes <= view.free_bytes and alike < most)
-
-    def _take(self, task: LayerTask) -> LayerTask:
-        step, key = self._steps.popleft(), (task.network, task.layer)
+    def _begin(self, step: Step, task: LayerTask) -> LayerTask:
+        key = (task.network, task.layer)
         if step.kind == "load":
             self._uses[key] = step.uses
         elif key in self._uses:
             self._uses[key] -= 1
         return task
 
-    def _drop_gone(self, view: View) -> None:
-        """Skip steps of requests that failed."""
-        while self._steps and self._steps[0].request in self._seen and self._steps[0].request not in view.requests:
-            step = self._steps.popleft()
-            if step.kind == "execute" and self._uses.get((step.network, step.layer)):
-                self._uses[step.network, step.layer] -= 1
-
 
 def _find(step: Step, view: View) -> LayerTask | None:
     """Return the task of a step, if it is ready."""
     if step.kind == "execute":
-        state = view.requests.get(step.request)
-        ready = state.executions() if state is not None else ()
-    else:
-        ready = list(view.loads)
-    return next((task for task in ready if (task.network, task.layer) == (step.network, step.layer)), None)
+        return view.executions.find(step.request, step.layer)
+    return next((task for task in view.loads if (task.network, task.layer) == (step.network, step.layer)), None)
+
+
+def _bytes(step: Step, view: View) -> int:
+    """Return the memory that a step of a request that has arrived will take, its network's input included, bytes."""
+    network = view.requests[step.request].network
+    if step.kind == "load":
+        return network.layers[step.layer].weight_bytes
+    return network.execution_bytes[step.layer] + network.input_bytes

@@ -58,6 +58,11 @@ class Reuse(SchedulePolicy):
             self._request_order.groups[task.network].note(task)
         return task
 
+    def note(self, task: LayerTask, view: View) -> None:
+        """Take notice of a task that another policy chose and this one may have to go on after."""
+        self._request_order.update(view)
+        self._request_order.groups[task.network].note(task)
+
     def _choose(self, view: View) -> LayerTask | None:
         self._request_order.update(view)
         if view.free_bytes < 0:

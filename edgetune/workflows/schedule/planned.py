@@ -1,0 +1,63 @@
+"""The schedule that a policy follows which plans ahead: made before a run, and anew with durations of earlier turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from edgetune.artifacts.timeline import TimelineRow
+from edgetune.errors import InputError
+from edgetune.stages.schedule.best_schedule import best_schedule
+from edgetune.stages.schedule.costs import with_observed_times, with_times_of
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
+from edgetune.stages.schedule.policies import PolicyChoice
+from edgetune.stages.schedule.requests import Request
+from edgetune.units import NS
+from edgetune.workflows.schedule.plan import SchedulePlan
+
+_ENOUGH_TURNS = 3
+"""The median of fewer is moved by one turn in which other programs took the cores."""
+
+
+def planned(
+    plan: SchedulePlan, policy: PolicyChoice, requests: Sequence[Request], budget_bytes: int,
+    observed: Sequence[TimelineRow] = (),
+) -> LayerSchedule:  # fmt: skip
+    """Return the best schedule of requests that is found in time.
+
+    It keeps to the bytes that the runtime accounts for, safety included, and takes layers for as long as they really
+    take: as they took in earlier turns, beside whatever ran there, once there are enough turns for a disturbed one not
+    to matter; or as they were measured alone, on a machine whose tasks slow each other down as measured.
+
+    Args:
+        plan: The plan of the command.
+        policy: The policy that follows it.
+        requests: All requests of the turn.
+        budget_bytes: Memory for tasks.
+        observed: Rows of earlier turns of the policy on this machine.
+
+    Raises:
+        InputError: nobody has measured how long the layers of a network take.
+        DeviceError: OR-Tools is missing.
+    """
+    untimed = [each.network.name for each in plan.known if not each.timed]
+    if untimed:
+        message = f"policy {policy.name} plans with the times of layers, and nobody has measured those of {untimed[0]}"
+        raise InputError(message, "edgetune schedule profile FOLDER -o costs.parquet, then --costs costs.parquet")
+    networks = {name: with_times_of(each, plan.networks[name]) for name, each in plan.believed.items()}
+    machine, cores = plan.host.machine, plan.scenario.cores
+    if len({row.turn for row in observed}) >= _ENOUGH_TURNS:
+        networks = {name: with_observed_times(each, observed) for name, each in networks.items()}
+        machine = Machine(cores=machine.cores, streams=machine.streams)
+    case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=cores)
+    objective = cast("Objective", policy.options.get("variant", "response"))
+    return best_schedule(case, objective, machine, limit_s=plan.plan_within_s)
+
+
+def plan_figures(found: LayerSchedule) -> Mapping[str, Any]:
+    """Return the figures of a schedule for the header of the timeline."""
+    return {
+        "objective": found.objective, "value_s": found.value_ns / NS, "bound_s": found.bound_ns / NS,
+        "proved": found.proved, "took_s": found.took_s,
+    }  # fmt: skip
