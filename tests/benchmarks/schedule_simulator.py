@@ -29,6 +29,7 @@ class Simplest:
     name: ClassVar[str] = "(simplest)"
     shares_weights: ClassVar[bool] = False
     whole: ClassVar[bool] = False
+    maps_weights: bool = False
     overcommits: bool = False
 
     def choose(self, view: View) -> LayerTask | None:

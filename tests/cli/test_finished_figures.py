@@ -1,8 +1,8 @@
 """Figures at the end of a run: none changes its exit code, hides the longest request, or leaves out without saying."""
 
 import builtins
-import sys
 import json
+import sys
 from pathlib import Path
 
 import pytest

@@ -21,7 +21,7 @@ class FirstCome:
 
     name = "first-come"
     whole = False
-    overcommits = False
+    overcommits = maps_weights = False
 
     def __init__(self, *, shares_weights=True):
         self.shares_weights = shares_weights

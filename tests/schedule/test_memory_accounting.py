@@ -67,6 +67,22 @@ def test_copies_and_requests_have_accounts_of_their_own():
     assert kinds(ledger) == (2000, 100, 1, 7), "what a request that failed held while it executed is returned, too"
 
 
+def test_mapped_copies_count_once_until_the_last_has_left():
+    ledger = MemoryAccounting({"g": GRAPH}, maps_weights=True)
+    assert ledger.load_bytes("g", 0) == 1000
+    for copy in ("g#0", "g#1"):
+        ledger.begin(task("load", 0, copy=copy))
+    assert (kinds(ledger)[0], ledger.load_bytes("g", 0), ledger.load_bytes("g", 1)) == (1000, 0, 2000)
+    assert ledger.weights_bytes("g#0", 0) == 0, "nothing is free once it has left: the other is there"
+    ledger.unload("g#0", 0)
+    assert (kinds(ledger)[0], ledger.weights_bytes("g#1", 0)) == (1000, 1000)
+    with pytest.raises(ValueError, match="are not held"):
+        ledger.unload("g#0", 0)
+    ledger.unload("g#1", 0)
+    assert ledger.settled
+    assert ledger.load_bytes("g", 0) == 1000
+
+
 def test_contradictions_to_held_memory_are_errors():
     ledger = MemoryAccounting({"g": GRAPH})
     ledger.begin(task("load", 0))

@@ -23,14 +23,14 @@ def chain(name, *layers):
     return LayeredNetwork(name, tuple(made))
 
 
-def run(policy, networks, names, *, budget_bytes=1000, workers=2):
+def run(policy, networks, names, *, budget_bytes=1000, workers=2, streams=None):
     policy = make_policy(policy)
     known = taken_by(policy, {network.name: network for network in networks})
     backend = SimulatedTaskBackend(
-        EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=workers, streams=workers)
+        EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=workers, streams=streams or workers)
     )
     requests = [Request(number, name, 0) for number, name in enumerate(names)]
-    loop = ScheduleLoop(policy, backend, known, requests, parallelism=Parallelism(workers, streams=workers))
+    loop = ScheduleLoop(policy, backend, known, requests, parallelism=Parallelism(workers, streams=streams or workers))
     loop.run()
     return loop
 
@@ -88,6 +88,39 @@ def test_masa_loads_more_than_fits_where_nothing_runs_and_nothing_fits():
     loop = run("masa", networks, "ab", budget_bytes=75)
     assert begun(loop).startswith("La1 Lb1 La0 Ea0")
     assert loop.state.memory.peak_bytes == 20 + 20 + 40
+
+
+def test_masa_counts_weights_once_where_requests_map_the_same_file():
+    """Two requests for one network: both map the large layer at once, which fits one time only."""
+    network = chain("a", ("conv", 10, 1, 1), ("fc", 60, 4, 1))
+    published, mapped = (run(name, [network], "aa", budget_bytes=100) for name in ("masa", "masa:mapped"))
+    assert begun(mapped).count("La1") == begun(published).count("La1") == 2
+    loads = [task for task in mapped.tasks if task.kind == "load"]
+    assert sorted(task.bytes for task in loads) == [0, 0, 10, 60]
+    assert end_s(mapped) < end_s(published)
+
+
+def test_more_workers_do_not_slow_masa_down_where_storage_serves_one_load():
+    """Loads that share storage all come late, the first that is needed among them."""
+    sizes = {
+        "a": [(50, 5, 3), (40, 3, 4), (30, 3, 2), (90, 4, 5)],
+        "b": [(10, 7, 3), (10, 5, 3), (20, 5, 8), (70, 3, 5)],
+    }
+    networks = [chain(name, *(("conv", *layer) for layer in layers)) for name, layers in sizes.items()]
+
+    def ends(policy):
+        return [end_s(run(policy, networks, "ab", budget_bytes=150, workers=n, streams=1)) for n in range(1, 8)]
+
+    assert ends("masa") == [68, 48, 52, 54, 54, 54, 54]
+    assert ends("masa:mapped") == [68, 48, 48, 48, 48, 48, 48]
+
+
+@pytest.mark.parametrize("policy", ["linear", "deepeye", "bulk"])
+def test_policies_that_serve_one_request_at_a_time_hold_the_same_in_both_accounts(policy, monkeypatch):
+    peaks = [run(policy, [A, B], "aabb").state.memory.peak_bytes]
+    monkeypatch.setattr(POLICIES[policy], "maps_weights", True)
+    peaks.append(run(policy, [A, B], "aabb").state.memory.peak_bytes)
+    assert peaks[0] == peaks[1]
 
 
 def test_the_published_code_of_masa_lets_the_shortest_network_go_first():

@@ -45,5 +45,9 @@ class TestMasaAsPublished(SchedulePolicyContract):
     policy, keeps_budget = "masa:code", False
 
 
+class TestMasaWithMappedWeights(SchedulePolicyContract):
+    policy = "masa:mapped"
+
+
 class TestReuse(SchedulePolicyContract):
     policy, passes = "reuse", PASSES

@@ -72,7 +72,11 @@ class ScheduleLoop:
         self.requests: list[RequestRecord] = []
         self.budgets: list[BudgetRecord] = []
         self.state = State(
-            networks, parallelism=parallelism, shares_weights=policy.shares_weights, budget_bytes=budget_bytes
+            networks,
+            parallelism=parallelism,
+            shares_weights=policy.shares_weights,
+            budget_bytes=budget_bytes,
+            maps_weights=policy.maps_weights,
         )
         self._policy, self._backend, self._networks = policy, backend, networks
         listed = ListedRequests(requests, attrgetter("arrival_ns"))

@@ -10,6 +10,7 @@ The loop accounts for estimates with it, the simulator for what is really held.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -40,15 +41,21 @@ class MemoryAccounting:
 
     Args:
         networks: By name; their bytes are what is entered.
+        maps_weights: Whether copies of the same weights count once, as files do that are mapped more than once; else
+            each copy counts.
     """
 
-    def __init__(self, networks: Mapping[str, LayeredNetwork]) -> None:
+    def __init__(self, networks: Mapping[str, LayeredNetwork], *, maps_weights: bool = False) -> None:
         self.held_bytes = 0
         self.peak_bytes = 0
         """The most that was held at once."""
         self.by_kind: dict[Kind, int] = {"weights": 0, "activations": 0, "scratch": 0, "inputs": 0}
-        self._networks = networks
-        self._weights: dict[tuple[str, int], int] = {}
+        self._networks, self._maps_weights = networks, maps_weights
+        self._weights: dict[tuple[str, int], tuple[str, int]] = {}
+        """By copy and layer, what the bytes belong to: the copy, or the network whose files are mapped; and the bytes.
+        """
+        self._copies: Counter[tuple[str, int]] = Counter()
+        """The number of copies that are there, by what they belong to and layer."""
         self._accounts: dict[int, _Account] = {}
 
     def begin(self, task: LayerTask) -> None:
@@ -62,8 +69,11 @@ class MemoryAccounting:
             key = (task.copy, task.layer)
             if key in self._weights:
                 raise ValueError(f"the weights of layer {task.layer} of {task.copy} are held already")
-            self._weights[key] = layer.weight_bytes
-            self._add("weights", layer.weight_bytes)
+            owner = task.network if self._maps_weights else task.copy
+            self._weights[key] = owner, layer.weight_bytes
+            self._copies[owner, task.layer] += 1
+            if self._copies[owner, task.layer] == 1:
+                self._add("weights", layer.weight_bytes)
             return
         account = self._accounts.get(task.request) or self._open(task)
         if task.layer in account.outputs:
@@ -103,7 +113,11 @@ class MemoryAccounting:
         """
         if (copy, layer) not in self._weights:
             raise ValueError(f"the weights of layer {layer} of {copy} are not held")
-        self._add("weights", -self._weights.pop((copy, layer)))
+        owner, size_bytes = self._weights.pop((copy, layer))
+        self._copies[owner, layer] -= 1
+        if not self._copies[owner, layer]:
+            del self._copies[owner, layer]
+            self._add("weights", -size_bytes)
 
     def close(self, request: int) -> None:
         """Return all memory of a request, if it executed anything."""
@@ -114,8 +128,14 @@ class MemoryAccounting:
             self._add("scratch", -sum(account.scratch.values()))
 
     def weights_bytes(self, copy: str, layer: int) -> int:
-        """Return the bytes held for the weights of a layer; 0 where they are not in memory."""
-        return self._weights.get((copy, layer), 0)
+        """Return the bytes that leave with the weights of a layer; 0 where they are not there, or mapped elsewhere."""
+        owner, size_bytes = self._weights.get((copy, layer), ("", 0))
+        return size_bytes if self._copies[owner, layer] == 1 else 0
+
+    def load_bytes(self, network: str, layer: int) -> int:
+        """Return the bytes that loading a layer for one more request takes; 0 where its weights are mapped already."""
+        mapped = self._maps_weights and self._copies[network, layer]
+        return 0 if mapped else self._networks[network].layers[layer].weight_bytes
 
     @property
     def settled(self) -> bool:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.tasks import TaskRecord
 
 Objective = Literal["response", "makespan"]
 """The figure to minimise: the mean time from a request's arrival to its answer, or the time of the last answer."""
@@ -75,7 +74,7 @@ class LayerSchedule:
     """A schedule for some requests.
 
     Args:
-        steps: In the order in which they start.
+        steps: In the order in which they start; none where ``policy`` is asked instead.
         objective: The figure that it minimises.
         value_ns: That figure, ns.
         bound_ns: No schedule is better than this, ns.
@@ -83,6 +82,8 @@ class LayerSchedule:
         streams, cores: Most loads, and most executions, that run at once.
         took_s: Duration of the search, s.
         arrivals_ns: Arrival of every request that it is for, ns on the clock of the run, by number.
+        policy: The policy whose schedule it is; ``None`` where no policy makes it.
+        order: For that policy, if it is ``reuse``: the order of networks that it keeps to.
     """
 
     steps: tuple[Step, ...]
@@ -94,41 +95,12 @@ class LayerSchedule:
     cores: int
     took_s: float
     arrivals_ns: Mapping[int, int]
+    policy: str | None = None
+    order: tuple[str, ...] = ()
 
 
 def schedule_from(told: Mapping[str, Any]) -> LayerSchedule:
     """Return a schedule from plain values, as ``dataclasses.asdict`` and JSON make them."""
     steps = tuple(Step(**step) for step in told["steps"])
     arrivals_ns = {int(number): at_ns for number, at_ns in told["arrivals_ns"].items()}
-    return LayerSchedule(**{**told, "steps": steps, "arrivals_ns": arrivals_ns})
-
-
-def steps_of(tasks: Sequence[TaskRecord]) -> tuple[Step, ...]:
-    """Return a run as the steps of a plan, in which requests share weights.
-
-    A load of weights of which another copy is there already is left out: its executions use the one that is there,
-    which stays until the last copy leaves. So the plan holds no more than the run, and nothing in it comes later.
-
-    Args:
-        tasks: All tasks of a run.
-    """
-    steps: list[tuple[TaskRecord, list[int]]] = []
-    copies: dict[tuple[str, int], set[str]] = {}
-    uses: dict[tuple[str, int], list[int]] = {}
-    for task in sorted(tasks, key=lambda each: (each.start_ns, each.kind == "load", each.end_ns)):
-        key = (task.network, task.layer)
-        there = copies.setdefault(key, set())
-        if task.kind == "unload":
-            there.discard(task.copy)
-        elif task.kind == "execute":
-            steps.append((task, [0]))
-            uses.setdefault(key, [0])[0] += 1
-        else:
-            if not there:
-                uses[key] = [0]
-                steps.append((task, uses[key]))
-            there.add(task.copy)
-    return tuple(
-        Step(task.start_ns, "load" if task.kind == "load" else "execute", task.network, task.layer, task.request, used)
-        for task, (used,) in steps
-    )
+    return LayerSchedule(**{**told, "steps": steps, "arrivals_ns": arrivals_ns, "order": tuple(told["order"])})

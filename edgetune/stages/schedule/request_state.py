@@ -137,11 +137,10 @@ class Weights:
                 if progress.done[layer]:
                     progress.done_absent_ns += load_ns
 
-    def load(self, layer: int, request: int) -> LayerTask:
-        """Return the task of loading a layer for a request."""
+    def load(self, layer: int, request: int, size_bytes: int) -> LayerTask:
+        """Return the task of loading a layer for a request, which takes so many bytes."""
         network = self.network
-        weight_bytes = network.layers[layer].weight_bytes
-        return LayerTask("load", network.name, self.name, layer, request, weight_bytes, network.load_ns[layer])
+        return LayerTask("load", network.name, self.name, layer, request, size_bytes, network.load_ns[layer])
 
 
 @dataclass(slots=True, eq=False)

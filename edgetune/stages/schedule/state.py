@@ -41,13 +41,13 @@ class View:
     Args:
         networks: By name.
         parallelism: Numbers of tasks that run at once.
-        shares_weights: See ``policies.policy.SchedulePolicy``.
+        shares_weights, maps_weights: See ``policies.policy.SchedulePolicy``.
         budget_bytes: The initial memory budget; it can shrink while other programs need memory.
     """
 
     def __init__(
         self, networks: Mapping[str, LayeredNetwork], *, parallelism: Parallelism, shares_weights: bool,
-        budget_bytes: int,
+        budget_bytes: int, maps_weights: bool = False,
     ) -> None:  # fmt: skip
         self.now_ns, self.budget_bytes = 0, budget_bytes
         self.workers = self.idle_workers = parallelism.workers
@@ -64,15 +64,17 @@ class View:
         """Executions whose weights are resident and whose inputs are there."""
         self.loads = ReadySet()
         """Loads of weights that a request needs, absent and not being loaded: one task per copy and layer."""
-        self.memory = MemoryAccounting(networks)
+        self.memory = MemoryAccounting(networks, maps_weights=maps_weights)
         self._networks = networks
         self._least = {name: least_budget_bytes(network) for name, network in networks.items()}
-        self._shares_weights = shares_weights
+        self._shares_weights, self._maps_weights = shares_weights, maps_weights
         self._copies: dict[str, Weights] = {}
         if shares_weights:
             self._copies = {name: Weights(name, network) for name, network in networks.items()}
         self._resident: dict[tuple[str, int], LayerTask] = {}
         """An unload for all weights that are resident, in the order in which they came in."""
+        self._copies_of: dict[str, dict[str, Weights]] = {}
+        """The copies that requests have of their own, by network and name."""
         self._came_in: dict[tuple[str, int], int] = {}
         """The number of weights that had come in before these."""
         self._loaded = 0
@@ -125,7 +127,7 @@ class View:
     def unload_task(self, copy: str, layer: int) -> LayerTask:
         """Return the unload of weights that are resident."""
         task = self._resident[(copy, layer)]
-        if task.request != self.wanted_by(copy, layer):
+        if self._maps_weights or task.request != self.wanted_by(copy, layer):
             task = self._resident[(copy, layer)] = self._new_unload(copy, layer)
         return task
 
@@ -160,6 +162,7 @@ class State(View):
         copy = request.network if self._shares_weights else f"{request.network}#{request.number}"
         if copy not in self._copies:
             self._copies[copy] = Weights(copy, network)
+            self._copies_of.setdefault(request.network, {})[copy] = self._copies[copy]
         weights = self._copies[copy]
         progress = RequestProgress(request, weights)
         late = bool(self.requests) and request.number < next(reversed(self.requests))
@@ -191,6 +194,8 @@ class State(View):
             weights.users[task.layer] += 1
             self._bring_input(progress)
         self.memory.begin(task)
+        if task.kind == "load":
+            self._note_mapped(weights, task.layer)
         self.running.append(task)
         self.idle_workers -= 1
 
@@ -200,6 +205,7 @@ class State(View):
         weights = self._copies[task.copy]
         if failed:
             self.memory.unload(task.copy, task.layer)
+            self._note_mapped(weights, task.layer)
             weights.become(task.layer, "absent")
             self._offer_load(weights, task.layer)
             return
@@ -235,6 +241,7 @@ class State(View):
         if place in self._unwanted:
             self._unwanted.remove(place)
         self.memory.unload(copy, layer)
+        self._note_mapped(weights, layer)
         weights.become(layer, "absent")
         waiting = weights.open[layer].values()
         self.executions.remove_all([progress.ready.pop(layer) for progress in waiting])
@@ -264,6 +271,7 @@ class State(View):
         self.memory.close(progress.request.number)
         if not self._shares_weights:
             del self._copies[progress.copy]
+            del self._copies_of[progress.request.network][progress.copy]
 
     def _end(self, task: LayerTask) -> None:
         self._unloads = None
@@ -287,8 +295,21 @@ class State(View):
                 return
             self.loads.remove(weights.loads.pop(layer))
         if wanted_by >= 0:
-            task = weights.loads[layer] = weights.load(layer, wanted_by)
+            size_bytes = self.memory.load_bytes(weights.network.name, layer)
+            task = weights.loads[layer] = weights.load(layer, wanted_by, size_bytes)
             self.loads.add(task)
+
+    def _note_mapped(self, weights: Weights, layer: int) -> None:
+        """Change what loads of other copies of weights take, where they count once and a copy has come or gone."""
+        if not self._maps_weights:
+            return
+        size_bytes = self.memory.load_bytes(weights.network.name, layer)
+        for other in self._copies_of.get(weights.network.name, {}).values():
+            offered = other.loads.get(layer)
+            if offered is not None and offered.bytes != size_bytes:
+                self.loads.remove(offered)
+                task = other.loads[layer] = other.load(layer, offered.request, size_bytes)
+                self.loads.add(task)
 
     def _review(self, weights: Weights, layer: int) -> None:
         """Update whether resident weights are among those that no request wants."""

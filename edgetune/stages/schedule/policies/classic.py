@@ -134,8 +134,8 @@ class RoundRobin(SchedulePolicy):
         return task
 
 
-Variant = Literal["thesis", "code"]
-"""The algorithm as it was described, or as the published code behaves."""
+Variant = Literal["thesis", "code", "mapped"]
+"""The algorithm as it was described, as the published code behaves, or as described with copies that count once."""
 
 
 class Masa(SchedulePolicy):
@@ -145,14 +145,16 @@ class Masa(SchedulePolicy):
 
     Args:
         variant: With ``code``, as the published code does, requests for the shortest network go first, and executions
-            begin whatever memory is free (github.com/bacox/edgecaffe, ``MasaScheduler``).
+            begin whatever memory is free (github.com/bacox/edgecaffe, ``MasaScheduler``). With ``mapped``, weights that
+            several requests have mapped count once (otherwise once for each, as the thesis accounts for them), and no
+            more loads run at once than storage serves: with more workers they would only share it.
     """
 
     name = "masa"
     variants = get_args(Variant)
 
     def __init__(self, variant: Variant = "thesis") -> None:
-        self.overcommits = variant == "code"
+        self.overcommits, self.maps_weights = variant == "code", variant == "mapped"
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the smallest task of the preferred kind that fits."""
@@ -161,7 +163,10 @@ class Masa(SchedulePolicy):
             return unwanted
         if self.overcommits:
             return _as_published(view)
+        loading = sum(task.kind == "load" for task in view.running)
         for ready in (view.executions, view.loads):
+            if ready is view.loads and self.maps_weights and loading >= view.streams:
+                return for_progress(view)
             if any_fits(ready, view.free_bytes):
                 return ready.smallest
         return for_progress(view)

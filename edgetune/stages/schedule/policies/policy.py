@@ -15,8 +15,11 @@ class SchedulePolicy:
     """Chooses what starts next. It may keep notes, but depends on nothing else than the views that it was shown."""
 
     name: ClassVar[str]
-    shares_weights: ClassVar[bool] = False
+    shares_weights: bool = False
     """Whether requests for the same network use the same weights; else each loads a copy of its own."""
+    maps_weights: bool = False
+    """Whether copies of the same weights count once, as they do in a real run, which maps one file for all of them;
+    else each counts, as where a request reads weights into memory of its own (EdgeCaffe)."""
     whole: ClassVar[bool] = False
     """Whether it takes networks as one layer, loaded and executed as a whole (``bulk``)."""
     variants: ClassVar[Sequence[str]] = ()
@@ -33,6 +36,9 @@ class SchedulePolicy:
         may need more than is free only where nothing runs: then there would be no progress otherwise.
         """
         raise NotImplementedError
+
+    def note(self, task: LayerTask, view: View) -> None:
+        """Take notice of a task that another policy chose, and that this one may have to go on after."""
 
 
 def taken_by(policy: SchedulePolicy, networks: Mapping[str, LayeredNetwork]) -> dict[str, LayeredNetwork]:

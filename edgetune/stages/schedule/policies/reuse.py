@@ -41,13 +41,16 @@ class Reuse(SchedulePolicy):
     (``can_all_finish``), and a task of another network only if the one in service keeps the memory that it needs to go
     on. So there is no deadlock, and no need to exceed the budget: only a budget that shrank below what has been
     computed can make the policy do so, and then one task at a time.
+
+    Args:
+        order: Networks in the order in which they are served, whatever each takes; without it as above.
     """
 
     name = "reuse"
     shares_weights = True
 
-    def __init__(self) -> None:
-        self._request_order = RequestOrder()
+    def __init__(self, order: Sequence[str] = ()) -> None:
+        self._request_order = RequestOrder(order)
         self._planned: deque[LayerTask] = deque()
         """The tasks to choose next: unloads, and the task that they make room for."""
 
@@ -59,7 +62,7 @@ class Reuse(SchedulePolicy):
         return task
 
     def note(self, task: LayerTask, view: View) -> None:
-        """Take notice of a task that another policy chose and this one may have to go on after."""
+        """Take notice of a task that another policy chose, and that this one may have to go on after."""
         self._request_order.update(view)
         self._request_order.groups[task.network].note(task)
 
