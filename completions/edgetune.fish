@@ -240,7 +240,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_s
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from run' -l memory -r -d 'Memory budget, e.g. 512MiB.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from run' -l workers -r -d 'Tasks that run at a time.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from run' -l turns -r -d 'How often each policy runs.'
-complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from run' -l time-limit -r -d 'Longest search of policy optimum for a schedule, with --simulate.'
+complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from run' -l time-limit -r -d 'Longest search of policy optimum for a schedule, before the clock starts.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from run' -l duration -r -d 'No request arrives after this time, e.g. 60s. Default: until jobs end.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from run' -l costs -r -d 'Table of layer costs, as edgetune schedule profile writes it.'
 complete -c edgetune -n '__fish_seen_subcommand_from schedule; and __fish_seen_subcommand_from run' -l prepared -r -d 'Folder of prepared networks. Default: a cache.'

@@ -31,6 +31,7 @@ class Simplest:
     whole: ClassVar[bool] = False
     maps_weights: bool = False
     overcommits: bool = False
+    again_ns: int | None = None
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the first task that fits, else any where nothing runs."""

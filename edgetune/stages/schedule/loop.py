@@ -128,7 +128,7 @@ class ScheduleLoop:
                 raise stuck(self._policy, self.state)
             return False
         polled_ns = None if self._poll_interval_ns is None else self._backend.now_ns() + self._poll_interval_ns
-        until_ns = earliest_ns([*coming, polled_ns])
+        until_ns = earliest_ns([*coming, polled_ns, self._policy.again_ns])
         if until_ns is None and not running:
             raise ValueError("requests come at unknown times: say with poll_interval_ns how often to look")
         self._end_all(self._backend.wait(until_ns))

@@ -41,7 +41,7 @@ class ScheduleOptions:
     workers: _Workers = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1)] = 1
     time_limit: Annotated[
-        str | float, Option("Longest search of policy optimum for a schedule, with --simulate.", metavar="TIME")
+        str | float, Option("Longest search of policy optimum for a schedule, before the clock starts.", metavar="TIME")
     ] = "60s"
     duration: Annotated[
         str | float | None,

@@ -113,6 +113,8 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
     folder = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
     with reporting_saved(reporter, lambda: f"networks prepared by now are in {folder}, and the same command goes on"):
         scenario = known_networks(jobs, opts.costs, folder, simulate=opts.simulate, reporter=reporter)
+    if live is None:
+        _check_times(policies, scenario)
     seed, workers = jobs.seed if opts.seed is None else opts.seed, opts.workers or jobs.workers
     if workers > MOST_WORKERS:
         raise InputError(f"there are to be {workers} workers, at most {MOST_WORKERS} can be", "e.g. 2")
@@ -120,6 +122,21 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
         opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, safety, plan_within_s, live,
         target,
     )  # fmt: skip
+
+
+def _check_times(policies: Sequence[PolicyChoice], scenario: Scenario) -> None:
+    """Check that the times of layers are known where a policy plans with them.
+
+    Raises:
+        InputError: they are not.
+    """
+    ahead = [each.words for each in policies if each.policy.plans_ahead]
+    untimed = [each.network.name for each in scenario.known if not each.timed]
+    if ahead and untimed:
+        raise InputError(
+            f"policy {ahead[0]} plans with the times of layers, and those of {untimed[0]} were not measured",
+            "edgetune schedule profile FOLDER -o costs.parquet, then --costs costs.parquet",
+        )
 
 
 def memory_limit_bytes(words: str | float | None, file: str, jobs: Jobs) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from edgetune.artifacts.timeline import TimelineRow
-from edgetune.errors import InputError
 from edgetune.stages.schedule.best_schedule import best_schedule
 from edgetune.stages.schedule.costs import with_observed_times, with_times_of
 from edgetune.stages.schedule.machine import Machine
@@ -38,13 +37,8 @@ def planned(
         observed: Rows of earlier turns of the policy on this machine.
 
     Raises:
-        InputError: nobody has measured how long the layers of a network take.
         DeviceError: OR-Tools is missing.
     """
-    untimed = [each.network.name for each in plan.known if not each.timed]
-    if untimed:
-        message = f"policy {policy.name} plans with the times of layers, and nobody has measured those of {untimed[0]}"
-        raise InputError(message, "edgetune schedule profile FOLDER -o costs.parquet, then --costs costs.parquet")
     networks = {name: with_times_of(each, plan.networks[name]) for name, each in plan.believed.items()}
     machine, cores = plan.host.machine, plan.scenario.cores
     if len({row.turn for row in observed}) >= _ENOUGH_TURNS:

@@ -59,6 +59,7 @@ class Optimum(SchedulePolicy):
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the next step of the plan, if it can start; weights that it needs no more leave first."""
+        self.again_ns = None
         if not self._lost:
             unplanned = not self._arrivals_ns.keys() >= view.requests.keys()
             task = None if unplanned else self._follow(view)
@@ -79,6 +80,7 @@ class Optimum(SchedulePolicy):
         overtaken: list[Step] = []
         for place, step in enumerate(islice(self._steps, _AHEAD)):
             if overtaken and view.now_ns < step.start_ns + self._late_ns:
+                self.again_ns = step.start_ns + self._late_ns
                 return None
             task = _find(step, view)
             if task is not None and self._has_room(task, overtaken, view):

@@ -1,0 +1,219 @@
+"""What is found before a run is no worse than any policy, whatever the size; and it is followed as costs turn out."""
+
+import json
+import random
+from dataclasses import asdict, replace
+
+import pytest
+from schedule_builder import MS, batch, chain, layer
+
+from edgetune.errors import EdgetuneError
+from edgetune.stages.schedule.best_schedule import CANDIDATES, MOST_TASKS, best_schedule, lower_bound_ns
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.plan import LayerSchedule, SchedulingProblem, Step, schedule_from
+from edgetune.stages.schedule.policies import make_policy
+from edgetune.stages.schedule.policies.optimum import Optimum
+from edgetune.stages.schedule.policies.reuse import Reuse
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import SimulationCase, simulate
+from edgetune.stages.schedule.tasks import RequestRecord, TaskRecord
+
+
+def problem(networks, requests, *, budget_bytes=1000, workers=2, **options):
+    return SchedulingProblem({each.name: each for each in networks}, requests, budget_bytes, workers, **options)
+
+
+def plan_of(steps, requests, *, streams=1, cores=2):
+    arrivals_ns = {request.number: request.arrival_ns for request in requests}
+    return LayerSchedule(tuple(steps), "response", 0.0, 0.0, False, streams, cores, 0.0, arrivals_ns)
+
+
+def ran(policy, case, machine, networks=None):
+    """Return tasks and requests of a run whose layers really are those of ``networks``."""
+    real = case.networks if networks is None else {each.name: each for each in networks}
+    simulated = SimulationCase(real, case.requests, case.budget_bytes, case.workers, machine, believed=case.networks)
+    records = simulate(policy, simulated).records
+    return (
+        [record for record in records if isinstance(record, TaskRecord)],
+        [record for record in records if isinstance(record, RequestRecord)],
+    )
+
+
+def begun(tasks):
+    return [
+        f"{task.kind[0]}{task.network}{task.layer}"
+        for task in sorted(tasks, key=lambda task: task.start_ns)
+        if task.kind != "unload"
+    ]
+
+
+def many_requests(seed=0, count=40):
+    """More than constraint programming is asked for."""
+    rng = random.Random(seed)
+    networks = [
+        chain(name, *({"weights": rng.randint(5, 40), "load_ms": rng.randint(1, 9), "execute_ms": rng.randint(1, 9)}
+                      for _ in range(6)))
+        for name in "abc"
+    ]  # fmt: skip
+    requests = [Request(number, rng.choice("abc"), number * MS) for number in range(count)]
+    return problem(networks, requests, budget_bytes=120)
+
+
+def test_beyond_what_is_proved_it_is_the_best_policy_and_a_bound(monkeypatch):
+    monkeypatch.setattr("edgetune.stages.schedule.best_schedule.optimum", None)  # nobody may ask for it
+    case, machine = many_requests(), Machine(cores=2)
+    assert case.tasks > MOST_TASKS
+    found = best_schedule(case, "response", machine, limit_s=0.5)
+    for name in CANDIDATES:
+        tasks, requests = ran(make_policy(name), case, machine)
+        if max(task.held_bytes for task in tasks) <= case.budget_bytes:
+            assert found.value_ns <= sum(each.response_ns for each in requests) / len(requests)
+    _, requests = ran(Optimum(plan=found), case, machine)
+    assert sum(each.response_ns for each in requests) / len(requests) == found.value_ns
+    assert 0 < found.bound_ns <= found.value_ns
+    assert not found.proved
+
+
+def test_without_time_it_is_the_first_policy(monkeypatch):
+    monkeypatch.setattr("edgetune.stages.schedule.best_schedule.optimum", None)
+    assert best_schedule(many_requests(), "response", Machine(cores=2), limit_s=0.0).policy == "reuse"
+
+
+def test_an_order_of_networks_is_found_that_no_policy_takes(monkeypatch):
+    """The short network first keeps the long one's load waiting: to load the long one meanwhile is better for both."""
+    monkeypatch.setattr("edgetune.stages.schedule.best_schedule.MOST_TASKS", -1)
+    networks = [
+        chain("a", {"weights": 8, "load_ms": 6, "execute_ms": 5}, {"weights": 8, "load_ms": 2, "execute_ms": 5}),
+        chain("b", {"weights": 8, "load_ms": 8, "execute_ms": 1}),
+        chain("c", {"weights": 8, "load_ms": 1, "execute_ms": 9}),
+    ]
+    case, machine = problem(networks, batch("a", "b", "c"), budget_bytes=30), Machine(cores=2)
+    found = best_schedule(case, "makespan", machine, limit_s=5.0)
+    ends = {name: max(each.end_ns for each in ran(make_policy(name), case, machine)[1]) for name in CANDIDATES}
+    assert found.value_ns < min(ends.values())
+    assert (found.policy, sorted(found.order)) == ("reuse", ["a", "b", "c"])
+    assert max(each.end_ns for each in ran(Reuse(found.order), case, machine)[1]) == found.value_ns
+
+
+def test_without_requests_there_is_nothing_to_look_for():
+    with pytest.raises(EdgetuneError, match="no request is known"):
+        best_schedule(problem([chain("a", {})], []), "response", Machine(cores=1))
+
+
+def test_the_bound_is_of_paths_and_of_work():
+    fork = LayeredNetwork("f", (layer(execute_ms=3), layer(execute_ms=5, after=[0]), layer(execute_ms=4, after=[0])), 0)
+    case = problem([fork], batch("f"), workers=4)
+    assert lower_bound_ns(case, "response") == lower_bound_ns(case, "makespan") == (3 + 5) * MS
+    one = problem([fork], batch("f", "f"), workers=1)
+    assert lower_bound_ns(one, "response") == (12 + 24) / 2 * MS
+    assert lower_bound_ns(one, "makespan") == 24 * MS
+    late = problem([fork], [Request(0, "f", 0), Request(1, "f", 100 * MS)], workers=1)
+    assert lower_bound_ns(late, "response") == 12 * MS
+    assert lower_bound_ns(late, "makespan") == (100 + 8) * MS
+    loads = problem([chain("a", {"weights": 1, "load_ms": 50, "execute_ms": 1})], batch("a", "a"), workers=2)
+    assert lower_bound_ns(loads, "makespan") == 25 * MS
+
+
+def test_the_bound_lets_the_shortest_remaining_time_go_first():
+    """At 2 ms the short one interrupts the long one: 2 + 3 + 8 ms of work, answers at 5 and 10 ms."""
+    networks = [chain("long", {"execute_ms": 7}), chain("short", {"execute_ms": 3})]
+    case = problem(networks, [Request(0, "long", 0), Request(1, "short", 2 * MS)], workers=1)
+    assert lower_bound_ns(case, "response") == (10 + 3) / 2 * MS
+
+
+def test_a_plan_survives_json():
+    plan = replace(plan_of([Step(5, "load", "a", 0, 0, 2)], batch("a", "a")), policy="reuse", order=("a", "b"))
+    assert schedule_from(json.loads(json.dumps(asdict(plan)))) == plan
+
+
+A = chain("a", {"weights": 5, "load_ms": 2, "execute_ms": 4})
+B = chain("b", {"weights": 5, "load_ms": 2, "execute_ms": 4})
+ONE_AFTER_ANOTHER = [
+    Step(0, "load", "a", 0, 0, 1), Step(2 * MS, "load", "b", 0, 1, 1),
+    Step(2 * MS, "execute", "a", 0, 0), Step(4 * MS, "execute", "b", 0, 1),
+]  # fmt: skip
+
+
+def slow_load(load_ms):
+    return chain("a", {"weights": 5, "load_ms": load_ms, "execute_ms": 4})
+
+
+def test_a_step_that_is_due_overtakes_one_that_is_late():
+    """The first load takes 20 ms instead of 2: the second, on storage for two, does not wait for its execution."""
+    case = problem([A, B], batch("a", "b"), workers=3, streams=2)
+    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2], *ONE_AFTER_ANOTHER[1::2]]
+    plan = plan_of(steps, case.requests, streams=2)
+    tasks, requests = ran(Optimum(plan=plan), case, Machine(cores=2, streams=2), [slow_load(20), B])
+    assert begun(tasks) == ["la0", "lb0", "eb0", "ea0"]
+    assert {each.request.network: each.end_ns for each in requests} == {"a": 24 * MS, "b": 8 * MS}
+
+
+@pytest.mark.parametrize("what", ["memory", "storage"])
+def test_no_step_overtakes_what_it_would_delay(what):
+    """Memory for the late execution is kept; and where storage serves one load, the next waits for its turn."""
+    hungry = chain("a", {"weights": 5, "load_ms": 2, "execute_ms": 4, "scratch": 94 if what == "memory" else 0})
+    slow = replace(hungry, layers=(replace(hungry.layers[0], load_s=0.02),))
+    case = problem([hungry, B], batch("a", "b"), budget_bytes=100, workers=3, streams=2)
+    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2], *ONE_AFTER_ANOTHER[1::2]]
+    plan = plan_of(steps, case.requests, streams=2 if what == "memory" else 1)
+    tasks, _ = ran(Optimum(plan=plan), case, Machine(cores=2, streams=2), [slow, B])
+    started_ns = {(task.kind, task.network): task.start_ns for task in tasks}
+    assert started_ns["load", "b"] >= started_ns["execute", "a"] == 20 * MS
+    assert max(task.held_bytes for task in tasks) <= 100
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_is_followed_to_the_end_whatever_the_durations(seed):
+    """Plans are runs of a policy here; durations are up to three times as long, or a third."""
+    rng = random.Random(seed)
+    networks = [
+        chain(name, *({"weights": rng.randint(0, 40), "output": rng.randint(0, 9), "load_ms": rng.randint(1, 9),
+                       "execute_ms": rng.randint(1, 9)} for _ in range(rng.randint(1, 4))))
+        for name in "ab"
+    ]  # fmt: skip
+    requests = [Request(number, rng.choice("ab"), rng.randint(0, 5) * number * MS) for number in range(5)]
+    requests = [replace(each, arrival_ns=max(r.arrival_ns for r in requests[: each.number + 1])) for each in requests]
+    least = max(map(least_budget_bytes, networks))
+    case = problem(networks, requests, budget_bytes=round(least * rng.choice([1.0, 1.5, 3.0])), workers=2)
+    machine = Machine(cores=2)
+    tasks, _ = ran(Reuse(), case, machine)
+    uses = {}
+    for task in sorted(tasks, key=lambda task: (task.start_ns, task.kind == "load")):
+        if task.kind == "load":
+            uses[task] = 0
+        elif task.kind == "execute":
+            mine = [each for each in uses if (each.network, each.layer) == (task.network, task.layer)]
+            if mine:
+                uses[mine[-1]] += 1
+    steps = [
+        Step(task.start_ns, task.kind, task.network, task.layer, task.request, uses.get(task, 0))
+        for task in sorted(tasks, key=lambda task: task.start_ns)
+        if task.kind != "unload"
+    ]
+    other = [
+        replace(each, layers=tuple(
+            replace(one, load_s=one.load_s * 3 ** rng.uniform(-1, 1), execute_s=one.execute_s * 3 ** rng.uniform(-1, 1))
+            for one in each.layers
+        ))
+        for each in networks
+    ]  # fmt: skip
+    tasks, answers = ran(Optimum(plan=plan_of(steps, requests, streams=2)), case, machine, other)
+    assert {each.outcome for each in answers} == {"ok"}
+    assert len(answers) == len(requests)
+    assert max(task.held_bytes for task in tasks) <= case.budget_bytes
+
+
+def test_requests_that_the_plan_does_not_know_are_answered_too():
+    case = problem([A, B], [*batch("a"), Request(1, "b", MS)])
+    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2]]
+    _, answers = ran(Optimum(plan=plan_of(steps, case.requests[:1])), case, Machine(cores=2))
+    assert [each.outcome for each in answers] == ["ok", "ok"]
+
+
+def test_the_policy_whose_schedule_is_best_is_asked():
+    plan = replace(plan_of([], batch("a", "b")), policy="masa")
+    case = problem([A, B], batch("a", "b"))
+    policy = Optimum(plan=plan)
+    assert (policy.shares_weights, Optimum().shares_weights) == (False, True)
+    assert begun(ran(policy, case, Machine(cores=2))[0]) == begun(ran(make_policy("masa"), case, Machine(cores=2))[0])
