@@ -29,7 +29,7 @@ from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.stages.schedule.verification import Verification
 from edgetune.workflows.reporting import OnAdvance
 from edgetune.workflows.schedule.plan import SchedulePlan
-from edgetune.workflows.schedule.planned import plan_figures, planned
+from edgetune.workflows.schedule.planned import enough_observed, plan_figures, planned
 from edgetune.workflows.schedule.turns import TurnResult, keep
 from edgetune.workflows.stopping import Stopping
 
@@ -50,6 +50,8 @@ class LiveRunner:
         self._verification = Verification(seed=plan.seed)
         self._observed: dict[str, list[TimelineRow]] = {}
         """Rows of each policy that plans ahead, for the plan of its next turn."""
+        self._plans: dict[tuple[str, tuple[Request, ...], bool], LayerSchedule] = {}
+        """By policy, requests, and whether the durations of earlier turns were used: a search takes long."""
 
     def __enter__(self) -> LiveRunner:
         self._verification.__enter__()
@@ -111,10 +113,12 @@ class LiveRunner:
         """Return the schedule to follow, made before the clock starts; ``None`` for a policy that follows none."""
         if not policy.policy.plans_ahead or not requests:
             return None
-        budget_bytes = self._run_of(policy, requests).rehearse().budget_bytes or self._plan.limit_bytes
-        return planned(
-            self._plan, policy, requests, budget_bytes - UNSTEADY_BYTES, self._observed.get(policy.words, ())
-        )
+        observed = self._observed.get(policy.words, [])
+        which = (policy.words, tuple(requests), enough_observed(observed))
+        if which not in self._plans:
+            budget_bytes = self._run_of(policy, requests).rehearse().budget_bytes or self._plan.limit_bytes
+            self._plans[which] = planned(self._plan, policy, requests, budget_bytes - UNSTEADY_BYTES, observed)
+        return self._plans[which]
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
         """Return the memory of the process before any network is loaded, without running any.

@@ -41,12 +41,17 @@ def planned(
     """
     networks = {name: with_times_of(each, plan.networks[name]) for name, each in plan.believed.items()}
     machine, cores = plan.host.machine, plan.scenario.cores
-    if len({row.turn for row in observed}) >= _ENOUGH_TURNS:
+    if enough_observed(observed):
         networks = {name: with_observed_times(each, observed) for name, each in networks.items()}
         machine = Machine(cores=machine.cores, streams=machine.streams)
     case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=cores)
     objective = cast("Objective", policy.options.get("variant", "response"))
     return best_schedule(case, objective, machine, limit_s=plan.plan_within_s)
+
+
+def enough_observed(rows: Sequence[TimelineRow]) -> bool:
+    """Return whether there are rows of so many turns that a plan takes durations from them."""
+    return len({row.turn for row in rows}) >= _ENOUGH_TURNS
 
 
 def plan_figures(found: LayerSchedule) -> Mapping[str, Any]:
