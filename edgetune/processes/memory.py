@@ -33,6 +33,11 @@ def resident_bytes() -> int:
     return int((_PROC / "self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def anonymous_bytes() -> int | None:
+    """Return the part of this process's resident memory that is its own, no page of a file, bytes."""
+    return counter_bytes(_PROC / "self/smaps_rollup", "Anonymous")
+
+
 def shared_out_bytes(pid: int) -> int | None:
     """Return what a process has resident now, bytes; a page that N processes share counts 1/N (Pss)."""
     return counter_bytes(_PROC / str(pid) / "smaps_rollup", "Pss")

@@ -27,9 +27,8 @@ import onnxruntime as ort
 
 from edgetune.serving.supervision import Supervision
 from edgetune.stages.schedule.costs import network_of
-from edgetune.stages.schedule.executor import PreparedLayers, Runnable, WholeNetwork
+from edgetune.stages.schedule.executor import _EXACT_HEAP, PreparedLayers, Runnable, WholeNetwork
 from edgetune.stages.schedule.live import LiveTaskBackend
-from edgetune.stages.schedule.live_run import _EXACT_HEAP
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.requests import Request

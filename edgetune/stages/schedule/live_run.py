@@ -88,7 +88,8 @@ class LiveFigures:
         enforced: The mechanism that kept the limit.
         reason: Why the kernel did not.
         group: The kernel's counts of its control group.
-        base_bytes: Memory of the process before any load.
+        base_bytes: Memory of the process before any load, pages of libraries included.
+        base_anonymous_bytes: The part of it that is no page of a file.
         budget_bytes: The part of the limit that was left for tasks.
         peak_bytes: Most that the process had in memory at once, pages mapped twice counted twice; ``None`` where it
             ended before it could tell.
@@ -105,6 +106,7 @@ class LiveFigures:
     decisions: int | None = None
     decisions_s: float | None = None
     differences: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    base_anonymous_bytes: int | None = None
 
 
 class LiveRun:
@@ -147,6 +149,7 @@ class LiveRun:
         return LiveFigures(
             self._limit.enforced, self._limit.reason, group, told.get("base_bytes"), told.get("budget_bytes"),
             told.get("peak_bytes"), told.get("decisions"), told.get("decisions_s"), dict(self._differences),
+            told.get("base_anonymous_bytes"),
         )  # fmt: skip
 
     def records(self) -> Iterator[Record]:

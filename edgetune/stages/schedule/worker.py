@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from edgetune.processes.memory import peak_bytes
+from edgetune.processes.memory import anonymous_bytes, peak_bytes
 from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.stages.schedule.budget import MemoryInUse, MemorySensor, PressureObserver, left_bytes
 from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
@@ -131,7 +131,10 @@ class _Run:
         requests = list(map(request_from, command["requests"]))
         asked = {} if policy.whole else {request.network: networks[request.network] for request in requests}
         self._settle(networks, asked)
-        ready = {"event": "ready", "base_bytes": self._base_bytes, "budget_bytes": backend.budget_bytes()}
+        ready = {
+            "event": "ready", "base_bytes": self._base_bytes, "base_anonymous_bytes": anonymous_bytes(),
+            "budget_bytes": backend.budget_bytes(),
+        }  # fmt: skip
         if command["rehearse"]:
             backend.close()
             return {**ready, "decisions": 0, "decisions_s": 0.0}

@@ -137,12 +137,24 @@ def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
         lines += [f"{policy}: {_bound(turn['plan'])}" for turn in turns if "plan" in turn]
         unverified = dict.fromkeys(name for turn in turns for name in turn.get("unverified", ()))
         lines += [f"{policy}: {_unverified(unverified)}"] if unverified else []
+    lines += _idle(timeline)
     enforced_by = timeline.header.conditions.get("enforced_by")
     if enforced_by == "accounted":
         lines.append("the budget was kept by the accounts of the runtime; no cgroup enforced it")
     elif enforced_by is not None and not timeline.header.simulated:
         lines.append(f"the budget was enforced by {enforced_by}")
     return list(dict.fromkeys(lines))
+
+
+def _idle(timeline: Timeline) -> list[str]:
+    """Return a line for the memory of the process that runs networks, before it loads anything."""
+    turns = [turn for each in timeline.header.conditions.get("policies", {}).values() for turn in each]
+    base = max((turn["base_bytes"] for turn in turns if "base_bytes" in turn), default=None)
+    own = max((turn["base_anonymous_bytes"] for turn in turns if "base_anonymous_bytes" in turn), default=None)
+    if base is None:
+        return []
+    told = "" if own is None else f", of which {format_bytes(own)} are no pages of libraries"
+    return [f"before anything is loaded, ONNX Runtime and the sessions of all layers take {format_bytes(base)}{told}"]
 
 
 def _unverified(networks: Iterable[str]) -> str:
