@@ -69,6 +69,15 @@ def test_deepeye_loads_fully_connected_layers_beside_convolutions():
     assert end_s(loop) == max(1 + 2, 4) + 1 + 4
 
 
+def test_deepeye_as_in_the_thesis_loads_all_networks_at_once_whatever_fits():
+    """Both streams of both networks: 115 bytes of weights in 50, where the paced variant holds one network."""
+    networks = [A, chain("c", ("conv", 20, 1, 9), ("fc", 45, 4, 1))]
+    greedy, paced = (run(name, networks, "ac", budget_bytes=50, workers=4) for name in ("deepeye:greedy", "deepeye"))
+    assert set(begun(greedy).split()[:4]) == {"La0", "La1", "Lc0", "Lc1"}
+    assert (greedy.state.memory.peak_bytes, paced.state.memory.peak_bytes) == (10 + 40 + 20 + 45, 50)
+    assert end_s(greedy) < end_s(paced)
+
+
 def test_partial_loads_in_the_order_of_requests_and_layers():
     assert begun(run("partial", [A, B], "ab", workers=1)) == "La0 Ea0 La1 Ea1 Lb0 Eb0 Lb1 Eb1"
     assert begun(run("partial", [A, B], "ab")).startswith("La0 La1 Ea0")

@@ -17,6 +17,10 @@ class TestDeepEye(SchedulePolicyContract):
     policy, passes = "deepeye", 0
 
 
+class TestDeepEyeAsInTheThesis(SchedulePolicyContract):
+    policy, keeps_budget = "deepeye:greedy", False
+
+
 class TestPartial(SchedulePolicyContract):
     policy = "partial"
 

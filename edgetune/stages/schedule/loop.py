@@ -163,7 +163,7 @@ class ScheduleLoop:
             return task
         if not self._idle:
             raise illegal(self._policy, choice, f"while all {self.state.workers} workers are busy")
-        unchecked = task.kind == "execute" and self._policy.overcommits
+        unchecked = self._policy.overcommits
         if task.bytes > self.state.free_bytes and self._started and not unchecked:
             needed, free = format_bytes(task.bytes), format_bytes(self.state.free_bytes)
             raise illegal(self._policy, choice, f"which needs {needed} of {free} free while others run")

@@ -67,6 +67,8 @@ class Machine:
         load_beside_execute: By how much a load does beside an execution.
         memory_bytes: The physical memory; ``None``: without a limit.
         paging: The cost of holding more than that.
+        swap_bytes: Swap beside that memory: the kernel kills a process that holds more of its own than both, pages of
+            files left out, which leave instead. ``None``: without a limit.
     """
 
     cores: int
@@ -79,11 +81,12 @@ class Machine:
     load_beside_execute: float = 1.0
     memory_bytes: int | None = None
     paging: Paging = FITS
+    swap_bytes: int | None = None
 
 
 FIGURES = (
     "base_bytes", "dispatch_s", "load_cpu", "load_beside_load", "queue_s", "load_beside_execute", "execute_beside_load",
-    "execute_beside_execute",
+    "execute_beside_execute", "swap_bytes",
 )  # fmt: skip
 """Bytes of the process, seconds, the share of a load that computes, and times beside another task as multiples of those
 alone."""
@@ -128,4 +131,5 @@ def machine_of(figures: Mapping[str, float], cores: int) -> Machine:
         execute_beside_execute=max(figures.get("execute_beside_execute", 1.0) / both, 1.0),
         execute_beside_load=max(figures.get("execute_beside_load", 1.0) / mixed, 1.0),
         load_beside_execute=max(figures.get("load_beside_execute", 1.0) / mixed, 1.0),
+        swap_bytes=round(figures["swap_bytes"]) if "swap_bytes" in figures else None,
     )

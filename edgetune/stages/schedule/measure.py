@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 from edgetune.artifacts.layer_costs import LayerCostRow
 from edgetune.errors import EdgetuneError
 from edgetune.processes.child import Child
+from edgetune.processes.memory import counter_bytes
 from edgetune.stages.schedule.costs import network_of
 from edgetune.stages.schedule.executor import Form, environment_of
 from edgetune.stages.schedule.machine import FIGURES
@@ -107,6 +109,8 @@ def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict
     with closing(Child(_CONTENTION, environment=environment_of("layers"))) as child:
         command = {"command": "contention", **_common(chosen, options), "longest_s": longest_s}
         told = _asked(child, command, options.timeout_s)[0]
+    swap_bytes = counter_bytes(Path("/proc/meminfo"), "SwapTotal")
+    told = {**told, **({} if swap_bytes is None else {"swap_bytes": swap_bytes})}
     return {name: told[name] for name in FIGURES if name in told}
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from edgetune.errors import PartialError
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import DecisionOverhead
 from edgetune.serving.supervision import Supervision
@@ -22,8 +23,8 @@ from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.policies.policy import SchedulePolicy, taken_by
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.state import Parallelism
-from edgetune.stages.schedule.tasks import FinishedTask, LayerTask, Record
-from edgetune.units import NS
+from edgetune.stages.schedule.tasks import FinishedTask, LayerTask, Record, RequestRecord
+from edgetune.units import NS, format_bytes
 
 _ROUNDING_NS = 1e-3
 """Work left that is none: a thousandth of a nanosecond is far above the error of adding up times of hours."""
@@ -41,6 +42,10 @@ class _Running:
     alone_ns: int
     touched_bytes: int
     beside_bytes: int
+
+
+class SimulatedKillError(PartialError):
+    """The kernel would have killed the process: it holds more memory of its own than its limit and swap."""
 
 
 class SimulatedTaskBackend:
@@ -68,6 +73,8 @@ class SimulatedTaskBackend:
         self._ended: list[FinishedTask] = []
         """Tasks that ended while the loop was busy."""
         self._executed: set[tuple[str, int]] = set()
+        self._own_weights_bytes = 0
+        """Bytes of weights that are no pages of files."""
         self._loaded_from: dict[tuple[str, int], str] = {}
         """The network of loaded weights, by copy and layer."""
         self._copies: Counter[tuple[str, int]] = Counter()
@@ -101,11 +108,31 @@ class SimulatedTaskBackend:
             dispatch_ns += self._still_read_ns(task)
         else:
             self.memory.begin(_held_as(task, layer))
+            self._own_weights_bytes += layer.weight_bytes if layer.mapped_load_s is None else 0
             alone_ns, dispatch_ns = round(layer.load_s * NS), dispatch_ns + self._queued_ns()
             beside, touched = layer.load_scratch_bytes, layer.weight_bytes + layer.load_scratch_bytes
         self._running.append(_Running(task, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched, beside))
         self.peak_bytes = max(self.peak_bytes, self._held_bytes())
+        self._kill_above_limit()
         self._share()
+
+    def _kill_above_limit(self) -> None:
+        """Stop the run where the kernel would have killed the process.
+
+        Raises:
+            SimulatedKillError: it holds more of its own than fits into memory and swap.
+        """
+        memory_bytes, swap_bytes = self._machine.memory_bytes, self._machine.swap_bytes
+        if memory_bytes is None or swap_bytes is None:
+            return
+        mapped_bytes = self.memory.by_kind["weights"] - self._own_weights_bytes
+        if self._held_bytes() - mapped_bytes > memory_bytes + swap_bytes:
+            raise SimulatedKillError(
+                f"the run would be ended by its memory limit: the kernel kills a process that holds "
+                f"{format_bytes(self._held_bytes() - mapped_bytes)} of its own with {format_bytes(memory_bytes)} of "
+                f"memory for it and {format_bytes(swap_bytes)} of swap",
+                "give it more memory, or a policy that needs less; rows until then are kept",
+            )
 
     def _maps_again(self, task: LayerTask, layer: Layer) -> bool:
         """Note a load, and return whether its weights are mapped already, so that it shares their memory."""
@@ -124,7 +151,9 @@ class SimulatedTaskBackend:
     def _release(self, copy: str, index: int) -> bool:
         """Release weights; return whether their memory is free now, which another copy may share."""
         network = self._loaded_from.pop((copy, index))
-        mapped = self._networks[network].layers[index].mapped_load_s is not None
+        layer = self._networks[network].layers[index]
+        mapped = layer.mapped_load_s is not None
+        self._own_weights_bytes -= 0 if mapped else layer.weight_bytes
         if mapped:
             self._copies[network, index] -= 1
             if self._copies[network, index]:
@@ -272,12 +301,14 @@ class ScheduleSimulation:
         networks: As the policy took them: records number their layers.
         overhead: The real time of decisions.
         peak_bytes: The most memory held at once.
+        killed: Why the kernel would have ended it; ``None`` where it would not.
     """
 
     records: tuple[Record, ...]
     networks: Mapping[str, LayeredNetwork]
     overhead: DecisionOverhead
     peak_bytes: int
+    killed: SimulatedKillError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,5 +358,10 @@ def simulate(
         policy, backend, taken, case.requests, parallelism=parallelism,
         supervision=Supervision(stopped, on_record=records.append),
     )  # fmt: skip
-    loop.run()
-    return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.peak_bytes)
+    killed = None
+    try:
+        loop.run()
+    except SimulatedKillError as kill:  # requests without an answer are not recorded, as by a process that is gone
+        killed = kill
+        records = [each for each in records if not isinstance(each, RequestRecord) or each.outcome != "abandoned"]
+    return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.peak_bytes, killed)

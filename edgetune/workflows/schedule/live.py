@@ -24,13 +24,13 @@ from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord
+from edgetune.stages.schedule.tasks import Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.stages.schedule.verification import Verification
 from edgetune.workflows.reporting import OnAdvance
 from edgetune.workflows.schedule.plan import SchedulePlan
 from edgetune.workflows.schedule.planned import enough_observed, plan_figures, planned
-from edgetune.workflows.schedule.turns import TurnResult, keep
+from edgetune.workflows.schedule.turns import TurnResult, keep, unanswered
 from edgetune.workflows.stopping import Stopping
 
 _LOOK_S = 0.1
@@ -97,7 +97,7 @@ class LiveRunner:
                     keep(self._rows, rows_of([record]), flush=False)
         except PartialError as error:
             failure = error
-            left = _unanswered(records, requests, error.message)
+            left = unanswered(records, requests, error.message)
             keep(self._rows, rows_of(left), flush=False)
             records += left
         rows, figures = rows_of(records), run.figures
@@ -146,18 +146,6 @@ class LiveRunner:
         if self._plan.opts.limit == "cgroup" and run.figures.enforced == "accounted":
             hint = "--limit auto runs it with the accounts of the runtime alone, and says so"
             raise DeviceError(f"no control group can limit memory here: {run.figures.reason}", hint)
-
-
-def _unanswered(records: Sequence[Record], requests: Sequence[Request], reason: str) -> list[Record]:
-    """Return a record for every open request of a killed process."""
-    recorded = {each.request.number for each in records if isinstance(each, RequestRecord)}
-    ends_ns = [each.at_ns if isinstance(each, BudgetRecord) else each.end_ns for each in records]
-    last_ns = max(ends_ns, default=0)
-    return [
-        RequestRecord(each, "failed", None, max(last_ns, each.arrival_ns), reason)
-        for each in requests
-        if each.number not in recorded
-    ]
 
 
 def _counted(figures: LiveFigures, policy: str, turn: int, end_s: float) -> TimelineRow:

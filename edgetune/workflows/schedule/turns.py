@@ -16,6 +16,7 @@ from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import ScheduleSimulation, SimulationCase, simulate
+from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.workflows.reporting import OnAdvance, Reporter
 from edgetune.workflows.schedule.plan import SchedulePlan
@@ -124,6 +125,18 @@ def keep(kept: RowsFile | None, rows: Sequence[TimelineRow], *, flush: bool = Tr
             kept.flush()
 
 
+def unanswered(records: Sequence[Record], requests: Sequence[Request], reason: str) -> list[Record]:
+    """Return a record for every open request of a killed process."""
+    recorded = {each.request.number for each in records if isinstance(each, RequestRecord)}
+    ends_ns = [each.at_ns if isinstance(each, BudgetRecord) else each.end_ns for each in records]
+    last_ns = max(ends_ns, default=0)
+    return [
+        RequestRecord(each, "failed", None, max(last_ns, each.arrival_ns), reason)
+        for each in requests
+        if each.number not in recorded
+    ]
+
+
 class SimulatedRunner:
     """Runs policies in simulated time; a ``TurnRunner``.
 
@@ -153,12 +166,15 @@ class SimulatedRunner:
             found = planned(self._plan, policy, requests, self._budget_bytes(policy.form))
         made = policy.make() if found is None else policy.make(plan=found)
         done = self._simulate(made, policy.form, requests, lambda: stopping.number is not None)
-        rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
+        records = list(done.records)
+        if done.killed is not None:
+            records += unanswered(records, requests, done.killed.message)
+        rows = timeline_rows(records, done.networks, policy=policy.words, turn=turn)
         if taken_bytes:
             end_s = max((row.finished_s for row in rows), default=0.0)
             rows.append(TimelineRow("memory", policy.words, end_s, turn, peak_bytes=taken_bytes + done.peak_bytes))
         told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
-        return TurnResult(rows, told if found is None else {**told, "plan": plan_figures(found)})
+        return TurnResult(rows, told if found is None else {**told, "plan": plan_figures(found)}, done.killed)
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
         """Return the memory of the process itself, after checking that the rest of the limit suffices.
@@ -183,9 +199,13 @@ class SimulatedRunner:
         stopped: Callable[[], bool] = lambda: False,
     ) -> ScheduleSimulation:
         memory_bytes = self._plan.limit_bytes - self._host.taken_bytes(form)
+        swap_bytes = self._host.machine.swap_bytes if self._plan.swap_bytes is None else self._plan.swap_bytes
+        if form == "external" and not self._host.wholes.get(form):
+            swap_bytes = None  # its weights are pages of files, which a network put together from layers does not say
         case = SimulationCase(
             self._networks, requests, self._budget_bytes(form), self._plan.workers,
-            replace(self._host.machine, memory_bytes=memory_bytes, paging=Paging()), self._believed,
+            replace(self._host.machine, memory_bytes=memory_bytes, paging=Paging(), swap_bytes=swap_bytes),
+            self._believed,
             self._host.wholes.get(form, {}),
         )  # fmt: skip
         return simulate(policy, case, stopped)

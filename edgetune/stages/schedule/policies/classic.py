@@ -188,19 +188,32 @@ class DeepEye(SchedulePolicy):
         fully connected   load 6, load 7, load 8, ...              execute 6, execute 7, ...
 
     Layers of neither kind are in the first stream. Each stream runs one task at a time, in the order of its layers.
+
+    Args:
+        variant: With ``greedy``, as the thesis runs it (Cox 2020, sections 4.1.2, 7.2.2 and 7.4.1), all requests have
+            their streams at once, the first come first, and nothing looks at the memory that is free: with several
+            networks more is loaded than fits.
     """
 
     name = "deepeye"
+    variants = ("paced", "greedy")
+
+    def __init__(self, variant: Literal["paced", "greedy"] = "paced") -> None:
+        self.overcommits = variant == "greedy"
 
     def choose(self, view: View) -> LayerTask | None:
-        """Return the next task of a stream that is idle, where it fits."""
-        unwanted, state = view.unwanted(), first_request(view)
-        if unwanted is not None or state is None or not view.idle_workers:
+        """Return the next task of a stream that is idle, where it fits or nothing looks at that."""
+        unwanted, first = view.unwanted(), first_request(view)
+        if unwanted is not None or first is None or not view.idle_workers:
             return unwanted
-        busy = {_is_fully_connected(state, task) for task in view.running}
-        candidates = [task for dense in (False, True) if dense not in busy for task in _next(state, dense=dense)]
-        fitting = [task for task in candidates if task.bytes <= view.free_bytes]
-        return next(iter(fitting if fitting or view.running else candidates), None)
+        for state in view.requests.values() if self.overcommits else [first]:
+            running = [task for task in view.running if task.copy == state.copy]
+            busy = {_is_fully_connected(state, task) for task in running}
+            candidates = [task for dense in (False, True) if dense not in busy for task in _next(state, dense=dense)]
+            fitting = [task for task in candidates if self.overcommits or task.bytes <= view.free_bytes]
+            if fitting or (candidates and not view.running):
+                return (fitting or candidates)[0]
+        return None
 
 
 def _next(state: RequestProgress, *, dense: bool) -> Sequence[LayerTask]:

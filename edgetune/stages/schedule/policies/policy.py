@@ -29,7 +29,7 @@ class SchedulePolicy:
     again_ns: int | None = None
     """When it is to be asked again though nothing has happened, ns; ``None``: only once something has."""
     overcommits: bool = False
-    """Whether executions may begin that do not fit into free memory (``masa:code``)."""
+    """Whether tasks may begin that do not fit into free memory (``masa:code``, ``deepeye:greedy``)."""
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the next task: an unload, or a load or an execution while a worker is idle; ``None`` to wait.
