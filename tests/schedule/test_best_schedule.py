@@ -122,6 +122,26 @@ def test_the_bound_lets_the_shortest_remaining_time_go_first():
     assert lower_bound_ns(case, "response") == (10 + 3) / 2 * MS
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_holds_for_durations_and_arrivals_that_lie_on_no_grid(seed):
+    """No policy that keeps the budget is better, nor the plan itself; and few tasks are solved to the rounding."""
+    pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install 'edgetune[optimum]'")
+    rng = random.Random(seed)
+    networks = [
+        chain(name, *({"weights": rng.randint(5, 40), "load_ms": rng.uniform(1, 20), "execute_ms": rng.uniform(1, 20)}
+                      for _ in range(2)))
+        for name in "ab"
+    ]  # fmt: skip
+    requests = [Request(0, "a", 0), Request(1, "b", rng.randint(0, 10**7)), Request(2, "a", 10**7 + 1)]
+    case, machine = problem(networks, requests, budget_bytes=60, streams=None), Machine(cores=2, streams=2)
+    found = best_schedule(case, "response", machine, limit_s=3.0)
+    assert 0.97 * found.value_ns <= found.bound_ns <= found.value_ns
+    for name in CANDIDATES:
+        tasks, answers = ran(make_policy(name), case, machine)
+        mean_ns = sum(each.response_ns for each in answers) / len(answers)
+        assert mean_ns >= found.bound_ns or max(task.held_bytes for task in tasks) > case.budget_bytes
+
+
 def test_a_plan_survives_json():
     plan = replace(plan_of([Step(5, "load", "a", 0, 0, 2)], batch("a", "a")), policy="reuse", order=("a", "b"))
     assert schedule_from(json.loads(json.dumps(asdict(plan)))) == plan

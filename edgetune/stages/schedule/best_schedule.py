@@ -4,7 +4,7 @@
 
 All are compared on one simulated machine, where tasks slow each other down as measured: the programme knows nothing of
 that, so that its best need not be the best there. It is asked twice: with one load at a time, and with as many as there
-are workers, none of which slows another down; only the bound of the second holds for all schedules. A policy meets
+are workers, none of which slows another down; only the bound of the latter holds for all schedules. A policy meets
 durations that turn out otherwise with other choices, a plan hardly: each is simulated with durations that scatter, too.
 The search takes as long as it may, and always has an answer.
 """
@@ -20,6 +20,7 @@ from functools import partial
 from itertools import product
 
 from edgetune.errors import EdgetuneError, InfeasibleError
+from edgetune.stages.schedule.cp_model import exact_grid_ns, grid_ns
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.optimum import DEFAULT_LIMIT_S, optimum
@@ -101,11 +102,11 @@ def best_schedule(
     found, tasks = _best_of_policies(runs, until_s=until_s)
     found = _ordered(found, tasks, runs, until_s=begun_s + limit_s / 2)
     if found is None or case.tasks <= MOST_TASKS:
-        shared = [None] if case.streams in (None, case.workers) else [None, case.streams]
-        for left, streams in zip(range(len(shared), 0, -1), shared, strict=True):
-            left_s = max(until_s - time.perf_counter(), 0.0) / left
-            solved = _solved(replace(case, streams=streams), objective, left_s)
-            if streams is None:
+        once = case.streams in (None, case.workers) and exact_grid_ns(case) == grid_ns(case)
+        for left, streams in (1, None), *([] if once else [(0, case.streams)]):
+            left_s = max(until_s - time.perf_counter(), 0.0) / (1 + left)
+            solved = _solved(replace(case, streams=streams), objective, left_s, relaxed=bool(left))
+            if left:
                 bound_ns = max(bound_ns, solved.bound_ns)
             solved = replace(solved, value_ns=runs.figure_ns(runs.records(Optimum(plan=solved))))
             found = solved if found is None else _better(found, solved, runs)
@@ -142,15 +143,24 @@ def _ordered(
     return best
 
 
-def _solved(case: SchedulingProblem, objective: Objective, limit_s: float) -> LayerSchedule:
+def _solved(case: SchedulingProblem, objective: Objective, limit_s: float, *, relaxed: bool) -> LayerSchedule:
     """Return what the constraint programme finds, from the best policy where no task slows another down."""
-    plain = {
-        name: replace(each, layers=tuple(replace(layer, first_execute_s=None, unload_s=0.0) for layer in each.layers))
-        for name, each in case.networks.items()
-    }
+    case = replace(case, networks={name: _plain(each) for name, each in case.networks.items()})
     machine = Machine(cores=case.cores or case.workers, streams=case.streams or case.workers)
-    _, known = _best_of_policies(_Runs(replace(case, networks=plain), objective, machine), until_s=float("inf"))
-    return optimum(case, objective, limit_s=limit_s, known=known)
+    _, known = _best_of_policies(_Runs(case, objective, machine), until_s=float("inf"))
+    return optimum(case, objective, limit_s=limit_s, known=known, relaxed=relaxed)
+
+
+def _plain(network: LayeredNetwork) -> LayeredNetwork:
+    """Return a network whose layers take the same at each execution, the least of both, and nothing to unload."""
+    layers = (
+        replace(
+            each, execute_s=min(each.execute_s, each.first_execute_s or each.execute_s), first_execute_s=None,
+            unload_s=0.0,
+        )
+        for each in network.layers
+    )  # fmt: skip
+    return replace(network, layers=tuple(layers))
 
 
 def _better(found: LayerSchedule, solved: LayerSchedule, runs: _Runs) -> LayerSchedule:

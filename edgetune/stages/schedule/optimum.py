@@ -40,7 +40,7 @@ _LEAST_S = 0.1
 
 def optimum(
     case: SchedulingProblem, objective: Objective = "response", *, limit_s: float = DEFAULT_LIMIT_S,
-    known: Sequence[TaskRecord] = (),
+    known: Sequence[TaskRecord] = (), relaxed: bool = False,
 ) -> LayerSchedule:  # fmt: skip
     """Return the best schedule that is found in a time, and what none can be better than.
 
@@ -53,6 +53,9 @@ def optimum(
         known: The tasks of a run of the same case by a policy, to start from: what is found is no worse, if that run
             kept within what the programme allows.
 
+        relaxed: Whether durations that lie on no grid of some thousand steps are rounded down instead of up: the bound
+            then holds for every schedule, and the plan is one to follow in its order only.
+
     Raises:
         DeviceError: OR-Tools is missing.
         EdgetuneError: the budget is too small for any schedule.
@@ -60,7 +63,7 @@ def optimum(
     cp_model = _ortools()
     if not case.requests:
         return LayerSchedule((), objective, 0.0, 0.0, True, 1, 1, 0.0, {})
-    model = ScheduleCpModel(cp_model.CpModel(), case)
+    model = ScheduleCpModel(cp_model.CpModel(), case, relaxed=relaxed)
     model.build(objective)
     model.start_from(known or model.one_by_one())
     workers = 1 if case.tasks <= _FEW_TASKS else _WORKERS
