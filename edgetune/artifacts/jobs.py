@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from edgetune import limits
 from edgetune.artifacts.artifact import Raw
@@ -31,7 +31,7 @@ from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 KIND = "jobs"
 VERSION = 1
 
-Choice = Literal["all", "uniform"]
+_DRAWN = re.compile(r"uniform(?::(?P<least>[1-9]\d{0,3})(?:-(?P<most>[1-9]\d{0,3}))?)?")
 DEFAULT_WORKERS = 2
 """By default one worker loads while the other computes."""
 MOST_WORKERS = 1024
@@ -72,7 +72,8 @@ class Job:
         times_s: The listed arrival times, s, ascending; ``arrivals`` is then ``list``.
         intensity: Replaces a mean gap: the gap is the service time of one arrival alone, divided by this.
         count: Number of arrivals; ``None`` for arrivals until the run ends.
-        choose: Whether an arrival is for all networks, or for one of them at random.
+        choose: Whether an arrival is for all networks, or for one of them at random (``uniform``), for so many, no
+            network twice (``uniform:3``), or for a number of them at random (``uniform:1-5``).
         deadline_s: Relative deadline of a request, s; ``None`` without one.
         after: Names of jobs that must be answered before this one begins.
     """
@@ -83,7 +84,7 @@ class Job:
     times_s: tuple[float, ...] = ()
     intensity: float | None = None
     count: int | None = None
-    choose: Choice = "all"
+    choose: str = "all"
     deadline_s: float | None = None
     after: tuple[str, ...] = ()
 
@@ -107,7 +108,7 @@ class _Job:
     arrivals: str | tuple[str, ...] = "batch"
     intensity: PositiveFloat | None = None
     count: PositiveInt | None = None
-    choose: Choice = "all"
+    choose: str = "all"
     deadline: str | None = None
     after: tuple[str, ...] = ()
 
@@ -223,6 +224,10 @@ def _job(said: _Job, networks: Iterable[str], *, name: str) -> Job:
         raise InputError(f"{where}: count is {said.count}, and {len(listed)} arrivals are listed", "leave count out")
     if not listed and not isinstance(said.arrivals, str):
         raise InputError(f"{where}: arrivals is an empty list", "e.g. arrivals: [0s, 1.5s, 2s]")
+    drawn = drawn_of(said.choose, where=where)
+    if drawn is not None and not drawn[0] <= drawn[1] <= len(said.networks):
+        message = f"{where}: {said.choose!r} of {len(said.networks)} networks"
+        raise InputError(message, f"at most all of them, e.g. uniform:1-{len(said.networks)}")
     return Job(
         said.name,
         said.networks,
@@ -234,6 +239,21 @@ def _job(said: _Job, networks: Iterable[str], *, name: str) -> Job:
         None if said.deadline is None else parse_time_s(said.deadline, what=f"{where}: deadline"),
         said.after,
     )
+
+
+def drawn_of(choose: str, *, where: str = "choose") -> tuple[int, int] | None:
+    """Return how many networks an arrival is for, at least and at most, if they are drawn; ``None`` for all of them.
+
+    Raises:
+        InputError: the words are unknown.
+    """
+    if choose == "all":
+        return None
+    found = _DRAWN.fullmatch(choose)
+    if found is None:
+        raise InputError(f"{where}: choose is {choose!r}", "write all, uniform, uniform:3 or uniform:1-5")
+    least = int(found["least"] or 1)
+    return least, int(found["most"] or least)
 
 
 def _listed_s(word: str, *, where: str) -> float:

@@ -23,18 +23,23 @@ def requests(path: Path):
 
 
 def test_every_scenario_of_the_study_is_there():
-    stochastic = {f"stochastic-{kind}-{intensity}" for kind in ("fixed", "uniform") for intensity in INTENSITIES}
-    assert {path.stem for path in FILES} == set(BATCH) | stochastic
+    kinds = ("stochastic-fixed", "stochastic-uniform", "stochastic-composition", "stochastic-all-random", "agenet-3")
+    stochastic = {f"{kind}-{intensity}" for kind in kinds for intensity in INTENSITIES}
+    one_by_one = {f"{kind}-{name}" for kind in ("closed", "deadline") for name in BATCH if name != "all"}
+    assert {path.stem for path in FILES} == set(BATCH) | stochastic | one_by_one
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_networks_are_those_of_the_zoo_and_the_table_in_the_readme_names_the_file(path):
     jobs = io.read(Jobs, str(path))
     assert {network.reference for network in jobs.networks} <= {f"zoo:{name}" for name in NETWORKS}
-    assert all(network.reference == f"zoo:{network.name}" for network in jobs.networks)
+    assert all(network.reference == f"zoo:{network.name.partition('-')[0]}" for network in jobs.networks)
     assert (jobs.memory_bytes, jobs.workers) == (512 * 2**20, 2)
-    listed, ending = (FOLDER / "README.md").read_text(), path.stem.rpartition("-")[2]
-    assert f"`{path.name}`" in listed or (path.stem.startswith("stochastic-") and f"`-{ending}`" in listed)
+    listed = (FOLDER / "README.md").read_text()
+    kind, _, ending = path.stem.partition("-") if path.stem.startswith(("closed", "deadline")) else (
+        path.stem.rpartition("-")
+    )  # fmt: skip
+    assert f"`{path.name}`" in listed or (f"`{kind}-" in listed and f"`-{ending}`" in listed)
 
 
 @pytest.mark.parametrize(("name", "count"), BATCH.items())
@@ -43,6 +48,30 @@ def test_a_batch_is_150_images_at_once_for_every_network(name, count):
     assert len(jobs.networks) == count
     assert len(found) == 150 * count
     assert {request.arrival_ns for request in found} == {0}
+
+
+@pytest.mark.parametrize("name", ["small-3", "lifelogging-5"])
+def test_closed_images_come_after_those_before_and_dues_after_their_gap(name):
+    jobs, found = requests(FOLDER / f"closed-{name}.yaml")
+    each = len(jobs.networks)
+    assert {request.after for request in found[:each]} == {()}
+    assert {request.after for request in found[each : 2 * each]} == {tuple(range(each))}
+    assert all(request.follows for request in found)
+    _, due = requests(FOLDER / f"deadline-{name}.yaml")
+    gap_ns = due[each].arrival_ns
+    assert all(request.deadline_ns == request.arrival_ns + gap_ns for request in due)
+
+
+@pytest.mark.parametrize(("kind", "least", "most"), [("composition", 3, 3), ("all-random", 1, 9)])
+def test_compositions_are_drawn_anew(kind, least, most):
+    _, found = requests(FOLDER / f"stochastic-{kind}-1.0.yaml")
+    images = {}
+    for request in found:
+        images.setdefault(request.arrival_ns, []).append(request.network)
+    sizes = [len(names) for names in images.values()]
+    assert (min(sizes), max(sizes), len(images)) == (least, most, 150)
+    assert all(len(set(names)) == len(names) for names in images.values())
+    assert len({tuple(names) for names in images.values()}) > 50
 
 
 @pytest.mark.parametrize("intensity", INTENSITIES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
 from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
-from edgetune.stages.schedule.requests import Request, check_requests
+from edgetune.stages.schedule.requests import Request, arrived_at, check_requests
 from edgetune.units import NS
 
 SERVICE_S = {"a": 1.0, "b": 3.0}
@@ -36,6 +37,41 @@ def test_a_batch_comes_at_once_and_once() -> None:
         (1, "b", 0, 2 * NS),
     ]
     assert times_s(made(Job("j", ("a",), count=3))) == [0, 0, 0]
+
+
+def test_closed_arrivals_follow_those_before() -> None:
+    found = made(Job("j", ("a", "b"), "closed", count=3), Job("k", ("a",), "closed:2", count=4))
+    assert [(each.job, each.after) for each in found] == [
+        ("j", ()), ("j", ()), ("j", (0, 1)), ("j", (0, 1)), ("j", (2, 3)), ("j", (2, 3)),
+        ("k", ()), ("k", ()), ("k", (6,)), ("k", (7,)),
+    ]  # fmt: skip
+    assert {each.arrival_ns for each in found} == {0}
+    assert all(each.follows for each in found)
+    with pytest.raises(InputError, match="job j has no end"):
+        made(Job("j", ("a",), "closed"))
+    with pytest.raises(InputError, match="has an intensity"):
+        made(Job("j", ("a",), "closed", intensity=0.8, count=2))
+
+
+def test_a_request_that_follows_arrives_when_the_last_before_it_is_answered() -> None:
+    first, second = made(Job("j", ("a",), "closed", count=2, deadline_s=3.0))
+    assert arrived_at(first, 0) == first
+    assert arrived_at(second, 5 * NS) == replace(second, arrival_ns=5 * NS, deadline_ns=8 * NS)
+    plain = Request(1, "a", 0, 7, (0,))
+    assert arrived_at(plain, 5 * NS) == plain
+
+
+@pytest.mark.parametrize(("words", "sizes"), [("uniform:2", {2}), ("uniform:1-2", {1, 2}), ("uniform", {1})])
+def test_so_many_networks_are_drawn_for_each_arrival(words, sizes) -> None:
+    found = made(Job("j", ("a", "b"), "periodic:1s", count=40, choose=words))
+    drawn = [[each.network for each in found if each.arrival_ns == at * NS] for at in range(40)]
+    assert {len(each) for each in drawn} == sizes
+    assert all(sorted(set(each)) == each for each in drawn)
+
+
+def test_the_gap_of_an_intensity_is_for_the_mean_number_of_networks() -> None:
+    some = made(Job("j", ("a", "b"), "periodic", intensity=0.5, count=2, choose="uniform:1-2"))
+    assert max(times_s(some) + times_s(some, "b")) == (1.0 + 3.0) * 1.5 / 2 / 0.5
 
 
 def test_periodic_arrivals_begin_at_once() -> None:

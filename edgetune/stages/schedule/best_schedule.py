@@ -101,7 +101,7 @@ def best_schedule(
     until_s = begun_s + limit_s
     found, tasks = _best_of_policies(runs, until_s=until_s)
     found = _ordered(found, tasks, runs, until_s=begun_s + limit_s / 2)
-    if found is None or case.tasks <= MOST_TASKS:
+    if found is None or (case.tasks <= MOST_TASKS and not _follows(case)):
         once = case.streams in (None, case.workers) and exact_grid_ns(case) == grid_ns(case)
         for left, streams in (1, None), *([] if once else [(0, case.streams)]):
             left_s = max(until_s - time.perf_counter(), 0.0) / (1 + left)
@@ -231,8 +231,15 @@ def lower_bound_ns(case: SchedulingProblem, objective: Objective) -> float:
         last_ns = max(request.arrival_ns + path_ns[request.network] for request in case.requests)
         return max(last_ns, first_ns + executing_ns, first_ns + loading_ns)
     paths_ns = sum(path_ns[request.network] for request in case.requests)
+    if _follows(case):
+        return paths_ns / len(case.requests)
     work = [(request.arrival_ns, sum(case.networks[request.network].execute_ns) / cores) for request in case.requests]
     return max(float(paths_ns), _shortest_remaining_ns(sorted(work))) / len(case.requests)
+
+
+def _follows(case: SchedulingProblem) -> bool:
+    """Return whether requests arrive when others are answered, so that their arrivals are unknown beforehand."""
+    return any(request.follows for request in case.requests)
 
 
 def _longest_path_ns(network: LayeredNetwork) -> int:

@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat, takewhile
 import numpy as np
 
 from edgetune import limits
-from edgetune.artifacts.jobs import Job
+from edgetune.artifacts.jobs import Job, drawn_of
 from edgetune.errors import InputError, blaming
 from edgetune.serving.arrivals import PROCESSES, ArrivalSpec, parse_arrivals
 from edgetune.stages.schedule.network import LayeredNetwork
@@ -24,13 +24,13 @@ def arrivals_of(job: Job) -> ArrivalSpec:
     """Return how the requests of a job arrive, from its words; without a rate where it has an intensity.
 
     Raises:
-        InputError: the process is unknown or waits for answers; a time is not above zero; a trace cannot be read; the
+        InputError: the process is unknown; a time is not above zero; a trace cannot be read; the
             job has neither a gap nor an intensity, or both.
     """
     word, _, rest = job.arrivals.partition(":")
     process, where = PROCESSES.get(word), f"job {job.name}"
-    if process is None or process.needs == "answers" or (rest and process.parse is None):
-        known = [example for each in PROCESSES.values() if each.needs != "answers" for example in each.examples]
+    if process is None or (rest and process.parse is None):
+        known = [example for each in PROCESSES.values() for example in each.examples]
         hint = f"write {', '.join(known)}, live, or times, e.g. [0s, 1.5s]"
         raise InputError(f"{where}: unknown arrivals {job.arrivals!r}", hint)
     if process.dues is None and job.intensity is not None:
@@ -62,14 +62,14 @@ def times_s(
     spec = arrivals_of(job)
     if spec.kind == "live":
         return iter(())
-    if spec.kind == "batch":
+    if spec.kind in ("batch", "closed") and not (spec.kind == "closed" and job.count is None):
         found: Iterator[float] = repeat(0.0, job.count or 1)
     elif spec.times_s:
         found = islice(spec.offsets_s(seed), job.count or len(spec.times_s))
     elif job.count is None and spec.duration_s is not None:
         duration_s = spec.duration_s
         found = takewhile(lambda at_s: at_s < duration_s, spec.offsets_s(seed))
-    elif job.count is None and until_s is None:
+    elif job.count is None and (until_s is None or spec.kind == "closed"):
         hint = "give it a count, e.g. 150, or a duration to the run, e.g. 60s"
         raise InputError(f"job {job.name} has no end", hint)
     else:
@@ -92,7 +92,9 @@ def _gap_by_intensity_s(job: Job, service_s: Mapping[str, float]) -> float:
         raise InputError(
             message, "measure them with edgetune schedule profile and give that table of costs, or give a gap"
         )
-    return (alone_s if job.choose == "all" else alone_s / len(job.networks)) / job.intensity
+    drawn = drawn_of(job.choose)
+    share = 1.0 if drawn is None else sum(drawn) / 2 / len(job.networks)
+    return alone_s * share / job.intensity
 
 
 def requests_of(
@@ -111,22 +113,25 @@ def requests_of(
             later than ``units.MOST_S``.
     """
     entropy = (seed,) if isinstance(seed, int) else tuple(seed)
-    found: list[tuple[int, Job, str]] = []
+    found: list[tuple[int, Job, str, int]] = []
     for place, job in enumerate(jobs):
         where = f"job {job.name}"
         limits.check("requests", job.count or 0, where)
         times = times_s(job, service_s, seed=(*entropy, place, 0), until_s=until_s)
         chosen = networks_of(job, (*entropy, place, 1))
-        for at_s, names in zip(times, chosen, strict=False):
+        for arrival, (at_s, names) in enumerate(zip(times, chosen, strict=False)):
             if not at_s <= MOST_S:
                 raise InputError(f"{where}: an arrival at {at_s:g} s, later than three years", "shorten its gaps")
-            found += [(round(at_s * NS), job, name) for name in names]
+            found += [(round(at_s * NS), job, name, arrival) for name in names]
             if len(found) > limits.limit("requests"):
                 raise limits.beyond("requests", f"the scenario, with {where},")
     found.sort(key=lambda each: each[0])  # stable: what comes at once stays in the order of the document
     numbers: dict[str, list[int]] = {job.name: [] for job in jobs}
-    for number, (_, job, _) in enumerate(found):
+    arrivals: dict[tuple[str, int], list[int]] = {}
+    for number, (_, job, _, arrival) in enumerate(found):
         numbers[job.name].append(number)
+        arrivals.setdefault((job.name, arrival), []).append(number)
+    clients = {job.name: arrivals_of(job).clients or 1 for job in jobs if arrivals_of(job).kind == "closed"}
     waits = sum(len(numbers[job.name]) * len(numbers[other]) for job in jobs for other in job.after)
     limits.check("waits", waits, "the scenario")
     waits_for = {job.name: tuple(sorted(chain.from_iterable(numbers[name] for name in job.after))) for job in jobs}
@@ -136,10 +141,13 @@ def requests_of(
             network,
             arrival_ns,
             None if job.deadline_s is None else arrival_ns + round(job.deadline_s * NS),
-            waits_for[job.name],
+            (*waits_for[job.name], *arrivals.get((job.name, arrival - clients.get(job.name, 0)), ()))
+            if job.name in clients
+            else waits_for[job.name],
             job.name,
+            job.name in clients,
         )
-        for number, (arrival_ns, job, network) in enumerate(found)
+        for number, (arrival_ns, job, network, arrival) in enumerate(found)
     )
 
 
@@ -159,11 +167,17 @@ def check_tasks(requests: Sequence[Request], networks: Iterable[LayeredNetwork])
 
 def networks_of(job: Job, seed: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """Return the networks of one arrival of a job after another, without end."""
-    if job.choose == "all":
+    drawn = drawn_of(job.choose)
+    if drawn is None:
         yield from repeat(job.networks)
-    drawn = np.random.default_rng(seed)
+        return
+    least, most = drawn
+    rng = np.random.default_rng(seed)
+    while least == most == 1:
+        yield from ((job.networks[place],) for place in rng.integers(len(job.networks), size=_DRAWN_AT_ONCE).tolist())
     while True:
-        yield from ((job.networks[place],) for place in drawn.integers(len(job.networks), size=_DRAWN_AT_ONCE).tolist())
+        places = rng.permutation(len(job.networks))[: int(rng.integers(least, most + 1))].tolist()
+        yield tuple(job.networks[place] for place in sorted(places))
 
 
 def live_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:

@@ -22,7 +22,7 @@ from edgetune.stages.schedule.budget import check_budget
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.request_state import RequestProgress
-from edgetune.stages.schedule.requests import DependentRequests, Request, check_requests
+from edgetune.stages.schedule.requests import DependentRequests, Request, arrived_at, check_requests
 from edgetune.stages.schedule.state import Parallelism, State
 from edgetune.stages.schedule.tasks import (
     BudgetRecord,
@@ -217,7 +217,7 @@ class ScheduleLoop:
         self._return_memory(progress)
         self._write_request(progress.request, "ok", progress.begun_ns, self._backend.now_ns())
         for request in self._waiting.answered(number):
-            self.state.arrive(request)
+            self.state.arrive(arrived_at(request, self._backend.now_ns()))
 
     def _fail(self, number: int, reason: str, at_ns: int, outcome: Outcome = "failed") -> None:
         """Remove a request; its memory is returned once none of its tasks runs any more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from edgetune.errors import InputError
@@ -21,6 +21,8 @@ class Request:
         deadline_ns: Its deadline; ``None`` without one.
         after: Numbers of requests that must have been answered before it may begin (a job that depends on others).
         job: Name of the job that it belongs to, as the user calls it.
+        follows: Whether it arrives when the last that it comes after is answered, and is due so much later as it would
+            be after ``arrival_ns``: a client that waits for answers.
     """
 
     number: int
@@ -29,6 +31,16 @@ class Request:
     deadline_ns: int | None = None
     after: tuple[int, ...] = ()
     job: str = ""
+    follows: bool = False
+
+
+def arrived_at(request: Request, now_ns: int) -> Request:
+    """Return a request that follows others as it arrives: now, and its deadline as much later."""
+    if not request.follows or now_ns <= request.arrival_ns:
+        return request
+    late_ns = now_ns - request.arrival_ns
+    deadline_ns = None if request.deadline_ns is None else request.deadline_ns + late_ns
+    return replace(request, arrival_ns=now_ns, deadline_ns=deadline_ns)
 
 
 @dataclass(slots=True)

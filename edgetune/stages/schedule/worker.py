@@ -290,8 +290,8 @@ def network_from(described: Command) -> LayeredNetwork:
 
 def request_from(described: Sequence[Any]) -> Request:
     """Return a request, as ``dataclasses.astuple`` wrote it."""
-    number, network, arrival_ns, deadline_ns, after, job = described
-    return Request(number, network, arrival_ns, deadline_ns, tuple(after), job)
+    number, network, arrival_ns, deadline_ns, after, *more = described
+    return Request(number, network, arrival_ns, deadline_ns, tuple(after), *more)
 
 
 if __name__ == "__main__":
