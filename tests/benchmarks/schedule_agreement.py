@@ -37,7 +37,7 @@ SCENARIOS = (
     "small-3", "mixed-3", "large-3", "lifelogging-5", "all",
     "stochastic-fixed-0.8", "stochastic-fixed-1.0", "stochastic-fixed-1.2",
 )  # fmt: skip
-POLICIES = ("bulk:default", "bulk:external", "deepeye", "masa", "reuse")
+POLICIES = ("bulk:default", "bulk:external", "deepeye", "deepeye:greedy", "masa", "masa:mapped", "reuse")
 FILES = Path(__file__).parents[2] / "examples" / "scenarios"
 _APART = 0.05
 """Policies whose real means differ by less are in no order that a few turns could tell."""

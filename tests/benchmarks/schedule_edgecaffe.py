@@ -35,6 +35,7 @@ SCENARIOS = {
     "small-3": ("AgeNet", "GenderNet", "Salient_Object_Subitizing_google"),
     "mixed-3": ("AgeNet", "TinyYolo", "MemNet"),
     "large-3": ("MemNet", "SceneNet", "EmotionNet"),
+    "large-3-objectnet": ("MemNet", "EmotionNet", "ObjectNet"),
     "lifelogging-5": ("FaceNet", "AgeNet", "GenderNet", "EmotionNet", "SceneNet"),
     "all": (
         "AgeNet", "GenderNet", "FaceNet", "Salient_Object_Subitizing", "Salient_Object_Subitizing_google", "TinyYolo",
@@ -54,7 +55,10 @@ _YOLO = {
 }
 _GOOGLENET = {"conv1": (112, 64), "conv2": (56, 192), "inception_3": (28, 128), "inception_4": (14, 128),
               "inception_5": (7, 256)}  # fmt: skip
+_VGG_19 = {f"conv{block}": (side, channels) for block, (side, channels) in enumerate(
+    [(224, 64), (112, 128), (56, 256), (28, 512), (14, 512)], 1)}  # fmt: skip
 MAPS = {
+    "ObjectNet": _VGG_19,
     "AgeNet": _LEVI, "GenderNet": _LEVI, "EmotionNet": _VGG_S, "TinyYolo": _YOLO,
     "Salient_Object_Subitizing_google": _GOOGLENET,
 }  # fmt: skip
@@ -173,7 +177,9 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--policies", default=",".join(["bulk", "linear", "deepeye", "partial", "masa", "reuse"]))
+    parser.add_argument(
+        "--policies", default=",".join(["bulk", "linear", "deepeye", "deepeye:greedy", "masa", "masa:mapped", "reuse"])
+    )
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--arrivals", default=",".join(ARRIVALS))
     parser.add_argument("--budgets-mib", default="512,1024,2048")

@@ -29,7 +29,8 @@ SCENARIOS = (
     "small-3", "mixed-3", "large-3", "lifelogging-5", "all",
     "stochastic-fixed-0.8", "stochastic-fixed-1.0", "stochastic-fixed-1.2",
 )  # fmt: skip
-POLICIES = ("bulk:default", "bulk:external", "deepeye", "masa", "reuse")
+POLICIES = ("bulk:default", "bulk:external", "deepeye", "deepeye:greedy", "masa", "masa:mapped", "reuse")
+"""``masa`` with both accounts: weights that count for each request, as published, and once, as they are held."""
 FILES = Path(__file__).parents[2] / "examples" / "scenarios"
 
 
