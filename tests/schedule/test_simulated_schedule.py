@@ -272,3 +272,10 @@ def test_times_of_a_run_are_whole_nanoseconds():
     loop = run([thirds], batch("net", "net", "net"), workers=3, machine=Machine(cores=2))
     assert all(type(task.end_ns) is int for task in loop.tasks)
     assert times_ms(loop)[0] == ("load", 0, 0, 0.0, 0.333333)
+
+
+def test_a_dispatch_that_ends_within_a_fraction_of_a_nanosecond_ends():
+    """The clock counts whole nanoseconds: the rest of 0.0005 ns never passes."""
+    backend = backend_of(dispatch_s=1e-3 + 5e-13)
+    backend.start(LayerTask("load", "net", "net", 0, 0, 1000, 0))
+    assert [done.end_ns for done in backend.wait(None)] == [11 * MS]

@@ -214,6 +214,8 @@ class SimulatedTaskBackend:
             for running, rate in zip(self._running, self._rates, strict=True):
                 if running.dispatch_ns > 0:
                     running.dispatch_ns -= passed_ns
+                    if running.dispatch_ns <= _ROUNDING_NS:  # the clock, in whole ns, would never come to the rest
+                        running.dispatch_ns = 0.0
                 else:
                     running.left_ns -= passed_ns * rate
 
