@@ -20,7 +20,6 @@ from functools import partial
 from itertools import product
 
 from edgetune.errors import EdgetuneError, InfeasibleError
-from edgetune.stages.schedule.cp_model import exact_grid_ns, grid_ns
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.optimum import DEFAULT_LIMIT_S, optimum
@@ -31,6 +30,7 @@ from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.policies.reuse import Reuse
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import Record, RequestRecord, TaskRecord
+from edgetune.stages.schedule.time_grid import exact_grid_ns, grid_ns
 
 CANDIDATES = ("reuse", "masa", "fcfs", "sjf", "snf", "partial", "deepeye", "linear")
 """The policies whose schedules are tried first."""

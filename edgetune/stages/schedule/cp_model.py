@@ -19,14 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import TaskKind, TaskRecord
+from edgetune.stages.schedule.time_grid import grid_ns
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, CpSolver, IntervalVar, IntVar
 
-_FINEST_NS, _MOST_STEPS = 1000, 2000
-"""Durations whose common divisor is less than a microsecond, or goes into all of them together more often than this,
-are rounded to a grid of so many steps. Of 16 tasks off the grid, with durations in whole microseconds (150,000 steps),
-none was proved in 5 s, and one search came out at twice the optimum; with 1,500 steps all were in 0.1 to 0.9 s."""
 _ROUNDING = 1e-6
 """The solver returns whole numbers as floats."""
 _BOTH: tuple[TaskKind, ...] = ("load", "execute")
@@ -388,22 +385,3 @@ class ScheduleCpModel:
             return 0
         ticks = self._ticks(each.load_ns if what == "load" else each.execute_ns)
         return ticks if self._relaxed else max(1, ticks)
-
-
-def grid_ns(case: SchedulingProblem) -> int:
-    """Return the coarsest grid on which all durations and arrivals lie, or one that is not too fine, ns."""
-    return max(_FINEST_NS, exact_grid_ns(case), -(-_work_ns(case) // _MOST_STEPS))
-
-
-def exact_grid_ns(case: SchedulingProblem) -> int:
-    """Return the coarsest grid on which all durations and arrivals lie, ns."""
-    times = [request.arrival_ns for request in case.requests]
-    for network in case.networks.values():
-        times += [*network.load_ns, *network.execute_ns]
-    return math.gcd(*times)
-
-
-def _work_ns(case: SchedulingProblem) -> int:
-    """Return the time of all tasks, one after another, nothing shared, ns."""
-    networks = [case.networks[request.network] for request in case.requests]
-    return sum(sum(network.load_ns) + sum(network.execute_ns) for network in networks)
