@@ -3,12 +3,12 @@
     python tests/benchmarks/schedule_optimum_live.py --prepared FOLDER --costs FILE [--turns 7] [--instances 10]
 
 FOLDER is made by ``edgetune schedule prepare`` of three networks or more, FILE by ``edgetune schedule profile FOLDER
---cold``. An instance is two or three of the networks, one or two requests for each, all at once or 50 ms apart, and
-a limit between what the hungriest layer needs and what keeps everything. Of the turns, printed are the median of the
-mean response and of the time until all is answered, each as a multiple of that of the best other policy, chosen
-afterwards; the same of the least mean response, since other programs only ever slow a run down; and the plan of
-``optimum`` beside its bound. Without a control group the output says who kept the limit.
-``--again`` prints the table of timelines that are in ``-o`` already. Nothing is asserted.
+--cold``. An instance is two or three of the networks, one or two requests for each, all at once or 50 ms apart, and a
+limit between what the hungriest layer needs and what keeps everything. Of the turns, printed are the median of the mean
+response and of the time until all is answered, each as a multiple of that of the best other policy, chosen afterwards;
+the same of the least mean response, since other programs only ever slow a run down; the plan of ``optimum`` beside its
+bound; and, of all instances, its mean response beside that of each policy in the same turn. Without a control group
+the output says who kept the limit. ``--again`` prints the table of timelines that are in ``-o``. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -46,6 +46,32 @@ def instance(seed: int, networks: dict[str, LayeredNetwork], folder: Path) -> st
         f"- {{name: {name}, networks: [{name}], arrivals: '{arrivals}', count: {rng.randint(1, 2)}}}" for name in names
     ]
     return "\n".join(lines) + "\n"
+
+
+def means_s(timeline: Timeline, policy: str) -> dict[int, float]:
+    """Return the mean response of each turn in which every request was answered, s."""
+    found = {}
+    for turn in sorted({row.turn for row in timeline.rows if row.policy == policy}):
+        mine = [r for r in timeline.rows if (r.event, r.policy, r.turn) == ("request", policy, turn)]
+        if mine and all(row.status == "ok" for row in mine):
+            found[turn] = statistics.fmean(row.finished_s - (row.arrived_s or 0.0) for row in mine)
+    return found
+
+
+def tell_pairs(timelines: list[Timeline]) -> None:
+    """Print, for each other policy, the ratio of optimum's mean response to its in the same turns of all instances."""
+    others = dict.fromkeys(row.policy for each in timelines for row in each.rows if row.policy != "optimum")
+    for policy in others:
+        ratios = []
+        for each in timelines:
+            mine, its = means_s(each, "optimum"), means_s(each, policy)
+            ratios += [mine[turn] / its[turn] for turn in mine.keys() & its.keys()]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        sooner = sum(ratio <= 1.0 for ratio in ratios)
+        print(
+            f"optimum beside {policy}, turn by turn: {middle:.3f} in the median ({low:.3f} to {high:.3f}), "
+            f"no later in {sooner} of {len(ratios)}"
+        )
 
 
 def figures(timeline: Timeline, policy: str) -> tuple[float, float, float, int]:
@@ -96,7 +122,7 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     networks = {each.name: network_of(open_prepared(each)) for each in sorted(asked.prepared.iterdir())}
     print("ms: median mean response, median last answer, least mean response; all as multiples of the best other's")
-    ratios = []
+    ratios, timelines = [], []
     for seed in range(asked.instances):
         jobs, timeline = output / f"{seed}.yaml", output / f"{seed}.parquet"
         if not asked.again:
@@ -109,7 +135,8 @@ def main() -> None:
             if not timeline.exists():
                 sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
         if timeline.exists():
-            ratios.append(tell(seed, io.read(Timeline, str(timeline))))
+            timelines.append(io.read(Timeline, str(timeline)))
+            ratios.append(tell(seed, timelines[-1]))
     for name, each in zip(
         ("mean response", "last answer", "least mean response"), zip(*ratios, strict=True), strict=True
     ):
@@ -118,6 +145,7 @@ def main() -> None:
             f"optimum, {name}: {statistics.median(each):.3f} of the best other policy's in the median, "
             f"{max(each):.3f} at the most, no later in {no_later} of {len(each)}"
         )
+    tell_pairs(timelines)
     print(f"timelines are in {output}")
 
 
