@@ -257,7 +257,6 @@ class _RooflinePoints:
         point = self._space.points[row]
         if not self._measured:
             return Suggestion(point, reason)
-
         belief = self._beliefs.about(np.array([row], dtype=np.intp))
         time_s, power_w = math.exp(float(belief.log_time[0])), math.exp(float(belief.log_power[0]))
         return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
