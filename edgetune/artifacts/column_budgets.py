@@ -70,7 +70,7 @@ _TABLE = (
         parse_bytes, format_bytes, ("MiB", 2**-20),
     ),
     ColumnBudget(
-        "power_peak", "power_peak_budget_w", ("power_peak_w",), "never draws more than {}",
+        "power_peak", "power_peak_budget_w", ("power_peak_w",), "stays within {} at its peak",
         parse_power_w, _watts, ("W", 1.0),
     ),
 )  # fmt: skip

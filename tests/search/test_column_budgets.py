@@ -159,7 +159,7 @@ def test_peak_power_is_a_budget_with_an_option_of_its_own(tmp_path: Path, capsys
         assert found.configuration.mode.gpu_mhz == 700.0  # at 800 MHz 13.7 W in the mean, 15.1 W at the peak
     assert run([*words, "--power-peak-budget", "5W"]) == 3
     said = capsys.readouterr().err
-    assert "never draws more than 5 W" in said
+    assert "stays within 5 W at its peak" in said
     assert "--power-peak-budget 9.4W" in said
     write(Profile(Header.new(KIND, VERSION), tuple(ROWS.values())), table)
     assert run([*words, "--power-peak-budget", "15W"]) == 3
