@@ -133,7 +133,7 @@ _edgetune() {
         "search --background-batch") values=""; expects=1 ;;
         "search --convergence") values=""; expects=1 ;;
         "search --noise-scale") values=""; expects=1 ;;
-        "search --strategy") values="auto exhaustive random binary nn gmd als roofline pareto staircase tpe gp gmd-study als-study nn-study random-study"; expects=1 ;;
+        "search --strategy") values="auto exhaustive random binary nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
         "search --max-points") values=""; expects=1 ;;
         "search --time-budget") values=""; expects=1 ;;
         "search --good-enough") values=""; expects=1 ;;

@@ -232,7 +232,7 @@ def words() -> dict[str, tuple[str, ...]]:
     return {
         "--task": TASKS,
         "--kind": get_args(ProblemKind),
-        "--strategy": ("auto", *STRATEGIES),
+        "--strategy": ("auto", *(name for name in STRATEGIES if not name.endswith("-study"))),
         "--objective": get_args(Objective),
         "--device": DEVICES,
         "--modes": ("MAXN", "grid:441", "all"),

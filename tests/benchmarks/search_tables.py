@@ -262,7 +262,7 @@ def keep_predictions() -> None:
 
     def recording(self: roofline._RooflinePoints, point: Point, result: PointResult) -> None:
         if self._measured and result.minibatch_s and result.power_w:
-            row = np.array([self._rows[self._space.levels[point]]])
+            row = np.array([self._space.rows[self._space.levels[point]]])
             weights, belief = self._beliefs.parts(row)
             figures = (
                 (result.minibatch_s, belief.log_time, belief.time_sd),

@@ -25,7 +25,7 @@ def test_figures_are_those_of_the_same_twin_within_3_points(measured):
 def test_resnet50_at_a_lower_memory_clock(measured):
     """Least times would grow by 59.9 %, and 84 % of the time lies above them."""
     (found,) = (each for each in measured if each.value == 2133 and each.network == "resnet50" and each.batch_size == 1)
-    assert found.told == ((pytest.approx(4.3, abs=0.2),), (pytest.approx(5.9, abs=0.2),))
+    assert found.told == ((pytest.approx(4.3, abs=0.2),), (pytest.approx(6.2, abs=0.2),))
 
 
 def test_where_measurements_waver_an_interval_is_stated_that_holds_most_changes():

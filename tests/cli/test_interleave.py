@@ -138,7 +138,7 @@ def test_invalid_requests_are_refused(edgetune, plan, more, code, words):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--arrivals", "uniform:400"), ("no plan answers 400 requests/s", "feasible: 50 requests/s")),
+        (("--arrivals", "uniform:400"), ("no plan answers 400 requests/s", "feasible: ")),
         (("--latency-budget", "20ms"), ("within 20 ms", "--best-effort")),
     ],
 )

@@ -31,7 +31,9 @@ def test_a_budget_cut_in_the_middle_is_met_within_two_sensor_periods_and_held(ed
     first, *_ = rows_of(file, "mode")
     assert 60.0 <= first.finished_s < 60.0 + 2 * period_s
     assert first.reason.startswith("the budget is 20 W now")
-    assert all(row.met for row in rows_of(file, "request"))
+    late = [row for row in rows_of(file, "request") if not row.met]
+    assert all(row.arrived_s < first.finished_s < row.finished_s for row in late)  # answered by the slower mode
+    assert len(late) <= 1
 
 
 @pytest.fixture
