@@ -40,7 +40,8 @@ def evaluate(opts: EvaluationOptions, terminal: Terminal) -> None:
         --strategies roofline:10,gmd,random:250
 
     Strategies that ignore budgets while they measure (random, nn, als, pareto) measure once and answer every problem
-    from that; all others search for each problem anew.
+    from that; all others search for each problem anew. gmd-study, als-study, nn-study and random-study are as a study
+    prints them, and measure once but for the first.
     """
     from edgetune.cli.evaluation_report import progress_reporter, report
     from edgetune.workflows.search import evaluate as workflow
