@@ -174,6 +174,7 @@ error moves by more than three points.
 
 REMARKS: Mapping[str, str] = {
     "lstm": "how many words were read is not published: 8 are assumed, as in the study's notebook",
+    "mobilenet": "no other network has depthwise layers",
     "bert": "an LSTM's decoder only bounds its products' rate from below, the rest is a prior; time too short is power "
     "too high",
     "resnet18": "the only one measured while training and loading images; with it the fit is hardly nearer in time: "

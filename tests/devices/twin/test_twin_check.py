@@ -64,7 +64,7 @@ def test_few_figures_are_without_a_promise_and_each_says_why():
         "achieved_gflop_per_j",
     }  # fmt: skip
     assert [figure.name for figure in free if figure.quantity == "power_w"] == [
-        "resnet50 infer bs32", "bert_large infer bs1 memory 0.7: power",
+        "lstm infer bs16", "resnet50 infer bs32", "bert_large infer bs1 memory 0.7: power",
     ]  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def test_leave_one_out_errors_are_the_studys_or_their_note_says_why_not():
         for row in TWIN.fit.leave_one_out
         if row.time_pct > study[row.network][0] + 1 or row.power_pct > study[row.network][1] + 1
     ]
-    assert sorted(worse) == ["bert", "lstm", "resnet18"]
+    assert sorted(worse) == ["bert", "lstm", "mobilenet", "resnet18"]
     for row in TWIN.fit.leave_one_out:
         if row.network in worse:
             assert row.note.endswith(REMARKS[row.network])
