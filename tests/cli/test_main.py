@@ -106,7 +106,10 @@ def test_misspelt_option_is_suggested(edgetune):
 def test_the_first_part_of_options_names_them_all(edgetune):
     done = edgetune("search", "table.csv", "--power", "30W")
     assert_two_lines(done, 2)
-    assert done.lines[1] == "hint: did you mean --power-budget or --power-peak-budget or --power-noise? see edgetune search --help"
+    assert (
+        done.lines[1]
+        == "hint: did you mean --power-budget or --power-peak-budget or --power-noise? see edgetune search --help"
+    )
 
 
 def test_a_list_that_is_two_words_is_explained(edgetune):
