@@ -162,9 +162,9 @@ def test_energy_per_byte_by_memory_clock(roofs):
 
 
 def test_which_modes_compute_with_least_energy(roofs):
-    """Published: GPU at 0.7 and memory at 2.1 GHz best of all 96; 0.7 GHz best in 22 of 24 sets of other knobs, here 20;
-    where only the GPU clock is lowered 1.1 GHz is best, by 0.3 %; where only memory's is, 3.2, 2.1, 0.7 GHz in that
-    order."""
+    """Published: GPU at 0.7 and memory at 2.1 GHz best of all 96; 0.7 GHz best in 22 of 24 sets of other knobs, here
+    in 20; where only the GPU clock is lowered 1.1 GHz is best, by 0.3 %; where only memory's is, 3.2, 2.1, 0.7 GHz in
+    that order."""
     best = statements(list(roofs.values())).most_efficient
     assert (best.gpu_mhz, best.mem_mhz) == (726.75, 2133.0)
     sets = [
