@@ -25,11 +25,11 @@ _edgetune() {
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
-        "schedule kernels transform") options="--explain --check --instantiate --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule kernels shrink") options="--grid --block --kernel -k --shared --gpu -g --arch --keep --costs --launch-time --most-overhead --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels transform") options="--explain --check --instantiate --indexing --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels simulate") options="--policy -p --duration --kept --output -o --view --force --plot --seed --gpu --assume --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
-        "schedule kernels run") options="--policy -p --duration --kept --output -o --view --force --plot --seed --device -d --sms --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
-        "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --device -d --sms --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels run") options="--policy -p --duration --kept --output -o --view --force --plot --seed --device -d --sms --indexing --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
+        "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --device -d --sms --indexing --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -302,6 +302,7 @@ _edgetune() {
         "schedule robustness --duration") values=""; expects=1 ;;
         "schedule robustness --seed") values=""; expects=1 ;;
         "schedule kernels transform --instantiate") values=""; expects=1 ;;
+        "schedule kernels transform --indexing") values=""; expects=1 ;;
         "schedule kernels transform --launch") values=""; expects=1 ;;
         "schedule kernels transform --device") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels transform -d") values="nvidia:0 jetson"; expects=1 ;;
@@ -314,6 +315,7 @@ _edgetune() {
         "schedule kernels shrink --kernel") values=""; expects=1 ;;
         "schedule kernels shrink -k") values=""; expects=1 ;;
         "schedule kernels shrink --shared") values=""; expects=1 ;;
+        "schedule kernels shrink --indexing") values=""; expects=1 ;;
         "schedule kernels shrink --gpu") values="orin-agx orin-nano xavier rtx-2060 h200 h100"; expects=1 ;;
         "schedule kernels shrink -g") values="orin-agx orin-nano xavier rtx-2060 h200 h100"; expects=1 ;;
         "schedule kernels shrink --arch") values=""; expects=1 ;;
@@ -352,6 +354,7 @@ _edgetune() {
         "schedule kernels run --device") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels run -d") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels run --sms") values=""; expects=1 ;;
+        "schedule kernels run --indexing") values=""; expects=1 ;;
         "schedule kernels run --include") values=""; expects=1 ;;
         "schedule kernels run -I") values=""; expects=1 ;;
         "schedule kernels bench --policy") values="sequential multistream barrier elastic"; expects=1 ;;
@@ -363,6 +366,7 @@ _edgetune() {
         "schedule kernels bench --device") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels bench -d") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels bench --sms") values=""; expects=1 ;;
+        "schedule kernels bench --indexing") values=""; expects=1 ;;
         "schedule kernels bench --turns") values=""; expects=1 ;;
         "schedule kernels bench --seed") values=""; expects=1 ;;
         "schedule kernels bench --output") values=""; expects=1 ;;

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetune.stages.elastic.abi import Indexing, indexing_of
 from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.shim.build import build
@@ -54,11 +55,12 @@ def sources(files: int) -> list[tuple[str, str]]:
     return corpus + [(f"chance-{seed}", random_kernels.source(seed, KERNELS_A_FILE)) for seed in seeds]
 
 
-def checked(name: str, text: str, cuts: int) -> tuple[str, tuple[Verdict, ...], float]:
+def checked(name: str, text: str, cuts: int, indexing: Indexing) -> tuple[str, tuple[Verdict, ...], float]:
     """Return a source's name, its verdicts and how long they took, s."""
     began = time.perf_counter()
     file = f"{name}.cu"
-    found = check(transform(text, file), sample_launches_in(text, file), name=file, matrix=Matrix(cuts=cuts))
+    made = transform(text, file, indexing=indexing)
+    found = check(made, sample_launches_in(text, file), name=file, matrix=Matrix(cuts=cuts))
     return name, found, time.perf_counter() - began
 
 
@@ -78,12 +80,12 @@ def matmul_s(repeats: int = 5) -> float:
     return min(times)
 
 
-def table(pool: ThreadPoolExecutor, cuts: int, files: int) -> int:
+def table(pool: ThreadPoolExecutor, cuts: int, files: int, indexing: Indexing) -> int:
     """Print a line for each source and the sum; return how many trials were not equal."""
     began = time.perf_counter()
     print("source               kernels  forms  equal  sequences  seconds")
     tried, sequences, unequal = 0, 0, 0
-    for name, verdicts, taken_s in pool.map(lambda each: checked(*each, cuts), sources(files)):
+    for name, verdicts, taken_s in pool.map(lambda each: checked(*each, cuts, indexing), sources(files)):
         equal = sum(verdict.answer == "equal" for verdict in verdicts)
         ran = sum(verdict.sequences for verdict in verdicts)
         forms = max((verdict.forms for verdict in verdicts), default=0)
@@ -103,9 +105,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cuts", type=int, default=6, help="slicings at places of chance, for each physical block")
     parser.add_argument("--random", type=int, default=4, help="files of kernels made by chance, six in each")
+    parser.add_argument("--indexing", default="computed", help="computed, or memory: where logical indices come from")
     asked = parser.parse_args()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        unequal = table(pool, asked.cuts, asked.random)
+        unequal = table(pool, asked.cuts, asked.random, indexing_of(asked.indexing))
         began = time.perf_counter()
         answers = list(pool.map(lambda mutant: kernel_mutants.verdict_of(mutant).answer, kernel_mutants.MUTANTS))
         killed = answers.count("different")

@@ -1,15 +1,19 @@
-"""Print what every MDTB kernel and its forms ask for, on four GPUs: python tests/benchmarks/elastic_registers.py.
+"""Print what every MDTB kernel and its forms ask for, on four GPUs.
+
+    python tests/benchmarks/elastic_registers.py [memory]
 
     convolution, 256 threads a block
       sm_87  original 38 x 256 = 9728; 1: 40 x 256 = 10240; 2: ...      registers of a thread x threads of a block
 
-A form is kept where it has no stack and no spills that the original has not, and its block, if it is smaller, does not
-take more registers. The original is compiled with its forms and alone: ends with 1 where that makes a difference.
+With ``memory`` forms take the indices of logical blocks from memory. A form is kept where it has no stack and no spills
+that the original has not, and its block, if it is smaller, does not take more registers. The original is compiled with
+its forms and alone: ends with 1 where that makes a difference.
 """
 
 import sys
 from collections.abc import Iterator
 
+from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.compiler import ARCHES, compile
 from edgetune.stages.elastic.forms import Forms, compile_forms
 from edgetune.stages.elastic.gpu import find_gpu
@@ -27,7 +31,7 @@ def launches() -> dict[str, Logical]:
     """Return a launch of every kernel: that of the most blocks in any of the networks."""
     found: dict[str, Logical] = {}
     for name in NETWORKS:
-        for call in network(name, resources={}).calls:
+        for call in network(name).calls:
             if call.kernel not in found or call.logical.blocks > found[call.kernel].blocks:
                 found[call.kernel] = call.logical
     return found
@@ -43,9 +47,10 @@ def verdicts(forms: Forms, logical: Logical) -> Iterator[tuple[int, int, Flaw | 
 
 def main() -> int:
     """Compile all kernels for all architectures and print a line for each form."""
+    indexing = indexing_of(sys.argv[1] if len(sys.argv) > 1 else "computed")
     kept = dropped = broken = 0
     for kernel in KERNELS:
-        transformed = transform(kernel_source(kernel), f"{kernel}.cu")
+        transformed = transform(kernel_source(kernel), f"{kernel}.cu", indexing=indexing)
         logical = launches()[kernel]
         print(f"\n{kernel}, {logical.threads} threads a block")
         for refusal in (each for elastic in transformed.kernels for each in elastic.refusals):

@@ -25,11 +25,21 @@ __global__ void plain(int *data, int n) {
 }
 """
 SPACE = (Path(__file__).parent / "kernels" / "convolution_direct.cu").read_text()
-SOURCES = {"mix": hand_elastic.ORIGINAL, "plain": PLAIN, "space": SPACE}
+SOURCES = {"mix": hand_elastic.ORIGINAL, "plain": PLAIN, "space": SPACE, "memory": SPACE}
 VOTE = r"(?:\n    if \(!__syncthreads_or\(\w+\)\) return;\n#line[^\n]*)?"  # is a barrier too
 LOOP = r"for \(unsigned int edgetune_i = 0; edgetune_i < edgetune_n; \+\+edgetune_i\)"
 END = r"        __syncthreads\(\);\n(        edgetune_at \+=)"
 MUTANTS = {
+    "an entry is used before it is there": ("memory", r"        __syncthreads\(\);\n(        const uint3)", r"\1", 0),
+    "an entry is replaced while it is used": ("memory", END, r"\1", 0),
+    "an entry is taken by a thread that small blocks lack": (
+        "memory",
+        r"if \(threadIdx\.x == 0",
+        "if (threadIdx.x == 7",
+        1,
+    ),
+    "entries are those of the first piece": ("memory", r"\[edgetune_number\]", "[edgetune_at]", 1),
+    "entries are those of physical blocks": ("memory", r"\[edgetune_number\]", "[blockIdx.x]", 0),
     "the first barrier is dropped": ("mix", VOTE + r"\n    __syncthreads\(\);", "", 0),
     "the second barrier is dropped": ("mix", r"\n    __syncthreads\(\);", "", 1),
     "the third barrier is dropped": ("mix", r"\n    __syncthreads\(\);", "", 2),
@@ -120,7 +130,7 @@ MUTANTS = {
 
 @cache
 def generated(name: str) -> TransformResult:
-    return transform(SOURCES[name], f"{name}.cu")
+    return transform(SOURCES[name], f"{name}.cu", indexing="memory" if name == "memory" else "computed")
 
 
 def mutated(name: str, pattern: str, new: str, place: int) -> TransformResult:

@@ -78,24 +78,27 @@ def kernels_of(
         sizes = tuple(8 if isinstance(each, Pointer) else len(each.value) for each in call.arguments)
         found[call.kernel] = FakeCudaKernel(sizes, 5000, run_it)
         for form in forms[call.kernel].elastic.values():
-            found[form.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES), 5000, run_it)
+            table = () if transformed.indexing == "computed" else (8,)
+            found[form.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES, *table), 5000, run_it)
     return found
 
 
 @contextmanager
-def on_the_shim(name: str) -> Iterator[tuple[Machine, Context, KernelSequence, Build]]:
+def on_the_shim(
+    name: str, indexing: abi.Indexing = "computed"
+) -> Iterator[tuple[Machine, Context, KernelSequence, Build]]:
     asked = network(name, **SIZES[name])
-    transformed = transform(asked.source, f"{name}.cu")
+    transformed = transform(asked.source, f"{name}.cu", indexing=indexing)
     forms = forms_of(transformed)
     kernels = kernels_of(asked, transformed, forms)
     machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=512)], kernels=kernels)
     with machine.context() as context:
-        yield machine, context, asked, Build(fake_image(*kernels), forms)
+        yield machine, context, asked, Build(fake_image(*kernels), forms, indexing=indexing)
 
 
-@pytest.mark.parametrize("name", ["gru", "squeezenet"])
-def test_a_network_in_pieces_of_every_form_is_the_network(name: str) -> None:
-    with on_the_shim(name) as (_, context, asked, built):
+@pytest.mark.parametrize(("name", "indexing"), [("gru", "computed"), ("squeezenet", "computed"), ("gru", "memory")])
+def test_a_network_in_pieces_of_every_form_is_the_network(name: str, indexing: abi.Indexing) -> None:
+    with on_the_shim(name, indexing) as (_, context, asked, built):
         program = Program(context, asked, built)
         program.write(values(asked, 1))
         answer = run(context, program, ORIGINAL, context.stream())

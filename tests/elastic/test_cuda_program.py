@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import replace
 
 import numpy as np
@@ -108,8 +109,6 @@ def test_a_kernel_that_has_no_elastic_forms_is_launched_whole() -> None:
 
 
 def test_packed_arguments_lie_where_the_pointers_say() -> None:
-    import ctypes
-
     packed = Packed([b"\1" * 4, b"\2" * 8, b"\3" * 20], Logical((5, 1, 1), (64, 1, 1)), recorded=True)
     packed.set_part(3, 2)
     packed.set_records(0xABC)
@@ -118,6 +117,14 @@ def test_packed_arguments_lie_where_the_pointers_say() -> None:
         b"\1" * 4, b"\2" * 8, b"\3" * 20, abi.packed((5, 1, 1), (64, 1, 1), 3, 2), (0xABC).to_bytes(8, "little"),
     ]  # fmt: skip
     assert [at % 16 for at in pointers] == [pointers[0] % 16] * 5
+
+
+def test_the_address_of_the_table_lies_behind_the_launch_and_before_the_records() -> None:
+    packed = Packed([b"\1" * 4], Logical((5, 1, 1), (64, 1, 1)), table=0x1234, recorded=True)
+    packed.set_records(0xABC)
+    assert packed.sizes_bytes == (4, abi.SIZE_BYTES, 8, 8)
+    at = (ctypes.c_uint64 * 4).from_address(packed.address)
+    assert [ctypes.string_at(each, 8) for each in at[2:]] == [n.to_bytes(8, "little") for n in (0x1234, 0xABC)]
 
 
 def test_arguments_of_the_launch_before_are_left_alone() -> None:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from edgetune.stages.elastic.abi import PER_THREAD, Dim, packed
+from edgetune.stages.elastic.abi import PER_THREAD, TABLE, Dim, Indexing, index_table, packed
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.shim.build import build
@@ -35,7 +35,7 @@ from edgetune.stages.elastic.shim.run import (
     ShimResult,
     chance,
 )
-from edgetune.stages.elastic.work import Call, Logical, Scalar
+from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
 
 Shard = tuple[int, int]
 Answer = Literal["equal", "different", "racy", "fails"]
@@ -160,10 +160,17 @@ def check(
     built = build(transformed.compiled, name, tuple(symbols), include)
     wanted = matrix or Matrix()
     return tuple(
-        _verdict(built, by_name[trial.call.kernel], trial, wanted, limit_s)
+        _verdict(built, by_name[trial.call.kernel], _with_table(trial, transformed.indexing), wanted, limit_s)
         for trial in trials
         if trial.call.kernel in by_name
     )
+
+
+def _with_table(trial: SampleLaunch, indexing: Indexing) -> SampleLaunch:
+    """Return a trial whose memory holds the table of indices, where forms read it; nothing may change it either."""
+    if indexing == "computed":
+        return trial
+    return replace(trial, buffers={**trial.buffers, TABLE: index_table(trial.call.logical.grid)})
 
 
 def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:
@@ -222,7 +229,8 @@ def _verdict(built: Built, elastic: ElasticKernel, trial: SampleLaunch, matrix: 
         if reason := different(expected, outcome.buffers, kernel):
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
     tried = list(ways(elastic, call.logical, matrix))
-    sequences = [(_launches(call, way), way.schedule) for way in tried]
+    table = (Pointer(TABLE),) if TABLE in trial.buffers else ()
+    sequences = [(_launches(call, way, table), way.schedule) for way in tried]
     ran = 0
     for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
         ran += 1
@@ -233,14 +241,14 @@ def _verdict(built: Built, elastic: ElasticKernel, trial: SampleLaunch, matrix: 
     return Verdict(kernel.name, "equal", ran, forms)
 
 
-def _launches(call: Call, way: FormLaunch) -> list[ShimLaunch]:
+def _launches(call: Call, way: FormLaunch, table: tuple[Argument, ...]) -> list[ShimLaunch]:
     logical = call.logical
     return [
         ShimLaunch(
             way.symbol,
             (way.blocks, 1, 1),
             way.block,
-            (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count))),
+            (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)), *table),
             logical.dynamic_shared_bytes,
         )
         for first, count in way.shards

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetune.stages.elastic.abi import Level
+from edgetune.stages.elastic.abi import Indexing, Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +121,14 @@ class TransformResult:
         refusals: Text that looks like a kernel and could not be read, and headers that were not found.
         device: The source with nothing but kernels that have forms, or were asked for, and what these reach, on the
             same lines: for compilers that do not know the host's API. Empty where there are none.
+        indexing: How the forms get the indices of logical blocks.
     """
 
     source: str
     kernels: tuple[ElasticKernel, ...]
     refusals: tuple[Refusal, ...] = ()
     device: str = ""
+    indexing: Indexing = "computed"
 
     @property
     def compiled(self) -> str:

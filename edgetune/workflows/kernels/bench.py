@@ -11,6 +11,7 @@ from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.json_format import json_document
 from edgetune.errors import InputError, blaming
 from edgetune.stages.elastic import bench as benchmark
+from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.bench import BackendFactory, RequestLatencies, Runner, WorkloadBenchmark, runner, simulated
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
@@ -132,14 +133,16 @@ def _share(words: str | float | None) -> float | None:
 def _place(opts: BenchOptions) -> Iterator[BenchTarget]:
     """Yield the model of a GPU, or the requested GPU."""
     if opts.device is not None:
-        with opened(opts.device, sms=opts.sms, seed=opts.seed) as ready:
-            conditions = gpu_conditions(ready, part=opts.sms is not None, records=False)
+        with opened(opts.device, sms=opts.sms, seed=opts.seed, indexing=indexing_of(opts.indexing)) as ready:
+            conditions = gpu_conditions(ready, part=opts.sms is not None, records=False, indexing=opts.indexing)
             yield BenchTarget(
                 ready.gpu, ready.open_backend, lambda tasks: ready.measured(ready.fitted(tasks)), conditions
             )
         return
     if opts.sms is not None:
         raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
+    if indexing_of(opts.indexing) != "computed":
+        raise InputError("--indexing is for a real GPU: the model has no instructions", "name one with --device")
     gpu = find_gpu(opts.gpu)
     yield BenchTarget(gpu, simulated(gpu), tuple, simulated_conditions(gpu, GpuTimingModel()))
 

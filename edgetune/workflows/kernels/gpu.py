@@ -11,6 +11,7 @@ from typing import Any
 
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError
+from edgetune.stages.elastic.abi import Indexing
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
@@ -66,7 +67,13 @@ def gpu_index(device: str, without: str = WITHOUT) -> int:
 
 @contextmanager
 def opened(
-    device: str, *, sms: int | None, seed: int, records: bool = False, include: Sequence[str] = ()
+    device: str,
+    *,
+    sms: int | None,
+    seed: int,
+    records: bool = False,
+    include: Sequence[str] = (),
+    indexing: Indexing = "computed",
 ) -> Iterator[GpuSession]:
     """Open a GPU.
 
@@ -76,6 +83,7 @@ def opened(
         seed: Of what inputs and weights are filled with.
         records: Whether blocks write down where they run.
         include: Folders of headers.
+        indexing: How forms get the indices of logical blocks.
 
     Raises:
         InputError: the device is no NVIDIA GPU.
@@ -84,7 +92,7 @@ def opened(
 
     def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
         options = CompileOptions(include=tuple(include), cache=compiled_folder())
-        return build(network, context, recorded=recorded, options=options)
+        return build(network, context, recorded=recorded, options=options, indexing=indexing)
 
     with gpu_session.open_gpu_session(
         gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s, builder=builder
@@ -104,18 +112,19 @@ def known_launch_s(context: Context) -> float:
     return costs.reaction_s
 
 
-def gpu_conditions(ready: GpuSession, *, part: bool, records: bool) -> dict[str, Any]:
+def gpu_conditions(ready: GpuSession, *, part: bool, records: bool, indexing: str) -> dict[str, Any]:
     """Return the conditions of runs on a GPU.
 
     Args:
         ready: The GPU.
         part: Whether a part of its multiprocessors is used.
         records: Whether blocks write down where they run.
+        indexing: How forms get the indices of logical blocks.
     """
     facts = ready.context.facts
     return {
         "simulated": False, "device": facts.gpu.name, "gpu": plain(facts.gpu), "uuid": facts.uuid,
-        "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records,
+        "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records, "indexing": indexing,
     }  # fmt: skip
 
 

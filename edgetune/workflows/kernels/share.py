@@ -19,6 +19,7 @@ from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError, PartialError, blaming
 from edgetune.serving.clock import EventClock
 from edgetune.serving.supervision import Supervision
+from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.backend import GpuBackend, Record, Residency
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
@@ -143,7 +144,7 @@ def run(opts: RunOptions, reporter: Reporter) -> Iterator[FinishedRun[KernelTime
         plan = replace(compiled, tasks=ready.measured(compiled.tasks))
         with noting_signals(reporter, "the launches in flight") as stopping:
             runs = run_all(plan, reporter, stopping, partial(_on_gpu, ready))
-        conditions = gpu_conditions(ready, part=opts.sms is not None, records=opts.blocks)
+        conditions = gpu_conditions(ready, part=opts.sms is not None, records=opts.blocks, indexing=opts.indexing)
         runs.lost = ready.lost
         yield _finished(opts, plan, runs, conditions, reporter)
 
@@ -153,13 +154,16 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
     """Open the GPU, compile the tasks, and yield both."""
     if opts.plot is not None and not opts.blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
+    indexing = indexing_of(opts.indexing)
     plan, file, folder = plan_of(opts, reporter), name_of(opts.tasks), folder_of(opts)
     for task in plan.tasks:
         with blaming(f"{file}: task {task.name}"):
             check_source(task.network)
     sources = (each.source for each in plan.document.networks if each.source is not None)
     include = [*dict.fromkeys(str((folder / source).parent) for source in sources), *opts.include]
-    with opened(opts.device, sms=opts.sms, seed=plan.seed, records=opts.blocks, include=include) as ready:
+    with opened(
+        opts.device, sms=opts.sms, seed=plan.seed, records=opts.blocks, include=include, indexing=indexing
+    ) as ready:
         reporter.info(f"compiling for {ready.gpu.name}")
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
         with blaming(file):

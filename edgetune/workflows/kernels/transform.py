@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.errors import InputError, PartialError
+from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.source.transform import transform as transformed
@@ -92,13 +93,14 @@ def transform(
         if not opts.checks:
             raise InputError("--device chooses where to check, and --check is not given", "add --check")
         gpu_index(opts.device, CHECK_WITHOUT)  # which raises where it is no NVIDIA GPU
+    indexing = indexing_of(opts.indexing)
     check_outputs({"-o": opts.output}, [opts.file], {"-o": "CUDA source"})
     for folder in opts.include:
         if not Path(folder).is_dir():
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
     text = read_source(opts.file).decode("utf-8", "surrogateescape")
     name = _STDIN_FILE if opts.file == "-" else opts.file
-    done = transformed(text, name, opts.folders, asked=opts.instantiate)
+    done = transformed(text, name, opts.folders, asked=opts.instantiate, indexing=indexing)
     found = Transformed(name, done)
     if found.made and opts.output not in (None, "-"):
         written = write_atomically(done.source.encode("utf-8", "surrogateescape"), str(opts.output))

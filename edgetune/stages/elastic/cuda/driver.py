@@ -207,7 +207,7 @@ def load_driver(module: Any = None) -> Driver:
 _ALIGNED_BYTES = 16
 """No parameter needs more (CUDA C++ Programming Guide, built-in vector types)."""
 _WORD_BYTES = 4
-_RECORDS_BYTES = 8
+_ADDRESS_BYTES = 8
 
 
 class Packed:
@@ -216,15 +216,20 @@ class Packed:
     Args:
         values: The bytes of its own arguments.
         logical: Of an elastic form, which takes its part of it; ``None`` of the original.
+        table: The address of the indices of its logical blocks, where it reads them from memory.
         recorded: Whether it takes the address of block records behind everything else.
     """
 
-    def __init__(self, values: Sequence[bytes], logical: Logical | None, *, recorded: bool = False) -> None:
+    def __init__(
+        self, values: Sequence[bytes], logical: Logical | None, *, table: int | None = None, recorded: bool = False
+    ) -> None:
         whole = list(values)
         if logical is not None:
             whole.append(abi.packed(logical.grid, logical.block, 0, 0))
+        if table is not None:
+            whole.append(table.to_bytes(_ADDRESS_BYTES, "little"))
         if recorded:
-            whole.append(bytes(_RECORDS_BYTES))
+            whole.append(bytes(_ADDRESS_BYTES))
         self.sizes_bytes = tuple(len(value) for value in whole)
         offsets = _offsets(self.sizes_bytes)
         self._bytes = np.zeros(offsets[-1], np.uint8)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.elastic.abi import Dim
+from edgetune.stages.elastic.abi import Dim, Indexing, index_table
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.blocks import with_block_records
@@ -44,15 +44,22 @@ class Build:
         image: Machine code.
         forms: Of its kernels, by name.
         recorded: Whether its kernels take the address of block records.
+        indexing: How its forms get the indices of logical blocks.
     """
 
     image: bytes
     forms: Mapping[str, Forms]
     recorded: bool = False
+    indexing: Indexing = "computed"
 
 
 def build(
-    network: KernelSequence, context: Context, *, recorded: bool = False, options: CompileOptions = DEFAULTS
+    network: KernelSequence,
+    context: Context,
+    *,
+    recorded: bool = False,
+    options: CompileOptions = DEFAULTS,
+    indexing: Indexing = "computed",
 ) -> Build:
     """Make a network's kernels elastic and compile them for a GPU.
 
@@ -61,6 +68,7 @@ def build(
         context: The GPU.
         recorded: Whether blocks write down where and when they ran; that costs time.
         options: Of the compiler; its folders are searched for headers.
+        indexing: How forms get the indices of logical blocks.
 
     Raises:
         InputError: the network has no source, or its source does not parse or compile.
@@ -69,12 +77,12 @@ def build(
     check_source(network)
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     launched = {call.kernel for call in network.calls}
-    transformed = transform(network.source, name, tuple(map(Path, options.include)), launched)
+    transformed = transform(network.source, name, tuple(map(Path, options.include)), launched, indexing=indexing)
 
     def compiled(source: str) -> Build:
         written = with_block_records(source, name) if recorded else source
         made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options)
-        return Build(made.image, forms, recorded)
+        return Build(made.image, forms, recorded, indexing)
 
     try:
         return compiled(transformed.compiled)  # whole programs are given too
@@ -139,6 +147,7 @@ class Program:
             buffer.name: math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize for buffer in network.buffers
         }
         self._addresses: dict[str, int] = {}
+        self._tables: dict[Dim, int] = {}
         for name, size_bytes in self._sizes_bytes.items():
             self._addresses[name] = context.allocate(size_bytes)
             context.fill(self._addresses[name], _UNWRITTEN, size_bytes)
@@ -252,9 +261,18 @@ class Program:
             for each in call.arguments
         ]
         self._check_threads(call, form, function, block)
-        turns = [Packed(values, logical, recorded=self._built.recorded) for _ in range(2)]
+        table = None if logical is None or self._built.indexing == "computed" else self._table(logical.grid)
+        turns = [Packed(values, logical, table=table, recorded=self._built.recorded) for _ in range(2)]
         self._check_sizes(call, form, function, turns[0].sizes_bytes)
         return _Ready(function, block, shared_bytes, itertools.cycle(turns))
+
+    def _table(self, grid: Dim) -> int:
+        """Return the address of the indices of a grid's logical blocks, filled once for all calls and pieces."""
+        if grid not in self._tables:
+            entries = index_table(grid).tobytes()
+            self._tables[grid] = self._context.allocate(len(entries))
+            self._context.upload(self._tables[grid], entries)
+        return self._tables[grid]
 
     def _check_fits(self, call: Call) -> None:
         gpu, logical = self._context.facts.gpu, call.logical

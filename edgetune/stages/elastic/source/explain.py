@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from edgetune.stages.elastic.abi import Indexing
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, Refusal, TransformResult
 from edgetune.stages.elastic.source.builtins import BLOCK_INDICES
 from edgetune.stages.elastic.source.index_parameters import readers
@@ -43,7 +44,7 @@ def macro_steps(kernel: ParsedKernel) -> tuple[str, ...]:
     return (f"written out in its forms, as they hide loops, indices, barriers or returns: {', '.join(names)}",)
 
 
-def grid_steps(kernel: ParsedKernel) -> tuple[str, ...]:
+def grid_steps(kernel: ParsedKernel, indexing: Indexing) -> tuple[str, ...]:
     """Return what the grid level does to a kernel and why that is safe."""
     steps = [
         f"{kernel.name}__grid: the body is a function of its own, which is given the logical block's index and the "
@@ -56,7 +57,12 @@ def grid_steps(kernel: ParsedKernel) -> tuple[str, ...]:
         steps.append(f"functions that read the launch are copied and given the logical one: {', '.join(copied)}")
     if kernel.kernel.parameters:
         steps.append("parameters are by value: what a logical block writes to its own, the next one does not see")
-    if kernel.shared:
+    if indexing == "memory":
+        steps.append(
+            "the first thread of a physical block copies the logical block's index from a table of the host's to "
+            "shared memory; a barrier in front of each logical block and one behind it keep the entry in place"
+        )
+    elif kernel.shared:
         steps.append("it uses shared memory: a barrier behind each logical block keeps it from the next one")
     elif kernel.kernel.warp:
         steps.append("it uses warp primitives: the warp comes together behind each logical block")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import STRUCT, STRUCT_NAME, grid_symbol
+from edgetune.stages.elastic.abi import STRUCT, STRUCT_NAME, Indexing, grid_symbol
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.source.block_legality import returns_before_barriers, threads_apart
 from edgetune.stages.elastic.source.diagnostics import refusal
@@ -77,7 +77,13 @@ _USABLE = frozenset(
 
 
 def transform(
-    text: str, name: str, folders: Sequence[Path] = (), launched: Collection[str] = (), asked: Sequence[str] = ()
+    text: str,
+    name: str,
+    folders: Sequence[Path] = (),
+    launched: Collection[str] = (),
+    asked: Sequence[str] = (),
+    *,
+    indexing: Indexing = "computed",
 ) -> TransformResult:
     """Make the kernels of a source file elastic.
 
@@ -87,6 +93,7 @@ def transform(
         folders: Folders of headers, in the order of the search.
         launched: Kernels that the device source keeps even where they have no forms.
         asked: Instances of template kernels besides those that the file uses: ``kernel<float, 16>``.
+        indexing: How the forms get the indices of logical blocks.
 
     Raises:
         InputError: the file has no kernel, is transformed already, or takes longer than the limit allows; or an
@@ -99,20 +106,19 @@ def transform(
         )
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
         instances = instantiated(text.removeprefix(_BOM), name, asked)
-        found = instances.placed(_transformed(parse(instances.text, name, folders), launched), name)
+        found = instances.placed(_transformed(parse(instances.text, name, folders), launched, indexing), name)
         useless = [each.kernel.name for each in found.kernels if not each.variants and each.kernel.name not in launched]
         fewer = instances.without(useless)
         if fewer is None:
             return found
-        return replace(
-            fewer.placed(_transformed(parse(fewer.text, name, folders), launched), name), kernels=found.kernels
-        )
+        left = _transformed(parse(fewer.text, name, folders), launched, indexing)
+        return replace(fewer.placed(left, name), kernels=found.kernels)
 
 
-def _transformed(source: ParsedFile, launched: Collection[str]) -> TransformResult:
+def _transformed(source: ParsedFile, launched: Collection[str], indexing: Indexing) -> TransformResult:
     elastic, edits, kept = list[ElasticKernel](), list[Edit](), list[ParsedKernel]()
     for kernel in source.kernels:
-        made, forms = _made(kernel)
+        made, forms = _made(kernel, indexing)
         elastic.append(made)
         if forms or kernel.name in launched:
             kept.append(kernel)
@@ -124,22 +130,22 @@ def _transformed(source: ParsedFile, launched: Collection[str]) -> TransformResu
     missing = tuple(refusal("header-missing", line, None, name=each) for each, line in source.missing.items())
     edits = _merged(edits)
     device = _text(source, [*edits, *_without_host_code(source, kept)]) if kept else ""
-    return TransformResult(_text(source, edits), tuple(elastic), (*source.notes, *missing), device)
+    return TransformResult(_text(source, edits), tuple(elastic), (*source.notes, *missing), device, indexing)
 
 
-def _made(kernel: ParsedKernel) -> tuple[ElasticKernel, str]:
+def _made(kernel: ParsedKernel, indexing: Indexing) -> tuple[ElasticKernel, str]:
     """Return the elastic kernel, and the text of its forms."""
     against = illegalities(kernel)
     if any(each.level == "grid" for each in against):
         return ElasticKernel(kernel.kernel, refusals=against), ""
-    forms = BlockForms(refusals=against) if against else block_variants(kernel)
+    forms = BlockForms(refusals=against) if against else block_variants(kernel, indexing)
     if not forms.grid:
         stuck = (*returns_before_barriers(kernel), *threads_apart(kernel))
         if stuck:
             return ElasticKernel(kernel.kernel, refusals=(*stuck, *forms.refusals)), ""
     variants = (Variant(grid_symbol(kernel.name), "grid"), *forms.variants)
-    steps = (*macro_steps(kernel), *grid_steps(kernel), *forms.steps)
-    text = forms.text if forms.grid else grid_form(kernel) + forms.text
+    steps = (*macro_steps(kernel), *grid_steps(kernel, indexing), *forms.steps)
+    text = forms.text if forms.grid else grid_form(kernel, indexing) + forms.text
     return ElasticKernel(kernel.kernel, variants, forms.refusals, steps), text
 
 

@@ -21,7 +21,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetune.stages.elastic.abi import PARAMETER, PER_THREAD, STRUCT_NAME, block_symbol, grid_symbol
+from edgetune.stages.elastic.abi import (
+    PARAMETER,
+    PER_THREAD,
+    STRUCT_NAME,
+    TABLE,
+    Indexing,
+    block_symbol,
+    grid_symbol,
+)
 from edgetune.stages.elastic.kernel import Refusal, Variant
 from edgetune.stages.elastic.source.block_legality import block_illegalities, threads_apart, warps_return
 from edgetune.stages.elastic.source.builtins import BLOCK_INDICES, INDICES
@@ -79,7 +87,7 @@ class BlockForms:
     grid: bool = False
 
 
-def grid_form(kernel: ParsedKernel) -> str:
+def grid_form(kernel: ParsedKernel, indexing: Indexing) -> str:
     """Return the functions that make up the grid-elastic form of a kernel that is not refused."""
     body_name = f"edgetune_grid_{kernel.name}"
     helpers, edits = _logical(kernel, BLOCK_INDICES, _OF_GRID, f"{body_name}_")
@@ -88,25 +96,25 @@ def grid_form(kernel: ParsedKernel) -> str:
     return (
         f"{helpers}static __device__ __forceinline__ void {body_name}({_declared(kernel, _OF_GRID)})\n"
         f"{_body(kernel, edits)}"
-        f"{_head(kernel, ''.join(f'{each} ' for each in bounds), grid_symbol(kernel.name))}"
-        f"{_loop_over_blocks(kernel, _whole_rows(kernel), run)}"
+        f"{_head(kernel, ''.join(f'{each} ' for each in bounds), grid_symbol(kernel.name), indexing)}"
+        f"{_loop_over_blocks(kernel, _whole_rows(kernel), run, indexing)}"
     )
 
 
-def block_variants(kernel: ParsedKernel) -> BlockForms:
+def block_variants(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
     """Return the block-elastic forms of a kernel that may be made elastic at grid level, or why there are none."""
     against = block_illegalities(kernel)
     if against:
         return BlockForms(refusals=against)
     if not kernel.kernel.barriers:
-        return _strided(kernel)
+        return _strided(kernel, indexing)
     try:
-        return _split(kernel)
+        return _split(kernel, indexing)
     except CannotSplit as wrong:
         return BlockForms(refusals=(wrong.refusal(kernel.name),))
 
 
-def _strided(kernel: ParsedKernel) -> BlockForms:
+def _strided(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
     """Return the one form of a kernel without barriers, for every size of the physical block."""
     name = kernel.name
     helpers, edits = _logical(kernel, INDICES, _ALL, f"edgetune_of_{name}__")
@@ -118,12 +126,12 @@ def _strided(kernel: ParsedKernel) -> BlockForms:
 """
     text = (
         f"{_thread_index(name)}{helpers}static __device__ __forceinline__ void edgetune_each_{name}"
-        f"({_declared(kernel, _ALL)})\n{_body(kernel, edits)}{_kernel(kernel, None, call)}"
+        f"({_declared(kernel, _ALL)})\n{_body(kernel, edits)}{_kernel(kernel, None, call, indexing)}"
     )
     return BlockForms(text, (Variant(block_symbol(name, None), "block", None),), (), strided_steps(kernel.kernel))
 
 
-def _split(kernel: ParsedKernel) -> BlockForms:
+def _split(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
     """Return the forms of a kernel that is split at its barriers.
 
     Raises:
@@ -141,7 +149,7 @@ def _split(kernel: ParsedKernel) -> BlockForms:
     text = (
         f"{_thread_index(name)}{helpers}template <unsigned int edgetune_n>\n"
         f"static __device__ __forceinline__ void edgetune_blocks_{name}({parameters})\n{body}"
-        f"{line_mark(1, generated_name(kernel))}{''.join(_split_kernel(kernel, each) for each in counts)}"
+        f"{line_mark(1, generated_name(kernel))}{''.join(_split_kernel(kernel, each, indexing) for each in counts)}"
     )
     variants = tuple(Variant(block_symbol(name, each), "block", each) for each in PER_THREAD if each > 1)
     single = {each for each in fission.single if each.kind == "local" or fission.uniform.writes[each]}
@@ -149,11 +157,11 @@ def _split(kernel: ParsedKernel) -> BlockForms:
     return BlockForms(text, variants, (), steps, grid=grid)
 
 
-def _split_kernel(kernel: ParsedKernel, per_thread: int) -> str:
+def _split_kernel(kernel: ParsedKernel, per_thread: int, indexing: Indexing) -> str:
     """Return one form of a split kernel; the form of one logical thread has blocks of the logical shape."""
     own = _OWN_OF_BLOCK if per_thread == 1 else ("threadIdx.x", "blockDim.x")
     handed = ", ".join([_handed(kernel, _OF_BLOCK), *own])
-    return _kernel(kernel, per_thread, f"        edgetune_blocks_{kernel.name}<{per_thread}>({handed});\n")
+    return _kernel(kernel, per_thread, f"        edgetune_blocks_{kernel.name}<{per_thread}>({handed});\n", indexing)
 
 
 def _logical(
@@ -192,13 +200,14 @@ def _thread_index(name: str) -> str:
 """
 
 
-def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str) -> str:
+def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str, indexing: Indexing) -> str:
     """Return a form: the loop over logical blocks around the statements that run one.
 
     Args:
         kernel: The original.
         per_thread: Logical threads in a physical one.
         run: The statements that run a logical block.
+        indexing: Of logical blocks.
     """
     checks = ""
     if per_thread != 1:
@@ -209,15 +218,15 @@ def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str) -> str:
     if kernel.kernel.warp and per_thread != 1:
         checks += f"    if ({_SPLIT_WARPS}) __trap();\n"
     symbol = grid_symbol(kernel.name) if per_thread == 1 else block_symbol(kernel.name, per_thread)
-    return _head(kernel, _bounds(kernel, per_thread), symbol) + _loop_over_blocks(
-        kernel, checks + _whole_rows(kernel), run
-    )
+    head = _head(kernel, _bounds(kernel, per_thread), symbol, indexing)
+    return head + _loop_over_blocks(kernel, checks + _whole_rows(kernel), run, indexing)
 
 
-def _head(kernel: ParsedKernel, bounds: str, symbol: str) -> str:
-    """Return the head of an elastic kernel, whose last parameter is the launch."""
+def _head(kernel: ParsedKernel, bounds: str, symbol: str, indexing: Indexing) -> str:
+    """Return the head of an elastic kernel, whose last parameters are the launch and the table of indices, if any."""
     own = (parameter_text(each) for each in parameter_nodes(kernel.node))
-    parameters = ", ".join([*own, f"const {STRUCT_NAME} {PARAMETER}"])
+    table = [f"const uint3 *{TABLE}"] if indexing == "memory" else []
+    parameters = ", ".join([*own, f"const {STRUCT_NAME} {PARAMETER}", *table])
     return f'extern "C" __global__ void {bounds}{symbol}({parameters})\n'
 
 
@@ -235,29 +244,42 @@ def _bounds(kernel: ParsedKernel, per_thread: int | None) -> str:
     return ""
 
 
-def _loop_over_blocks(kernel: ParsedKernel, before: str, run: str) -> str:
+_ROWS = f"{PARAMETER}.grid[1] * {PARAMETER}.grid[2]"
+_COMPUTED = f"""        const unsigned int edgetune_row = {_ROWS} == 1 ? 0 : edgetune_number / {PARAMETER}.grid[0];
+        const unsigned int edgetune_plane = {PARAMETER}.grid[2] == 1 ? 0 : edgetune_row / {PARAMETER}.grid[1];
+        const uint3 {BLOCK_INDEX.name} = {{edgetune_number - edgetune_row * {PARAMETER}.grid[0],
+            edgetune_row - edgetune_plane * {PARAMETER}.grid[1], edgetune_plane}};
+"""
+_FROM_MEMORY = f"""        if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)
+            edgetune_entry = {TABLE}[edgetune_number];
+        __syncthreads();
+        const uint3 {BLOCK_INDEX.name} = edgetune_entry;
+"""
+
+
+def _loop_over_blocks(kernel: ParsedKernel, before: str, run: str, indexing: Indexing) -> str:
     """Return the body of an elastic kernel.
 
-    The loop counts what is left, as a sum might not fit into 32 bits. Only grids of two and three dimensions divide,
-    and only blocks with another behind them wait for all of their threads.
+    The loop counts what is left, as a sum might not fit into 32 bits. Computed indices divide in grids of two and three
+    dimensions only. Only blocks with another behind them wait for all of their threads; with indices from memory they
+    always do, as the entry of the next block takes the place of the last.
 
     Args:
         kernel: The original.
         before: Statements in front of the loop.
         run: The statements that run one logical block.
+        indexing: Of logical blocks.
     """
-    rows = f"{PARAMETER}.grid[1] * {PARAMETER}.grid[2]"
-    wait = "        __syncthreads();\n" if kernel.shared else "        __syncwarp();\n" if kernel.kernel.warp else ""
+    memory = indexing == "memory"
+    whole_block = kernel.shared or memory
+    wait = "        __syncthreads();\n" if whole_block else "        __syncwarp();\n" if kernel.kernel.warp else ""
+    entry = "    __shared__ uint3 edgetune_entry;\n" if memory else ""
     return f"""{{
     const dim3 {GRID_DIM.name}({PARAMETER}.grid[0], {PARAMETER}.grid[1], {PARAMETER}.grid[2]);
     const dim3 {BLOCK_DIM.name}({PARAMETER}.block[0], {PARAMETER}.block[1], {PARAMETER}.block[2]);
-{before}    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
+{entry}{before}    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
         const unsigned int edgetune_number = {PARAMETER}.first + edgetune_at;
-        const unsigned int edgetune_row = {rows} == 1 ? 0 : edgetune_number / {PARAMETER}.grid[0];
-        const unsigned int edgetune_plane = {PARAMETER}.grid[2] == 1 ? 0 : edgetune_row / {PARAMETER}.grid[1];
-        const uint3 {BLOCK_INDEX.name} = {{edgetune_number - edgetune_row * {PARAMETER}.grid[0],
-            edgetune_row - edgetune_plane * {PARAMETER}.grid[1], edgetune_plane}};
-{run}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
+{_FROM_MEMORY if memory else _COMPUTED}{run}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
 {wait}        edgetune_at += gridDim.x;
     }}
 }}
