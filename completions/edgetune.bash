@@ -26,7 +26,7 @@ _edgetune() {
         "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
         "schedule kernels transform") options="--explain --check --instantiate --indexing --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --turn-time --most-turns --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels simulate") options="--policy -p --duration --kept --output -o --view --force --plot --seed --gpu --assume --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule kernels run") options="--policy -p --duration --kept --output -o --view --force --plot --seed --device -d --sms --indexing --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --device -d --sms --indexing --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
@@ -323,6 +323,8 @@ _edgetune() {
         "schedule kernels shrink --costs") values=""; expects=1 ;;
         "schedule kernels shrink --launch-time") values=""; expects=1 ;;
         "schedule kernels shrink --most-overhead") values=""; expects=1 ;;
+        "schedule kernels shrink --turn-time") values=""; expects=1 ;;
+        "schedule kernels shrink --most-turns") values=""; expects=1 ;;
         "schedule kernels shrink --wiscore") values="corrected literal"; expects=1 ;;
         "schedule kernels shrink --include") values=""; expects=1 ;;
         "schedule kernels shrink -I") values=""; expects=1 ;;

@@ -126,5 +126,7 @@ def report_costs(found: Calibrated, terminal: Terminal) -> None:
         *((f"{count} launches until all are seen to be over", each_s, "") for count, each_s in costs.shards_s.items()),
         ("each shard more", costs.shard_s, ""),
     ]
+    if costs.turn_s is not None:
+        rows.append(("each logical block more of a physical one", costs.turn_s, f"mean of {max(costs.turns_s)}"))
     table(("what", "takes>", "note"), [(what, format_si(taken_s, "s"), note) for what, taken_s, note in rows])
     print_lines(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")

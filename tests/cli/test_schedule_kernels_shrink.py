@@ -125,12 +125,13 @@ def test_indices_from_memory_cost_each_block_shared_memory(edgetune):
 def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
     shards = {1: 10e-6, 2: 12e-6, 8: 24e-6}
     facts = ("RTX", "GPU-1", "8.7", 16, "13.0", "2026-01-02", "0.1.0", 1e-6, 1e-6, 1e-6, 9e-6, 5e-5, 1e-6)
-    write_costs(LaunchCosts(*facts, shards), tmp_path / "costs.yaml")
+    write_costs(LaunchCosts(*facts, shards, {1: 10e-6, 65: 16.4e-6}), tmp_path / "costs.yaml")
     ended = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "64", "--costs", "costs.yaml", "-o", "kept.parquet")
     assert ended.code == 0, ended.err
     table = io.read(ElasticTable, "kept.parquet")
     rules = table.header.conditions["rules"]
     assert rules["launch_s"] == pytest.approx((24e-6 - 10e-6) / 7)
+    assert (rules["turn_s"], rules["most_turns_s"]) == pytest.approx((100e-9, 6.5e-6))
     assert {row.count for row in table.rows if row.reason == "too many launches"} == {1, 2, 4}  # 8 pieces at most
 
 
@@ -151,6 +152,8 @@ def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
         (("blur.cu", *LAUNCH, "--shared", "64MiB"), 2, "a block on orin-agx has at most 163 KiB"),
         (("blur.cu", *LAUNCH, "--shared", "162KiB"), 3, "no form of blur with 512 threads is kept: does not fit"),
         (("blur.cu", *LAUNCH, "--launch-time", "1ms", "--most-overhead", "0.5ms"), 3, "--most-overhead"),
+        (("blur.cu", *LAUNCH, "--turn-time", "1ms", "--most-turns", "12ms"), 3, "--most-turns"),
+        (("blur.cu", *LAUNCH, "--most-turns", "12ms"), 2, "--most-turns limits turns whose time is unknown"),
         (("broken.cu", *LAUNCH), 2, "broken.cu, line 4: "),
         (("sync.cu", *LAUNCH), 2, "sync.cu, line 4: both cannot be elastic"),
     ],

@@ -13,6 +13,8 @@ from edgetune.stages.elastic.cuda.calibrate import (
     EMPTY_KERNEL,
     SHARDS,
     SOURCE,
+    TURNS,
+    TURNS_KERNEL,
     LaunchCosts,
     calibrate,
     costs_of,
@@ -25,17 +27,23 @@ from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 CALLS_US = {"cuLaunchKernel": 7, "cuEventRecord": 1, "cuEventQuery": 2}
 START_US = 30
+TURN_NS = 80
 
 
 @pytest.fixture(scope="module")
 def costs() -> LaunchCosts:
     machine = Machine(
         [FakeCudaGpu(start_ns=START_US * US)],
-        kernels={EMPTY_KERNEL: FakeCudaKernel(duration_ns=3 * US)},
+        kernels={
+            EMPTY_KERNEL: FakeCudaKernel(duration_ns=3 * US),
+            TURNS_KERNEL: FakeCudaKernel(
+                (4, 4), lambda _, given: 3 * US + TURN_NS * int.from_bytes(given[0], "little")
+            ),
+        },
         more={"call_ns": {name: taken * US for name, taken in CALLS_US.items()}, "other_ns": 0},
     )
     with machine.context() as context:
-        return calibrate(context, fake_image(EMPTY_KERNEL))
+        return calibrate(context, fake_image(EMPTY_KERNEL, TURNS_KERNEL))
 
 
 def test_the_host_time_of_each_call(costs: LaunchCosts) -> None:
@@ -55,10 +63,24 @@ def test_shards_cost_a_call_each_where_that_takes_longer_than_they_run(costs: La
     assert costs.overhead_s(8) == pytest.approx(49e-6, abs=2.1e-6)
 
 
-def test_the_kernel_compiles() -> None:
+def test_turns_of_a_persistent_block_cost_what_each_takes(costs: LaunchCosts) -> None:
+    assert list(costs.turns_s) == list(TURNS)
+    assert costs.turn_s == pytest.approx(TURN_NS / 1e9, rel=0.01)
+
+
+def test_a_file_of_the_first_version_has_no_turns(costs: LaunchCosts, tmp_path: Path) -> None:
+    path = tmp_path / "costs.yaml"
+    write_costs(replace(costs, turns_s={}), path)
+    path.write_text(path.read_text().replace("version: 2", "version: 1").replace("turns_s: {}\n", ""))
+    assert "turns_s" not in path.read_text()
+    assert read_costs(path) == replace(costs, turns_s={})
+    assert read_costs(path).turn_s is None
+
+
+def test_the_kernels_compile() -> None:
     from edgetune.stages.elastic.compiler import compile
 
-    assert EMPTY_KERNEL in compile(SOURCE, "sm_87", name="calibration").resources
+    assert {EMPTY_KERNEL, TURNS_KERNEL} <= set(compile(SOURCE, "sm_87", name="calibration").resources)
 
 
 def test_a_file_holds_all_of_it(costs: LaunchCosts, tmp_path: Path) -> None:

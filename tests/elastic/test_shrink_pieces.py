@@ -12,6 +12,7 @@ from edgetune.stages.elastic.gpu import Gpu, Resources
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.stages.elastic.shrink import (
     LAUNCHES,
+    OverheadLimits,
     Rules,
     balance_score,
     block_threads,
@@ -68,7 +69,10 @@ def test_scores_are_those_of_the_paper() -> None:
     assert balance_score(SIXTEEN, 4, 512, 12, 256) == (4 + 12) / 16 * ((512 + 256) / 1536)
     assert balance_score(SIXTEEN, 4, 512, 6, 256) == (4 + 6) / 16 * ((512 + 256) / 1536)
     assert balance_score(SIXTEEN, 4, 512, 12, 256, literal=True) == (4 + 12) / 16 * ((256 + 256) / 1536)
-    assert [overhead_score(pieces, 0.25, 1.0) for pieces in (1, 4, 5)] == [1, 1, 0]
+    launches = OverheadLimits(0.25, 1.0)
+    assert [overhead_score(launches, pieces) for pieces in (1, 4, 5)] == [1, 1, 0]
+    both = OverheadLimits(0.25, 1.0, 0.125, 2.0)  # 16 turns at most, over all pieces
+    assert [overhead_score(both, *each) for each in ((1, 16), (4, 4), (4, 5), (1, 17), (5, 1))] == [1, 1, 0, 0, 0]
 
 
 def test_196_blocks_on_8_multiprocessors_leave_nothing_to_the_letter() -> None:
@@ -120,6 +124,23 @@ def test_pieces_too_many_to_launch_are_not_kept() -> None:
     assert kept.choose(0, 0) == PieceShape(blocks // 4, 1, 8)
     nothing = Rules(launch_s=1e-3, most_overhead_s=0.5e-3)
     assert shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=nothing).places == ()
+
+
+def test_pieces_whose_physical_blocks_take_too_many_turns_are_not_kept() -> None:
+    """64 blocks on i idle multiprocessors are 64 / i turns, rounded up in each piece, whatever the pieces."""
+    rules = Rules(share=1.0, turn_s=1e-6, most_turns_s=16e-6)
+    kept = shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT, rules=rules).table()
+    free = shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT, rules=Rules(share=1.0)).table()
+    for critical_blocks in range(8):
+        idle = 8 - critical_blocks
+        there = kept.choose(critical_blocks, 0)
+        assert free.choose(critical_blocks, 0) is not None
+        assert (there is not None) == any(
+            64 // count * -(-count // min(idle, count)) <= 16 for count in (1, 2, 4, 8, 16, 32, 64)
+        )
+    unlimited = Rules(share=1.0, turn_s=1e-6)
+    assert shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT, rules=unlimited).table() == free
+    assert unlimited.limits(EIGHT).most_turns_s == pytest.approx(4096e-6)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def test_reasons_name_the_rule() -> None:
     assert letter == ["more blocks than multiprocessors"] * 3
     dear = rows_of(conv(Rules(launch_s=1e-3, most_overhead_s=2e-3)), FORMS)
     assert {row.reason for row in dear if row.count == 49 and row.per_thread == 1} == {"too many launches"}
+    slow = rows_of(conv(Rules(turn_s=1e-6, most_turns_s=12e-6)), FORMS)  # 4 x 4 turns of 49 blocks, 2 x 7 of 98, 13
+    assert {row.reason for row in slow if row.per_thread == 1} == {"too many turns"}
     few = [row for row in rows_of(conv(Rules(share=0.01)), FORMS) if row.status == "dropped" and row.per_thread == 1]
     assert {(row.count, row.reason) for row in few} == {(98, "others score more"), (196, "others score more")}
 

@@ -46,15 +46,41 @@ def balance_score(
     return (critical_blocks + blocks) / gpu.sm_count * ((beside + threads) / gpu.threads_per_sm)
 
 
-def overhead_score(pieces: int, launch_s: float, most_s: float) -> int:
-    """Return OScore: 1 where launching all pieces takes no longer than is allowed, else 0.
+@dataclass(frozen=True, slots=True)
+class OverheadLimits:
+    """The costs of running a kernel in pieces, and their maxima.
 
     Args:
-        pieces: Of the whole kernel.
         launch_s: Time of one launch, s.
-        most_s: Time that all of them may take, s.
+        most_overhead_s: Time that the launches of all pieces may take, s.
+        turn_s: Time in which a persistent physical block goes on to its next logical one, s; ``None``: not measured.
+        most_turns_s: Time that the turns of all pieces may take, s; ``None``: not limited.
     """
-    return 1 if pieces * launch_s <= most_s else 0
+
+    launch_s: float
+    most_overhead_s: float
+    turn_s: float | None = None
+    most_turns_s: float | None = None
+
+
+def overhead_score(limits: OverheadLimits, pieces: int, turns: int = 1) -> int:
+    """Return OScore: 1 where neither launches nor persistent blocks cost more than is allowed, else 0.
+
+        sum of LO_blk over pieces = pieces x launch_s           at most MAX_blk = most_overhead_s
+        sum of LO_pt over pieces  = pieces x turns x turn_s     at most MAX_pt = most_turns_s
+
+    Miriam prints "less than"; here the maximum itself, which was measured, is allowed.
+
+    Args:
+        limits: The costs and their maxima.
+        pieces: Of the whole kernel.
+        turns: Logical blocks that the busiest physical block of a piece goes through.
+    """
+    if pieces * limits.launch_s > limits.most_overhead_s:
+        return 0
+    if limits.turn_s is None or limits.most_turns_s is None:
+        return 1
+    return int(pieces * turns * limits.turn_s <= limits.most_turns_s)
 
 
 Flaw = Literal["does not fit", "stack", "spills", "registers"]
@@ -66,6 +92,8 @@ KEPT_SHARE = 0.2
 LAUNCHES = 64
 """Launches of a kernel whose time is allowed by default: six halvings of the grid. A convention of ours; Miriam
 measures its maxima on each device and gives no number."""
+TURNS = 4096
+"""Turns of persistent blocks whose time is allowed by default where the time of one is known. A convention of ours."""
 _WARP_THREADS = 32
 _UNKNOWN = Resources(registers_per_thread=0)
 
@@ -80,6 +108,8 @@ class Rules:
         share: Of the pieces that fit a leftover, the best to keep.
         launch_s: Time of one launch, s; ``None``: that of the GPU's catalogue.
         most_overhead_s: Time that launching all pieces of a kernel may take, s; ``None``: ``LAUNCHES`` times the above.
+        turn_s: Time in which a physical block goes on to its next logical one, s; ``None``: not known, and not limited.
+        most_turns_s: Time that this may take for all pieces of a kernel, s; ``None``: ``TURNS`` times the above.
     """
 
     strict: bool = False
@@ -87,11 +117,17 @@ class Rules:
     share: float = KEPT_SHARE
     launch_s: float | None = None
     most_overhead_s: float | None = None
+    turn_s: float | None = None
+    most_turns_s: float | None = None
 
-    def costs_s(self, gpu: Gpu) -> tuple[float, float]:
-        """Return the last two for a GPU, s."""
+    def limits(self, gpu: Gpu) -> OverheadLimits:
+        """Return the limits of overhead on a GPU."""
         launch_s = gpu.launch_s if self.launch_s is None else self.launch_s
-        return launch_s, LAUNCHES * launch_s if self.most_overhead_s is None else self.most_overhead_s
+        most_s = LAUNCHES * launch_s if self.most_overhead_s is None else self.most_overhead_s
+        most_turns_s = self.most_turns_s
+        if most_turns_s is None and self.turn_s is not None:
+            most_turns_s = TURNS * self.turn_s
+        return OverheadLimits(launch_s, most_s, self.turn_s, most_turns_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +138,7 @@ class ShapeCandidate:
         count: Logical blocks.
         per_thread: Logical threads in a physical one.
         threads: Of a physical block.
-        cheap: OScore: 1 where there are not too many such pieces, else 0.
+        cheap: OScore while no critical kernel is resident: 1 where there are not too many such pieces, else 0.
         flaw: The objection of the compiler's report; ``None``: none.
     """
 
@@ -231,7 +267,7 @@ def shrink(
         place
         for critical_blocks in range(gpu.sm_count)
         for critical_threads in leftovers
-        for place in _kept(sound, critical_blocks, critical_threads, gpu, chosen)
+        for place in _kept(sound, critical_blocks, critical_threads, gpu, chosen, whole=logical.blocks)
     )
     return Shrunk(kernel, logical, gpu, chosen, designs, leftovers, places)
 
@@ -250,11 +286,11 @@ def kept_pieces(call: Call, gpu: Gpu) -> LeftoverTable:
 def _designs(
     logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu, rules: Rules
 ) -> Iterator[ShapeCandidate]:
-    launch_s, most_s = rules.costs_s(gpu)
+    limits = rules.limits(gpu)
     sizes = {n: threads for n, threads in block_threads(logical.threads).items() if n in forms}
     flaws = {n: flaw_of(original, forms[n], logical, n, gpu) for n in sizes}
     for count in slices(logical.blocks):
-        cheap = overhead_score(logical.blocks // count, launch_s, most_s)
+        cheap = overhead_score(limits, logical.blocks // count, -(-count // min(count, gpu.sm_count)))
         for per_thread, threads in sizes.items():
             yield ShapeCandidate(count, per_thread, threads, cheap, flaws[per_thread])
 
@@ -265,15 +301,29 @@ def _in_warps(threads: int) -> int:
 
 
 def _kept(
-    sound: Sequence[ShapeCandidate], critical_blocks: int, critical_threads: int, gpu: Gpu, rules: Rules
+    sound: Sequence[ShapeCandidate],
+    critical_blocks: int,
+    critical_threads: int,
+    gpu: Gpu,
+    rules: Rules,
+    *,
+    whole: int,
 ) -> Iterator[LeftoverFit]:
-    """Return the best pieces for one leftover; of two with the same score, the shorter one first."""
-    idle = gpu.sm_count - critical_blocks
+    """Return the best pieces for one leftover; of two with the same score, the shorter one first.
+
+    Args:
+        sound: Pieces without flaw.
+        critical_blocks, critical_threads: The leftover.
+        gpu: The GPU.
+        rules: Which pieces may be kept.
+        whole: Logical blocks of the kernel.
+    """
+    idle, limits = gpu.sm_count - critical_blocks, rules.limits(gpu)
     scored: list[tuple[float, int, int, PieceShape]] = []
     for design in sound:
         blocks = design.count if rules.strict else min(design.count, idle)
         if blocks <= idle and _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
-            score = design.cheap * balance_score(
+            score = overhead_score(limits, whole // design.count, -(-design.count // blocks)) * balance_score(
                 gpu, critical_blocks, critical_threads, blocks, design.threads, literal=rules.literal
             )
             shape = PieceShape(design.count, design.per_thread, blocks)

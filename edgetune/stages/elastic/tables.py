@@ -12,7 +12,7 @@ from edgetune.stages.elastic.abi import Dim
 from edgetune.stages.elastic.forms import Forms
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
-from edgetune.stages.elastic.shrink import ShapeCandidate, Shrunk
+from edgetune.stages.elastic.shrink import ShapeCandidate, Shrunk, overhead_score
 from edgetune.stages.elastic.work import Logical
 
 
@@ -81,7 +81,9 @@ def _reason(design: ShapeCandidate, shrunk: Shrunk) -> str:
     if design.flaw is not None:
         return design.flaw
     if not design.cheap:
-        return "too many launches"
+        limits = shrunk.rules.limits(shrunk.gpu)
+        launches = overhead_score(limits, shrunk.logical.blocks // design.count, 0)
+        return "too many turns" if launches else "too many launches"
     if shrunk.rules.strict and design.count > shrunk.gpu.sm_count:
         return "more blocks than multiprocessors"
     return "others score more"

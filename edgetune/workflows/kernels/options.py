@@ -118,6 +118,17 @@ class ShrinkOptions:
         str | float | None,
         Option("Longest time of all launches of a kernel. Default: 64 launches.", metavar="TIME"),
     ] = None
+    turn_time: Annotated[
+        str | float | None,
+        Option(
+            "Time in which a physical block goes on to its next logical one. Default: from --costs, else not limited.",
+            metavar="TIME",
+        ),
+    ] = None
+    most_turns: Annotated[
+        str | float | None,
+        Option("Longest time of all such turns of a kernel. Default: 4096 turns.", metavar="TIME"),
+    ] = None
     strict_paper: Annotated[
         bool, Option("Launch each slice with one physical block per logical block, as Miriam does.")
     ] = False

@@ -18,7 +18,7 @@ from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.forms import Forms, compile_forms
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
-from edgetune.stages.elastic.shrink import Rules, Shrunk
+from edgetune.stages.elastic.shrink import Rules, Shrunk, overhead_score
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
 from edgetune.stages.elastic.source.templates import symbol_of
 from edgetune.stages.elastic.source.transform import transform
@@ -67,7 +67,6 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
     kept = "nothing is kept, and the same command starts over"
     with reporting_saved(reporter, lambda: kept), reporter.bar("compiling the forms", None):
         forms, compiled, shrunk, source = _shrunk(opts, rules)
-    launch_s, most_s = rules.costs_s(shrunk.gpu)
     conditions = {
         "simulated": False,
         "gpu": {name: value for name, value in asdict(shrunk.gpu).items() if name != "source"},
@@ -75,7 +74,7 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
         "compiler": compiled.compiler,
         "compiling": {"fmad": opts.fmad, "include": tuple(opts.include), "define": tuple(opts.define)},
         "indexing": opts.indexing,
-        "rules": {**asdict(rules), "launch_s": launch_s, "most_overhead_s": most_s},
+        "rules": {**asdict(rules), **asdict(rules.limits(shrunk.gpu))},
         "original": asdict(forms.original.resources),
         "forms": {form.symbol: asdict(form.resources) for form in forms.elastic.values()},
         "pruned_share": shrunk.pruned_share,
@@ -89,20 +88,25 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
 
 
 def _rules(opts: ShrinkOptions) -> Rules:
-    """Return the rules; with measured costs, a kernel may have as many launches as were measured at most."""
+    """Return the rules; with measured costs, a kernel may have as many launches and turns as were measured at most."""
     share = parse_share(opts.keep, what="--keep")
     if not 0 < share <= 1:
         raise InputError(f"--keep is {opts.keep}", "a share above 0, at most 100 %, e.g. 20%")
-    launch_s = most_s = None
+    costs: dict[str, float | None] = {}
     if opts.costs is not None:
         measured = read_costs(Path(opts.costs))
-        launch_s, most_s = measured.shard_s, measured.shard_s * max(measured.shards_s)
-    if opts.launch_time is not None:
-        launch_s = parse_time_s(opts.launch_time, what="--launch-time")
-    if opts.most_overhead is not None:
-        most_s = parse_time_s(opts.most_overhead, what="--most-overhead")
+        costs = {"launch_s": measured.shard_s, "most_overhead_s": measured.shard_s * max(measured.shards_s)}
+        if measured.turn_s is not None:
+            costs |= {"turn_s": measured.turn_s, "most_turns_s": measured.turn_s * max(measured.turns_s)}
+    given = {
+        "launch_s": (opts.launch_time, "--launch-time"), "most_overhead_s": (opts.most_overhead, "--most-overhead"),
+        "turn_s": (opts.turn_time, "--turn-time"), "most_turns_s": (opts.most_turns, "--most-turns"),
+    }  # fmt: skip
+    costs |= {name: parse_time_s(words, what=what) for name, (words, what) in given.items() if words is not None}
+    if opts.most_turns is not None and costs.get("turn_s") is None:
+        raise InputError("--most-turns limits turns whose time is unknown", "add --turn-time, or --costs of calibrate")
     literal = choose(opts.wiscore, ("corrected", "literal"), what="form of WIScore") == "literal"
-    return Rules(opts.strict_paper, literal, share, launch_s, most_s)
+    return Rules(opts.strict_paper, literal, share, **costs)
 
 
 def _shrunk(opts: ShrinkOptions, rules: Rules) -> tuple[Forms, CompiledSource, Shrunk, bytes]:
@@ -180,7 +184,9 @@ def _nothing_kept(shrunk: Shrunk) -> InfeasibleError:
         return InfeasibleError(message, "launch it with other block sizes, or see what each form takes with --verbose")
     counts = sorted({design.count for design in shrunk.designs})
     if not shrunk.rules.strict:
-        message = f"launching {shrunk.kernel} takes longer than --most-overhead allows, even in one piece"
+        launches = overhead_score(shrunk.rules.limits(shrunk.gpu), 1, 0)
+        what, option = ("running", "--most-turns") if launches else ("launching", "--most-overhead")
+        message = f"{what} {shrunk.kernel} takes longer than {option} allows, even in one piece"
         return InfeasibleError(message, "allow more of it")
     small = [count for count in counts if count <= shrunk.gpu.sm_count]
     blocks, there = shrunk.logical.blocks, f"the {shrunk.gpu.sm_count} multiprocessors of {shrunk.gpu.name}"

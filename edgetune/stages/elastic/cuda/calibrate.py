@@ -13,7 +13,7 @@ than a reaction leave the GPU waiting for the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from itertools import pairwise
@@ -27,6 +27,7 @@ from edgetune.stages.elastic.compiler import arch_of, compile
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import EventTimes
 from edgetune.stages.elastic.cuda.context import Context, GpuFacts
+from edgetune.stages.elastic.cuda.driver import Packed
 from edgetune.stages.elastic.cuda.program import Build, Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
@@ -74,12 +75,23 @@ def reaction_s(context: Context, image: bytes, kernel: str) -> float:
     return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
 
 
-EMPTY_KERNEL = "edgetune_empty"
-SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}\n'
+EMPTY_KERNEL, TURNS_KERNEL = "edgetune_empty", "edgetune_turns"
+SOURCE = f"""extern "C" __global__ void {EMPTY_KERNEL}() {{}}
+extern "C" __global__ void {TURNS_KERNEL}(unsigned int count, unsigned int columns) {{
+    for (unsigned int at = blockIdx.x; at < count; at += gridDim.x) {{
+        if (at / columns == count) __trap();  // never, but the division of a grid of two dimensions stays
+        __syncthreads();
+    }}
+}}
+"""
 
-KIND, VERSION = "launch_costs", 1
+KIND, VERSION = "launch_costs", 2
+"""Version 1 had no turns."""
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
 """Up to the halvings of a grid that a shrinker considers."""
+TURNS = (1, 64, 4096)
+"""Logical blocks that a persistent block goes through; the last is the most that a shrinker allows by default."""
+_TURNING_THREADS = 256
 _REPEATS = 200
 
 
@@ -100,6 +112,8 @@ class LaunchCosts:
         reaction_s: From the end of a kernel until the end of an empty one that the loop launches in answer, s.
         over_uncertain_s: Uncertainty of that, s: of the GPU's clock set against the host's.
         shards_s: From the first launch until the host sees that all are over, by number of empty launches, s.
+        turns_s: From a launch of one persistent block until the host sees that it is over, by number of logical blocks
+            that it goes through, s; empty where they were not measured.
     """
 
     gpu: str
@@ -116,6 +130,15 @@ class LaunchCosts:
     reaction_s: float
     over_uncertain_s: float
     shards_s: Mapping[int, float]
+    turns_s: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def turn_s(self) -> float | None:
+        """Time in which a persistent block goes on to its next logical one, s: mean over the most measured."""
+        if not self.turns_s:
+            return None
+        most = max(self.turns_s)
+        return max(0.0, self.turns_s[most] - self.turns_s[1]) / (most - 1)
 
     @property
     def shard_s(self) -> float:
@@ -157,6 +180,7 @@ def calibrate(context: Context, image: bytes) -> LaunchCosts:
         reaction_s=reaction_s(context, image, EMPTY_KERNEL),
         over_uncertain_s=times.uncertain_ns / NS,
         shards_s={count: bench.median_s(partial(bench.shards_ns, count)) for count in SHARDS},
+        turns_s={count: bench.median_s(partial(bench.turns_ns, count)) for count in TURNS},
     )
 
 
@@ -176,7 +200,8 @@ class _Bench:
     def __init__(self, context: Context, image: bytes) -> None:
         self._driver, self._context, self._now_ns = context.driver, context, context.now_ns
         self._stream, self._event = context.stream(), context.event()
-        self._function = context.function(context.load(image), EMPTY_KERNEL)
+        module = context.load(image)
+        self._function, self._turns = (context.function(module, each) for each in (EMPTY_KERNEL, TURNS_KERNEL))
 
     def median_s(self, measure_ns: Callable[[], int]) -> float:
         """Return the median of repeated measurements, s."""
@@ -217,6 +242,18 @@ class _Bench:
 
         return self._timed(launch_and_wait)
 
+    def turns_ns(self, count: int) -> int:
+        """Return how long a persistent block takes for so many logical ones that do nothing, as the host sees it."""
+        numbers = Packed([each.to_bytes(4, "little") for each in (count, _TURNING_THREADS)], None)
+
+        def launch_and_wait() -> None:
+            arguments = (1, 1, 1, _TURNING_THREADS, 1, 1, 0, self._stream, numbers.address, 0)
+            self._driver.call("cuLaunchKernel", self._turns, *arguments)
+            self._record()
+            self._context.await_event(self._event)
+
+        return self._timed(launch_and_wait)
+
     def _timed(self, action: Callable[[], object]) -> int:
         begin_ns = self._now_ns()
         action()
@@ -236,7 +273,7 @@ def write_costs(costs: LaunchCosts, path: Path) -> None:
         InputError: the file cannot be written.
     """
     document = BlockMapping({"kind": KIND, "version": VERSION, **asdict(costs)})
-    document["shards_s"] = {count: taken_s for count, taken_s in costs.shards_s.items()}
+    document |= {"shards_s": dict(costs.shards_s), "turns_s": dict(costs.turns_s)}
     write_atomically(dump_yaml(document).encode(), path)
 
 
@@ -248,9 +285,12 @@ def read_costs(path: Path) -> LaunchCosts:
     """
     document = load_yaml(read_source(path).decode(errors="replace"), name=str(path))
     fields = LaunchCosts.__dataclass_fields__
-    if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, VERSION):
+    found = (document.pop("kind", None), document.pop("version", None)) if isinstance(document, dict) else None
+    if found not in ((KIND, 1), (KIND, VERSION)):
         hint = "`edgetune schedule kernels calibrate` writes such a file"
         raise InputError(f"{path} does not hold launch costs", hint)
+    if found == (KIND, 1):
+        document["turns_s"] = {}
     if set(document) != set(fields) or not _sound(document):
         raise InputError(f"{path} holds launch costs that are incomplete or no numbers", "calibrate again")
     return LaunchCosts(**document)
@@ -276,7 +316,9 @@ def costs_path(facts: GpuFacts, folder: Path) -> Path:
 
 def _sound(document: Mapping[str, Any]) -> bool:
     times = [document[name] for name in ("call_s", "record_s", "query_s", "over_s", "reaction_s", "over_uncertain_s")]
-    shards = document["shards_s"]
-    if not isinstance(shards, dict) or 1 not in shards or len(shards) < 2:
-        return False
-    return all(isinstance(each, float | int) and not isinstance(each, bool) for each in (*times, *shards.values()))
+    for name, may_be_empty in (("shards_s", False), ("turns_s", True)):
+        counted = document[name]
+        if not isinstance(counted, dict) or not ((1 in counted and len(counted) > 1) or (may_be_empty and not counted)):
+            return False
+        times += counted.values()
+    return all(isinstance(each, float | int) and not isinstance(each, bool) for each in times)

@@ -23,6 +23,7 @@ from edgetune.plotting.style import BLUE, COLOURS, GREY, Figure, new_figure, pan
 _DROPPED = {
     "others score more": ("o", "none"),
     "too many launches": ("s", "none"),
+    "too many turns": ("d", "none"),
     "more blocks than multiprocessors": ("D", "none"),
     "does not fit": ("x", GREY),
     "stack": ("v", GREY),
