@@ -66,8 +66,9 @@ def report_figures(figures: BenchFigures, terminal: Terminal) -> None:
         answer(figures.document)
         return
     for each in figures.found:
+        beside = each.normal if each.normal_arrivals == "closed" else f"{each.normal} ({each.normal_arrivals})"
         print_folded(
-            f"{each.workload}: {each.critical} ({each.arrivals}) beside {each.normal} on {figures.gpu.sm_count} "
+            f"{each.workload}: {each.critical} ({each.arrivals}) beside {beside} on {figures.gpu.sm_count} "
             f"multiprocessors of {figures.gpu.name}; alone {each.critical} takes {format_duration(each.alone_p50_s)}, "
             f"{each.busy:.1%} of the time, and is due after {format_duration(each.deadline_s)}"
         )

@@ -153,9 +153,10 @@ def bench(opts: BenchOptions, terminal: Terminal) -> None:
     """Compare policies on critical and best-effort networks that share a GPU.
 
     The workloads are those of Miriam's benchmark. A: alexnet in a closed loop, and cifarnet. B: squeezenet 10/s, and
-    alexnet. C: gru 10/s at random, and resnet. D: lstm 10/s, and squeezenet. Kernels and sizes are ours; what was
-    published is printed beside. Policies take turns; latency is relative to the critical network alone, throughput to
-    the sequential policy.
+    alexnet. C: gru 10/s at random, and resnet. D: lstm 10/s, and squeezenet. Named only: A224, which is A with images
+    of 224 x 224 for cifarnet too, and its case study LGSVL, driving: resnet 10/s, and squeezenet 12.5/s. Kernels and
+    sizes are ours; what was published is printed beside. Policies take turns; latency is relative to the critical
+    network alone, throughput to the sequential policy.
 
     \b
       edgetune schedule kernels bench

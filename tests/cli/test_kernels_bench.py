@@ -34,6 +34,16 @@ def test_the_table_has_a_row_for_each_policy_and_what_was_published(edgetune):
     assert "simulated by a model" in ended.out
 
 
+def test_the_case_of_driving_tells_both_rates(edgetune):
+    words = ("LGSVL", "--turns", "1", "--duration", "150ms", "--load", "40%", "--policy", "multistream")
+    ended = edgetune("schedule", "kernels", "bench", *words)
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" in ended.err
+    head, _, row, *_ = ended.out.splitlines()
+    assert head.startswith("LGSVL: resnet (uniform:60.496/s) beside squeezenet (uniform:75.62/s) on 16 multipro")
+    assert row.endswith("rtx-2060 1.82")
+
+
 def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_path):
     file = tmp_path / "bench.json"
     words = ("--gpu", "orin-nano", "--policy", "sequential", "--duration", "30ms")
@@ -87,6 +97,7 @@ def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkey
         (["--indexing", "memory"], "--indexing is for a real GPU"),
         (["--device", "host"], "do not run on 'host'"),
         (["D", "--duration", "50ms", "--policy", "sequential"], "no request of lstm was answered"),
+        (["LGSVL", "--duration", "50ms", "--load", "40%"], "no request of resnet was answered"),
     ],
 )
 def test_bad_input(edgetune, words, said):

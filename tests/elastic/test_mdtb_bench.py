@@ -123,6 +123,12 @@ def test_a_load_sets_the_rate() -> None:
     assert with_load(closed, 0.5, 0.010) is closed
 
 
+def test_under_a_load_normal_requests_at_a_rate_keep_the_ratio_of_both() -> None:
+    made = with_load(replace(WORKLOAD, normal=replace(WORKLOAD.normal, arrivals="uniform:12.5/s")), 0.5, 0.010)
+    assert (made.critical.arrivals, made.normal.arrivals) == ("uniform:50/s", "uniform:62.5/s")
+    assert with_load(WORKLOAD, 0.5, 0.010).normal.arrivals == "closed"
+
+
 def test_a_run_without_critical_answers_is_refused() -> None:
     def nothing(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
         return RequestLatencies({"first": [], "second": []}, {"first": [], "second": []}, 1.0)

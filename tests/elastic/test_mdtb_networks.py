@@ -11,7 +11,7 @@ import pytest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.mdtb.builder import pooled_side
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
-from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, workload
+from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, published, workload
 from edgetune.stages.elastic.work import Pointer, Scalar
 
 WEIGHTS = {
@@ -126,6 +126,24 @@ def test_workloads_are_those_of_the_paper() -> None:
     assert made.critical.critical
     assert not made.normal.critical
     assert made.normal.arrivals == "closed"
-    assert {figure.workload for figure in PUBLISHED} == set(WORKLOADS)
+    assert {figure.workload for figure in PUBLISHED} == {*WORKLOADS, "LGSVL"}
     with pytest.raises(InputError, match="no workload 'E'"):
         workload("E")
+
+
+def test_cifarnet_has_images_of_224_too_and_the_figures_of_workload_a() -> None:
+    calls = {name: workload(name).normal.network.calls for name in ("A", "A224")}
+    flop = {name: sum(call.logical.blocks * call.flop_per_block for call in each) for name, each in calls.items()}
+    assert flop["A224"] / flop["A"] == pytest.approx((224 / 32) ** 2, rel=0.01)
+    assert workload("A224").critical.network.calls == workload("A").critical.network.calls
+    assert published("A224") == published("A") != ()
+
+
+def test_the_case_of_driving_has_both_networks_at_their_rates() -> None:
+    made = workload("lgsvl")
+    assert made.name == "LGSVL"
+    assert [(task.name, task.arrivals, task.critical) for task in (made.critical, made.normal)] == [
+        ("resnet", "uniform:10/s", True), ("squeezenet", "uniform:12.5/s", False),
+    ]  # fmt: skip
+    assert {(each.policy, each.what): each.value for each in published("LGSVL")}[("elastic", "throughput")] == 1.89
+    assert len(published("LGSVL")) == 6

@@ -19,12 +19,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgetune.errors import EdgetuneError, InputError
+from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import Outcome
 from edgetune.stages.elastic.backend import GpuBackend, RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, PublishedFigure, TaskPair
+from edgetune.stages.elastic.mdtb.workloads import PublishedFigure, TaskPair, published
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import ElasticPolicy
@@ -109,9 +110,9 @@ class WorkloadBenchmark:
     """A workload by all policies.
 
     Args:
-        workload: Letter.
+        workload: Its name.
         critical, normal: Networks.
-        arrivals: Of the critical one.
+        arrivals, normal_arrivals: Of their requests.
         alone_p50_s, alone_p99_s: Latency of the critical network alone, s.
         deadline_s: Of critical requests, s.
         busy: Share of the time for which critical requests would occupy the GPU were they alone.
@@ -124,6 +125,7 @@ class WorkloadBenchmark:
     critical: str
     normal: str
     arrivals: str
+    normal_arrivals: str
     alone_p50_s: float
     alone_p99_s: float
     deadline_s: float
@@ -156,29 +158,47 @@ def bench(
     runs: dict[str, list[RequestLatencies]] = {policy: [] for policy in policies}
     for turn in range(turns):
         on_run(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
-        alone.append(_checked(run((workload.critical,), SOLO, turn), workload, SOLO))
+        alone.append(with_answers(run((workload.critical,), SOLO, turn), workload, SOLO))
         for policy in policies if turn % 2 == 0 else reversed(policies):
             on_run(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
-            runs[policy].append(_checked(run((workload.critical, workload.normal), policy, turn), workload, policy))
+            runs[policy].append(with_answers(run((workload.critical, workload.normal), policy, turn), workload, policy))
     return _figures(workload, alone, runs, deadline=deadline, seed=seed)
 
 
 def with_load(workload: TaskPair, share: float, alone_s: float) -> TaskPair:
     """Return a workload whose critical requests alone occupy the GPU for a share of the time.
 
+    Normal requests at a rate keep the ratio of both rates.
+
     Args:
         workload: With critical requests at a rate; a closed loop stays as it is.
         share: Of the time.
         alone_s: Time of a critical request alone, s.
     """
-    kind, _, rate = workload.critical.arrivals.partition(":")
-    if not rate:
+    rate_per_s = parse_arrivals(workload.critical.arrivals).rate_per_s
+    if rate_per_s is None:
         return workload
-    return replace(workload, critical=replace(workload.critical, arrivals=f"{kind}:{share / alone_s:.6g}/s"))
+    return replace(
+        workload,
+        critical=_faster(workload.critical, share / alone_s / rate_per_s),
+        normal=_faster(workload.normal, share / alone_s / rate_per_s),
+    )
 
 
-def _checked(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:
-    """Return the answers of a run, if there are any."""
+def _faster(task: GpuTask, factor: float) -> GpuTask:
+    """Return a task whose requests come so many times as often; a closed loop stays as it is."""
+    rate_per_s = parse_arrivals(task.arrivals).rate_per_s
+    if rate_per_s is None:
+        return task
+    return replace(task, arrivals=f"{task.arrivals.partition(':')[0]}:{factor * rate_per_s:.6g}/s")
+
+
+def with_answers(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:
+    """Return the answers of a run, if there are critical ones.
+
+    Raises:
+        InputError: there are none.
+    """
     if not answers.latencies_s[workload.critical.name]:
         raise InputError(
             f"workload {workload.name} by {policy}: no request of {workload.critical.name} was answered",
@@ -201,12 +221,13 @@ def _figures(
     answered_per_s = math.fsum(answers.rate_per_s(critical) for answers in alone) / len(alone)
     return WorkloadBenchmark(
         workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
+        workload.normal.arrivals,
         median(alone_s), percentile(alone_s, 99), deadline_s, min(1.0, answered_per_s * median(alone_s)), len(alone),
         tuple(
             _policy(workload, policy, answers, alone, runs.get(BASE), deadline_s=deadline_s, seed=seed)
             for policy, answers in runs.items()
         ),
-        tuple(figure for figure in PUBLISHED if figure.workload == workload.name),
+        published(workload.name),
     )  # fmt: skip
 
 

@@ -177,4 +177,5 @@ def _loaded(workload: TaskPair, share: float | None, run: Runner) -> TaskPair:
     task = workload.critical
     if share is None:
         return workload
-    return benchmark.with_load(workload, share, median(run((task,), SOLO, 0).latencies_s[task.name]))
+    alone = benchmark.with_answers(run((task,), SOLO, 0), workload, SOLO)
+    return benchmark.with_load(workload, share, median(alone.latencies_s[task.name]))

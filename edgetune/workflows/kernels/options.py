@@ -242,7 +242,9 @@ class BenchOptions:
 
     workloads: Annotated[
         Sequence[str],
-        Option("Workload A, B, C or D. Default: all four.", metavar="WORKLOAD", argument=True, repeatable=True),
+        Option(
+            "Workload A, B, C, D, A224 or LGSVL. Default: A to D.", metavar="WORKLOAD", argument=True, repeatable=True
+        ),
     ] = field(default=(), kw_only=False)
     policy: Annotated[str, Option("Policies, in the order of the first turn.", ("--policy", "-p"), metavar="LIST")] = (
         "sequential,multistream,barrier,elastic"
@@ -253,7 +255,7 @@ class BenchOptions:
     load: Annotated[
         str | float | None,
         Option(
-            "Share of the time that critical requests take when alone; sets their rate. Not for workload A.",
+            "Share of the time that critical requests take when alone; sets their rate. Not for A and A224.",
             group="Problem", metavar="SHARE",
         ),
     ] = None  # fmt: skip
