@@ -67,6 +67,7 @@ def report_figures(figures: BenchFigures, terminal: Terminal) -> None:
         return
     for each in figures.found:
         beside = each.normal if each.normal_arrivals == "closed" else f"{each.normal} ({each.normal_arrivals})"
+        beside = beside if each.in_flight == 1 else f"{each.in_flight} x {beside}"
         print_folded(
             f"{each.workload}: {each.critical} ({each.arrivals}) beside {beside} on {figures.gpu.sm_count} "
             f"multiprocessors of {figures.gpu.name}; alone {each.critical} takes {format_duration(each.alone_p50_s)}, "

@@ -44,6 +44,17 @@ def test_the_case_of_driving_tells_both_rates(edgetune):
     assert row.endswith("rtx-2060 1.82")
 
 
+def test_requests_in_flight_and_assumptions_are_told(edgetune):
+    words = ("--policy", "multistream", "--in-flight", "2", "--assume", "reaction=45us", "--json")
+    ended = edgetune(*SHORT, *words)
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert document["model"]["reaction_s"] == pytest.approx(45e-6)
+    assert document["workloads"][0]["in_flight"] == 2
+    shown = edgetune(*SHORT, *words[:-1], "-o", "bench.json", "--force")
+    assert "beside 2 x cifarnet on" in shown.out
+
+
 def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_path):
     file = tmp_path / "bench.json"
     words = ("--gpu", "orin-nano", "--policy", "sequential", "--duration", "30ms")
@@ -94,6 +105,7 @@ def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkey
         (["B", "--duration", "9999h"], "workload B: task alexnet: its requests (closed, 12 kernels, 9999 h 00 m)"),
         (["--duration", "soon"], "--duration"),
         (["--sms", "16"], "--sms is for a real GPU"),
+        (["--device", "nvidia:0", "--assume", "host=1us"], "--assume is for the model of a GPU"),
         (["--indexing", "memory"], "--indexing is for a real GPU"),
         (["--device", "host"], "do not run on 'host'"),
         (["D", "--duration", "50ms", "--policy", "sequential"], "no request of lstm was answered"),

@@ -22,6 +22,7 @@ from edgetune.stages.elastic.bench import (
 )
 from edgetune.stages.elastic.gpu import find_gpu
 from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
+from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO, MultiStream
 from edgetune.stages.elastic.view import ElasticPolicy
@@ -127,6 +128,37 @@ def test_under_a_load_normal_requests_at_a_rate_keep_the_ratio_of_both() -> None
     made = with_load(replace(WORKLOAD, normal=replace(WORKLOAD.normal, arrivals="uniform:12.5/s")), 0.5, 0.010)
     assert (made.critical.arrivals, made.normal.arrivals) == ("uniform:50/s", "uniform:62.5/s")
     assert with_load(WORKLOAD, 0.5, 0.010).normal.arrivals == "closed"
+
+
+def test_several_normal_requests_in_flight_are_tasks_of_their_own_that_share_the_rate() -> None:
+    normal = replace(WORKLOAD.normal, arrivals="uniform:12.5/s")
+    made = replace(WORKLOAD, normal=normal, in_flight=2)
+    assert [(each.name, each.arrivals) for each in made.normals] == [
+        ("second-1", "uniform:6.25/s"), ("second-2", "uniform:6.25/s"),
+    ]  # fmt: skip
+    assert [each.arrivals for each in replace(WORKLOAD, in_flight=3).normals] == ["closed"] * 3
+    assert WORKLOAD.normals == (WORKLOAD.normal,)
+
+    def answers(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
+        waits = {task.name: [0.01] * (10 if task.name == "first" else NORMAL[policy]) for task in tasks}
+        return RequestLatencies(waits, {task.name: [] for task in tasks}, 1.0)
+
+    sequential, elastic = bench(made, ["sequential", "elastic"], answers, turns=1).policies
+    assert (sequential.normal_per_s, elastic.normal_per_s) == (20, 60)
+    assert elastic.throughput_x == Ratio(70 / 30)
+
+
+def test_more_normal_requests_in_flight_fill_a_gpu_that_one_leaves_idle() -> None:
+    sizes = {"lstm": {"units": 64, "inputs": 64, "steps": 4}, "squeezenet": {"side": 64, "narrow": 4}}
+    made, gpu = workload("D", sizes=sizes), find_gpu("orin-agx")
+    made = with_load(made, 0.1, 0.0005)
+    rates = {}
+    for in_flight in (1, 4):
+        backend = simulated(gpu, GpuTimingModel(host_s=1e-6))  # a host of 7 us is busy with one already
+        run = runner(backend, {"multistream": MultiStream()}, gpu, duration_s=0.02)
+        (found,) = bench(replace(made, in_flight=in_flight), ["multistream"], run, turns=1).policies
+        rates[in_flight] = found.normal_per_s
+    assert rates[4] > 1.3 * rates[1]
 
 
 def test_a_run_without_critical_answers_is_refused() -> None:

@@ -9,7 +9,7 @@ from kernel_scenes import FREE, GPU, US, Scene, call
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.gpu import Resources, blocks_resident, catalogue, find_gpu
-from edgetune.stages.elastic.model import GpuTimingModel
+from edgetune.stages.elastic.model import GpuTimingModel, seen_by_policies
 
 LATENCY = 10.0
 """Of a launch on the small GPU, us."""
@@ -322,6 +322,23 @@ def test_every_launch_ends_once_in_stream_order_with_all_of_its_blocks(launches)
         assert sum(each.blocks for each in where) == (
             min(1 + what.logical.blocks // 3, what.logical.blocks) if elastic else what.logical.blocks
         )
+
+
+def test_a_host_that_reacts_late_sees_each_event_so_much_later_than_it_happened():
+    scene = Scene(model=replace(FREE, reaction_s=40e-6))
+    scene.launch(call(blocks=2))  # visible after 10 us, 100 us long
+    assert scene.gpu.wait(30 * US) == []
+    assert [(each.kind, each.at_ns) for each in scene.gpu.wait(None)] == [("started", 10 * US)]
+    assert scene.gpu.now_ns() == 50 * US
+    assert [(each.kind, each.at_ns) for each in scene.gpu.wait(None)] == [("ended", 110 * US)]
+    assert scene.gpu.now_ns() == 150 * US
+    assert scene.gpu.wait(None) == []
+
+
+def test_policies_count_the_reaction_with_the_launch_and_the_gpu_does_not():
+    slow = replace(FREE, reaction_s=40e-6)
+    assert seen_by_policies(GPU, slow).launch_s == pytest.approx(50e-6)
+    assert seen_by_policies(GPU, FREE) is GPU
 
 
 def test_every_gpu_of_the_catalogue_has_a_source_and_limits_that_hold_together():

@@ -25,7 +25,8 @@ from edgetune.serving.requests import Outcome
 from edgetune.stages.elastic.backend import GpuBackend, RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.mdtb.workloads import PublishedFigure, TaskPair, published
+from edgetune.stages.elastic.mdtb.workloads import PublishedFigure, TaskPair, faster, published
+from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import ElasticPolicy
@@ -113,6 +114,7 @@ class WorkloadBenchmark:
         workload: Its name.
         critical, normal: Networks.
         arrivals, normal_arrivals: Of their requests.
+        in_flight: Requests of the normal network in flight.
         alone_p50_s, alone_p99_s: Latency of the critical network alone, s.
         deadline_s: Of critical requests, s.
         busy: Share of the time for which critical requests would occupy the GPU were they alone.
@@ -126,6 +128,7 @@ class WorkloadBenchmark:
     normal: str
     arrivals: str
     normal_arrivals: str
+    in_flight: int
     alone_p50_s: float
     alone_p99_s: float
     deadline_s: float
@@ -156,12 +159,13 @@ def bench(
     """
     alone: list[RequestLatencies] = []
     runs: dict[str, list[RequestLatencies]] = {policy: [] for policy in policies}
+    tasks = (workload.critical, *workload.normals)
     for turn in range(turns):
         on_run(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
         alone.append(with_answers(run((workload.critical,), SOLO, turn), workload, SOLO))
         for policy in policies if turn % 2 == 0 else reversed(policies):
             on_run(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
-            runs[policy].append(with_answers(run((workload.critical, workload.normal), policy, turn), workload, policy))
+            runs[policy].append(with_answers(run(tasks, policy, turn), workload, policy))
     return _figures(workload, alone, runs, deadline=deadline, seed=seed)
 
 
@@ -180,17 +184,9 @@ def with_load(workload: TaskPair, share: float, alone_s: float) -> TaskPair:
         return workload
     return replace(
         workload,
-        critical=_faster(workload.critical, share / alone_s / rate_per_s),
-        normal=_faster(workload.normal, share / alone_s / rate_per_s),
+        critical=faster(workload.critical, share / alone_s / rate_per_s),
+        normal=faster(workload.normal, share / alone_s / rate_per_s),
     )
-
-
-def _faster(task: GpuTask, factor: float) -> GpuTask:
-    """Return a task whose requests come so many times as often; a closed loop stays as it is."""
-    rate_per_s = parse_arrivals(task.arrivals).rate_per_s
-    if rate_per_s is None:
-        return task
-    return replace(task, arrivals=f"{task.arrivals.partition(':')[0]}:{factor * rate_per_s:.6g}/s")
 
 
 def with_answers(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:
@@ -221,7 +217,7 @@ def _figures(
     answered_per_s = math.fsum(answers.rate_per_s(critical) for answers in alone) / len(alone)
     return WorkloadBenchmark(
         workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
-        workload.normal.arrivals,
+        workload.normal.arrivals, workload.in_flight,
         median(alone_s), percentile(alone_s, 99), deadline_s, min(1.0, answered_per_s * median(alone_s)), len(alone),
         tuple(
             _policy(workload, policy, answers, alone, runs.get(BASE), deadline_s=deadline_s, seed=seed)
@@ -241,7 +237,7 @@ def _policy(
     deadline_s: float,
     seed: int,
 ) -> PolicyBenchmark:
-    critical, normal = workload.critical.name, workload.normal.name
+    critical, normals = workload.critical.name, [task.name for task in workload.normals]
     pooled_s = [latency_s for answers in runs for latency_s in answers.latencies_s[critical]]
     waited_s = [waited_s for answers in runs for waited_s in answers.unanswered_s[critical]]
     never = sum(each_s > deadline_s for each_s in waited_s)
@@ -267,9 +263,9 @@ def _policy(
         p50_x=against(alone, latency(50)),
         p99_x=against(alone, latency(99)),
         critical_per_s=_mean([answers.rate_per_s(critical) for answers in runs]),
-        normal_per_s=_mean([answers.rate_per_s(normal) for answers in runs]),
-        throughput_x=against_base(critical, normal),
-        normal_x=against_base(normal),
+        normal_per_s=_mean([answers.rate_per_s(*normals) for answers in runs]),
+        throughput_x=against_base(critical, *normals),
+        normal_x=against_base(*normals),
         missed=(late + never) / (len(pooled_s) + never),
     )
 
@@ -303,9 +299,9 @@ BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend
 """Opens a backend for tasks, and closes it."""
 
 
-def simulated(gpu: Gpu) -> BackendFactory:
+def simulated(gpu: Gpu, model: GpuTimingModel | None = None) -> BackendFactory:
     """Return a factory of simulated backends of a GPU."""
-    return lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks))
+    return lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks, model=model))
 
 
 def runner(

@@ -10,7 +10,7 @@ changing clocks and no other user of memory; figures made with it are labelled a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.backend import Launch
@@ -45,6 +45,9 @@ class GpuTimingModel:
             run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
         host_s: Time that the host is busy with a launch: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments packed
             before, as measured on the host of an H100; a board of small cores takes longer, s.
+        reaction_s: From the start or end of a kernel until the host's loop knows of it, s. Zero: a host that sees all
+            at once; some 40 us on the host of an H100 (examples/results/kernels-h100.txt: 47 to 55 us from the end of a
+            kernel to that of the next, with launching it).
     """
 
     saturating_threads: int = 512
@@ -53,6 +56,12 @@ class GpuTimingModel:
     serial_cost: float = 0.05
     gap_s: float = 0.9e-6
     host_s: float = 7e-6
+    reaction_s: float = 0.0
+
+
+def seen_by_policies(gpu: Gpu, model: GpuTimingModel) -> Gpu:
+    """Return a GPU as policies see it: a launch that answers an event takes the reaction too, as on a real one."""
+    return replace(gpu, launch_s=gpu.launch_s + model.reaction_s) if model.reaction_s else gpu
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,12 +121,20 @@ class SimulatedGpu:
             self._reach(launch.task, self.now_ns())
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
-        """Move the clock on until an event, or until ``until_ns``; return the events."""
-        while not self._happened and (until_ns is not None or self._next_ns() is not None):
-            self._advance(until_ns)
+        """Move the clock on until the host sees an event, or until ``until_ns``; return the events that it sees."""
+        react_ns = round(self._model.reaction_s * NS)
+        while True:
+            seen_ns = self._happened[0].at_ns + react_ns if self._happened else None
+            if seen_ns is not None and seen_ns <= self.now_ns():
+                break
+            times_ns = earliest_ns((seen_ns, until_ns))
+            if times_ns is None and self._next_ns() is None:
+                break
+            self._advance(times_ns)
             if until_ns is not None and self.now_ns() >= until_ns:
                 break
-        happened, self._happened = self._happened, []
+        seen = sum(each.at_ns + react_ns <= self.now_ns() for each in self._happened)
+        happened, self._happened = self._happened[:seen], self._happened[seen:]
         return happened
 
     def _demand(self, launch: Launch) -> BlockDemand | None:

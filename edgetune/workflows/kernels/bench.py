@@ -15,7 +15,7 @@ from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.bench import BackendFactory, RequestLatencies, Runner, WorkloadBenchmark, runner, simulated
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
-from edgetune.stages.elastic.model import GpuTimingModel
+from edgetune.stages.elastic.model import seen_by_policies
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO
 from edgetune.stages.elastic.tasks import check_count
@@ -25,6 +25,7 @@ from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import BenchOptions
+from edgetune.workflows.kernels.plan import assumed
 from edgetune.workflows.kernels.share import progress, simulated_conditions
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -133,6 +134,8 @@ def _share(words: str | float | None) -> float | None:
 def _place(opts: BenchOptions) -> Iterator[BenchTarget]:
     """Yield the model of a GPU, or the requested GPU."""
     if opts.device is not None:
+        if opts.assume:
+            raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
         with opened(opts.device, sms=opts.sms, seed=opts.seed, indexing=indexing_of(opts.indexing)) as ready:
             conditions = gpu_conditions(ready, part=opts.sms is not None, records=False, indexing=opts.indexing)
             yield BenchTarget(
@@ -143,15 +146,17 @@ def _place(opts: BenchOptions) -> Iterator[BenchTarget]:
         raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
     if indexing_of(opts.indexing) != "computed":
         raise InputError("--indexing is for a real GPU: the model has no instructions", "name one with --device")
-    gpu = find_gpu(opts.gpu)
-    yield BenchTarget(gpu, simulated(gpu), tuple, simulated_conditions(gpu, GpuTimingModel()))
+    gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
+    conditions = simulated_conditions(gpu, model)
+    yield BenchTarget(seen_by_policies(gpu, model), simulated(gpu, model), tuple, conditions)
 
 
 def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Reporter) -> WorkloadBenchmark:
     """Run a workload alone and by all policies."""
     opts, names, duration_s = asked.opts, asked.names, asked.duration_s
-    critical, normal = tasks = place.fitted((each.critical, each.normal))
-    fitted = replace(each, critical=critical, normal=normal)
+    critical, normal = place.fitted((each.critical, each.normal))
+    fitted = replace(each, critical=critical, normal=normal, in_flight=opts.in_flight)
+    tasks = (critical, *fitted.normals)
     known = place.gpu if place.conditions["simulated"] else None
     with blaming(f"workload {each.name}"):  # the records of one run are kept
         check_count(tasks, names[:1], known, duration_s=duration_s)

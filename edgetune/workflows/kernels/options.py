@@ -26,6 +26,14 @@ IndexingName = Annotated[
         group="Problem", metavar="HOW",
     ),
 ]  # fmt: skip
+Assumptions = Annotated[
+    Sequence[str],
+    Option(
+        "Assumed figures of the GPU and host: launch, host, reaction, gap and turn (times), bandwidth and serial "
+        "(shares), saturating (threads), e.g. host=20us. Repeatable.",
+        metavar="NAME=VALUE", repeatable=True,
+    ),
+]  # fmt: skip
 CudaFile = Annotated[str, Option("A CUDA C file, or - for standard input.", metavar="FILE.cu", argument=True)]
 
 
@@ -205,14 +213,7 @@ class SimulateOptions(ShareOptions):
         str | None,
         Option("Model of the GPU, e.g. orin-nano. Default: that of the file.", group="Where", metavar="NAME"),
     ] = None
-    assume: Annotated[
-        Sequence[str],
-        Option(
-            "Assumed figures of the GPU and host: launch, host, gap and turn (times), bandwidth and serial (shares), "
-            "saturating (threads), e.g. host=20us. Repeatable.",
-            metavar="NAME=VALUE", repeatable=True,
-        ),
-    ] = ()  # fmt: skip
+    assume: Assumptions = ()
 
 
 @options_class
@@ -271,6 +272,14 @@ class BenchOptions:
     gpu: Annotated[str, Option("Model of the GPU to simulate, e.g. orin-nano.", group="Where", metavar="NAME")] = (
         "orin-agx"
     )
+    assume: Assumptions = ()
+    in_flight: Annotated[
+        int,
+        Option(
+            "Requests of the normal network in flight, each on a stream of its own, by all policies.",
+            metavar="N", least=1, most=8,
+        ),
+    ] = 1  # fmt: skip
     device: Annotated[
         str | None, Option("Run on a real GPU instead: nvidia:0 or jetson.", ("--device", "-d"), "Where", "NAME")
     ] = None

@@ -28,7 +28,7 @@ from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
 
 _DEFAULT_NAME = "kernels.parquet"
-_TIMES = {"turn": "turn_s", "gap": "gap_s", "host": "host_s"}
+_TIMES = {"turn": "turn_s", "gap": "gap_s", "host": "host_s", "reaction": "reaction_s"}
 _SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
 _ASSUMED = ("launch", *_TIMES, *_SHARES, "saturating")
 """Names of ``--assume``: times of the GPU and of the host, shares, and threads."""

@@ -26,7 +26,7 @@ from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.program import check_source
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.model import GpuTimingModel, note_of
+from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_policies
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
@@ -250,8 +250,9 @@ def _looped(
             turn.advance(at_s - told_s)
             told_s = at_s
 
+    gpu = seen_by_policies(turn.plan.gpu, turn.plan.model)
     loop = ElasticLoop(
-        turn.policy, backend, turn.tasks, gpu=turn.plan.gpu, duration_s=duration_s, seed=turn.plan.seed,
+        turn.policy, backend, turn.tasks, gpu=gpu, duration_s=duration_s, seed=turn.plan.seed,
         supervision=Supervision(stopped, poll_interval_ns, note),
     )  # fmt: skip
     loop.run()
