@@ -33,7 +33,7 @@ _NEXT = re.compile(r"^shards .* from one to the next by the loop (?P<us>[\d.]+) 
 _WORKLOAD = re.compile(r"^policies +(?P<name>\w+): ")
 _POLICY = re.compile(r"^ +(?P<name>\w+) +p50 x(?P<latency>[\d.]+) .* throughput x(?P<throughput>[\d.]+) ")
 _DURATION_S = 0.02
-_BENCH_S = 0.3
+_BENCH_S = 0.12
 
 
 def measured_ms(text: str) -> dict[tuple[int, str], float]:
