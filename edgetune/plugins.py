@@ -18,16 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from inspect import get_annotations
 from traceback import walk_tb
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 from edgetune.choices import nearest
 from edgetune.errors import EdgetuneError, InputError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
 
 Plugin = TypeVar("Plugin")
 _loaded: dict[str, tuple[EntryPoint, object]] = {}
@@ -62,7 +60,6 @@ class Registry(MutableMapping[str, Plugin]):
     ) -> None:
         self.kind, self.group, self._prefix, self._contract, self._also = kind, group, prefix, contract, also
         self._rows: dict[str, Plugin | str] = dict(rows)
-        self._found: set[str] = set()
 
     def find(self, name: str) -> Plugin:
         """Return the plug-in of this name.
@@ -71,9 +68,7 @@ class Registry(MutableMapping[str, Plugin]):
             InputError: there is none, and the hint names the nearest; its package is broken; or a package adds a name
                 that is taken.
         """
-        if name in self._found or name in self:
-            if name in self._rows:
-                self._found.add(name)  # a search of many thousands need not read the metadata of packages each time
+        if name in self:
             return self[name]
         raise InputError(f"there is no {self.kind} {name!r}", nearest(name, [*self, *self._also]))
 
@@ -103,7 +98,6 @@ class Registry(MutableMapping[str, Plugin]):
 
     def __delitem__(self, name: str) -> None:
         del self._rows[name]
-        self._found.discard(name)
 
     def _outside(self) -> dict[str, EntryPoint]:
         """Return the entry points of other packages by the plug-in's name.
@@ -112,7 +106,7 @@ class Registry(MutableMapping[str, Plugin]):
             InputError: one has a name that is taken.
         """
         found: dict[str, EntryPoint] = {}
-        for point in _entry_points(self.group) if self.group else ():
+        for point in entry_points(group=self.group) if self.group else ():
             if not point.name.startswith(self._prefix):
                 continue
             name = point.name.removeprefix(self._prefix)
@@ -151,14 +145,7 @@ class Registry(MutableMapping[str, Plugin]):
 
 def installed() -> list[tuple[str, str, str]]:
     """Return the group, name and package of every plug-in of an installed package, without importing any."""
-    return [(group, point.name, _package(point)) for group in GROUPS for point in sorted(_entry_points(group))]
-
-
-def _entry_points(group: str) -> EntryPoints:
-    """Return the entry points of a group; its module takes 4 MB, which a process that runs networks can spare."""
-    from importlib.metadata import entry_points
-
-    return entry_points(group=group)
+    return [(group, point.name, _package(point)) for group in GROUPS for point in sorted(entry_points(group=group))]
 
 
 def plugin_error(error: BaseException) -> EdgetuneError | None:

@@ -147,26 +147,26 @@ def test_als_of_two_workloads_counts_halves(all_knowing):
     space = offered_space(PAIR, [row.point for row in urgent + background])
     table = {row.point: row for row in urgent + background}
     all_knowing([table[point] for point in space.points], background)
-    asked = walk(Als(space, PAIR, seed=0), urgent + background, PAIR, 65)
+    asked = walk(Als(space, PAIR, seed=0), urgent + background, PAIR, 130)
     assert len(set(asked)) == len(asked)
-    assert [point.task for point in asked[:25]] == ["infer", "train"] * 12 + ["infer"]
-    # 10 halves each in four quadrants. A pair is asked for as its two halves, the urgent one first.
-    for number, point in enumerate(asked[25:], start=25):
+    assert [point.task for point in asked[:50]] == ["infer", "train"] * 25
+    # 20 halves each in four quadrants. A pair is asked for as its two halves, the urgent one first.
+    for number, point in enumerate(asked[50:], start=50):
         if point.task == "train":
             partners = [other for other in asked[:number] if other.task == "infer" and other.mode == point.mode]
             assert partners
-    complete = [p for p in asked[25:] if p.task == "infer" and space.partner(p) in asked]
-    assert len(complete) >= 16
+    complete = [p for p in asked[50:] if p.task == "infer" and space.partner(p) in asked]
+    assert len(complete) >= 32
 
 
-def test_als_of_two_workloads_finds_a_good_pair_in_145_halves(monkeypatch: pytest.MonkeyPatch):
+def test_als_of_two_workloads_finds_a_good_pair(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(power_train_network, "EPOCHS", 60)
     table = {row.point: row for row in request_rows() + background_rows()}
     results = [
         run_search(PAIR, list(table), table.__getitem__, SearchSettings(name, seed=0)) for name in ("als", "exhaustive")
     ]
     found, best = (result.plan.measured for result in results)
-    assert results[0].plan.search.points_measured == 145
+    assert results[0].plan.search.points_measured <= 290
     assert found.throughput_per_s is not None
     assert best.throughput_per_s is not None
     assert 0.8 * best.throughput_per_s <= found.throughput_per_s <= best.throughput_per_s
@@ -255,5 +255,5 @@ def test_without_pytorch_it_says_what_to_install(kind: type[NetworkSearch], monk
 
 def test_default_points_are_those_of_the_study():
     kinds = ("train", "accuracy", "infer", "train+infer", "infer+infer")
-    assert [Als.default_max_points(Problem(kind)) for kind in kinds] == [50, 50, 145, 145, 145]
-    assert {Nn.default_max_points(Problem(kind)) for kind in kinds} == {250}
+    assert [Als.default_max_points(Problem(kind)) for kind in kinds] == [50, 50, 145, 290, 290]
+    assert [Nn.default_max_points(Problem(kind)) for kind in kinds] == [250, 250, 250, 500, 500]

@@ -162,7 +162,7 @@ def test_the_zoo_keeps_its_products_and_moves_less(name: str) -> None:
     one, fused = (operator_table(workload, "infer", 4, fused=flag) for flag in (False, True))
     assert fused.macs == one.macs
     assert fused.flops <= one.flops
-    assert fused.bytes_moved < one.bytes_moved or name == "lstm"  # which has no element-wise operator of its own
+    assert fused.bytes_moved < one.bytes_moved or "lstm" in name  # which have no element-wise operator
     assert all(row.bytes_read >= 0 and row.bytes_written >= 0 for row in fused.rows)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -144,6 +144,7 @@ class SearchSettings:
 
     Args:
         strategy: Name of a strategy.
+        kind: The strategy of that name, where it was looked up already: many searches need not look each time.
         max_points: Most points to measure; ``None`` takes the strategy's default. 0 answers from ``known`` alone.
         seed: Of the strategy's random choices.
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly (a table).
@@ -164,6 +165,7 @@ class SearchSettings:
     strategy: str
     max_points: int | None = None
     seed: int = 0
+    kind: type[Strategy] | None = field(default=None, kw_only=True)
     power_noise: float = 0.0
     time_budget_s: float | None = None
     good_enough: float | None = None
@@ -183,7 +185,8 @@ class SearchSettings:
         Raises:
             InputError: a number of points below 1, or below 0 where points are known.
         """
-        wanted = STRATEGIES[self.strategy].default_max_points(problem) if self.max_points is None else self.max_points
+        kind = self.kind or STRATEGIES[self.strategy]
+        wanted = kind.default_max_points(problem) if self.max_points is None else self.max_points
         if wanted is not None and wanted < (0 if self.known else 1):
             raise InputError(f"the number of points must be at least 1, not {wanted}", "e.g. --max-points 10")
         if wanted is None:
@@ -207,7 +210,7 @@ def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> 
         InputError: there is no such strategy, or it cannot solve the problem, tell the modes apart, or say the gain
             that ``good_enough`` needs.
     """
-    kind = STRATEGIES.find(settings.strategy)
+    kind = settings.kind or STRATEGIES.find(settings.strategy)
     if settings.good_enough is not None:
         _refuse_without_forecast(kind, problem)
     if space.named is not None and not kind.takes_names:

@@ -180,12 +180,12 @@ def answer_each(
     case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
 ) -> list[StrategyAnswers]:
     """Search anew for each of the problems ``numbers``; the seed depends on the problem, not on the strategy."""
-    space, shared = case.space, SharedModels()
+    space, shared, kind = case.space, SharedModels(), STRATEGIES.find(contender.strategy)
     rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
     near = np.full((2, len(numbers)), np.nan)
     for at, number in enumerate(numbers):
         name = f"{seed} {case.family} {case.label} {number}"
-        settings = contender.settings(zlib.crc32(name.encode()), noise, case.relatives, shared)
+        settings = replace(contender.settings(zlib.crc32(name.encode()), noise, case.relatives, shared), kind=kind)
         found, asked, own_s[at] = search_one(case, int(number), noisy(case.rows, noise, name), settings)
         rows[at], points[at] = -1 if found is None else space.rows[space.levels[found]], len(asked)
         near[:, [at]] = _points_until_near(case, case.problems.take(numbers[[at]]), asked)
