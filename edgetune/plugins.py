@@ -18,14 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from inspect import get_annotations
 from traceback import walk_tb
 from types import CodeType, FunctionType
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from edgetune.choices import nearest
 from edgetune.errors import EdgetuneError, InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 Plugin = TypeVar("Plugin")
 _loaded: dict[str, tuple[EntryPoint, object]] = {}
@@ -106,7 +108,7 @@ class Registry(MutableMapping[str, Plugin]):
             InputError: one has a name that is taken.
         """
         found: dict[str, EntryPoint] = {}
-        for point in entry_points(group=self.group) if self.group else ():
+        for point in _entry_points(self.group) if self.group else ():
             if not point.name.startswith(self._prefix):
                 continue
             name = point.name.removeprefix(self._prefix)
@@ -145,7 +147,14 @@ class Registry(MutableMapping[str, Plugin]):
 
 def installed() -> list[tuple[str, str, str]]:
     """Return the group, name and package of every plug-in of an installed package, without importing any."""
-    return [(group, point.name, _package(point)) for group in GROUPS for point in sorted(entry_points(group=group))]
+    return [(group, point.name, _package(point)) for group in GROUPS for point in sorted(_entry_points(group))]
+
+
+def _entry_points(group: str) -> EntryPoints:
+    """Return the entry points of a group; its module takes 4 MB, which a process that runs networks can spare."""
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group)
 
 
 def plugin_error(error: BaseException) -> EdgetuneError | None:
