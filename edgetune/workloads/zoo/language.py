@@ -49,7 +49,7 @@ def lstm_wikitext(graph: GraphBuilder, tokens: Value) -> dict[str, Value]:
 
 def _recurrent(graph: GraphBuilder, tokens: Value) -> tuple[Value, Value]:
     """Return the states after each word, [words, batch, width], and the last one, [batch, width]."""
-    x = graph.embedding("embedding", tokens, WIKITEXT_VOCABULARY, WIDTH, recipe=uniform(0.1))
+    x = graph.embedding("embedding", tokens, WIKITEXT_VOCABULARY, WIDTH, recipe=uniform(0.5))
     x = graph.transpose("sequence_first", x, (1, 0, 2))
     steps, _ = graph.lstm("lstm.0", x, WIDTH)
     return graph.lstm("lstm.1", steps, WIDTH)

@@ -262,7 +262,8 @@ class _Watch:
             return
         name = os.fsdecode(path)
         place = os.path.realpath(name)
-        if not place.startswith((self.folder, *_KERNEL)):
+        compiled = "/__pycache__/" in place  # by Python, of a module that is imported for the first time
+        if not compiled and not place.startswith((self.folder, *_KERNEL)):
             self.outside.append(f"writes outside: {event} {place}")
 
 
