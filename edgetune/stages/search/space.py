@@ -78,7 +78,7 @@ class Space:
         partners = () if self.background is None else tuple(map(self.partner, self.points))
         object.__setattr__(self, "rows", {levels: row for row, levels in enumerate(self.levels.values())})
         object.__setattr__(self, "partners", partners)
-        object.__setattr__(self, "halves", dict.fromkeys((*self.points, *partners)))
+        object.__setattr__(self, "halves", {**self.levels, **dict.fromkeys(partners)} if partners else self.levels)
 
     @classmethod
     def of(cls, offered: Iterable[Point], background: Background | None = None) -> Space:

@@ -40,6 +40,11 @@ class Contender:
         """Whether the strategy ignores the budget while it measures, so that one search serves every problem."""
         return STRATEGIES.find(self.strategy).budget_free
 
+    @property
+    def predicts(self) -> bool:
+        """Whether its predictions are answers too."""
+        return issubclass(STRATEGIES.find(self.strategy), _Predicts)
+
     def settings(
         self, seed: int, noise: float, relatives: tuple[ProfileRow, ...], shared: SharedModels | None = None
     ) -> SearchSettings:
@@ -156,7 +161,7 @@ def answer_once(
     ]  # fmt: skip
     if noise:
         confirmed = [_confirmed(problems.problem(at), history, measure, noise / 2) for at in range(len(problems))]
-        rows, extra = (np.array(column, dtype=np.intp) for column in zip(*confirmed, strict=True))
+        rows, extra = np.array(confirmed, dtype=np.intp).reshape(-1, 2).T
         answers[0] = replace(answers[0], rows=rows, points=count + extra)
     return answers
 

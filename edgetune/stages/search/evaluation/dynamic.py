@@ -262,7 +262,7 @@ def run_windows(
                 chosen = answers.take(busy)
                 who = (contender.strategy, contender.max_points, seed)
                 yield judged_run(case, best, busy, chosen, who, tie=conditions.tie, measurement_s=measurement_s[busy])
-                if not contender.measures_once:
+                if not contender.predicts:
                     continue
                 for predicted in answer_once(case, contender, busy, seed=seed, noise=conditions.noise)[1:]:
                     who = (f"{contender.strategy}-{predicted.variant}", contender.max_points, seed)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product, zip_longest
 from multiprocessing import get_context
 
 import numpy as np
@@ -145,11 +146,11 @@ class EvaluationRunner:
             _parts(case.problems, n[b.rows[n] >= 0])
             for case, n, b in zip(self.cases, self.chosen, self.best, strict=True)
         ]
-        for part in range(max(map(len, parts), default=0)):
-            for case, ready in enumerate(each[part : part + 1] for each in parts):
-                for contender in (each for each in self.contenders if not each.measures_once):
-                    for seed in seeds:
-                        yield from (EvaluationTask(case, contender, seed, noise, numbers) for numbers in ready)
+        anew = [contender for contender in self.contenders if not contender.measures_once]
+        for turn in zip_longest(*parts):
+            for case, numbers in enumerate(turn):
+                if numbers is not None:
+                    yield from (EvaluationTask(case, *who, noise, numbers) for who in product(anew, seeds))
 
     def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, tuple[list[StrategyAnswers], float]]]:
         """Yield the number of each task, its answers, and how long it took, s."""

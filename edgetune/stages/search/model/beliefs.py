@@ -307,13 +307,16 @@ class Halves:
         self.same = (first.workload, first.task) == (space.background.workload, space.background.task)
         self.urgent = PointBeliefs([*space.points, *partners] if self.same else space.points, hints, "urgent")
         self.background = self.urgent if self.same else PointBeliefs(partners, hints, "background")
-        rows = [(self.urgent.rows, space.points), (self.background.rows, partners)]
-        self.urgent_rows, self.background_rows = (hints.shared or SharedModels()).once(
+        rows, shared = (
+            [(self.urgent.rows, space.points), (self.background.rows, partners)],
+            hints.shared or SharedModels(),
+        )
+        self.urgent_rows, self.background_rows = shared.once(
             "rows", lambda: [np.array([places[each] for each in points], dtype=np.intp) for places, points in rows]
         )
         self.batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
         self.background_size = space.background.batch_size
-        self.coordinates = (hints.shared or SharedModels()).once("pairs", lambda: Coordinates.of(space))
+        self.coordinates = shared.once("pairs", lambda: Coordinates.of(space))
 
     def tell(self, point: Point, result: PointResult) -> Rows:
         """Record the result of a half; return the pairs that contain it."""

@@ -121,13 +121,10 @@ class Gmd(SteppedStrategy):
 
     def _train(self) -> Asking:
         """Search for the fastest training: batch sizes, where there are several, are one more knob."""
-        centre = yield from self._centre()
-        if centre is None:
-            return
-        yield from self._gradient.probe(centre)
-        yield from self._gradient.descend(centre)
-        yield from self._gradient.back_track(centre)
-        yield from self._gradient.what_is_left()
+        centre = yield from self._begin()
+        if centre is not None:
+            yield from self._gradient.back_track(centre)
+            yield from self._gradient.what_is_left()
 
     def _serve(self, state: InferenceSearchState) -> Asking:
         """Search for the lowest latency: the smallest batch first, larger ones if no point keeps up."""
@@ -169,17 +166,19 @@ class Gmd(SteppedStrategy):
         yield from self._go_on_from_best()
         left = self._batches()
         size = yield from self._largest_served(state, left)
-        centre = yield from self._centre(size)
+        centre = yield from self._begin(size)
         if centre is not None:
-            yield from self._gradient.probe(centre)
-            yield from self._gradient.descend(centre)
             while left:
-                smaller = self._at_batch(state.best() or centre, left.pop())
-                if state.worthwhile(smaller):
-                    yield from state.measure(smaller, "a smaller batch")
-                yield from self._gradient.descend(smaller)
+                yield from self._smaller_batch(state, centre, left.pop(), "a smaller batch")
             yield from self._gradient.back_track(centre)
         yield from self._gradient.what_is_left()
+
+    def _smaller_batch(self, state: PairSearchState, centre: Levels, size: int, reason: str) -> Asking:
+        """Measure the best mode, or the centre's, at a smaller batch, and go on from there."""
+        smaller = self._at_batch(state.best() or centre, size)
+        if state.worthwhile(smaller):
+            yield from state.measure(smaller, reason)
+        yield from self._gradient.descend(smaller)
 
     def _largest_served(self, state: PairSearchState, left: list[int]) -> Generator[Suggestion, None, int]:
         """Return the largest batch that the top of every knob serves in time, and take it and larger ones off ``left``.
@@ -194,6 +193,14 @@ class Gmd(SteppedStrategy):
                 yield from state.measure_urgent(top, "the largest batch that the top of every knob serves in time?")
             if state.serves(top) or not left:
                 return size
+
+    def _begin(self, size: int | None = None) -> Generator[Suggestion, None, Levels | None]:
+        """Measure the centre, slopes from there, and along the knobs; return the centre, ``None`` if all fail."""
+        centre = yield from self._centre(size)
+        if centre is not None:
+            yield from self._gradient.probe(centre)
+            yield from self._gradient.descend(centre)
+        return centre
 
     def _centre(self, size: int | None = None) -> Generator[Suggestion, None, Levels | None]:
         """Measure the middle of every knob, or without a power budget the top; return it, ``None`` if all fail.

@@ -131,9 +131,8 @@ def _continued(
     order = torch.randperm(rows, generator=generator)
     held_back = order[: round(VALIDATION_SHARE * rows)] if rows * VALIDATION_SHARE >= 1 else order
     training = order[len(held_back) % rows :]
-    weights = [tensor for layer in layers for tensor in layer]
-    best, least = [tensor.detach().clone() for tensor in weights], torch.full((2, 1, 1), torch.inf)
-    optimiser = torch.optim.Adam(weights, lr=LEARNING_RATE)
+    kept = _BestWeights(layers)
+    optimiser = torch.optim.Adam(kept.weights, lr=LEARNING_RATE)
 
     def loss(some: torch.Tensor) -> torch.Tensor:
         share = (targets[:, some] - _forward(layers, inputs[:, some])) / targets[:, some]
@@ -141,19 +140,36 @@ def _continued(
 
     for _ in range(EPOCHS):
         with torch.no_grad():
-            found = loss(held_back)
-            better = found < least
-            least = torch.where(better, found, least)
-            for kept, tensor in zip(best, weights, strict=True):
-                kept.copy_(torch.where(better, tensor, kept))
+            kept.note(loss(held_back))
         for some in training[torch.randperm(len(training), generator=generator)].split(BATCH):
             optimiser.zero_grad()
             loss(some).sum().backward()
             optimiser.step()
-    with torch.no_grad():
-        for kept, tensor in zip(best, weights, strict=True):
-            tensor.copy_(kept)
-    return layers
+    return [(weight.requires_grad_(), bias.requires_grad_()) for weight, bias in kept.layers()]
+
+
+class _BestWeights:
+    """The weights of two networks side by side that did best so far, each network's for itself.
+
+    Args:
+        layers: Their layers, which are trained.
+    """
+
+    def __init__(self, layers: Layers) -> None:
+        self.weights = [tensor for layer in layers for tensor in layer]
+        self._best = [tensor.detach().clone() for tensor in self.weights]
+        self._least = torch.full((2, 1, 1), torch.inf)
+
+    def note(self, loss: torch.Tensor) -> None:
+        """Keep the present weights of the networks whose loss, shape (2, 1, 1), is the least so far."""
+        better = loss < self._least
+        self._least = torch.where(better, loss, self._least)
+        for kept, tensor in zip(self._best, self.weights, strict=True):
+            kept.copy_(torch.where(better, tensor, kept))
+
+    def layers(self) -> Layers:
+        """Return the best layers."""
+        return list(zip(self._best[::2], self._best[1::2], strict=True))
 
 
 def _train(inputs: torch.Tensor, targets: torch.Tensor, known: torch.Tensor, generator: torch.Generator) -> Layers:
@@ -165,22 +181,17 @@ def _train(inputs: torch.Tensor, targets: torch.Tensor, known: torch.Tensor, gen
     if rows * VALIDATION_SHARE < 1:
         training = validating = known
     layers = _layers(inputs.shape[2], generator)
-    weights = [tensor for layer in layers for tensor in layer]
-    best, least = [tensor.detach().clone() for tensor in weights], torch.full((2, 1, 1), torch.inf)
-    optimiser = torch.optim.Adam(weights, lr=LEARNING_RATE)
+    kept = _BestWeights(layers)
+    optimiser = torch.optim.Adam(kept.weights, lr=LEARNING_RATE)
     for _ in range(EPOCHS):
         short = targets - _forward(layers, inputs)
         errors = torch.where(short > 0, UNDER_PREDICTION, 1.0) * short**2
         with torch.no_grad():
-            loss = _mean(errors, validating)
-            better = loss < least
-            least = torch.where(better, loss, least)
-            for kept, tensor in zip(best, weights, strict=True):
-                kept.copy_(torch.where(better, tensor, kept))
+            kept.note(_mean(errors, validating))
         optimiser.zero_grad()
         _mean(errors, training).sum().backward()
         optimiser.step()
-    return list(zip(best[::2], best[1::2], strict=True))
+    return kept.layers()
 
 
 def _mean(errors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

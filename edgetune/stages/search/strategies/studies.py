@@ -131,10 +131,8 @@ class AlsStudy(_TaughtOn, Als):
 
     def _farthest(self, region: Region, learnt: Predictions) -> Asking:
         rows, cost, power_w = region
-        measured_w, reason = (
-            np.array(self._measured_w()),
-            "on the predicted front, its power farthest from any measured",
-        )
+        measured_w = np.array(self._measured_w())
+        reason = "on the predicted front, its power farthest from any measured"
         left = [int(row) for row in front(rows, cost, power_w) if self._halves(int(row), learnt, reason)]
         gaps = {row: float(np.abs(measured_w - power_w[row]).min(initial=np.inf)) for row in left}
         chosen = sorted(left, key=lambda row: (-gaps[row], row))[: 10 if self._partners else 5]
@@ -148,28 +146,16 @@ class GmdStudy(Gmd):
     name: ClassVar[str] = "gmd-study"
 
     def _train(self) -> Asking:
-        centre = yield from self._centre()
-        if centre is not None:
-            yield from self._gradient.probe(centre)
-            yield from self._gradient.descend(centre)
+        yield from self._begin()
 
     def _serve(self, state: InferenceSearchState) -> Asking:
         sizes = self._batches()
-        centre = yield from self._centre(sizes[0])
-        if centre is not None:
-            yield from self._gradient.probe(centre)
-            yield from self._gradient.descend(centre)
+        if (yield from self._begin(sizes[0])) is not None:
             yield from self._larger_batches(state, sizes[1:])
 
     def _serve_both(self, state: PairSearchState) -> Asking:
         left = self._batches()
         size = yield from self._largest_served(state, left)
-        centre = yield from self._centre(size)
-        if centre is not None:
-            yield from self._gradient.probe(centre)
-            yield from self._gradient.descend(centre)
-            while left and state.best() is None:
-                smaller = self._at_batch(centre, left.pop())
-                if state.worthwhile(smaller):
-                    yield from state.measure(smaller, "a smaller batch, for nothing was found")
-                yield from self._gradient.descend(smaller)
+        centre = yield from self._begin(size)
+        while centre is not None and left and state.best() is None:
+            yield from self._smaller_batch(state, centre, left.pop(), "a smaller batch, for nothing was found")
