@@ -68,7 +68,8 @@ class KernelCall:
         shared_bytes: Shared memory that the launch gives each block.
         arguments: Names of buffers, and values as ``{int: 5}`` or ``{float: 0.5}``; empty if only simulated.
         flop_per_block, bytes_per_block: Cost of one block, for simulation.
-        block_s: Duration of one block alone on a multiprocessor, s, which replaces these two.
+        waits_per_block: How often a thread waits for memory or for its block, one wait after another.
+        block_s: Duration of one block alone on a multiprocessor, s, which replaces these three.
         registers: Registers per thread if the kernel is not compiled; ``None`` takes the simulation's default.
         static_shared_bytes: Shared memory that the kernel declares.
     """
@@ -80,6 +81,7 @@ class KernelCall:
     arguments: tuple[str | Mapping[str, float], ...] = ()
     flop_per_block: float = 0.0
     bytes_per_block: float = 0.0
+    waits_per_block: int = 0
     block_s: float | None = None
     registers: int | None = None
     static_shared_bytes: int = 0
@@ -140,6 +142,7 @@ class _Call:
     arguments: tuple[str | dict[str, float], ...] = ()
     flop_per_block: NonNegativeFloat = 0.0
     bytes_per_block: str | NonNegativeFloat = 0.0
+    waits_per_block: NonNegativeInt = 0
     block_time: str | None = None
     registers: NonNegativeInt | None = None
     static_shared: str | None = None
@@ -300,6 +303,7 @@ def _call(said: _Call, buffers: Iterable[str], where: str) -> KernelCall:
         said.arguments,
         said.flop_per_block,
         _size(said.bytes_per_block, f"{where}: bytes_per_block"),
+        said.waits_per_block,
         None if said.block_time is None else parse_time_s(said.block_time, what=f"{where}: block_time"),
         said.registers,
         _size(said.static_shared, f"{where}: static_shared"),
@@ -359,6 +363,7 @@ def _call_words(call: KernelCall) -> dict[str, Any]:
         arguments=[each if isinstance(each, str) else dict(each) for each in call.arguments] or None,
         flop_per_block=call.flop_per_block or None,
         bytes_per_block=call.bytes_per_block or None,
+        waits_per_block=call.waits_per_block or None,
         block_time=None if call.block_s is None else exact_time(call.block_s),
         registers=call.registers,
         static_shared=exact_bytes(call.static_shared_bytes) if call.static_shared_bytes else None,

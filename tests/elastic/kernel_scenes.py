@@ -30,7 +30,7 @@ def call(
     """Return a kernel; one block of it takes ``block_us`` alone, or as long as its operations and bytes."""
     block_s = None if flop or drawn or block_us is None else block_us / 1e6
     logical, resources = Logical((blocks, 1, 1), (threads, 1, 1), shared), {1: Resources(registers)}
-    return Call("k", logical, (), flop, drawn, block_s, resources=resources)
+    return Call("k", logical, (), flop, drawn, block_s=block_s, resources=resources)
 
 
 def task(

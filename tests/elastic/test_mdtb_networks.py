@@ -55,7 +55,7 @@ def test_costs_of_a_convolution() -> None:
     assert call.kernel == "convolution"
     assert call.logical.grid == (56 * 56 // 32, 2, 1)
     assert call.logical.block == (16, 16, 1)
-    assert call.flop_per_block == pytest.approx(1.9 * 8 * 32 * 32 * (64 * 9))  # 2, to read 4 times that, to fill 1.9
+    assert call.flop_per_block == pytest.approx(1.95 * 8 * 32 * 32 * (64 * 9))  # 2, to read 4 times that, to fill 1.95
     numbers = 64 * 56 * 56 + 64 * 64 * 9 + 64 + 64 * 56 * 56
     assert call.bytes_per_block * call.logical.blocks == pytest.approx(4 * numbers)
     scalars = [struct.unpack("<i", each.value)[0] for each in call.arguments if isinstance(each, Scalar)]
@@ -65,7 +65,7 @@ def test_costs_of_a_convolution() -> None:
 def test_a_tile_that_is_not_full_costs_as_much() -> None:
     call = network("cifarnet", narrow=4).calls[0]  # 8 channels, 75 places: half a tile of channels, 5 steps of 16
     assert call.logical.grid == (32, 1, 1)
-    assert call.flop_per_block == pytest.approx(1.9 * 8 * 32 * 32 * 80)
+    assert call.flop_per_block == pytest.approx(1.95 * 8 * 32 * 32 * 80)
 
 
 def test_costs_of_a_fully_connected_layer() -> None:
@@ -79,6 +79,13 @@ def test_a_step_of_a_recurrent_network_costs_more_once_there_is_a_state() -> Non
     first, second, *_ = network("lstm", units=64, inputs=32, steps=3).calls
     assert first.flop_per_block == 2 * 4 * 32 + 4 * 256
     assert second.flop_per_block == 2 * 4 * (32 + 64) + 4 * 256
+
+
+def test_a_thread_of_a_recurrent_network_waits_for_each_row_that_it_reads() -> None:
+    first, second, *_ = network("lstm", units=512, inputs=256, steps=3).calls
+    assert first.waits_per_block == 4 * 1 + 2
+    assert second.waits_per_block == 4 * (1 + 2) + 2
+    assert network("alexnet").calls[8].waits_per_block == 9216 / 256 / 4 + 2  # the loads of four iterations together
 
 
 def test_sides_after_layers_with_windows() -> None:

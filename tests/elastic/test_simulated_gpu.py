@@ -40,6 +40,16 @@ def test_few_threads_reach_a_share_of_the_peak():
     assert scene.run()[0, "ended"] == LATENCY + 8 * 100
 
 
+def test_waits_of_a_thread_do_not_get_shorter_with_more_blocks_and_are_in_measured_times_already():
+    waiting = replace(call(blocks=32, threads=128, flop=1e4), waits_per_block=10)
+    scene = Scene()
+    scene.launch(waiting)  # 8 fit on each: two waves
+    assert scene.run()[0, "ended"] == LATENCY + 2 * 10 * GpuTimingModel().wait_s * 1e6
+    measured = Scene()
+    measured.launch(replace(call(blocks=20, threads=128, block_us=100), waits_per_block=1000))
+    assert measured.run()[0, "ended"] == LATENCY + 200 + 100
+
+
 def test_groups_share_the_bandwidth():
     scene = Scene()
     scene.launch(call(blocks=16, threads=128, drawn=1e6))

@@ -38,13 +38,18 @@ class GpuTimingModel:
             cycles until the next of its thread, and 4 schedulers issue one for a warp of 32 in each cycle: 4 x 4 x 32
             (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs).
         bandwidth_sms: Share of the multiprocessors that draw all of the bandwidth together. Assumed.
+        wait_s: Time of one wait of ``Call.waits_per_block``: with it the recurrent networks take 0.98 to 1.14 times as
+            long as on all and on 16 multiprocessors of an H100 (``tests/benchmarks/elastic_model.py``). Memory answers
+            an idle H100 within 0.27 us (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU
+            Architecture), s.
         turn_s: Time that a persistent block needs to go on to its next logical block: it divides indices and waits for
             shared memory; some hundred cycles. Assumed, s.
         serial_cost: Share by which a block takes longer where a thread runs several logical ones. Assumed.
         gap_s: From the end of a launch to the first block of one that waited for it: 3.8 us a launch of which 2.9 us
             run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
         host_s: Time that the host is busy with a launch: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments packed
-            before, as measured on the host of an H100; a board of small cores takes longer, s.
+            before, as measured on the host of an H100. Its loop in Python takes 13 to 22 us more; a board of small
+            cores takes longer, s.
         reaction_s: From the start or end of a kernel until the host's loop knows of it, s. Zero: a host that sees all
             at once; some 40 us on the host of an H100 (examples/results/kernels-h100.txt: 47 to 55 us from the end of a
             kernel to that of the next, with launching it).
@@ -52,6 +57,7 @@ class GpuTimingModel:
 
     saturating_threads: int = 512
     bandwidth_sms: float = 0.5
+    wait_s: float = 320e-9
     turn_s: float = 100e-9
     serial_cost: float = 0.05
     gap_s: float = 0.9e-6
@@ -92,7 +98,8 @@ def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | 
     """Return the needs and use of a physical block of a launch; ``None`` where not even one fits on a multiprocessor.
 
     A block alone reaches the share of the peak that its threads are of the saturating ones. It takes as long as the
-    slower of computing and drawing, which overlap (Williams et al. 2009, Roofline).
+    slower of computing and drawing, which overlap (Williams et al. 2009, Roofline), or as the waits of a thread, which
+    do not get shorter with more threads (Volkov 2016).
 
     Raises:
         InputError: the duration of the kernel is unknown.
@@ -106,7 +113,9 @@ def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | 
     compute_ns, draw_ns, drawn_bytes = _alone_ns(launch, gpu, model, share)
     slower = 1.0 if launch.per_thread == 1 else 1.0 + model.serial_cost
     turn_ns = 0.0 if launch.blocks is None else model.turn_s * NS
-    logical_ns = slower * max(compute_ns, draw_ns) + turn_ns
+    waits = call.waits_per_block if call.block_s is None else 0  # a measured time has them
+    waits_ns = launch.per_thread * waits * model.wait_s * NS
+    logical_ns = max(slower * max(compute_ns, draw_ns), waits_ns) + turn_ns
     computing, drawing = slower * compute_ns / logical_ns, slower * draw_ns / logical_ns
     return BlockDemand(
         threads=taken,

@@ -72,6 +72,7 @@ def _call(said: KernelCall) -> Call:
         tuple(_argument(each, f"kernel {said.kernel}") for each in said.arguments),
         said.flop_per_block,
         said.bytes_per_block,
+        said.waits_per_block,
         said.block_s,
         resources=resources,
     )

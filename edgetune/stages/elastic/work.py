@@ -67,6 +67,8 @@ class Call:
         arguments: In the order of its parameters; empty where it is only simulated.
         flop_per_block: Floating-point operations of one logical block, multiply-adds counted as two.
         bytes_per_block: Bytes of device memory that one logical block reads and writes, cache hits left out.
+        waits_per_block: How often a thread of a block waits for memory or for its block, one wait after another; 0
+            where they are unknown, or hidden behind computing.
         block_s: Measured time of one logical block alone on a multiprocessor, in place of the two above, s.
         whole_s: Measured time of the original alone on the GPU, s.
         resources: Of the compiled forms, by logical threads per physical thread (1: the original).
@@ -78,6 +80,7 @@ class Call:
     arguments: tuple[Argument, ...] = ()
     flop_per_block: float = 0.0
     bytes_per_block: float = 0.0
+    waits_per_block: int = 0
     block_s: float | None = None
     whole_s: float | None = None
     resources: Mapping[int, Resources] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from edgetune.artifacts.files import write_atomically
@@ -14,6 +15,7 @@ from edgetune.stages.elastic import bench as benchmark
 from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.bench import BackendFactory, RequestLatencies, Runner, WorkloadBenchmark, runner, simulated
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
+from edgetune.stages.elastic.mdtb.networks import compiled_for
 from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
 from edgetune.stages.elastic.model import seen_by_policies
 from edgetune.stages.elastic.policies import POLICIES, make_policy
@@ -148,7 +150,7 @@ def _place(opts: BenchOptions) -> Iterator[BenchTarget]:
         raise InputError("--indexing is for a real GPU: the model has no instructions", "name one with --device")
     gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
     conditions = simulated_conditions(gpu, model)
-    yield BenchTarget(seen_by_policies(gpu, model), simulated(gpu, model), tuple, conditions)
+    yield BenchTarget(seen_by_policies(gpu, model), simulated(gpu, model), partial(compiled_for, gpu), conditions)
 
 
 def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Reporter) -> WorkloadBenchmark:

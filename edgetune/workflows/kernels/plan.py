@@ -14,6 +14,7 @@ from edgetune.choices import choose
 from edgetune.errors import InputError, blaming
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
+from edgetune.stages.elastic.mdtb.networks import compiled_for
 from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO
@@ -28,7 +29,7 @@ from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
 
 _DEFAULT_NAME = "kernels.parquet"
-_TIMES = {"turn": "turn_s", "gap": "gap_s", "host": "host_s", "reaction": "reaction_s"}
+_TIMES = {"wait": "wait_s", "turn": "turn_s", "gap": "gap_s", "host": "host_s", "reaction": "reaction_s"}
 _SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
 _ASSUMED = ("launch", *_TIMES, *_SHARES, "saturating")
 """Names of ``--assume``: times of the GPU and of the host, shares, and threads."""
@@ -87,6 +88,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
         tasks = tasks_of(document, folder=folder_of(opts))
         check_tasks(tasks)
         if simulated is not None:
+            tasks = compiled_for(gpu, tasks)
             check_kernels(tasks, gpu)
         check_count(tasks, names, None if simulated is None else gpu, duration_s=duration_s)
     if simulated is not None:

@@ -27,12 +27,16 @@ _TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, pla
 _READ_FLOP = 8
 """Operations for which there is time while a number is read from shared memory: a multiprocessor of compute capability
 8.7 reads 32 in a cycle, or adds 128 products (CUDA C++ Programming Guide: shared memory, arithmetic throughput)."""
-_FILLED = 1.9
+_FILLED = 1.95
 """Factor by which a convolution takes longer than these reads, as it fills its tiles too: networks of convolutions took
 1.6 to 2.2 times the model's time without it, on all and on 16 multiprocessors of an H100 (``examples/results``)."""
 _THREADS = 256  # of the other kernels
 _POOL_THREADS = 64  # of global_average_pool.cu
 _FLOAT_BYTES = 4
+_UNROLLED = 4
+"""Iterations of a loop whose loads the compiler issues together; those that are left over wait one by one."""
+_SUM_WAITS = 2
+"""Waits of a block that adds up the sums of its threads, and then reads a bias: about one each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +187,7 @@ class Builder:
         self._call(
             "fully_connected", (outputs, 1, 1), (_THREADS, 1, 1), [x.buffer, weights, bias, out.buffer],
             (x.size, int(relu)), flop_per_block=2 * x.size + _THREADS, moved=x.size + (x.size + 2) * outputs,
+            waits=_waits(x.size) + _SUM_WAITS,
         )  # fmt: skip
         return out
 
@@ -231,6 +236,7 @@ class Builder:
                 f"{kind}_cell", (units, 1, 1), (_THREADS, 1, 1),
                 [sequence.buffer, *weights, last.buffer, now.buffer, *state], (inputs, units, step),
                 flop_per_block=2 * gates * row + gates * _THREADS, moved=row + units * (gates * row + gates + 4),
+                waits=gates * (_waits(inputs) + (_waits(units) if step else 0)) + _SUM_WAITS,
             )  # fmt: skip
         return hidden[(steps - 1) % 2]
 
@@ -248,9 +254,9 @@ class Builder:
 
     def _call(
         self, kernel: str, grid: Dim, block: Dim, pointers: Sequence[str], numbers: Sequence[int], *,
-        flop_per_block: float, moved: int,
+        flop_per_block: float, moved: int, waits: int = 0,
     ) -> None:  # fmt: skip
-        """Add a launch; ``moved`` are the numbers that all its blocks read and write."""
+        """Add a launch; ``moved`` are the numbers that all its blocks read and write, ``waits`` those of a thread."""
         logical = Logical(grid, block)
         arguments: list[Argument] = [Pointer(name) for name in pointers]
         try:
@@ -259,5 +265,11 @@ class Builder:
             raise InputError(f"kernel {kernel} has more numbers than 2^31", "give smaller sizes") from None
         bytes_per_block = _FLOAT_BYTES * moved / logical.blocks
         resources = self._resources.get(kernel, {})
-        call = Call(kernel, logical, tuple(arguments), flop_per_block, bytes_per_block, resources=resources)
+        call = Call(kernel, logical, tuple(arguments), flop_per_block, bytes_per_block, waits, resources=resources)
         self._calls.append(call)
+
+
+def _waits(numbers: int) -> int:
+    """Return how often a thread waits for loads, where the threads of a block add up so many numbers."""
+    rounds = -(-numbers // _THREADS)
+    return rounds // _UNROLLED + rounds % _UNROLLED

@@ -12,7 +12,8 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources as package
 from types import MappingProxyType
@@ -22,13 +23,12 @@ import numpy.typing as npt
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.gpu import Gpu, Resources
 from edgetune.stages.elastic.mdtb.builder import Builder, LayerOutput
-from edgetune.stages.elastic.work import KernelSequence
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence
 
 ARCHITECTURE = "sm_87"
-"""Of the stored table ``resources.json``, made by ``tests/elastic/mdtb_resources.py`` with NVRTC for Jetson Orin; other
-architectures need a little more or less. With the table, simulations need no compiler."""
+"""For which networks are made unless a GPU is named: that of Jetson Orin."""
 KERNELS = (
     "add_relu", "average_pool", "convolution", "fully_connected", "global_average_pool", "gru_cell", "lstm_cell",
     "max_pool", "softmax",
@@ -36,14 +36,34 @@ KERNELS = (
 
 
 @cache
-def stored_resources() -> Mapping[str, Mapping[int, Resources]]:
-    """Return what every kernel needs, by name and by logical threads per physical thread (1: the original)."""
+def stored_resources(architecture: str = ARCHITECTURE) -> Mapping[str, Mapping[int, Resources]]:
+    """Return what every kernel needs, by name and by logical threads per physical thread (1: the original).
+
+    ``resources.json`` was made by ``tests/elastic/mdtb_resources.py`` with NVRTC, so that simulations need no compiler.
+    Of an architecture that it lacks (NVRTC no longer compiles for Xavier's) the next later one counts, or the last.
+    """
     table = json.loads(package.files(__package__).joinpath("resources.json").read_text(encoding="utf-8"))
+    known = sorted(table["architectures"])  # all of two digits
+    nearest = next((each for each in known if each >= architecture), known[-1])
     return MappingProxyType(
         {
             kernel: {int(per_thread): Resources(**needs) for per_thread, needs in forms.items()}
-            for kernel, forms in table["kernels"].items()
+            for kernel, forms in table["architectures"][nearest].items()
         }
+    )
+
+
+def compiled_for(gpu: Gpu, tasks: Iterable[GpuTask]) -> tuple[GpuTask, ...]:
+    """Return tasks whose kernels of the benchmark need what they need when compiled for a GPU."""
+    made, wanted = stored_resources(), stored_resources(f"sm_{gpu.compute_capability.replace('.', '')}")
+
+    def compiled(call: Call) -> Call:
+        ours = call.resources is made.get(call.kernel)
+        return replace(call, resources=wanted[call.kernel]) if ours else call
+
+    return tuple(
+        replace(task, network=replace(task.network, calls=[compiled(call) for call in task.network.calls]))
+        for task in tasks
     )
 
 
