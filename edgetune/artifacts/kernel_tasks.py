@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from edgetune import limits
 from edgetune.artifacts.artifact import Raw
-from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from edgetune.artifacts.document import Document, head_of, stated, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
@@ -68,8 +68,9 @@ class KernelCall:
         shared_bytes: Shared memory that the launch gives each block.
         arguments: Names of buffers, and values as ``{int: 5}`` or ``{float: 0.5}``; empty if only simulated.
         flop_per_block, bytes_per_block: Cost of one block, for simulation.
+        efficiency: Share of the peak that its blocks reach; the rest of the time goes to other instructions.
         waits_per_block: How often a thread waits for memory or for its block, one wait after another.
-        block_s: Duration of one block alone on a multiprocessor, s, which replaces these three.
+        block_s: Duration of one block alone on a multiprocessor, s, which replaces all of these.
         registers: Registers per thread if the kernel is not compiled; ``None`` takes the simulation's default.
         static_shared_bytes: Shared memory that the kernel declares.
     """
@@ -82,6 +83,7 @@ class KernelCall:
     flop_per_block: float = 0.0
     bytes_per_block: float = 0.0
     waits_per_block: int = 0
+    efficiency: float = 1.0
     block_s: float | None = None
     registers: int | None = None
     static_shared_bytes: int = 0
@@ -143,6 +145,7 @@ class _Call:
     flop_per_block: NonNegativeFloat = 0.0
     bytes_per_block: str | NonNegativeFloat = 0.0
     waits_per_block: NonNegativeInt = 0
+    efficiency: PositiveFloat = 1.0
     block_time: str | None = None
     registers: NonNegativeInt | None = None
     static_shared: str | None = None
@@ -304,6 +307,7 @@ def _call(said: _Call, buffers: Iterable[str], where: str) -> KernelCall:
         said.flop_per_block,
         _size(said.bytes_per_block, f"{where}: bytes_per_block"),
         said.waits_per_block,
+        said.efficiency,
         None if said.block_time is None else parse_time_s(said.block_time, what=f"{where}: block_time"),
         said.registers,
         _size(said.static_shared, f"{where}: static_shared"),
@@ -364,6 +368,7 @@ def _call_words(call: KernelCall) -> dict[str, Any]:
         flop_per_block=call.flop_per_block or None,
         bytes_per_block=call.bytes_per_block or None,
         waits_per_block=call.waits_per_block or None,
+        efficiency=None if call.efficiency == 1.0 else call.efficiency,
         block_time=None if call.block_s is None else exact_time(call.block_s),
         registers=call.registers,
         static_shared=exact_bytes(call.static_shared_bytes) if call.static_shared_bytes else None,

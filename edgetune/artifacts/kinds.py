@@ -55,6 +55,7 @@ KINDS: Mapping[str, Kind] = {
 ENDINGS: Mapping[str, tuple[str, ...]] = {
     **{name: kind.endings for name, kind in KINDS.items()},
     "benchmark": (".json",),
+    "energy": (".json",),
     "event trace": (".json",),
     "set of constants": (".yaml", ".yml"),
     "network": (".onnx",),

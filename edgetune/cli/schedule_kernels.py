@@ -13,6 +13,7 @@ from edgetune.cli.screen import print_document
 from edgetune.workflows.kernels.options import (
     BenchOptions,
     CalibrateOptions,
+    EnergyOptions,
     RunOptions,
     ShrinkOptions,
     SimulateOptions,
@@ -171,6 +172,25 @@ def bench(opts: BenchOptions, terminal: Terminal) -> None:
     report_figures(figures, terminal)
     if figures.stopped:
         raise typer.Exit(figures.stopped)
+
+
+@command(app)
+def energy(opts: EnergyOptions, terminal: Terminal) -> None:
+    """Choose power mode, policy and room for best-effort work with the least energy under the critical deadline.
+
+    On the twin of a board and the model of its GPU. A combination counts if every critical request is answered in
+    time, and best-effort tasks with a rate keep up with it. Energy is that of a best-effort request, with what the
+    critical requests beside it draw. Combinations are simulated from coarse to fine, not all of them.
+
+    \b
+      edgetune schedule kernels energy tasks.yaml
+      edgetune schedule kernels energy tasks.yaml --deadline 20ms \\
+        --policy sequential,elastic,persistent
+    """
+    from edgetune.cli.kernels_report import report_energy
+    from edgetune.workflows.kernels.energy import energy as workflow
+
+    report_energy(workflow(opts, terminal.screen), terminal)
 
 
 @command(app, short_help="Measure what launches cost on a GPU.")

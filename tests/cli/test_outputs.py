@@ -44,6 +44,10 @@ ENDS = {
         ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms", "--policy", "sequential"),
         "benchmark", "bench.json",
     ),
+    "kernels energy": Command(
+        ("schedule", "kernels", "energy", "tasks.yaml", "--modes", "30w", "--policy", "elastic", "--room", "100%"),
+        "energy", "energy.json",
+    ),
     "search evaluate": Command(
         ("search", "evaluate", "table.csv", "--strategies", "random:3", "--jobs", "1"),
         "evaluation", "evaluation.parquet",
@@ -137,7 +141,7 @@ def test_commands_that_end_a_chain_print_a_summary_into_a_pipe_and_keep_files(ed
     assert kept[0] == kept[1], "the first file is as it was"
 
 
-@pytest.mark.parametrize("name", [name for name, each in ENDS.items() if each.kind != "benchmark"])
+@pytest.mark.parametrize("name", [name for name, each in ENDS.items() if each.kind not in ("benchmark", "energy")])
 def test_commands_that_end_a_chain_write_bytes_into_a_pipe_on_request(edgetune, folder, name):
     ended = edgetune(*ENDS[name].words, "-o", "-")
     assert ended.code == 0, ended.err

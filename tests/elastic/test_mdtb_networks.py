@@ -55,7 +55,8 @@ def test_costs_of_a_convolution() -> None:
     assert call.kernel == "convolution"
     assert call.logical.grid == (56 * 56 // 32, 2, 1)
     assert call.logical.block == (16, 16, 1)
-    assert call.flop_per_block == pytest.approx(1.95 * 8 * 32 * 32 * (64 * 9))  # 2, to read 4 times that, to fill 1.95
+    assert call.flop_per_block == 2 * 32 * 32 * (64 * 9)
+    assert call.efficiency == pytest.approx(1 / 4 / 1.95)  # to read takes 4 times as long, to fill 1.95 times
     numbers = 64 * 56 * 56 + 64 * 64 * 9 + 64 + 64 * 56 * 56
     assert call.bytes_per_block * call.logical.blocks == pytest.approx(4 * numbers)
     scalars = [struct.unpack("<i", each.value)[0] for each in call.arguments if isinstance(each, Scalar)]
@@ -65,7 +66,7 @@ def test_costs_of_a_convolution() -> None:
 def test_a_tile_that_is_not_full_costs_as_much() -> None:
     call = network("cifarnet", narrow=4).calls[0]  # 8 channels, 75 places: half a tile of channels, 5 steps of 16
     assert call.logical.grid == (32, 1, 1)
-    assert call.flop_per_block == pytest.approx(1.95 * 8 * 32 * 32 * 80)
+    assert call.flop_per_block == 2 * 32 * 32 * 80
 
 
 def test_costs_of_a_fully_connected_layer() -> None:

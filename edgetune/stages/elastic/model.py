@@ -181,7 +181,7 @@ def _alone_ns(launch: Launch, gpu: Gpu, model: GpuTimingModel, share: float) -> 
         return call.block_s * NS * measured_share / share, 0.0, 0.0
     check_known(call)
     draws_bytes_per_s = gpu.bandwidth_bytes_per_s / max(1.0, model.bandwidth_sms * gpu.sm_count)
-    compute_s = call.flop_per_block / (share * gpu.flop_per_s / gpu.sm_count)
+    compute_s = call.flop_per_block / (call.efficiency * share * gpu.flop_per_s / gpu.sm_count)
     return compute_s * NS, call.bytes_per_block / (share * draws_bytes_per_s) * NS, call.bytes_per_block
 
 

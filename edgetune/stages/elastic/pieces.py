@@ -122,7 +122,8 @@ def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
         return max(turns * slower * call.block_s, shape.count / call.logical.blocks * (call.whole_s or 0.0))
     threads = math.ceil(call.logical.threads / shape.per_thread) * math.ceil(shape.blocks / gpu.sm_count)
     reached = _reached(threads) * min(1.0, shape.blocks / gpu.sm_count)
-    block_s = max(call.flop_per_block / gpu.flop_per_s, call.bytes_per_block / gpu.bandwidth_bytes_per_s)
+    compute_s = call.flop_per_block / (call.efficiency * gpu.flop_per_s)
+    block_s = max(compute_s, call.bytes_per_block / gpu.bandwidth_bytes_per_s)
     return shape.count * block_s / reached or None
 
 

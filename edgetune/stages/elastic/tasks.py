@@ -73,6 +73,7 @@ def _call(said: KernelCall) -> Call:
         said.flop_per_block,
         said.bytes_per_block,
         said.waits_per_block,
+        said.efficiency,
         said.block_s,
         resources=resources,
     )

@@ -66,10 +66,12 @@ class Call:
         logical: Its launch.
         arguments: In the order of its parameters; empty where it is only simulated.
         flop_per_block: Floating-point operations of one logical block, multiply-adds counted as two.
+        efficiency: Share of the peak that its blocks reach where they saturate a multiprocessor: the rest of the time
+            goes to what are no floating-point operations.
         bytes_per_block: Bytes of device memory that one logical block reads and writes, cache hits left out.
         waits_per_block: How often a thread of a block waits for memory or for its block, one wait after another; 0
             where they are unknown, or hidden behind computing.
-        block_s: Measured time of one logical block alone on a multiprocessor, in place of the two above, s.
+        block_s: Measured time of one logical block alone on a multiprocessor, in place of all above, s.
         whole_s: Measured time of the original alone on the GPU, s.
         resources: Of the compiled forms, by logical threads per physical thread (1: the original).
         elastic: Whether its kernel has elastic forms; else all its blocks are launched at once, as they are.
@@ -81,6 +83,7 @@ class Call:
     flop_per_block: float = 0.0
     bytes_per_block: float = 0.0
     waits_per_block: int = 0
+    efficiency: float = 1.0
     block_s: float | None = None
     whole_s: float | None = None
     resources: Mapping[int, Resources] = field(default_factory=dict)

@@ -29,7 +29,7 @@ IndexingName = Annotated[
 Assumptions = Annotated[
     Sequence[str],
     Option(
-        "Assumed figures of the GPU and host: launch, host, reaction, gap and turn (times), bandwidth and serial "
+        "Assumed figures of the GPU and host: launch, host, reaction, gap, turn and wait (times), bandwidth and serial "
         "(shares), saturating (threads), e.g. host=20us. Repeatable.",
         metavar="NAME=VALUE", repeatable=True,
     ),
@@ -307,5 +307,40 @@ class CalibrateOptions:
         Option(
             "File of the launch costs. Default: the cache, where `run` finds it.", ("-o", "--output"), "Files", "FILE"
         ),
+    ] = None
+    force: options.Force = False
+
+
+@options_class
+class EnergyOptions:
+    """The options of ``edgetune schedule kernels energy``."""
+
+    tasks: Annotated[str, Option("File of tasks, or - for standard input.", metavar="TASKS.yaml", argument=True)] = (
+        field(kw_only=False)
+    )
+    device: Annotated[str, Option("The twin of a board.", ("--device", "-d"), "Where", "NAME")] = "twin:orin-agx"
+    modes: Annotated[
+        str, Option("Power modes to choose from, as of edgetune profile.", group="Problem", metavar="MODES")
+    ] = "grid:441"
+    policy: Annotated[str, Option("Policies to choose from.", ("--policy", "-p"), "Problem", "LIST")] = (
+        "sequential,elastic"
+    )
+    room: Annotated[
+        str | None,
+        Option(
+            "Shares of the multiprocessors that pieces of normal kernels may take. Default: 100%,75%,50%,25%.",
+            group="Problem", metavar="LIST",
+        ),
+    ] = None  # fmt: skip
+    deadline: Annotated[
+        str | float | None,
+        Option("Deadline of all critical tasks. Default: those of the file.", group="Problem", metavar="TIME"),
+    ] = None
+    duration: Annotated[
+        str | float, Option("How long requests arrive in each simulation.", group="Problem", metavar="TIME")
+    ] = "200ms"
+    output: Annotated[
+        str | None,
+        Option("File of all that was tried (.json). Default: energy.json.", ("-o", "--output"), "Files", "FILE"),
     ] = None
     force: options.Force = False

@@ -85,7 +85,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     gpu, model = assumed(() if simulated is None else simulated.assume, gpu)
     duration_s = document.duration_s if opts.duration is None else parse_time_s(opts.duration, what="--duration")
     with blaming(file):
-        tasks = tasks_of(document, folder=folder_of(opts))
+        tasks = tasks_of(document, folder=folder_of(opts.tasks))
         check_tasks(tasks)
         if simulated is not None:
             tasks = compiled_for(gpu, tasks)
@@ -99,9 +99,9 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     return KernelRun(document, tasks, names, gpu, duration_s, seed, target, model, tuple(opts.kept))
 
 
-def folder_of(opts: ShareOptions) -> Path:
-    """Return the folder that the sources of the tasks are relative to."""
-    return Path() if opts.tasks == "-" else Path(opts.tasks).parent
+def folder_of(tasks: str) -> Path:
+    """Return the folder that the sources of a file of tasks are relative to."""
+    return Path() if tasks == "-" else Path(tasks).parent
 
 
 def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:

@@ -155,7 +155,7 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
     if opts.plot is not None and not opts.blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
     indexing = indexing_of(opts.indexing)
-    plan, file, folder = plan_of(opts, reporter), name_of(opts.tasks), folder_of(opts)
+    plan, file, folder = plan_of(opts, reporter), name_of(opts.tasks), folder_of(opts.tasks)
     for task in plan.tasks:
         with blaming(f"{file}: task {task.name}"):
             check_source(task.network)

@@ -5,8 +5,7 @@
 A call's costs are those of a logical block, all blocks of a call alike: operations as the block executes them, those on
 the edge of the last tile included; bytes are what has to come from device memory at least, every tensor once, in
 equal parts. That a tile is read again by its neighbours is left to the cache. A convolution reads shared memory once
-for each multiply-add, fills its tiles, and is bound by that: its operations are those for which there would have been
-time.
+for each multiply-add, fills its tiles, and is bound by that: it reaches a small share of the peak.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.work import Argument, Call, KernelSequence, Logical, Pointer, Scalar
 
 _TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, places at a time
-_READ_FLOP = 8
-"""Operations for which there is time while a number is read from shared memory: a multiprocessor of compute capability
-8.7 reads 32 in a cycle, or adds 128 products (CUDA C++ Programming Guide: shared memory, arithmetic throughput)."""
-_FILLED = 1.95
-"""Factor by which a convolution takes longer than these reads, as it fills its tiles too: networks of convolutions took
-1.6 to 2.2 times the model's time without it, on all and on 16 multiprocessors of an H100 (``examples/results``)."""
+_CONVOLUTION_EFFICIENCY = 2 / 8 / 1.95
+"""Share of the peak that a convolution reaches: two operations in the time of reading a number from shared memory, in
+which there is time for 8, and 1.95 times as long as these reads take, as it fills its tiles too. A multiprocessor of
+compute capability 8.7 reads 32 numbers in a cycle, or adds 128 products (CUDA C++ Programming Guide: shared memory,
+arithmetic throughput); networks of convolutions took 1.6 to 2.2 times as long as the reads alone on all and on 16
+multiprocessors of an H100 (``examples/results``)."""
 _THREADS = 256  # of the other kernels
 _POOL_THREADS = 64  # of global_average_pool.cu
 _FLOAT_BYTES = 4
@@ -142,7 +141,7 @@ class Builder:
         numbers = (x.channels, x.side, channels, side, window, stride, padding, first_channel, int(relu))
         self._call(
             "convolution", grid, (16, 16, 1), [x.buffer, weights, bias, out.buffer], numbers,
-            flop_per_block=_FILLED * _READ_FLOP * _TILE**2 * -(-places // _DEPTH) * _DEPTH,
+            flop_per_block=2 * _TILE**2 * -(-places // _DEPTH) * _DEPTH, efficiency=_CONVOLUTION_EFFICIENCY,
             moved=x.size + channels * places + channels + channels * pixels,
         )  # fmt: skip
         return out
@@ -254,7 +253,7 @@ class Builder:
 
     def _call(
         self, kernel: str, grid: Dim, block: Dim, pointers: Sequence[str], numbers: Sequence[int], *,
-        flop_per_block: float, moved: int, waits: int = 0,
+        flop_per_block: float, moved: int, waits: int = 0, efficiency: float = 1.0,
     ) -> None:  # fmt: skip
         """Add a launch; ``moved`` are the numbers that all its blocks read and write, ``waits`` those of a thread."""
         logical = Logical(grid, block)
@@ -265,7 +264,9 @@ class Builder:
             raise InputError(f"kernel {kernel} has more numbers than 2^31", "give smaller sizes") from None
         bytes_per_block = _FLOAT_BYTES * moved / logical.blocks
         resources = self._resources.get(kernel, {})
-        call = Call(kernel, logical, tuple(arguments), flop_per_block, bytes_per_block, waits, resources=resources)
+        call = Call(
+            kernel, logical, tuple(arguments), flop_per_block, bytes_per_block, waits, efficiency, resources=resources
+        )
         self._calls.append(call)
 
 
