@@ -122,10 +122,9 @@ def report_energy(figures: EnergyFigures, terminal: Terminal) -> None:
         f"({len(plan.tried)} of {plan.combinations:,} combinations simulated on {figures.device})"
     )
     rows = [(each, plan.best_by(each)) for each in figures.policies]
-    rows += [
-        (f"{best.policy}, room {room:.0%}", plan.best_by(best.policy, room))
-        for room in sorted({each.room for each in plan.tried}, reverse=True)
-    ]
+    rooms = sorted({each.room for each in plan.tried}, reverse=True)
+    if len(rooms) > 1:
+        rows += [(f"{best.policy}, room {room:.0%}", plan.best_by(best.policy, room)) for room in rooms]
     table(
         ["least energy by", "J>", "W>", "critical within>", "normal/s>", "power mode"],
         [_energy_row(name, choice) for name, choice in rows],

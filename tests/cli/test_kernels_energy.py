@@ -28,11 +28,13 @@ def tasks(tmp_path, monkeypatch):
 def test_slow_clocks_that_keep_the_deadline_are_chosen_and_a_tight_deadline_takes_faster_ones(edgetune, tasks):
     chosen = []
     for deadline in ("4ms", "0.8ms"):
-        ended = edgetune(*ENERGY, "--modes", "grid:441", "--room", "100%", "--deadline", deadline, "--force")
+        ended = edgetune(
+            *ENERGY, "--modes", "grid:441", "--room", "100%", "--deadline", deadline, "-o", f"{deadline}.json"
+        )
         assert ended.code == 0
         assert "SIMULATED" in ended.err
         assert "per best-effort request" in ended.out.replace("\n", " ")
-        document = json.loads((tasks / "energy.json").read_text())
+        document = json.loads((tasks / f"{deadline}.json").read_text())
         assert document["simulated"] is True
         assert document["best"] in document["tried"]
         assert document["best"]["latency_s"] < {"4ms": 4e-3, "0.8ms": 0.8e-3}[deadline]
@@ -45,8 +47,8 @@ def test_slow_clocks_that_keep_the_deadline_are_chosen_and_a_tight_deadline_take
 
 def test_impossible_deadlines_are_an_error_and_what_was_tried_is_kept(edgetune, tasks):
     ended = edgetune(*ENERGY, "--modes", "30w", "--room", "100%", "--deadline", "1us", "--quiet")
-    assert_two_lines(ended, 3)
-    assert "critical requests late" in ended.err
+    assert ended.code == 3
+    assert "error: no combination that was tried keeps the deadlines; the nearest has" in ended.err
     document = json.loads((tasks / "energy.json").read_text())
     assert document["best"] is None
     assert document["tried"]
