@@ -91,11 +91,20 @@ class LeftoverTable:
         return shapes[place] if place < len(shapes) else None
 
 
+def whole_beside(call: Call, gpu: Gpu) -> LeftoverTable:
+    """Return the table of a kernel that is launched whole: all of its blocks, where each gets a multiprocessor."""
+    logical = call.logical
+    threads, shape = gpu.threads_per_sm - logical.threads, PieceShape(logical.blocks, 1, logical.blocks)
+    rows = range(max(0, gpu.sm_count - logical.blocks + 1)) if threads >= 0 else ()
+    best = ((critical_blocks, threads, shape) for critical_blocks in rows)
+    return LeftoverTable.of(call.kernel, logical, gpu.sm_count, best)
+
+
 Tables = Mapping[tuple[str, Logical], LeftoverTable]
 """By kernel and logical launch."""
 
 
-_SATURATING_THREADS = 512
+SATURATING_THREADS = 512
 """On a multiprocessor, from which on it reaches its peak: 4 schedulers x 4 cycles until the next instruction of a warp
 x 32 threads (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs)."""
 _UNKNOWN = Resources(registers_per_thread=0)
@@ -106,6 +115,11 @@ def wave(gpu: Gpu, call: Call) -> int:
     """Return how many blocks of the original kernel the GPU holds at once; 0 where it holds none."""
     logical, resources = call.logical, call.resources.get(1, _UNKNOWN)
     return gpu.sm_count * blocks_resident(gpu, resources, logical.threads, logical.dynamic_shared_bytes)
+
+
+def work_s(gpu: Gpu, call: Call) -> float:
+    """Return the time of a logical block's operations, or of its bytes, at the speeds of all of the GPU, s."""
+    return max(call.flop_per_block / (call.efficiency * gpu.flop_per_s), call.bytes_per_block / gpu.bandwidth_bytes_per_s)
 
 
 def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
@@ -122,9 +136,7 @@ def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
         return max(turns * slower * call.block_s, shape.count / call.logical.blocks * (call.whole_s or 0.0))
     threads = math.ceil(call.logical.threads / shape.per_thread) * math.ceil(shape.blocks / gpu.sm_count)
     reached = _reached(threads) * min(1.0, shape.blocks / gpu.sm_count)
-    compute_s = call.flop_per_block / (call.efficiency * gpu.flop_per_s)
-    block_s = max(compute_s, call.bytes_per_block / gpu.bandwidth_bytes_per_s)
-    return shape.count * block_s / reached or None
+    return shape.count * work_s(gpu, call) / reached or None
 
 
 class Sizes:
@@ -170,7 +182,7 @@ class Sizes:
 
 def _reached(threads: float) -> float:
     """Return the share of its peak that a multiprocessor reaches with so many threads."""
-    return min(1.0, threads / _SATURATING_THREADS)
+    return min(1.0, threads / SATURATING_THREADS)
 
 
 def times(gpu: Gpu, call: Call, shape: PieceShape) -> int:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
-from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape, Sizes, Tables
+from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape, Sizes, Tables, whole_beside
 from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import Decision, LaunchChain, LaunchPiece, TaskState, View, upcoming
 from edgetune.stages.elastic.work import Call, GpuTask
 
-_DEPTH = 2
+DEPTH = 2
 """Pieces in flight without a critical kernel, at least: the running one, and one behind it, so that the GPU is busy."""
-_MOST = 32
+MOST = 32
 """Pieces in flight at most, however short their estimates are."""
 
 
@@ -42,10 +43,31 @@ class Elastic:
         self._chains: dict[str, tuple[LaunchChain]] = {}
         """Made once for each task, as allocation takes time on the critical path."""
         self._sizes: Sizes | None = None
+        self._beside: dict[int, tuple[Call, LeftoverTable]] = {}
+        """By identity of the call, on the GPU of ``_sizes``; the call is kept, so that its identity stays its own."""
 
     def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
         """Compute the tables of all best-effort kernels before a run; ``kept`` ones are taken as they are."""
         self._tables |= {**tables_for(tasks, gpu), **kept}
+
+    def alone(self, gpu: Gpu, call: Call) -> PieceShape:
+        """Return the piece of a kernel for an idle GPU."""
+        return self._sizes_of(gpu).alone(call)
+
+    def beside(self, gpu: Gpu, call: Call) -> LeftoverTable:
+        """Return the best pieces of a kernel beside critical ones, each as long as launching it takes.
+
+        Of a kernel without elastic forms, that is all of its blocks where they fit.
+        """
+        sizes = self._sizes_of(gpu)
+        found = self._beside.get(id(call))
+        if found is None:
+            table = self._table(gpu, call) if call.elastic else whole_beside(call, gpu)
+            if call.elastic:
+                lasting = tuple(tuple(sizes.lasting(call, shape) for shape in row) for row in table.shapes)
+                table = replace(table, shapes=lasting)
+            found = self._beside[id(call)] = call, table
+        return found[1]
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the most critical chain that waits; else a piece of normal work, where there is room for one."""
@@ -74,7 +96,7 @@ class Elastic:
             if found is None:
                 continue
             call, left = found
-            shape = self._beside(sizes, call, critical) if critical else sizes.alone(call)
+            shape = self._fitting(sizes, call, critical) if critical else sizes.alone(call)
             if shape is not None:
                 return (_piece(state.task.name, call, left, shape),)
         return ()
@@ -82,6 +104,7 @@ class Elastic:
     def _sizes_of(self, gpu: Gpu) -> Sizes:
         if self._sizes is None or self._sizes.gpu is not gpu:
             self._sizes = Sizes(gpu)
+            self._beside.clear()
         return self._sizes
 
     def _chain(self, task: str) -> tuple[LaunchChain]:
@@ -90,7 +113,7 @@ class Elastic:
             made = self._chains[task] = (LaunchChain(task),)
         return made
 
-    def _beside(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
+    def _fitting(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
 
         Each of several critical launches has a last wave and threads of its own, at worst on other multiprocessors and
@@ -99,14 +122,7 @@ class Elastic:
         gpu = sizes.gpu
         blocks = sum(launch.physical_blocks % gpu.sm_count for launch in critical)
         threads = sum(launch.physical_threads for launch in critical)
-        if blocks >= gpu.sm_count:
-            return None
-        if call.elastic:
-            shape = self._table(gpu, call).choose(blocks, threads)
-            return shape and sizes.lasting(call, shape)
-        logical = call.logical
-        fits = logical.blocks <= gpu.sm_count - blocks and logical.threads <= gpu.threads_per_sm - threads
-        return PieceShape(logical.blocks, 1, logical.blocks) if fits else None
+        return self.beside(gpu, call).choose(blocks, threads) if blocks < gpu.sm_count else None
 
     def _table(self, gpu: Gpu, call: Call) -> LeftoverTable:
         key = (call.kernel, call.logical)
@@ -137,9 +153,9 @@ def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launc
             the running piece counts too.
     """
     deep = len(in_flight)
-    if deep >= _MOST:
+    if deep >= MOST:
         return True
-    if not beside and deep < _DEPTH:
+    if not beside and deep < DEPTH:
         return False
     oldest = min(launch.number for launch in in_flight)
     counted_s = 0.0

@@ -134,22 +134,43 @@ def _runtime() -> Folder:
     return folder
 
 
-def _compile(arguments: Sequence[str], name: str) -> None:
+def run_compiler(
+    arguments: Sequence[str], name: str, *, needs: str = "the CPU shim", otherwise: str = ""
+) -> str | None:
+    """Run g++; return what it wrote where it failed, ``None`` where it did not.
+
+    Args:
+        arguments: Of g++.
+        name: Of what is compiled, for messages.
+        needs: What needs a compiler, for messages.
+        otherwise: What can be done without one, for the hint.
+
+    Raises:
+        InputError: it takes too long.
+        DeviceError: there is no g++.
+    """
     compiler = shutil.which("g++")
     if compiler is None:
-        raise DeviceError("the CPU shim needs g++, which is not installed", "install it, e.g. `apt install g++`")
+        raise DeviceError(
+            f"{needs} needs g++, which is not installed", f"install it, e.g. `apt install g++`{otherwise}"
+        )
     try:
         done = subprocess.run(
             [compiler, *arguments], capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"g++ did not compile {name} within {_LIMIT_S} s", "give the shim a smaller file") from None
-    if done.returncode == 0:
+    return None if done.returncode == 0 else done.stderr or f"exit status {done.returncode}"
+
+
+def _compile(arguments: Sequence[str], name: str) -> None:
+    written = run_compiler(arguments, name)
+    if written is None:
         return
-    found = list(_ERROR.finditer(done.stderr))
+    found = list(_ERROR.finditer(written))
     first = next((error for error in found if error["file"] == name), found[0] if found else None)
     if first is None:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        said = written.strip().splitlines()
         missing = next((line for line in said if "undefined reference" in line), None)
         if missing is not None:
             what = missing[missing.index("undefined reference") :]
