@@ -27,7 +27,7 @@ from edgetune.units import NS
 
 _SLICE_NS = 10_000_000
 """Of the backend's time between two checks whether the run was stopped: a simulation takes about as long."""
-_TIME_IS_UP = "the run ended before it was answered"
+TIME_IS_UP = "the run ended before it was answered"
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class ElasticLoop:
             while self._in_flight and not (self._poll_interval_ns is None and self._stopped()):
                 self._take_events(self._backend.wait(self._backend.now_ns() + _SLICE_NS))
             self._take_requests()
-            reason = _TIME_IS_UP
+            reason = TIME_IS_UP
         finally:
             self._abandon(reason)
 

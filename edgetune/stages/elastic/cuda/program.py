@@ -193,6 +193,10 @@ class Program:
         """Return the numbers of logical threads in a physical one for which a call has elastic forms."""
         return tuple(key for key in self._calls[call] if key is not None)
 
+    def ready(self, call: int) -> Mapping[int | None, _Ready]:
+        """Return the forms of a call by logical threads in a physical one; ``None`` is the original."""
+        return self._calls[call]
+
     def launch(self, launch: Launch, stream: Any, records: int = 0) -> None:
         """Put a launch on a stream and return at once.
 

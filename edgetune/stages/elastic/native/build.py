@@ -12,7 +12,7 @@ from edgetune.stages.elastic.shim.build import run_compiler
 from edgetune.stages.elastic.shim.run import Folder
 
 HERE = Path(__file__).parent
-SOURCES = ("decide.cpp",)
+SOURCES = ("decide.cpp", "launcher.cpp")
 FLAGS = (
     "-std=gnu++17",
     "-O2",

@@ -17,6 +17,19 @@ from edgetune.errors import InputError
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.native.build import native_library
+from edgetune.stages.elastic.native.structs import (
+    DOUBLE,
+    MOST_PIECES,
+    U32,
+    CallRow,
+    DecisionRow,
+    Limit,
+    Piece,
+    Shape,
+    State,
+    Table,
+    TaskRow,
+)
 from edgetune.stages.elastic.pieces import SATURATING_THREADS, PieceShape, wave, work_s
 from edgetune.stages.elastic.policies.elastic import DEPTH, MOST, Elastic
 from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
@@ -26,36 +39,6 @@ from edgetune.stages.elastic.work import Call, GpuTask
 
 _RULES: dict[type[Any], int] = {Elastic: 0, MultiStream: 1, Solo: 1, Sequential: 2}
 """As ``Rule`` of ``decide.hpp``; ``solo`` is for one task, of which it launches what comes."""
-_MOST_PIECES = 32
-
-
-class Struct(ctypes.Structure):
-    """A structure of ``decide.hpp`` or ``launcher.hpp``."""
-
-
-def struct(name: str, **fields: Any) -> type[Struct]:
-    """Return a structure with these fields, in order."""
-    return type(name, (Struct,), {"_fields_": list(fields.items())})
-
-
-_U32, _I32, _U64, _I64, _DOUBLE = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_double
-_Shape = struct("Shape", count=_U32, per_thread=_U32, blocks=_U32)
-_Limit = struct("Limit", threads=_U32, shape=_Shape)
-_Call = struct(
-    "Call", blocks=_U32, threads=_U32, wave=_U32, row=_U32, alone=_Shape, block_s=_DOUBLE, whole_s=_DOUBLE,
-    work_s=_DOUBLE,
-)  # fmt: skip
-_Task = struct("Task", priority=_I32, first_call=_U32, calls=_U32)
-_Table = struct(
-    "Table", rule=_U32, tasks=_U32, sm_count=_U32, depth=_U32, most=_U32, saturating_threads=_DOUBLE, launch_s=_DOUBLE,
-    task=ctypes.POINTER(_Task), calls=ctypes.POINTER(_Call), rows=ctypes.POINTER(_U32), limits=ctypes.POINTER(_Limit),
-)  # fmt: skip
-_Piece = struct("Piece", number=_U64, about_s=_DOUBLE)
-_State = struct(
-    "State", oldest_ns=_I64, waiting=_U32, begun=_U32, call=_U32, left=_U32, in_flight=_U32, pieces=_U32,
-    running_blocks=_U32, running_threads=_U32, served_s=_DOUBLE, piece=_Piece * _MOST_PIECES,
-)  # fmt: skip
-_Decision = struct("Decision", kind=_U32, task=_U32, shape=_Shape)
 _CHAIN, _PIECE = 1, 2
 
 
@@ -95,9 +78,9 @@ def compile_policy(policy: ElasticPolicy, tasks: Sequence[GpuTask], gpu: Gpu) ->
         raise InputError(message, f"these have: {known}; or use --launcher python")
     calls, heads, limits, rows = list[Any](), list[Any](), list[Any](), list[int]()
     for task in tasks:
-        heads.append(_Task(task.priority, len(calls), len(task.network.calls)))
+        heads.append(TaskRow(task.priority, len(calls), len(task.network.calls)))
         for call in task.network.calls:
-            alone, row = _Shape(), len(rows)
+            alone, row = Shape(), len(rows)
             if isinstance(policy, Elastic) and not task.critical:
                 alone = _shape(policy.alone(gpu, call))
                 for found in _rows(policy, gpu, call):
@@ -105,10 +88,10 @@ def compile_policy(policy: ElasticPolicy, tasks: Sequence[GpuTask], gpu: Gpu) ->
                     limits += found
                 rows.append(len(limits))
             calls.append(_call(gpu, call, row, alone))
-    table = _Table(
+    table = Table(
         rule, len(tasks), gpu.sm_count, DEPTH, MOST, SATURATING_THREADS, gpu.launch_s,
-        (_Task * len(heads))(*heads), (_Call * len(calls))(*calls), (_U32 * max(len(rows), 1))(*rows),
-        (_Limit * max(len(limits), 1))(*limits),
+        (TaskRow * len(heads))(*heads), (CallRow * len(calls))(*calls), (U32 * max(len(rows), 1))(*rows),
+        (Limit * max(len(limits), 1))(*limits),
     )  # fmt: skip
     return DecisionTable(tuple(tasks), table)
 
@@ -117,17 +100,17 @@ def _rows(policy: Elastic, gpu: Gpu, call: Call) -> Iterator[list[Any]]:
     """Yield, for every number of critical blocks modulo multiprocessors, the limits and shapes of a call."""
     beside = policy.beside(gpu, call)
     for limits, shapes in zip(beside.limits, beside.shapes, strict=True):
-        yield [_Limit(threads, _shape(shape)) for threads, shape in zip(limits, shapes, strict=True)]
+        yield [Limit(threads, _shape(shape)) for threads, shape in zip(limits, shapes, strict=True)]
 
 
 def _shape(shape: PieceShape) -> Any:
-    return _Shape(shape.count, shape.per_thread, shape.blocks)
+    return Shape(shape.count, shape.per_thread, shape.blocks)
 
 
 def _call(gpu: Gpu, call: Call, row: int, alone: Any) -> Any:
     block_s = math.nan if call.block_s is None else call.block_s
     measured = block_s, call.whole_s or 0.0, work_s(gpu, call)
-    return _Call(call.logical.blocks, call.logical.threads, wave(gpu, call), row, alone, *measured)
+    return CallRow(call.logical.blocks, call.logical.threads, wave(gpu, call), row, alone, *measured)
 
 
 class CompiledPolicy:
@@ -142,15 +125,15 @@ class CompiledPolicy:
 
     def __init__(self, made: DecisionTable, library: ctypes.CDLL | None = None) -> None:
         self._made, self._library = made, library or native_library()
-        self._library.edgetune_about_s.restype = _DOUBLE
-        self._states = (_State * len(made.tasks))()
+        self._library.edgetune_about_s.restype = DOUBLE
+        self._states = (State * len(made.tasks))()
         self._first_calls = [made.table.task[place].first_call for place in range(len(made.tasks))]
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the next decision."""
         for place, state in enumerate(view.tasks):
             self._set(place, state, [launch for launch in view.resident if launch.task == state.task.name])
-        found = _Decision()
+        found = DecisionRow()
         self._library.edgetune_decide(ctypes.byref(self._made.table), self._states, ctypes.byref(found))
         name = self._made.tasks[found.task].name
         if found.kind == _CHAIN:
@@ -167,11 +150,11 @@ class CompiledPolicy:
         to.call, to.left, to.in_flight, to.served_s = state.call, state.left, len(state.in_flight), state.served_s
         to.running_blocks = running[0].physical_blocks if running else 0
         to.running_threads = running[0].physical_threads if running else 0
-        pieces = [] if state.task.critical else [*state.in_flight][:_MOST_PIECES]
+        pieces = [] if state.task.critical else [*state.in_flight][:MOST_PIECES]
         to.pieces = len(pieces)
         for at, launch in enumerate(pieces):
-            to.piece[at] = _Piece(launch.number, self._about_s(self._first_calls[place] + launch.call, launch))
+            to.piece[at] = Piece(launch.number, self._about_s(self._first_calls[place] + launch.call, launch))
 
     def _about_s(self, call: int, launch: Launch) -> float:
-        piece = _Shape(launch.count, launch.per_thread, launch.physical_blocks)
+        piece = Shape(launch.count, launch.per_thread, launch.physical_blocks)
         return float(self._library.edgetune_about_s(ctypes.byref(self._made.table), call, ctypes.byref(piece)))

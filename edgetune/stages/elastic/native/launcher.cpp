@@ -1,0 +1,447 @@
+// See launcher.hpp. The rules of requests and of service are those of loop.py and task_state.py.
+
+#include "launcher.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <thread>
+#include <time.h>
+#include <vector>
+
+namespace edgetune {
+namespace {
+
+constexpr std::size_t kRing = 1 << 16;  // records: seconds of launches; Python takes them every few milliseconds
+constexpr int kNotReady = 600;          // CUDA_ERROR_NOT_READY
+constexpr double kNs = 1e9;
+
+std::int64_t now_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * std::int64_t{1000000000} + now.tv_nsec;
+}
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+std::uint32_t load(const std::uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+
+std::size_t form_of(const Shape &shape) {
+    if (!shape.blocks) return 0;
+    return shape.per_thread == 1 ? 1 : shape.per_thread == 2 ? 2 : shape.per_thread == 4 ? 3 : 4;
+}
+
+// Records from one thread to another.
+class Ring {
+public:
+    bool put(const Record &record) {
+        const std::size_t at = put_.load(std::memory_order_relaxed);
+        if (at - taken_.load(std::memory_order_acquire) == kRing) return false;
+        records_[at % kRing] = record;
+        put_.store(at + 1, std::memory_order_release);
+        return true;
+    }
+
+    std::size_t take(Record *to, std::size_t most) {
+        const std::size_t at = taken_.load(std::memory_order_relaxed);
+        const std::size_t count = std::min(most, put_.load(std::memory_order_acquire) - at);
+        for (std::size_t place = 0; place < count; ++place) to[place] = records_[(at + place) % kRing];
+        taken_.store(at + count, std::memory_order_release);
+        return count;
+    }
+
+private:
+    std::unique_ptr<Record[]> records_{new Record[kRing]()};  // touched now: no page is new during the run
+    alignas(64) std::atomic<std::size_t> put_{0};
+    alignas(64) std::atomic<std::size_t> taken_{0};
+};
+
+// A launch on a stream: a piece, or a chain of which `call` is the kernel that runs.
+struct InFlight {
+    std::uint64_t number;
+    std::uint64_t request;
+    std::uint32_t call;
+    std::uint32_t first;
+    Shape shape;
+    bool chain;
+    std::int64_t launched_ns;
+};
+
+struct Open {
+    std::uint64_t number;
+    std::int64_t arrived_ns;
+    std::int64_t begun_ns;
+    std::uint32_t in_flight;
+    bool launched;
+};
+
+struct Progress {
+    std::deque<std::int64_t> arrived;
+    std::deque<std::int64_t> sent;  // by clients of a closed loop, not taken yet
+    std::deque<Open> open;
+    std::deque<InFlight> in_flight;
+    std::uint64_t next_arrival = 0;
+    std::uint64_t begun = 0;
+    std::uint32_t launched = 0;     // launches of the stream, as its word counts them
+    std::uint32_t ended = 0;
+    std::uint32_t stale = 0;        // what `place` says of the chain before
+    std::int64_t started_ns = 0;    // of the kernel that runs
+    std::int64_t idle_since_ns = 0;
+
+    bool idle() const { return arrived.empty() && open.empty(); }
+};
+
+}  // namespace
+
+class Launcher {
+public:
+    explicit Launcher(const Plan &plan)
+        : plan_(plan), table_(*plan.table), states_(table_.tasks), progress_(table_.tasks) {
+        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+            leave(at);
+            progress_[at].sent.assign(plan.lines[at].clients, plan.begin_ns);
+        }
+        turns_.resize(table_.task[table_.tasks - 1].first_call + table_.task[table_.tasks - 1].calls);
+        thread_ = std::thread([this] { run(); });
+    }
+
+    void stop() { stopped_.store(true, std::memory_order_relaxed); }
+
+    bool ended() const { return ended_.load(std::memory_order_acquire); }
+
+    std::size_t take(Record *to, std::size_t most) { return ring_.take(to, most); }
+
+    Summary finish() {
+        thread_.join();
+        return summary_;
+    }
+
+private:
+    void run() {
+        check(plan_.api->set_context(plan_.context), 0);
+        bool changed = true;
+        moved_ns_ = asked_ns_ = now_ns();
+        while (!summary_.lost) {
+            const std::int64_t at_ns = now_ns();
+            if (at_ns >= plan_.end_ns || stopped_.load(std::memory_order_relaxed)) break;
+            changed |= take_requests(at_ns);
+            changed |= take_ends();
+            if (changed && !(changed = decide_once())) continue;
+            if (!changed && over()) break;
+            pause();
+        }
+        while (in_flight_ && !summary_.lost) {
+            take_ends();
+            pause();
+        }
+        take_requests(now_ns());
+        abandon(now_ns());
+        ended_.store(true, std::memory_order_release);
+    }
+
+    // Returns whether nothing is left to do before the end.
+    bool over() const {
+        if (in_flight_) return false;
+        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+            const Progress &progress = progress_[at];
+            if (!progress.idle() || !progress.sent.empty() || progress.next_arrival < plan_.lines[at].arrival_count)
+                return false;
+        }
+        return true;
+    }
+
+    bool take_requests(std::int64_t at_ns) {
+        bool any = false;
+        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+            Progress &progress = progress_[at];
+            const Line &line = plan_.lines[at];
+            const bool idle = progress.idle();
+            const std::size_t before = progress.arrived.size();
+            while (progress.next_arrival < line.arrival_count && line.arrivals[progress.next_arrival] <= at_ns)
+                progress.arrived.push_back(line.arrivals[progress.next_arrival++]);
+            for (; !progress.sent.empty() && progress.sent.front() <= at_ns; progress.sent.pop_front())
+                progress.arrived.push_back(progress.sent.front());
+            if (progress.arrived.size() == before) continue;
+            any = true;
+            if (idle && progress.arrived.front() > progress.idle_since_ns) join(at);
+            wait_in(at);
+        }
+        return any;
+    }
+
+    // Lets a task that was idle begin at the service of its busy equals.
+    void join(std::uint32_t task) {
+        double least_s = -1.0;
+        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+            if (at == task || table_.task[at].priority != table_.task[task].priority || progress_[at].idle()) continue;
+            if (least_s < 0 || states_[at].served_s < least_s) least_s = states_[at].served_s;
+        }
+        states_[task].served_s = std::max(states_[task].served_s, least_s);
+    }
+
+    void wait_in(std::uint32_t task) {
+        states_[task].waiting = progress_[task].arrived.size();
+        if (states_[task].waiting) states_[task].oldest_ns = progress_[task].arrived.front();
+    }
+
+    // Takes in what has ended; returns whether anything has, or another kernel of a chain runs.
+    bool take_ends() {
+        bool any = false;
+        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+            Progress &progress = progress_[at];
+            if (progress.in_flight.empty()) continue;
+            const std::uint32_t ended = load(plan_.lines[at].ended);
+            const std::uint32_t place = progress.in_flight.front().chain ? load(plan_.lines[at].place) : 0;
+            if (progress.ended != ended) {
+                const std::int64_t at_ns = now_ns();
+                while (progress.ended != ended) end(at, at_ns, kOk);
+                any = true;
+            } else if (progress.in_flight.front().chain && place != progress.stale) {
+                progress.stale = UINT32_MAX;
+                any |= advance(at, place);
+            }
+        }
+        const std::int64_t at_ns = now_ns();
+        if (any || !in_flight_) moved_ns_ = asked_ns_ = at_ns;
+        if (at_ns - asked_ns_ > plan_.query_ns) watch(at_ns);
+        return any;
+    }
+
+    // Moves a chain on to a kernel; returns whether it was at another.
+    bool advance(std::uint32_t task, std::uint32_t place) {
+        InFlight &front = progress_[task].in_flight.front();
+        if (place <= front.call || place >= table_.task[task].calls) return false;
+        const std::int64_t at_ns = now_ns();
+        while (front.call < place) {
+            write_launch(task, front, at_ns, kOk);
+            progress_[task].started_ns = at_ns;
+            ++front.call;
+            ++front.number;
+            front.shape = whole(task, front.call);
+        }
+        run_front(task);
+        return true;
+    }
+
+    // Asks the driver whether a kernel failed, where nothing ends.
+    void watch(std::int64_t at_ns) {
+        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+            if (progress_[at].in_flight.empty()) continue;
+            const int code = plan_.api->query_stream(plan_.lines[at].stream);
+            if (code != kNotReady) check(code, 5);
+        }
+        if (at_ns - moved_ns_ > plan_.hang_ns) check(kHangs, 5);
+        asked_ns_ = at_ns;
+    }
+
+    // Ends the oldest launch of a stream.
+    void end(std::uint32_t task, std::int64_t at_ns, Outcome outcome) {
+        Progress &progress = progress_[task];
+        State &state = states_[task];
+        InFlight front = progress.in_flight.front();
+        progress.in_flight.pop_front();
+        ++progress.ended;
+        --in_flight_;
+        for (bool more = true; more;) {  // of a chain, those that were not seen to end too
+            write_launch(task, front, at_ns, outcome);
+            progress.started_ns = at_ns;
+            more = front.chain && ++front.call < table_.task[task].calls;
+            ++front.number;
+            if (more) front.shape = whole(task, front.call);
+        }
+        if (front.chain) {
+            progress.stale = table_.task[task].calls - 1;
+        } else {
+            std::move(state.piece + 1, state.piece + state.pieces, state.piece);
+            --state.pieces;
+        }
+        --state.in_flight;
+        run_front(task);
+        Open &request = progress.open.front();  // a stream is in order, and so are its requests
+        if (outcome == kOk && !--request.in_flight && request.launched) {
+            write_request(task, request, at_ns, kOk);
+            progress.open.pop_front();
+            if (plan_.lines[task].clients && at_ns < plan_.end_ns) progress.sent.push_back(at_ns);
+            if (progress.idle()) progress.idle_since_ns = at_ns;
+        }
+    }
+
+    // Sets what the states say of the kernel that runs on a stream.
+    void run_front(std::uint32_t task) {
+        const Progress &progress = progress_[task];
+        if (progress.in_flight.empty()) return;
+        const InFlight &front = progress.in_flight.front();
+        const Call &call = table_.calls[table_.task[task].first_call + front.call];
+        states_[task].running_blocks = front.shape.blocks ? front.shape.blocks : front.shape.count;
+        states_[task].running_threads = (call.threads + front.shape.per_thread - 1) / front.shape.per_thread;
+    }
+
+    Shape whole(std::uint32_t task, std::uint32_t call) const {
+        return {table_.calls[table_.task[task].first_call + call].blocks, 1, 0};
+    }
+
+    // Decides once and launches that; returns whether there was something to launch.
+    bool decide_once() {
+        const std::int64_t begin_ns = now_ns();
+        const Decision decision = decide(table_, states_.data());
+        const std::int64_t took_ns = now_ns() - begin_ns;
+        ++summary_.decisions;
+        summary_.decisions_ns += took_ns;
+        summary_.longest_ns = std::max(summary_.longest_ns, took_ns);
+        if (decision.kind == kNothing) return false;
+        const std::uint32_t task = decision.task;
+        State &state = states_[task];
+        Progress &progress = progress_[task];
+        if (!state.begun) {
+            progress.open.push_back({progress.begun++, progress.arrived.front(), begin_ns, 0, false});
+            progress.arrived.pop_front();
+            wait_in(task);
+        }
+        Open &request = progress.open.back();
+        if (decision.kind == kChain) {
+            request.launched = true;
+            launch(task, {number_, request.number, 0, 0, whole(task, 0), true, 0});
+            number_ += table_.task[task].calls;
+            return true;
+        }
+        const std::uint32_t place = state.call;
+        const Call &call = table_.calls[table_.task[task].first_call + place];
+        const std::uint32_t first = call.blocks - state.left;
+        state.left -= decision.shape.count;
+        state.begun = 1;
+        if (!state.left && place + 1 < table_.task[task].calls) {
+            ++state.call;
+            state.left = table_.calls[table_.task[task].first_call + state.call].blocks;
+        } else if (!state.left) {
+            request.launched = true;
+            leave(task);
+        }
+        state.piece[state.pieces++] = {number_, about_s(table_, call, decision.shape)};
+        launch(task, {number_++, request.number, place, first, decision.shape, false, 0});
+        return true;
+    }
+
+    // No request of a task is being launched piece by piece.
+    void leave(std::uint32_t task) {
+        states_[task].begun = states_[task].call = 0;
+        states_[task].left = table_.calls[table_.task[task].first_call].blocks;
+    }
+
+    void launch(std::uint32_t task, InFlight in_flight) {
+        const Line &line = plan_.lines[task];
+        Progress &progress = progress_[task];
+        const Api &api = *plan_.api;
+        if (in_flight.chain) {
+            check(line.chain ? api.launch_graph(line.chain, line.stream) : int{kNoForm}, 2);
+        } else {
+            launch_piece(table_.task[task].first_call + in_flight.call, in_flight, line.stream);
+        }
+        if (!summary_.lost) {
+            const std::uint32_t count = ++progress.launched;
+            check(api.write_value ? api.write_value(line.stream, line.ended_address, count, 0)
+                                  : api.set_words(line.ended_address, count, 1, line.stream), 3);
+        }
+        in_flight.launched_ns = now_ns();
+        if (progress.in_flight.empty()) progress.started_ns = in_flight.launched_ns;
+        if (!in_flight_) moved_ns_ = asked_ns_ = in_flight.launched_ns;
+        progress.in_flight.push_back(in_flight);
+        ++progress.open.back().in_flight;
+        ++states_[task].in_flight;
+        ++in_flight_;
+        run_front(task);
+    }
+
+    void launch_piece(std::uint32_t call, const InFlight &piece, void *stream) {
+        const Ready &ready = plan_.calls[call];
+        const Form &form = ready.form[form_of(piece.shape)];
+        if (!form.function) return check(kNoForm, 1);
+        turns_[call] ^= 1;
+        const std::size_t turn = turns_[call];
+        if (form.part[turn]) {
+            form.part[turn][0] = piece.first;
+            form.part[turn][1] = piece.shape.count;
+        }
+        const bool original = !piece.shape.blocks;
+        check(plan_.api->launch_kernel(
+                  form.function, original ? ready.grid[0] : piece.shape.blocks, original ? ready.grid[1] : 1,
+                  original ? ready.grid[2] : 1, form.block[0], form.block[1], form.block[2], form.shared_bytes, stream,
+                  form.arguments[turn], nullptr), 1);
+    }
+
+    void check(int code, std::uint32_t function) {
+        if (!code || summary_.lost) return;
+        summary_.lost = code;
+        summary_.function = function;
+    }
+
+    // Ends what is in flight in failure, and gives up every request that is left.
+    void abandon(std::int64_t at_ns) {
+        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+            Progress &progress = progress_[at];
+            while (!progress.in_flight.empty()) end(at, at_ns, kFailed);
+            for (const Open &request : progress.open)
+                write_request(at, request, at_ns, summary_.lost ? kFailed : kAbandoned);
+            for (const std::int64_t arrived_ns : progress.arrived)
+                write_request(at, {progress.begun++, arrived_ns, -1, 0, false}, at_ns, kAbandoned);
+        }
+    }
+
+    void write_launch(std::uint32_t task, const InFlight &launch, std::int64_t at_ns, Outcome outcome) {
+        const std::int64_t started_ns = std::max(progress_[task].started_ns, launch.launched_ns);
+        states_[task].served_s += static_cast<double>(at_ns - started_ns) / kNs;
+        write({kLaunch, task, launch.request, launch.number, launch.call, launch.first, launch.shape, outcome,
+               launch.launched_ns, started_ns, at_ns});
+    }
+
+    void write_request(std::uint32_t task, const Open &request, std::int64_t at_ns, Outcome outcome) {
+        write({kRequest, task, request.number, 0, 0, 0, {0, 0, 0}, outcome, request.arrived_ns, request.begun_ns, at_ns});
+    }
+
+    void write(const Record &record) {
+        if (ring_.put(record)) return;
+        ++summary_.stalls;
+        while (!ring_.put(record)) std::this_thread::yield();
+    }
+
+    const Plan plan_;
+    const Table &table_;
+    std::vector<State> states_;
+    std::vector<Progress> progress_;
+    std::vector<char> turns_;
+    Ring ring_;
+    Summary summary_{};
+    std::uint64_t number_ = 0;
+    std::uint32_t in_flight_ = 0;
+    std::int64_t moved_ns_ = 0;  // when something last ended, or nothing was in flight
+    std::int64_t asked_ns_ = 0;  // when the driver was last asked whether a kernel failed
+    std::atomic<bool> stopped_{false};
+    std::atomic<bool> ended_{false};
+    std::thread thread_;
+};
+
+}  // namespace edgetune
+
+extern "C" {
+
+edgetune::Launcher *edgetune_start(const edgetune::Plan *plan) { return new edgetune::Launcher(*plan); }
+
+void edgetune_stop(edgetune::Launcher *launcher) { launcher->stop(); }
+
+int edgetune_ended(const edgetune::Launcher *launcher) { return launcher->ended(); }
+
+std::size_t edgetune_take(edgetune::Launcher *launcher, edgetune::Record *to, std::size_t most) {
+    return launcher->take(to, most);
+}
+
+void edgetune_finish(edgetune::Launcher *launcher, edgetune::Summary *summary) {
+    *summary = launcher->finish();
+    delete launcher;
+}
+}
