@@ -14,6 +14,7 @@ from native_scene import LAUNCH_S, kernels, native_machine, task
 from benchmarks.elastic_histories import check_run
 from edgetune.errors import DeviceError, InputError
 from edgetune.serving.supervision import Supervision
+from edgetune.stages.elastic.cuda import calibrate
 from edgetune.stages.elastic.cuda.driver import Driver
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -22,6 +23,7 @@ from edgetune.stages.elastic.native.backend import NativeBackend
 from edgetune.stages.elastic.native.build import HERE, compile_native
 from edgetune.stages.elastic.native.loop import NativeLoop, loop_on
 from edgetune.stages.elastic.policies import make_policy
+from fakes.cuda_driver import fake_image
 from fakes.cuda_native import SOURCE, NativeKernel, compiled
 
 REQUESTS = 12
@@ -223,3 +225,10 @@ def test_sanitizers_find_nothing(sanitizer: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     assert LAUNCH_S
+
+
+def test_the_time_of_a_launch_is_measured_with_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate, "compiled_for", lambda _: fake_image(calibrate.EMPTY_KERNEL))
+    with native_machine(made={calibrate.EMPTY_KERNEL: NativeKernel(block_ns=30_000)}) as machine:
+        took_s = calibrate.native_launch_s(machine.context, machine.cuda.library)
+    assert took_s > 30e-6, "the kernel is in it"

@@ -3,8 +3,8 @@
     with native_cuda({"scale": NativeKernel(block_ns=20_000)}) as cuda:
         driver, library = load_driver(cuda), cuda.library          for Python, and for code that calls the library
 
-Streams, events, graphs, launches and words of the host are those of the library, in real time; devices, contexts, memory
-and modules those of ``cuda_driver.FakeCuda``. Both sides see the same streams.
+Streams, events, graphs, launches and words of the host are those of the library, in real time; devices, contexts,
+memory and modules those of ``cuda_driver.FakeCuda``. Both sides see the same streams.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _RealTime:
 
 
 class NativeCuda(FakeCuda):
-    """Takes the place of the module ``cuda.bindings.driver``; see above."""
+    """Takes the place of the module ``cuda.bindings.driver``; see above. Unknown kernels take a microsecond a block."""
 
     CUstreamCaptureMode = CUstreamCaptureMode
 
@@ -89,14 +89,18 @@ class NativeCuda(FakeCuda):
         known = {name: FakeCudaKernel(each.sizes) for name, each in kernels.items()}
         super().__init__([gpu or FakeCudaGpu()], _RealTime(), kernels=known)
         self.library = ctypes.CDLL(str(_built()))
-        self._symbols, self._at = list(kernels), {}
+        self._symbols: list[str] = []
+        self._at: dict[str, int] = {}
         self.library.fake_function.restype = _POINTER
         self.library.fake_open()
-        for number, (name, each) in enumerate(kernels.items()):
-            argument = -1 if each.argument is None else each.argument
-            self._at[name] = self.library.fake_function(
-                ctypes.c_int64(number), ctypes.c_int64(each.block_ns), each.wave, argument, each.fails
-            )
+        for name, each in kernels.items():
+            self._add(name, each)
+
+    def _add(self, symbol: str, kernel: NativeKernel) -> None:
+        argument, number = -1 if kernel.argument is None else kernel.argument, ctypes.c_int64(len(self._symbols))
+        self._symbols.append(symbol)
+        block_ns = ctypes.c_int64(kernel.block_ns)
+        self._at[symbol] = self.library.fake_function(number, block_ns, kernel.wave, argument, kernel.fails)
 
     def close(self) -> None:
         """Stop the thread of the GPU."""
@@ -175,6 +179,8 @@ class NativeCuda(FakeCuda):
         """Return a kernel of a module."""
         code, found = super().cuModuleGetFunction(hmod, name)
         refuse(int(code), when=code != 0)
+        if name.decode() not in self._at:
+            self._add(name.decode(), NativeKernel())
         made = NativeHandle("function", found.what, found.context, address=self._at[name.decode()])
         return (made,)
 

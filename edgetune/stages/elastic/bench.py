@@ -22,11 +22,11 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import Outcome
-from edgetune.stages.elastic.backend import GpuBackend, RequestRecord
+from edgetune.stages.elastic.backend import RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
-from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.workloads import PublishedFigure, TaskPair, faster, published
 from edgetune.stages.elastic.model import GpuTimingModel
+from edgetune.stages.elastic.native.loop import AnyBackend, loop_on
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import ElasticPolicy
@@ -295,7 +295,7 @@ def _mean(values: Sequence[float]) -> float:
 _TURNS = 10_000
 """More than there are turns, so that seeds of different runs differ."""
 
-BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
+BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[AnyBackend]]
 """Opens a backend for tasks, and closes it."""
 
 
@@ -320,9 +320,9 @@ def runner(
 
     def run(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
         with backend(tasks) as given:
-            begin_ns = given.now_ns()
             turn_seed = seed * _TURNS + turn
-            loop = ElasticLoop(known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=turn_seed)
+            loop = loop_on(known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=turn_seed)
+            begin_ns = given.now_ns()
             loop.run()
             return answers_of(loop.requests, tasks, (given.now_ns() - begin_ns) / NS)
 

@@ -25,7 +25,7 @@ from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median
 from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.version import __version__
-from edgetune.workflows.kernels.gpu import gpu_conditions, opened
+from edgetune.workflows.kernels.gpu import gpu_conditions, launcher_of, opened
 from edgetune.workflows.kernels.options import BenchOptions
 from edgetune.workflows.kernels.plan import assumed
 from edgetune.workflows.kernels.share import progress, simulated_conditions
@@ -103,7 +103,7 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
         raise InputError(message, "leave it out, or choose other workloads")
     asked = _Asked(opts, names, duration_s, share)
     found, stopped = list[WorkloadBenchmark](), 0
-    with _place(opts) as place:
+    with _place(opts, names) as place:
         try:
             for each in chosen:
                 found.append(_figures(each, asked, place, reporter))
@@ -133,13 +133,16 @@ def _share(words: str | float | None) -> float | None:
 
 
 @contextmanager
-def _place(opts: BenchOptions) -> Iterator[BenchTarget]:
+def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
     """Yield the model of a GPU, or the requested GPU."""
     if opts.device is not None:
         if opts.assume:
             raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
-        with opened(opts.device, sms=opts.sms, seed=opts.seed, indexing=indexing_of(opts.indexing)) as ready:
-            conditions = gpu_conditions(ready, part=opts.sms is not None, records=False, indexing=opts.indexing)
+        indexing, launcher = indexing_of(opts.indexing), launcher_of(opts.launcher, names)
+        with opened(opts.device, sms=opts.sms, seed=opts.seed, indexing=indexing, launcher=launcher) as ready:
+            conditions = gpu_conditions(
+                ready, part=opts.sms is not None, records=False, indexing=indexing, launcher=launcher
+            )
             yield BenchTarget(
                 ready.gpu, ready.open_backend, lambda tasks: ready.measured(ready.fitted(tasks)), conditions
             )
@@ -148,6 +151,8 @@ def _place(opts: BenchOptions) -> Iterator[BenchTarget]:
         raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
     if indexing_of(opts.indexing) != "computed":
         raise InputError("--indexing is for a real GPU: the model has no instructions", "name one with --device")
+    if launcher_of(opts.launcher, ()) != "python":
+        raise InputError("--launcher native is for a real GPU", "name one with --device")
     gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
     conditions = simulated_conditions(gpu, model)
     yield BenchTarget(seen_by_policies(gpu, model), simulated(gpu, model), partial(compiled_for, gpu), conditions)

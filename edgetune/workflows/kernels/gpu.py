@@ -7,9 +7,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from edgetune.artifacts.plain import plain
+from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import Indexing
 from edgetune.stages.elastic.compiler import CompileOptions
@@ -18,8 +19,11 @@ from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
 from edgetune.stages.elastic.cuda.context import Context, why_not_green
 from edgetune.stages.elastic.cuda.driver import WITHOUT
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession, Launcher
 from edgetune.stages.elastic.cuda.program import Build, build
+from edgetune.stages.elastic.native.build import native_library
+from edgetune.stages.elastic.native.table import check_table
+from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.work import KernelSequence
 from edgetune.workflows.cache_folder import cache_folder, compiled_folder
 from edgetune.workflows.kernels.options import CalibrateOptions
@@ -74,6 +78,7 @@ def opened(
     records: bool = False,
     include: Sequence[str] = (),
     indexing: Indexing = "computed",
+    launcher: Launcher = "python",
 ) -> Iterator[GpuSession]:
     """Open a GPU.
 
@@ -84,20 +89,46 @@ def opened(
         records: Whether blocks write down where they run.
         include: Folders of headers.
         indexing: How forms get the indices of logical blocks.
+        launcher: Who launches during a run.
 
     Raises:
         InputError: the device is no NVIDIA GPU.
-        DeviceError: cuda-bindings, the driver or the GPU is missing; the hint says that simulating works.
+        DeviceError: cuda-bindings, the driver, the GPU, or a compiler for the native launcher is missing; the hint says
+            what works without.
     """
 
     def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
         options = CompileOptions(include=tuple(include), cache=compiled_folder())
         return build(network, context, recorded=recorded, options=options, indexing=indexing)
 
+    index, launch_s = gpu_index(device), known_launch_s
+    if launcher == "native":
+        native_library()  # a missing compiler is told before anything else takes time
+        launch_s = launch_costs.native_launch_s
     with gpu_session.open_gpu_session(
-        gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s, builder=builder
+        index, sm_count=sms, recorded=records, seed=seed, launch_s=launch_s, builder=builder, launcher=launcher
     ) as ready:
         yield ready
+
+
+def launcher_of(word: str, policies: Sequence[str], *, recorded: bool = False) -> Launcher:
+    """Return the launcher of this name.
+
+    Args:
+        word: Of the option.
+        policies: Names of the policies that it is to run.
+        recorded: Whether blocks write down where they run.
+
+    Raises:
+        InputError: there is none, it cannot record blocks, or a policy has no table of decisions.
+    """
+    found = cast(Launcher, choose(word, get_args(Launcher), what="launcher"))
+    if found == "native":
+        for name in policies:
+            check_table(name, POLICIES.find(name))
+    if found == "native" and recorded:
+        raise InputError("--launcher native does not record blocks", "leave out --blocks, or use --launcher python")
+    return found
 
 
 def known_launch_s(context: Context) -> float:
@@ -112,7 +143,7 @@ def known_launch_s(context: Context) -> float:
     return costs.reaction_s
 
 
-def gpu_conditions(ready: GpuSession, *, part: bool, records: bool, indexing: str) -> dict[str, Any]:
+def gpu_conditions(ready: GpuSession, *, part: bool, records: bool, indexing: str, launcher: str) -> dict[str, Any]:
     """Return the conditions of runs on a GPU.
 
     Args:
@@ -120,11 +151,13 @@ def gpu_conditions(ready: GpuSession, *, part: bool, records: bool, indexing: st
         part: Whether a part of its multiprocessors is used.
         records: Whether blocks write down where they run.
         indexing: How forms get the indices of logical blocks.
+        launcher: Who launches.
     """
     facts = ready.context.facts
     return {
         "simulated": False, "device": facts.gpu.name, "gpu": plain(facts.gpu), "uuid": facts.uuid,
         "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records, "indexing": indexing,
+        "launcher": launcher,
     }  # fmt: skip
 
 

@@ -20,13 +20,12 @@ from edgetune.errors import InputError, PartialError, blaming
 from edgetune.serving.clock import EventClock
 from edgetune.serving.supervision import Supervision
 from edgetune.stages.elastic.abi import indexing_of
-from edgetune.stages.elastic.backend import GpuBackend, Record, Residency
-from edgetune.stages.elastic.cuda.backend import CudaBackend
+from edgetune.stages.elastic.backend import Record, Residency
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.program import check_source
 from edgetune.stages.elastic.gpu import Gpu
-from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_policies
+from edgetune.stages.elastic.native.loop import AnyBackend, AnyLoop, loop_on
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
@@ -36,7 +35,7 @@ from edgetune.stages.elastic.view import ElasticPolicy
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.units import NS
 from edgetune.workflows.kept_rows import FinishedRun
-from edgetune.workflows.kernels.gpu import gpu_conditions, opened
+from edgetune.workflows.kernels.gpu import gpu_conditions, launcher_of, opened
 from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions
 from edgetune.workflows.kernels.plan import KernelRun, check_kernels, folder_of, plan_of, report_unused
 from edgetune.workflows.reporting import Reporter
@@ -144,7 +143,9 @@ def run(opts: RunOptions, reporter: Reporter) -> Iterator[FinishedRun[KernelTime
         plan = replace(compiled, tasks=ready.measured(compiled.tasks))
         with noting_signals(reporter, "the launches in flight") as stopping:
             runs = run_all(plan, reporter, stopping, partial(_on_gpu, ready))
-        conditions = gpu_conditions(ready, part=opts.sms is not None, records=opts.blocks, indexing=opts.indexing)
+        conditions = gpu_conditions(
+            ready, part=opts.sms is not None, records=opts.blocks, indexing=opts.indexing, launcher=opts.launcher
+        )
         runs.lost = ready.lost
         yield _finished(opts, plan, runs, conditions, reporter)
 
@@ -156,13 +157,20 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
     indexing = indexing_of(opts.indexing)
     plan, file, folder = plan_of(opts, reporter), name_of(opts.tasks), folder_of(opts.tasks)
+    launcher = launcher_of(opts.launcher, plan.policies, recorded=opts.blocks)
     for task in plan.tasks:
         with blaming(f"{file}: task {task.name}"):
             check_source(task.network)
     sources = (each.source for each in plan.document.networks if each.source is not None)
     include = [*dict.fromkeys(str((folder / source).parent) for source in sources), *opts.include]
     with opened(
-        opts.device, sms=opts.sms, seed=plan.seed, records=opts.blocks, include=include, indexing=indexing
+        opts.device,
+        sms=opts.sms,
+        seed=plan.seed,
+        records=opts.blocks,
+        include=include,
+        indexing=indexing,
+        launcher=launcher,
     ) as ready:
         reporter.info(f"compiling for {ready.gpu.name}")
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
@@ -219,7 +227,6 @@ def _on_gpu(ready: GpuSession, turn: Turn, runs: Runs) -> None:
     if ready.lost is not None:
         return
     stopping = turn.stopping
-    backend: CudaBackend
     with ready.open_backend(turn.tasks) as backend:
         begin_ns = backend.now_ns()
         loop = _looped(
@@ -238,8 +245,8 @@ def _on_gpu(ready: GpuSession, turn: Turn, runs: Runs) -> None:
 
 
 def _looped(
-    turn: Turn, backend: GpuBackend, *, stopped: Callable[[], bool], poll_interval_ns: int | None = None
-) -> ElasticLoop:
+    turn: Turn, backend: AnyBackend, *, stopped: Callable[[], bool], poll_interval_ns: int | None = None
+) -> AnyLoop:
     """Run the loop of a turn, and report its progress in steps of two per cent."""
     duration_s, begin_ns, told_s = turn.plan.duration_s, backend.now_ns(), 0.0
 
@@ -251,7 +258,7 @@ def _looped(
             told_s = at_s
 
     gpu = seen_by_policies(turn.plan.gpu, turn.plan.model)
-    loop = ElasticLoop(
+    loop = loop_on(
         turn.policy, backend, turn.tasks, gpu=gpu, duration_s=duration_s, seed=turn.plan.seed,
         supervision=Supervision(stopped, poll_interval_ns, note),
     )  # fmt: skip
@@ -261,7 +268,7 @@ def _looped(
 
 
 def _note(
-    turn: Turn, loop: ElasticLoop, runs: Runs, residencies: Sequence[Residency], costs: Mapping[str, Any], *,
+    turn: Turn, loop: AnyLoop, runs: Runs, residencies: Sequence[Residency], costs: Mapping[str, Any], *,
     early: bool, begin_ns: int = 0,
 ) -> None:  # fmt: skip
     """Append the rows and the costs of a turn to those of the run."""

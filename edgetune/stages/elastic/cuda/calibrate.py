@@ -12,6 +12,7 @@ than a reaction leave the GPU waiting for the host.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -23,6 +24,7 @@ from typing import Any, ClassVar
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
 from edgetune.errors import InputError
+from edgetune.stages.elastic.backend import LaunchRecord
 from edgetune.stages.elastic.compiler import arch_of, compile
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import EventTimes
@@ -32,6 +34,9 @@ from edgetune.stages.elastic.cuda.program import Build, Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.native.backend import NativeBackend
+from edgetune.stages.elastic.native.loop import NativeLoop
+from edgetune.stages.elastic.policies.sequential import Sequential
 from edgetune.stages.elastic.view import Decision, LaunchPiece, View, upcoming
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.stats import median
@@ -63,16 +68,40 @@ def reaction_s(context: Context, image: bytes, kernel: str) -> float:
         image: Compiled for it.
         kernel: One of it that does nothing.
     """
-    call = Call(kernel, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
-    network = KernelSequence("empty", (call,) * _CALLS)
-    task = GpuTask("empty", network, arrivals="closed")
     with context.scope():
-        program = Program(context, network, Build(image, {kernel: Forms(Form(kernel, _NEEDS), {})}))
-        program.warm_up(context.stream())
+        program, task = _empty(context, image, kernel, calls=_CALLS)
         backend = CudaBackend(context, {task.name: program}, [task])
         loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_DURATION_S)
         loop.run()
-    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
+    return _between_ends_s(loop.launches)
+
+
+def native_launch_s(context: Context, library: ctypes.CDLL | None = None) -> float:
+    """Return the same time of the native launcher, s, measured now: by requests of one kernel, one after another.
+
+    Args:
+        context: The GPU; nothing else is to run on it meanwhile.
+        library: As ``NativeBackend``.
+    """
+    with context.scope():
+        program, task = _empty(context, compiled_for(context), EMPTY_KERNEL, calls=1)
+        backend, gpu = NativeBackend(context, {task.name: program}, [task], library=library), context.facts.gpu
+        loop = NativeLoop(Sequential(), backend, [task], gpu=gpu, duration_s=_DURATION_S)
+        loop.run()
+    return _between_ends_s(loop.launches)
+
+
+def _empty(context: Context, image: bytes, kernel: str, *, calls: int) -> tuple[Program, GpuTask]:
+    """Return a task of empty kernels, and its program, warmed up."""
+    call = Call(kernel, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
+    network = KernelSequence("empty", (call,) * calls)
+    program = Program(context, network, Build(image, {kernel: Forms(Form(kernel, _NEEDS), {})}))
+    program.warm_up(context.stream())
+    return program, GpuTask("empty", network, arrivals="closed")
+
+
+def _between_ends_s(launches: Sequence[LaunchRecord]) -> float:
+    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(launches)]) / NS
 
 
 EMPTY_KERNEL, TURNS_KERNEL = "edgetune_empty", "edgetune_turns"

@@ -52,7 +52,6 @@ class NativeLoop:
         duration_s: How long requests come, s.
         seed: Of random arrivals.
         supervision: Once stopped, the run ends as if time were up. Records are reported after the run.
-        library: In place of the library of this package.
 
     Raises:
         InputError: the policy has no table, or as ``ElasticLoop``.
@@ -153,12 +152,11 @@ class NativeLoop:
         self._supervision.on_record(record)
 
 
+AnyBackend = GpuBackend | NativeBackend
 AnyLoop = ElasticLoop | NativeLoop
 
 
-def loop_on(
-    policy: ElasticPolicy, backend: GpuBackend | NativeBackend, tasks: Sequence[GpuTask], **options: Any
-) -> AnyLoop:
+def loop_on(policy: ElasticPolicy, backend: AnyBackend, tasks: Sequence[GpuTask], **options: Any) -> AnyLoop:
     """Return the loop of a backend; arguments as ``ElasticLoop``."""
     if isinstance(backend, NativeBackend):
         return NativeLoop(policy, backend, tasks, **options)

@@ -71,11 +71,7 @@ def compile_policy(policy: ElasticPolicy, tasks: Sequence[GpuTask], gpu: Gpu) ->
     Raises:
         InputError: the policy has no table.
     """
-    rule = _RULES.get(type(policy))
-    if rule is None:
-        known = ", ".join(each.name for each in _RULES)
-        message = f"policy {policy.name} has no table of decisions, which the native launcher needs"
-        raise InputError(message, f"these have: {known}; or use --launcher python")
+    rule = check_table(policy.name, type(policy))
     calls, heads, limits, rows = list[Any](), list[Any](), list[Any](), list[int]()
     for task in tasks:
         heads.append(TaskRow(task.priority, len(calls), len(task.network.calls)))
@@ -94,6 +90,23 @@ def compile_policy(policy: ElasticPolicy, tasks: Sequence[GpuTask], gpu: Gpu) ->
         (Limit * max(len(limits), 1))(*limits),
     )  # fmt: skip
     return DecisionTable(tuple(tasks), table)
+
+
+def check_table(name: str, policy: type[ElasticPolicy]) -> int:
+    """Return the rule of a policy.
+
+    Args:
+        name: Of the policy, for messages.
+        policy: Its class.
+
+    Raises:
+        InputError: the policy has no table.
+    """
+    if policy not in _RULES:
+        known = ", ".join(each.name for each in _RULES if each is not Solo)
+        message = f"policy {name} has no table of decisions, which the native launcher needs"
+        raise InputError(message, f"these have: {known}; or use --launcher python")
+    return _RULES[policy]
 
 
 def _rows(policy: Elastic, gpu: Gpu, call: Call) -> Iterator[list[Any]]:
