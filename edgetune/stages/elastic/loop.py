@@ -153,7 +153,10 @@ class ElasticLoop:
             progress.state.served_s = max(progress.state.served_s, min(busy_s))
 
     def _decide(self) -> None:
-        """Launch what the policy decides until it decides nothing, or the run is stopped."""
+        """Launch what the policy decides until it decides nothing, or the run is stopped.
+
+        Requests are taken in between, so that a critical one waits for one decision at most.
+        """
         states = [each.state for each in self._progress.values()]
         while True:
             view = View(self._backend.now_ns(), self._gpu, states, list(self._resident.values()))
@@ -166,6 +169,7 @@ class ElasticLoop:
                 if self._stopped():
                     return
                 self._execute(decision)
+            self._take_requests()
 
     def _execute(self, decision: Decision) -> None:
         progress = self._progress.get(decision.task)

@@ -1,11 +1,11 @@
 // See launcher.hpp. The rules of requests and of service are those of loop.py and task_state.py.
 
 #include "launcher.hpp"
+#include "progress.hpp"
+#include "ring.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
-#include <memory>
 #include <thread>
 #include <time.h>
 #include <vector>
@@ -13,7 +13,6 @@
 namespace edgetune {
 namespace {
 
-constexpr std::size_t kRing = 1 << 16;  // records: seconds of launches; Python takes them every few milliseconds
 constexpr int kNotReady = 600;          // CUDA_ERROR_NOT_READY
 constexpr double kNs = 1e9;
 
@@ -37,66 +36,6 @@ std::size_t form_of(const Shape &shape) {
     if (!shape.blocks) return 0;
     return shape.per_thread == 1 ? 1 : shape.per_thread == 2 ? 2 : shape.per_thread == 4 ? 3 : 4;
 }
-
-// Records from one thread to another.
-class Ring {
-public:
-    bool put(const Record &record) {
-        const std::size_t at = put_.load(std::memory_order_relaxed);
-        if (at - taken_.load(std::memory_order_acquire) == kRing) return false;
-        records_[at % kRing] = record;
-        put_.store(at + 1, std::memory_order_release);
-        return true;
-    }
-
-    std::size_t take(Record *to, std::size_t most) {
-        const std::size_t at = taken_.load(std::memory_order_relaxed);
-        const std::size_t count = std::min(most, put_.load(std::memory_order_acquire) - at);
-        for (std::size_t place = 0; place < count; ++place) to[place] = records_[(at + place) % kRing];
-        taken_.store(at + count, std::memory_order_release);
-        return count;
-    }
-
-private:
-    std::unique_ptr<Record[]> records_{new Record[kRing]()};  // touched now: no page is new during the run
-    alignas(64) std::atomic<std::size_t> put_{0};
-    alignas(64) std::atomic<std::size_t> taken_{0};
-};
-
-// A launch on a stream: a piece, or a chain of which `call` is the kernel that runs.
-struct InFlight {
-    std::uint64_t number;
-    std::uint64_t request;
-    std::uint32_t call;
-    std::uint32_t first;
-    Shape shape;
-    bool chain;
-    std::int64_t launched_ns;
-};
-
-struct Open {
-    std::uint64_t number;
-    std::int64_t arrived_ns;
-    std::int64_t begun_ns;
-    std::uint32_t in_flight;
-    bool launched;
-};
-
-struct Progress {
-    std::deque<std::int64_t> arrived;
-    std::deque<std::int64_t> sent;  // by clients of a closed loop, not taken yet
-    std::deque<Open> open;
-    std::deque<InFlight> in_flight;
-    std::uint64_t next_arrival = 0;
-    std::uint64_t begun = 0;
-    std::uint32_t launched = 0;     // launches of the stream, as its word counts them
-    std::uint32_t ended = 0;
-    std::uint32_t stale = 0;        // what `place` says of the chain before
-    std::int64_t started_ns = 0;    // of the kernel that runs
-    std::int64_t idle_since_ns = 0;
-
-    bool idle() const { return arrived.empty() && open.empty(); }
-};
 
 }  // namespace
 
