@@ -27,9 +27,9 @@ _edgetune() {
         "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
         "schedule kernels transform") options="--explain --check --instantiate --indexing --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --turn-time --most-turns --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule kernels simulate") options="--policy -p --duration --kept --output -o --view --force --plot --seed --gpu --assume --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
-        "schedule kernels run") options="--policy -p --duration --kept --output -o --view --force --plot --seed --device -d --sms --indexing --launcher --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
-        "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --assume --in-flight --device -d --sms --indexing --launcher --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels simulate") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --gpu --assume --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
+        "schedule kernels run") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --device -d --sms --indexing --launcher --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
+        "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --assume --in-flight --device -d --sms --indexing --launcher --admit-within --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -337,6 +337,7 @@ _edgetune() {
         "schedule kernels simulate -p") values="sequential multistream barrier elastic"; expects=1 ;;
         "schedule kernels simulate --duration") values=""; expects=1 ;;
         "schedule kernels simulate --kept") values=""; expects=1 ;;
+        "schedule kernels simulate --admit-within") values=""; expects=1 ;;
         "schedule kernels simulate --output") values=""; expects=1 ;;
         "schedule kernels simulate -o") values=""; expects=1 ;;
         "schedule kernels simulate --view") values=""; expects=1 ;;
@@ -348,6 +349,7 @@ _edgetune() {
         "schedule kernels run -p") values="sequential multistream barrier elastic"; expects=1 ;;
         "schedule kernels run --duration") values=""; expects=1 ;;
         "schedule kernels run --kept") values=""; expects=1 ;;
+        "schedule kernels run --admit-within") values=""; expects=1 ;;
         "schedule kernels run --output") values=""; expects=1 ;;
         "schedule kernels run -o") values=""; expects=1 ;;
         "schedule kernels run --view") values=""; expects=1 ;;
@@ -373,6 +375,7 @@ _edgetune() {
         "schedule kernels bench --sms") values=""; expects=1 ;;
         "schedule kernels bench --indexing") values=""; expects=1 ;;
         "schedule kernels bench --launcher") values=""; expects=1 ;;
+        "schedule kernels bench --admit-within") values=""; expects=1 ;;
         "schedule kernels bench --turns") values=""; expects=1 ;;
         "schedule kernels bench --seed") values=""; expects=1 ;;
         "schedule kernels bench --output") values=""; expects=1 ;;

@@ -88,11 +88,11 @@ def parse_rate_per_s(text: str | float, *, what: str = "the rate") -> float:
     return parse_quantity(text, RATE, what=what, example="60/s")
 
 
-def parse_share(text: str | float, *, what: str = "the share") -> float:
+def parse_share(text: str | float, *, what: str = "the share", most: float = 1.0) -> float:
     """Return a share of one from e.g. ``5%`` or ``0.05``.
 
     Raises:
-        InputError: not a number, NaN, or outside 0 to 1.
+        InputError: not a number, NaN, or outside 0 to ``most``.
     """
     text = text if isinstance(text, str) else repr(text)
     body, percent = (text.strip()[:-1], True) if text.strip().endswith("%") else (text, False)
@@ -100,8 +100,8 @@ def parse_share(text: str | float, *, what: str = "the share") -> float:
         value = float(body) / (100 if percent else 1)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= 1:
-        raise InputError(f"{what} must be between 0 and 100 %, not {text!r}", "write e.g. 5% or 0.05")
+    if not 0 <= value <= most:
+        raise InputError(f"{what} must be between 0 and {100 * most:g} %, not {text!r}", "write e.g. 5% or 0.05")
     return value
 
 

@@ -10,6 +10,7 @@ from edgetune.cli.command import Terminal
 from edgetune.cli.screen import answer, print_document, print_folded, print_lines, table
 from edgetune.processes.streams import write_bytes
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
+from edgetune.stages.elastic.bound import NOTE, describe_bound
 from edgetune.stages.elastic.energy import Choice
 from edgetune.stages.elastic.source.explain import cost, describe, explained
 from edgetune.units import format_duration, format_si
@@ -81,6 +82,12 @@ def report_figures(figures: BenchFigures, terminal: Terminal) -> None:
         columns = ["policy", "critical/s>", "normal/s>", "throughput x>", "normal x>", "paper: throughput x"]
         table(columns, [_throughput(policy, each) for policy in each.policies])
         print_lines()
+        for policy in each.policies:
+            if policy.bound is not None:
+                print_folded(f"worst case by {policy.policy}: {describe_bound(policy.bound, policy.max_s)}")
+        if any(policy.bound for policy in each.policies):
+            print_folded(f"{NOTE}.")
+            print_lines()
     simulated = figures.document["simulated"]
     print_folded(f"{_NOTE}; {'ours are simulated by a model' if simulated else 'other kernels and sizes than ours'}.")
 

@@ -23,6 +23,7 @@ from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import Outcome
 from edgetune.stages.elastic.backend import RequestRecord
+from edgetune.stages.elastic.bound import LatencyBound
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.mdtb.workloads import PublishedFigure, TaskPair, faster, published
 from edgetune.stages.elastic.model import GpuTimingModel
@@ -85,18 +86,20 @@ class PolicyBenchmark:
     Args:
         policy: Its name.
         requests: Critical ones, of all turns, without those that were not due yet when a run ended.
-        p50_s, p99_s: Of critical latency, over all turns, s.
+        p50_s, p99_s, max_s: Of critical latency, over all turns, s.
         p50_x, p99_x: Relative to the critical network alone.
         critical_per_s, normal_per_s: Answers, mean over turns.
         throughput_x: Answers of both, relative to sequential; ``None`` where that did not run or answered none.
         normal_x: Answers of the normal network, likewise.
         missed: Share of critical requests that were answered late or never.
+        bound: The worst case of critical latency; ``None`` where there is none by this policy.
     """
 
     policy: str
     requests: int
     p50_s: float
     p99_s: float
+    max_s: float
     p50_x: Ratio
     p99_x: Ratio
     critical_per_s: float
@@ -104,6 +107,7 @@ class PolicyBenchmark:
     throughput_x: Ratio | None
     normal_x: Ratio | None
     missed: float
+    bound: LatencyBound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class WorkloadBenchmark:
         critical, normal: Networks.
         arrivals, normal_arrivals: Of their requests.
         in_flight: Requests of the normal network in flight.
-        alone_p50_s, alone_p99_s: Latency of the critical network alone, s.
+        alone_p50_s, alone_p99_s, alone_max_s: Latency of the critical network alone, s.
         deadline_s: Of critical requests, s.
         busy: Share of the time for which critical requests would occupy the GPU were they alone.
         turns: Their number.
@@ -131,6 +135,7 @@ class WorkloadBenchmark:
     in_flight: int
     alone_p50_s: float
     alone_p99_s: float
+    alone_max_s: float
     deadline_s: float
     busy: float
     turns: int
@@ -218,7 +223,8 @@ def _figures(
     return WorkloadBenchmark(
         workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
         workload.normal.arrivals, workload.in_flight,
-        median(alone_s), percentile(alone_s, 99), deadline_s, min(1.0, answered_per_s * median(alone_s)), len(alone),
+        median(alone_s), percentile(alone_s, 99), max(alone_s), deadline_s,
+        min(1.0, answered_per_s * median(alone_s)), len(alone),
         tuple(
             _policy(workload, policy, answers, alone, runs.get(BASE), deadline_s=deadline_s, seed=seed)
             for policy, answers in runs.items()
@@ -260,6 +266,7 @@ def _policy(
         requests=len(pooled_s) + never,
         p50_s=median(pooled_s),
         p99_s=percentile(pooled_s, 99),
+        max_s=max(pooled_s),
         p50_x=against(alone, latency(50)),
         p99_x=against(alone, latency(99)),
         critical_per_s=_mean([answers.rate_per_s(critical) for answers in runs]),

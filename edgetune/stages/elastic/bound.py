@@ -7,8 +7,8 @@
     w   blocks that run when a kernel of the chain is ready end: the GPU places none of lower priority before all of the
         kernel's blocks have a place, and never stops one that runs (Amert et al. 2017, as in ``elastic.simulated``)
 
-So ``w`` is the longest time that a physical block of a piece stays on a multiprocessor: the logical blocks that it goes
-through, times the time of one. Every kernel of the chain may have to wait, since blocks that found room beside one kernel
+So ``w`` is the longest time that a physical block of a piece stays on a multiprocessor: the logical blocks that it
+goes through, times the time of one. Every kernel of the chain may have to wait, since blocks that found room beside one
 may be in the way of the next. Not in the bound: what blocks beside each other cost each other in caches and bandwidth,
 other critical tasks, and requests of the same task that queue. Ours; the study gives none.
 """
@@ -16,21 +16,24 @@ other critical tasks, and requests of the same task that queue. Ours; the study 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
+from edgetune.errors import InfeasibleError
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.model import GpuTimingModel, demand_of
 from edgetune.stages.elastic.pieces import PieceShape, about_s
-from edgetune.stages.elastic.policies.elastic import Elastic
+from edgetune.stages.elastic.policies.elastic import BlockTime, Elastic
 from edgetune.stages.elastic.policies.multistream import MultiStream
 from edgetune.stages.elastic.view import ElasticPolicy
 from edgetune.stages.elastic.work import Call, GpuTask
-from edgetune.units import NS
+from edgetune.units import NS, format_si
 
-BlockTime = Callable[[Call, PieceShape], float]
-"""Returns how long a physical block of a piece stays on a multiprocessor that it has for itself, s."""
+BOUNDED = (Elastic.name, MultiStream.name)
+"""Policies by which critical work waits for nothing but blocks that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,21 @@ class LatencyBound:
         return self.host_s + self.kernels * (0.0 if self.longest is None else self.longest.block_s)
 
 
-def simulated_blocks(gpu: Gpu, model: GpuTimingModel) -> BlockTime:
-    """Return the times of blocks on the model of a GPU."""
+@dataclass(frozen=True, slots=True)
+class PreemptionCosts:
+    """The times that a bound is made of.
+
+    Args:
+        block_s: Times of blocks.
+        host_s: Time in which the host ends a launch, s.
+    """
+
+    block_s: BlockTime
+    host_s: float
+
+
+def simulated_costs(gpu: Gpu, model: GpuTimingModel) -> PreemptionCosts:
+    """Return the times on the model of a GPU."""
 
     def block_s(call: Call, shape: PieceShape) -> float:
         whole = shape.count == shape.blocks == call.logical.blocks and shape.per_thread == 1
@@ -86,24 +102,24 @@ def simulated_blocks(gpu: Gpu, model: GpuTimingModel) -> BlockTime:
         demand = demand_of(launch, gpu, model)
         return 0.0 if demand is None else math.ceil(shape.count / shape.blocks) * demand.logical_ns / NS
 
-    return block_s
+    return PreemptionCosts(block_s, model.host_s)
 
 
-def measured_blocks(gpu: Gpu) -> BlockTime:
-    """Return the times of blocks on a GPU by the measured times of its kernels."""
+def measured_costs(gpu: Gpu) -> PreemptionCosts:
+    """Return the times on a GPU: the measured ones of its kernels, and the reaction of the host."""
 
     def block_s(call: Call, shape: PieceShape) -> float:
         turns = math.ceil(shape.count / shape.blocks)
-        took_s = about_s(gpu, call, PieceShape(turns, shape.per_thread, 1))
+        took_s = about_s(gpu, replace(call, whole_s=None), PieceShape(turns, shape.per_thread, 1))
         return gpu.launch_s if took_s is None else took_s
 
-    return block_s
+    return PreemptionCosts(block_s, gpu.launch_s)
 
 
 def preemptions(
-    policy: ElasticPolicy, tasks: Iterable[GpuTask], gpu: Gpu, block_s: BlockTime
+    policy: ElasticPolicy, tasks: Sequence[GpuTask], gpu: Gpu, block_s: BlockTime
 ) -> Sequence[Preemption] | None:
-    """Return how long each kernel of best-effort tasks may keep a critical one waiting.
+    """Return how long each kernel of best-effort tasks may keep the critical one waiting.
 
     Args:
         policy: Decides the shapes of pieces.
@@ -112,56 +128,129 @@ def preemptions(
         block_s: Times of blocks.
 
     Returns:
-        One for each kernel and task; ``None`` where critical work waits for more than blocks by this policy.
+        One for each kernel and task; ``None`` where critical work waits for more than blocks by this policy, or there
+        are several critical tasks, which may wait for each other, or none.
     """
-    if not isinstance(policy, Elastic | MultiStream):
+    if not isinstance(policy, Elastic | MultiStream) or sum(task.critical for task in tasks) != 1:
         return None
+    critical = _critical(tasks)
     found: dict[tuple[str, str], float] = {}
     for task in tasks:
         for call in () if task.critical else task.network.calls:
-            longest_s = max(block_s(call, shape) for shape in _shapes(policy, gpu, call))
+            longest_s = max(block_s(call, shape) for shape in _shapes(policy, gpu, call, critical))
             key = task.name, call.kernel
             found[key] = max(found.get(key, 0.0), longest_s)
     return [Preemption(*key, longest_s) for key, longest_s in found.items()]
 
 
-def _shapes(policy: Elastic | MultiStream, gpu: Gpu, call: Call) -> Iterator[PieceShape]:
-    """Yield the shapes in which a policy may launch a best-effort kernel."""
+def _shapes(policy: Elastic | MultiStream, gpu: Gpu, call: Call, critical: GpuTask) -> Iterator[PieceShape]:
+    """Yield the shapes in which a policy may launch a best-effort kernel, alone or beside those of a critical task."""
     if isinstance(policy, MultiStream):
         yield PieceShape(call.logical.blocks, 1, call.logical.blocks)
         return
     yield policy.alone(gpu, call)
-    yield from dict.fromkeys(shape for row in policy.beside(gpu, call).shapes for shape in row)
+    beside = policy.beside(gpu, call)
+    for blocks, threads in {(each.logical.blocks, each.logical.threads) for each in critical.network.calls}:
+        shape = beside.choose(blocks % gpu.sm_count, threads)
+        if shape is not None:
+            yield shape
 
 
 def latency_bound(
-    task: GpuTask, waits: Iterable[Preemption], *, alone_s: float, host_s: float
-) -> LatencyBound:
-    """Return the bound of a critical task.
+    policy: ElasticPolicy, tasks: Sequence[GpuTask], gpu: Gpu, costs: PreemptionCosts, *, alone_s: float
+) -> tuple[LatencyBound, Sequence[Preemption]] | None:
+    """Return the bound of the critical task, and what its kernels may wait for.
 
     Args:
-        task: The only one of its priority, and none has a higher one.
-        waits: Of the kernels that run beside it.
-        alone_s: Its slowest request alone, s.
-        host_s: Time in which the host ends a launch, s.
+        policy, tasks, gpu: As above.
+        costs: The times.
+        alone_s: The slowest request of the critical task alone, s.
+
+    Returns:
+        ``None`` where ``preemptions`` has none.
     """
-    longest = max(waits, key=lambda each: each.block_s, default=None)
-    return LatencyBound(task.name, alone_s, host_s, len(task.network.calls), longest)
+    waits = preemptions(policy, tasks, gpu, costs.block_s)
+    if waits is None:
+        return None
+    task, longest = _critical(tasks), max(waits, key=lambda each: each.block_s, default=None)
+    return LatencyBound(task.name, alone_s, costs.host_s, len(task.network.calls), longest), waits
 
 
-def most_critical(tasks: Sequence[GpuTask]) -> GpuTask | None:
-    """Return the only critical task; ``None`` where there are several, which may wait for each other, or none."""
-    critical = [task for task in tasks if task.critical]
-    return critical[0] if len(critical) == 1 else None
+def _critical(tasks: Sequence[GpuTask]) -> GpuTask:
+    """Return the only critical task."""
+    (found,) = (task for task in tasks if task.critical)
+    return found
 
 
-def refused(bound: LatencyBound, waits: Iterable[Preemption], within: float) -> list[Preemption]:
-    """Return the kernels whose pieces would add more than a share of its latency alone to that of a critical request.
+def admitted(
+    policy: ElasticPolicy, tasks: Sequence[GpuTask], gpu: Gpu, costs: PreemptionCosts, *, alone_s: float, within: float
+) -> tuple[Sequence[GpuTask], Sequence[str]]:
+    """Shorten pieces, and return the tasks none of whose kernels breaks a bound all the same.
 
     Args:
-        bound: Of the critical task.
-        waits: Of the kernels that would run beside it.
-        within: The share.
+        policy, tasks, gpu, costs, alone_s: As ``latency_bound``.
+        within: Share of its slowest request alone that a critical request may take longer.
+
+    Returns:
+        The tasks, and for each kernel that may not run, why.
+
+    Raises:
+        InfeasibleError: there are best-effort tasks, and none may run.
     """
-    allowed_s = within * bound.alone_s
-    return [each for each in waits if bound.host_s + bound.kernels * each.block_s > allowed_s]
+    kernels = len(_critical(tasks).network.calls) if preemptions(policy, tasks, gpu, costs.block_s) is not None else 1
+    if isinstance(policy, Elastic):
+        policy.keep_within(costs.block_s, (within * alone_s - costs.host_s) / kernels)
+    found = latency_bound(policy, tasks, gpu, costs, alone_s=alone_s)
+    if found is None:
+        return tasks, ()
+    bound, waits = found
+    added_s = {each: replace(bound, longest=each).added_s for each in waits}
+    out = [each for each in waits if added_s[each] > within * alone_s]
+    left = [task for task in tasks if task.name not in {each.task for each in out}]
+    if out and all(task.critical for task in left):
+        worst = max(out, key=lambda each: each.block_s)
+        least_s = min(max(added_s[each] for each in waits if each.task == name) for name in {each.task for each in out})
+        message = f"no best-effort task may run within {within:.3g} of the latency of {bound.task} alone"
+        hint = f"one may from --admit-within {math.ceil(100 * least_s / alone_s)}% on"
+        raise InfeasibleError(f"{message}: {_why_refused(bound, worst)}", hint)
+    return left, [f"{each.task} is left out: {_why_refused(bound, each)}" for each in out]
+
+
+def _why_refused(bound: LatencyBound, kernel: Preemption) -> str:
+    """Return why a kernel may not run, one line."""
+    added = format_si(replace(bound, longest=kernel).added_s, "s")
+    return (
+        f"kernel {kernel.kernel} of {kernel.task} may keep each of its {bound.kernels} kernels waiting "
+        f"{format_si(kernel.block_s, 's')}, in all {added} of {format_si(bound.alone_s, 's')} alone"
+    )
+
+
+def describe_bound(bound: LatencyBound, measured_s: float | None) -> str:
+    """Return a bound with its terms beside what was measured, one line.
+
+    Args:
+        bound: The bound.
+        measured_s: The slowest request, s; ``None`` where none was answered.
+    """
+    terms = f"alone {format_si(bound.alone_s, 's')} + host {format_si(bound.host_s, 's')}"
+    if bound.longest is not None:
+        of = f"block of {bound.longest.kernel} of {bound.longest.task}"
+        terms += f" + {bound.kernels} kernels x {format_si(bound.longest.block_s, 's')} ({of})"
+    slowest = "none was answered" if measured_s is None else f"the slowest took {format_si(measured_s, 's')}"
+    return f"{bound.task} takes at most {format_si(bound.latency_s, 's')} = {terms}; {slowest}"
+
+
+def bounds_of(conditions: Mapping[str, Any]) -> dict[str, LatencyBound]:
+    """Return the bounds that the conditions of a timeline tell, by policy; damaged ones are left out."""
+    told, found = conditions.get("bounds"), {}
+    for policy, said in told.items() if isinstance(told, dict) else ():
+        with suppress(TypeError, KeyError):
+            longest = said["longest"]
+            made = LatencyBound(**{**said, "longest": None if longest is None else Preemption(**longest)})
+            if math.isfinite(made.latency_s):
+                found[policy] = made
+    return found
+
+
+NOTE = "a bound leaves out contention for caches and bandwidth, and critical requests that queue"
+"""What to say beside bounds."""

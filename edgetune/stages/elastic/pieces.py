@@ -119,7 +119,9 @@ def wave(gpu: Gpu, call: Call) -> int:
 
 def work_s(gpu: Gpu, call: Call) -> float:
     """Return the time of a logical block's operations, or of its bytes, at the speeds of all of the GPU, s."""
-    return max(call.flop_per_block / (call.efficiency * gpu.flop_per_s), call.bytes_per_block / gpu.bandwidth_bytes_per_s)
+    return max(
+        call.flop_per_block / (call.efficiency * gpu.flop_per_s), call.bytes_per_block / gpu.bandwidth_bytes_per_s
+    )
 
 
 def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:

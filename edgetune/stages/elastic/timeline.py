@@ -76,6 +76,7 @@ class TaskFigures:
         due: Requests with a deadline that were not given up before it.
         misses: Those of them that were not answered by it.
         p50_s, p99_s: Latency, s; ``None`` where none was answered.
+        max_s: The slowest of them, s.
         p50_x, p99_x: Relative to the same task alone; ``None`` where that did not run.
         answers_per_s: Over the time in which requests came.
         launches: Launches, each piece of a kernel counted.
@@ -93,6 +94,7 @@ class TaskFigures:
     misses: int
     p50_s: float | None
     p99_s: float | None
+    max_s: float | None
     p50_x: float | None
     p99_x: float | None
     answers_per_s: float
@@ -194,6 +196,7 @@ def _task(
         sum(not (row.status == "ok" and row.met) for row in due),
         middle,
         late,
+        max(times_s, default=None),
         None if middle is None or alone_middle is None else middle / alone_middle,
         None if late is None or alone_late is None else late / alone_late,
         len(times_s) / seconds if seconds else 0.0,

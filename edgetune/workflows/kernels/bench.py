@@ -10,10 +10,26 @@ from typing import Any
 
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.json_format import json_document
-from edgetune.errors import InputError, blaming
+from edgetune.errors import InfeasibleError, InputError, blaming
 from edgetune.stages.elastic import bench as benchmark
 from edgetune.stages.elastic.abi import indexing_of
-from edgetune.stages.elastic.bench import BackendFactory, RequestLatencies, Runner, WorkloadBenchmark, runner, simulated
+from edgetune.stages.elastic.bench import (
+    BackendFactory,
+    PolicyBenchmark,
+    RequestLatencies,
+    Runner,
+    WorkloadBenchmark,
+    runner,
+    simulated,
+)
+from edgetune.stages.elastic.bound import (
+    BOUNDED,
+    PreemptionCosts,
+    admitted,
+    latency_bound,
+    measured_costs,
+    simulated_costs,
+)
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.mdtb.networks import compiled_for
 from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
@@ -27,7 +43,7 @@ from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.gpu import gpu_conditions, launcher_of, opened
 from edgetune.workflows.kernels.options import BenchOptions
-from edgetune.workflows.kernels.plan import assumed
+from edgetune.workflows.kernels.plan import assumed, within_of
 from edgetune.workflows.kernels.share import progress, simulated_conditions
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -43,22 +59,25 @@ class BenchTarget:
         backend: Opens backends for tasks.
         fitted: Completes tasks by the resources of their kernels and, on a real GPU, their durations.
         conditions: Conditions of the figures.
+        costs: Times of which the worst case is made.
     """
 
     gpu: Gpu
     backend: BackendFactory
     fitted: Callable[[Sequence[GpuTask]], Sequence[GpuTask]]
     conditions: dict[str, Any]
+    costs: PreemptionCosts
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The options, the names of the policies, the duration of arrivals, s, and the share of critical requests."""
+    """The options, the names of the policies, the duration of arrivals, s, and the shares of the options."""
 
     opts: BenchOptions
     names: Sequence[str]
     duration_s: float
     share: float | None
+    within: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +104,7 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
 
     Raises:
         InputError: an unknown workload, policy or GPU, or an option that cannot be used.
+        InfeasibleError: no workload's best-effort network is admitted.
         DeviceError: the GPU, its driver or the compiler is missing.
         KeyboardInterrupt, Stopped: interrupted before the first workload is complete.
     """
@@ -101,18 +121,25 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
             f"--load sets the rate of critical requests, and those of {which} have no rate: each follows the one before"
         )
         raise InputError(message, "leave it out, or choose other workloads")
-    asked = _Asked(opts, names, duration_s, share)
-    found, stopped = list[WorkloadBenchmark](), 0
+    asked = _Asked(opts, names, duration_s, share, within_of(opts.admit_within, names))
+    found, stopped, infeasible = list[WorkloadBenchmark](), 0, list[InfeasibleError]()
     with _place(opts, names) as place:
         try:
             for each in chosen:
-                found.append(_figures(each, asked, place, reporter))
+                try:
+                    found.append(_figures(each, asked, place, reporter))
+                except InfeasibleError as error:
+                    infeasible.append(InfeasibleError(f"workload {each.name}: {error.message}", error.hint))
         except STOPS as end:
-            left = ", ".join(each.name for each in chosen[len(found) :])
+            left = ", ".join(each.name for each in chosen[len(found) + len(infeasible) :])
             reporter.info(f"stopped; of {left} there are no figures: name them in another run")
             if not found:
                 raise
             stopped = stop_code(end)
+        if not found:
+            raise infeasible[0]
+        for refusal in infeasible:
+            reporter.info(f"{refusal.message}; {refusal.hint}")
         document = {
             "kind": "benchmark", "tool": f"edgetune {__version__}", **place.conditions,
             "duration_s": duration_s, "seed": opts.seed, "published_source": SOURCE,
@@ -144,7 +171,11 @@ def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
                 ready, part=opts.sms is not None, records=False, indexing=indexing, launcher=launcher
             )
             yield BenchTarget(
-                ready.gpu, ready.open_backend, lambda tasks: ready.measured(ready.fitted(tasks)), conditions
+                ready.gpu,
+                ready.open_backend,
+                lambda tasks: ready.measured(ready.fitted(tasks)),
+                conditions,
+                measured_costs(ready.gpu),
             )
         return
     if opts.sms is not None:
@@ -155,7 +186,13 @@ def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
         raise InputError("--launcher native is for a real GPU", "name one with --device")
     gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
     conditions = simulated_conditions(gpu, model)
-    yield BenchTarget(seen_by_policies(gpu, model), simulated(gpu, model), partial(compiled_for, gpu), conditions)
+    yield BenchTarget(
+        seen_by_policies(gpu, model),
+        simulated(gpu, model),
+        partial(compiled_for, gpu),
+        conditions,
+        simulated_costs(gpu, model),
+    )
 
 
 def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Reporter) -> WorkloadBenchmark:
@@ -171,6 +208,12 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
     run = runner(place.backend, policies, place.gpu, duration_s=duration_s, seed=opts.seed)
     runs = opts.turns * (len(names) + 1)
     reporter.info(f"workload {each.name}: {opts.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
+    loaded = _loaded(fitted, asked.share, run)
+
+    if asked.within is not None:
+        alone_s = max(_alone(loaded, run).latencies_s[critical.name])
+        decisive = next(policies[name] for name in BOUNDED if name in policies)
+        admitted(decisive, tasks, place.gpu, place.costs, alone_s=alone_s, within=asked.within)
     with progress(reporter, runs) as advance:
 
         def counted(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
@@ -178,10 +221,16 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
             advance(1)
             return answers
 
-        return benchmark.bench(
-            _loaded(fitted, asked.share, run), names, counted, turns=opts.turns, deadline=opts.deadline, seed=opts.seed,
+        figures = benchmark.bench(
+            loaded, names, counted, turns=opts.turns, deadline=opts.deadline, seed=opts.seed,
             on_run=reporter.detail,
         )  # fmt: skip
+
+    def bounded(one: PolicyBenchmark) -> PolicyBenchmark:
+        found = latency_bound(policies[one.policy], tasks, place.gpu, place.costs, alone_s=figures.alone_max_s)
+        return one if found is None else replace(one, bound=found[0])
+
+    return replace(figures, policies=tuple(map(bounded, figures.policies)))
 
 
 def _loaded(workload: TaskPair, share: float | None, run: Runner) -> TaskPair:
@@ -189,5 +238,8 @@ def _loaded(workload: TaskPair, share: float | None, run: Runner) -> TaskPair:
     task = workload.critical
     if share is None:
         return workload
-    alone = benchmark.with_answers(run((task,), SOLO, 0), workload, SOLO)
-    return benchmark.with_load(workload, share, median(alone.latencies_s[task.name]))
+    return benchmark.with_load(workload, share, median(_alone(workload, run).latencies_s[task.name]))
+
+
+def _alone(workload: TaskPair, run: Runner) -> RequestLatencies:
+    return benchmark.with_answers(run((workload.critical,), SOLO, 0), workload, SOLO)

@@ -26,6 +26,14 @@ IndexingName = Annotated[
         group="Problem", metavar="HOW",
     ),
 ]  # fmt: skip
+AdmitWithin = Annotated[
+    str | float | None,
+    Option(
+        "Leave out best-effort tasks with a kernel that may add more than this share to the latency of the critical "
+        "task alone, in the worst case.",
+        metavar="SHARE",
+    ),
+]  # fmt: skip
 LauncherName = Annotated[
     str,
     Option(
@@ -196,6 +204,7 @@ class ShareOptions:
             group="Files", metavar="FILE", repeatable=True,
         ),
     ] = ()  # fmt: skip
+    admit_within: AdmitWithin = None
     output: Annotated[
         str | None, Option("File of the timeline. Default: kernels.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
@@ -298,6 +307,7 @@ class BenchOptions:
     ] = None
     indexing: IndexingName = "computed"
     launcher: LauncherName = "python"
+    admit_within: AdmitWithin = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1, most=1000)] = 3
     seed: options.Seed = 0
     output: Annotated[

@@ -12,6 +12,7 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.choices import choose
 from edgetune.errors import InputError, blaming
+from edgetune.stages.elastic.bound import BOUNDED
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import compiled_for
@@ -31,6 +32,8 @@ from edgetune.workflows.reporting import Reporter
 _DEFAULT_NAME = "kernels.parquet"
 _TIMES = {"wait": "wait_s", "turn": "turn_s", "gap": "gap_s", "host": "host_s", "reaction": "reaction_s"}
 _SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
+_MOST_WITHIN = 1e4
+"""A share of a latency that excludes nothing: a kernel of ten thousand times as long."""
 _ASSUMED = ("launch", *_TIMES, *_SHARES, "saturating")
 """Names of ``--assume``: times of the GPU and of the host, shares, and threads."""
 
@@ -49,6 +52,7 @@ class KernelRun:
         target: Where the timeline goes.
         model: Assumptions about a simulated GPU.
         kept: Files of kept pieces; pieces that are in none of them are computed.
+        within: Share of its latency alone that best-effort work may add to that of a critical request; ``None``: any.
     """
 
     document: KernelTasks
@@ -60,6 +64,7 @@ class KernelRun:
     target: Target
     model: GpuTimingModel
     kept: Sequence[str]
+    within: float | None = None
 
     @property
     def runs(self) -> list[str]:
@@ -96,7 +101,23 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     seed = document.seed if opts.seed is None else opts.seed
     target = _target(opts, document, reporter)
     _check_view(opts.view or "gantt", names, tasks, duration_s)
-    return KernelRun(document, tasks, names, gpu, duration_s, seed, target, model, tuple(opts.kept))
+    within = within_of(opts.admit_within, names)
+    return KernelRun(document, tasks, names, gpu, duration_s, seed, target, model, tuple(opts.kept), within)
+
+
+def within_of(words: str | float | None, policies: Sequence[str]) -> float | None:
+    """Return the share of ``--admit-within``.
+
+    Raises:
+        InputError: it is none, or no policy has a bound.
+    """
+    within = None if words is None else parse_share(words, what="--admit-within", most=_MOST_WITHIN)
+    if within is not None and not set(policies) & set(BOUNDED):
+        raise InputError(
+            f"--admit-within needs a policy with a bound, and {', '.join(policies)} has none",
+            f"add one: --policy {','.join([*policies, BOUNDED[0]])}",
+        )
+    return within
 
 
 def folder_of(tasks: str) -> Path:

@@ -18,9 +18,19 @@ from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError, PartialError, blaming
 from edgetune.serving.clock import EventClock
+from edgetune.serving.requests import latencies_s
 from edgetune.serving.supervision import Supervision
 from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.backend import Record, Residency
+from edgetune.stages.elastic.bound import (
+    BOUNDED,
+    LatencyBound,
+    PreemptionCosts,
+    admitted,
+    latency_bound,
+    measured_costs,
+    simulated_costs,
+)
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.program import check_source
 from edgetune.stages.elastic.gpu import Gpu
@@ -79,12 +89,16 @@ class Runs:
         conditions: What deciding cost in each run, by policy.
         signal: The signal that stopped them; ``None`` where none did.
         lost: Why the GPU cannot be used any more; ``None`` where it can.
+        bounds: Of the critical task, by policy.
+        refused: The kernels that may not run beside it, each with the reason.
     """
 
     rows: list[KernelTimelineRow] = field(default_factory=list)
     conditions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     signal: int | None = None
     lost: str | None = None
+    bounds: dict[str, LatencyBound] = field(default_factory=dict)
+    refused: Sequence[str] = ()
 
     @property
     def failure(self) -> PartialError | None:
@@ -118,7 +132,8 @@ def simulate(opts: SimulateOptions, reporter: Reporter) -> FinishedRun[KernelTim
     plan = plan_simulate(opts, reporter)
     reporter.simulated()
     with noting_signals(reporter, "what is being simulated now") as stopping:
-        runs = run_all(plan, reporter, stopping, _simulated)
+        costs = simulated_costs(plan.gpu, plan.model)
+        runs = run_all(plan, reporter, stopping, _simulated, costs)
     return _finished(opts, plan, runs, simulated_conditions(plan.gpu, plan.model), reporter)
 
 
@@ -142,7 +157,7 @@ def run(opts: RunOptions, reporter: Reporter) -> Iterator[FinishedRun[KernelTime
         reporter.info("timing their kernels")
         plan = replace(compiled, tasks=ready.measured(compiled.tasks))
         with noting_signals(reporter, "the launches in flight") as stopping:
-            runs = run_all(plan, reporter, stopping, partial(_on_gpu, ready))
+            runs = run_all(plan, reporter, stopping, partial(_on_gpu, ready), measured_costs(plan.gpu))
         conditions = gpu_conditions(
             ready, part=opts.sms is not None, records=opts.blocks, indexing=opts.indexing, launcher=opts.launcher
         )
@@ -180,28 +195,63 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
         yield ready, plan
 
 
-def run_all(plan: KernelRun, reporter: Reporter, stopping: Stopping, run_turn: Callable[[Turn, Runs], None]) -> Runs:
-    """Run every critical task alone, and all tasks by every policy, one after another.
+def run_all(
+    plan: KernelRun, reporter: Reporter, stopping: Stopping, run_turn: Callable[[Turn, Runs], None],
+    costs: PreemptionCosts,
+) -> Runs:  # fmt: skip
+    """Run every critical task alone, and all tasks that are admitted by every policy, one after another.
 
     Args:
         plan: The run.
         reporter: For progress.
         stopping: Whether a signal asked to stop.
         run_turn: Runs tasks by a policy, on a model or a device.
+        costs: Times of which the worst case is made.
+
+    Raises:
+        InfeasibleError: no best-effort task is admitted.
     """
     kept, found = read_tables(plan.kept, plan.gpu), Runs()
-    turns: list[tuple[str, int, Callable[[], ElasticPolicy], Sequence[GpuTask]]] = []
-    turns += [(SOLO, turn, Solo, [task]) for turn, task in enumerate(task for task in plan.tasks if task.critical)]
-    for name in plan.policies:
-        turns.append((name, 0, partial(make_policy, name, plan.tasks, plan.gpu, kept=kept), plan.tasks))
-    with progress(reporter, len(turns) * plan.duration_s) as advance:
-        for (name, number, make, tasks), words in zip(turns, plan.runs, strict=True):
-            if stopping.number is not None:
-                break
-            reporter.detail(words)
-            run_turn(Turn(plan, name, number, make(), tasks, stopping, advance), found)
+    solos = [task for task in plan.tasks if task.critical]
+    made = {name: make_policy(name, plan.tasks, plan.gpu, kept=kept) for name in plan.policies}
+    with progress(reporter, len(plan.runs) * plan.duration_s) as advance:
+        words = iter(plan.runs)
+
+        def run_one(name: str, number: int, policy: ElasticPolicy, tasks: Sequence[GpuTask]) -> None:
+            if stopping.number is None:
+                reporter.detail(next(words))
+                run_turn(Turn(plan, name, number, policy, tasks, stopping, advance), found)
+
+        for number, task in enumerate(solos):
+            run_one(SOLO, number, Solo(), [task])
+        tasks = _admitted(plan, made, found, costs, reporter)
+        for name, policy in made.items():
+            run_one(name, 0, policy, tasks)
     found.signal = stopping.number
     return found
+
+
+def _admitted(
+    plan: KernelRun, policies: Mapping[str, ElasticPolicy], runs: Runs, costs: PreemptionCosts, reporter: Reporter
+) -> Sequence[GpuTask]:
+    """Note the worst case of the critical task by each policy; return the tasks that may run beside it.
+
+    The first policy that has a bound decides which, so that all run the same tasks.
+    """
+    alone_s = max(latencies_s(row for row in runs.rows if row.event == "request"), default=None)
+    gpu, tasks = seen_by_policies(plan.gpu, plan.model), plan.tasks
+    if alone_s is None:
+        return tasks
+    if plan.within is not None:
+        decisive = next(policies[name] for name in BOUNDED if name in policies)
+        tasks, runs.refused = admitted(decisive, tasks, gpu, costs, alone_s=alone_s, within=plan.within)
+        for words in runs.refused:
+            reporter.info(words)
+    for name, policy in policies.items():
+        found = latency_bound(policy, tasks, gpu, costs, alone_s=alone_s)
+        if found is not None:
+            runs.bounds[name] = found[0]
+    return tasks
 
 
 @contextmanager
@@ -305,6 +355,7 @@ def _finished(
         inputs={"tasks": opts.tasks, **({"kept": list(plan.kept)} if plan.kept else {})},
         conditions={
             **where, "duration_s": plan.duration_s, "seed": plan.seed, "tasks": tasks, "policies": runs.conditions,
+            "bounds": plain(runs.bounds), "refused": list(runs.refused),
         },
     )  # fmt: skip
     timeline = KernelTimeline(header, tuple(runs.rows))

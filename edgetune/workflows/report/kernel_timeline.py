@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.plain import plain
 from edgetune.plotting.page import SectionWriter
+from edgetune.stages.elastic.bound import NOTE, bounds_of, describe_bound
 from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise
 from edgetune.workflows.cells import cell, si_cell
 from edgetune.workflows.figures import FigureView
@@ -27,7 +28,14 @@ def section(timeline: KernelTimeline, out: SectionWriter) -> None:
         return
     out.table(_COLUMNS, [_row(of, each) for of in found for each in of.tasks])
     out.space()
-    for line in [*_critical(found), *_compared(found), *_launches(found), *_busy(found), *_remarks(timeline, found)]:
+    for line in [
+        *_critical(found),
+        *_compared(found),
+        *_launches(found),
+        *_busy(found),
+        *_bounds(timeline, found),
+        *_remarks(timeline, found),
+    ]:
         out.note(line)
     for policy in dict.fromkeys(of.policy for of in found):
         figure = FigureView("kernel_timeline", "gantt", {"policy": policy})
@@ -99,6 +107,17 @@ def _best_effort_per_s(of: PolicyFigures) -> float:
 def _busy(found: Sequence[PolicyFigures]) -> list[str]:
     told = [f"{of.policy} {of.busy:.0%}" for of in found if of.busy is not None]
     return [f"multiprocessors had a block (residency, not occupancy): {', '.join(told)}"] if told else []
+
+
+def _bounds(timeline: KernelTimeline, found: Sequence[PolicyFigures]) -> list[str]:
+    """Return the worst case of the critical task by each policy that has one, beside the slowest request."""
+    known = bounds_of(timeline.header.conditions)
+    slowest = {(of.policy, each.task): each.max_s for of in found for each in of.tasks}
+    lines = [
+        f"worst case by {policy}: {describe_bound(bound, slowest.get((policy, bound.task)))}"
+        for policy, bound in known.items()
+    ]
+    return [*lines, NOTE] if lines else []
 
 
 def _remarks(timeline: KernelTimeline, found: Sequence[PolicyFigures]) -> list[str]:

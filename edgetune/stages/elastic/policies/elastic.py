@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -13,6 +13,8 @@ from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import Decision, LaunchChain, LaunchPiece, TaskState, View, upcoming
 from edgetune.stages.elastic.work import Call, GpuTask
 
+BlockTime = Callable[[Call, PieceShape], float]
+"""Returns how long a physical block of a piece stays on a multiprocessor that it has for itself, s."""
 DEPTH = 2
 """Pieces in flight without a critical kernel, at least: the running one, and one behind it, so that the GPU is busy."""
 MOST = 32
@@ -43,12 +45,23 @@ class Elastic:
         self._chains: dict[str, tuple[LaunchChain]] = {}
         """Made once for each task, as allocation takes time on the critical path."""
         self._sizes: Sizes | None = None
+        self._within: tuple[BlockTime, float] | None = None
         self._beside: dict[int, tuple[Call, LeftoverTable]] = {}
         """By identity of the call, on the GPU of ``_sizes``; the call is kept, so that its identity stays its own."""
 
     def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
         """Compute the tables of all best-effort kernels before a run; ``kept`` ones are taken as they are."""
         self._tables |= {**tables_for(tasks, gpu), **kept}
+
+    def keep_within(self, block_s: BlockTime, most_s: float) -> None:
+        """Shorten pieces beside critical kernels so that their blocks leave in time, where they go through several.
+
+        Args:
+            block_s: Returns how long a physical block of a piece stays, s.
+            most_s: The longest stay, s.
+        """
+        self._within = block_s, most_s
+        self._beside.clear()
 
     def alone(self, gpu: Gpu, call: Call) -> PieceShape:
         """Return the piece of a kernel for an idle GPU."""
@@ -64,7 +77,7 @@ class Elastic:
         if found is None:
             table = self._table(gpu, call) if call.elastic else whole_beside(call, gpu)
             if call.elastic:
-                lasting = tuple(tuple(sizes.lasting(call, shape) for shape in row) for row in table.shapes)
+                lasting = tuple(tuple(self._lasting(sizes, call, shape) for shape in row) for row in table.shapes)
                 table = replace(table, shapes=lasting)
             found = self._beside[id(call)] = call, table
         return found[1]
@@ -106,6 +119,17 @@ class Elastic:
             self._sizes = Sizes(gpu)
             self._beside.clear()
         return self._sizes
+
+    def _lasting(self, sizes: Sizes, call: Call, shape: PieceShape) -> PieceShape:
+        """Return a shape that lasts as long as launching it, unless its blocks would stay too long."""
+        lasting = sizes.lasting(call, shape)
+        if self._within is None:
+            return lasting
+        block_s, most_s = self._within
+        turns = -(-lasting.count // lasting.blocks)
+        while turns > 1 and block_s(call, replace(lasting, count=turns * lasting.blocks)) > most_s:
+            turns //= 2
+        return replace(lasting, count=min(lasting.count, turns * lasting.blocks))
 
     def _chain(self, task: str) -> tuple[LaunchChain]:
         made = self._chains.get(task)

@@ -1,0 +1,101 @@
+"""The worst case of critical latency, and ``--admit-within``, of ``simulate`` and ``bench`` on the model of a GPU."""
+
+import json
+import re
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+from edgetune.artifacts.kernel_timeline import KernelTimeline
+
+
+def network(kernel: str, block_time: str) -> str:
+    call = f"{{kernel: {kernel}, grid: [8], block: [128], block_time: {block_time}}}"
+    return f"\n    calls: [{call}, {call}]"
+
+
+TASKS = f"""kind: kernel_tasks
+version: 1
+gpu: orin-nano
+duration: 50ms
+tasks:
+- {{name: urgent, network: small, priority: 1, arrivals: 'uniform:100/s'}}
+- {{name: quick, network: quick}}
+- {{name: slow, network: slow}}
+networks:
+  small:{network("a", "500us")}
+  quick:{network("b", "20us")}
+  slow:{network("c", "400us")}
+"""
+SIMULATE = ("schedule", "kernels", "simulate", "tasks.yaml", "-o", "k.parquet")
+BENCH = ("schedule", "kernels", "bench", "D", "--turns", "1", "--duration", "300ms", "--policy", "sequential,elastic")
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks.yaml").write_text(TASKS)
+
+
+def test_the_worst_case_is_told_beside_the_slowest_request(edgetune):
+    ended = edgetune(*SIMULATE, "--policy", "sequential,multistream,elastic")
+    assert ended.code == 0, ended.err
+    told = re.sub(r"\s+", " ", ended.out)
+    for policy in ("multistream", "elastic"):
+        assert f"worst case by {policy}: urgent takes at most " in told
+        assert "2 kernels x 400 µs (block of c of slow); the slowest took " in told
+    assert "worst case by sequential" not in told
+    assert "a bound leaves out contention" in told
+    header = io.read(KernelTimeline, "k.parquet").header
+    assert set(header.conditions["bounds"]) == {"multistream", "elastic"}
+    assert header.conditions["refused"] == []
+
+
+def test_a_task_that_would_break_it_is_left_out_by_all_policies(edgetune):
+    ended = edgetune(*SIMULATE, "--policy", "sequential,elastic", "--admit-within", "10%")
+    assert ended.code == 0, ended.err
+    assert "slow is left out: kernel c of slow may keep each of its 2 kernels waiting 400 µs" in ended.err
+    timeline = io.read(KernelTimeline, "k.parquet")
+    assert {row.task for row in timeline.rows if row.event == "launch"} == {"urgent", "quick"}
+    assert len(timeline.header.conditions["refused"]) == 1
+    assert "(block of b of quick)" in ended.out
+
+
+def test_where_none_is_admitted(edgetune):
+    ended = edgetune(*SIMULATE, "--policy", "elastic", "--admit-within", "1%", "--quiet")
+    assert ended.code == 3
+    assert [line.partition(":")[0] for line in ended.lines] == ["SIMULATED", "error", "hint"]
+    assert "no best-effort task may run within 0.01 of the latency of urgent alone" in ended.err
+    least = re.search(r"from --admit-within (\d+)% on", ended.err)[1]
+    assert edgetune(*SIMULATE, "--policy", "elastic", "--admit-within", f"{least}%").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--policy", "sequential"], "--admit-within needs a policy with a bound, and sequential has none"),
+        (["--admit-within", "much"], "--admit-within must be between 0"),
+    ],
+)
+def test_bad_input(edgetune, words, said):
+    ended = edgetune(*SIMULATE, "--admit-within", "10%", *words)
+    assert_two_lines(ended, 2)
+    assert said in ended.err
+
+
+def test_the_benchmark_tells_it_too(edgetune):
+    ended = edgetune(*BENCH)
+    assert ended.code == 0, ended.err
+    assert "worst case by elastic: lstm takes at most " in ended.out
+    ended = edgetune(*BENCH, "--json")
+    sequential, elastic = json.loads(ended.out)["workloads"][0]["policies"]
+    assert sequential["bound"] is None
+    assert elastic["bound"]["longest"]["task"] == "squeezenet"
+    assert elastic["max_s"] >= elastic["p99_s"]
+
+
+def test_a_workload_that_is_not_admitted_is_left_out(edgetune):
+    ended = edgetune(*BENCH, "--admit-within", "0.1%")
+    assert ended.code == 3
+    assert "workload D: no best-effort task may run within 0.001 of the latency of lstm" in ended.err
