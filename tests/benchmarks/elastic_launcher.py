@@ -1,6 +1,7 @@
 """How fast a host reacts: the native launcher beside the loop in Python, on one fake driver, in turns of one run.
 
     python tests/benchmarks/elastic_launcher.py
+    python tests/benchmarks/elastic_launcher.py --replays 80        live runs of random tasks, replayed in Python
     python tests/benchmarks/elastic_launcher.py --turns 9 --duration 0.5 --block-us 100
 
 The driver is the fake of ``tests/fakes/cuda_native.cpp``: its calls cost next to nothing, its kernels take the given
@@ -8,6 +9,9 @@ time on a thread of their own, and no GPU is involved. A reaction is the time fr
 makes it visible, to the next call of a launch, where that comes before the next end; beside it, the time from the
 arrival of a critical request to its launch. Medians over turns of the median and of the 99th percentile, and the ratio
 of both launchers. Two cores that nobody else uses are needed: on fewer the fake and the launcher wait for each other.
+
+With ``--replays`` nothing is timed: what the native launcher did in live runs is replayed by the loop and the policy in
+Python, which have to make the same launches (``tests/elastic/native_replay.py``).
 """
 
 # ruff: noqa: E402  (what the tests use is found there)
@@ -16,11 +20,14 @@ import argparse
 import os
 import sys
 from bisect import bisect_right
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from statistics import median
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "elastic")]
 
+from native_replay import replay
 from native_scene import kernels, native_machine, task
 
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -65,12 +72,42 @@ def measured(launcher: str, *, duration_s: float, block_ns: int, seed: int) -> d
     return found
 
 
+def replayed(seed: int) -> int:
+    """Run random tasks live by the native launcher, and replay that in Python; return how many decisions were alike.
+
+    Raises:
+        AssertionError: a launch, an end or a request differs.
+    """
+    rng = Random(seed)
+    tasks = [task("c", 1, arrivals=rng.choice(("poisson:300/s", "uniform:400/s", "closed")))][: rng.randint(0, 4)]
+    tasks += [task("d", 2, arrivals="poisson:200/s")][: rng.randint(0, 1)]
+    arrivals = ("closed", "closed:2", "poisson:200/s", "poisson:2000/s")
+    tasks += [task(f"n{place}", arrivals=rng.choice(arrivals)) for place in range(rng.randint(1, 4))]
+    policy = rng.choice(("elastic", "elastic", "elastic", "multistream", "sequential"))
+    with native_machine(*tasks, made=kernels(rng.choice((5000, 20_000, 60_000)), rng.choice((1, 4, 16)))) as machine:
+        gpu = replace(
+            machine.gpu, sm_count=rng.choice((1, 4, 8)), threads_per_sm=rng.choice((64, 128, 1024)),
+            launch_s=rng.choice((1e-6, 1e-5, 1e-4)),
+        )  # fmt: skip
+        made = make_policy(policy, tasks, gpu)
+        loop = NativeLoop(made, machine.native(), tasks, gpu=gpu, duration_s=0.15, seed=seed)
+        loop.run()
+    return replay(made, loop, tasks, gpu=gpu, duration_s=0.15, seed=seed)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--duration", type=float, default=0.5, help="of a run, s")
     parser.add_argument("--block-us", type=int, default=100, help="time of a kernel, us")
+    parser.add_argument("--replays", type=int, default=0, help="live runs to replay in Python instead")
     asked = parser.parse_args()
+    if asked.replays:
+        decisions = sum(replayed(seed) for seed in range(asked.replays))
+        print(
+            f"{asked.replays} live runs replayed in Python: all {decisions} decisions, launches and answers are alike"
+        )
+        return
     found = {(launcher, what): [] for launcher in LAUNCHERS for what in ("end of a kernel", "critical arrival")}
     for turn in range(asked.turns):
         for launcher in LAUNCHERS if turn % 2 == 0 else reversed(LAUNCHERS):

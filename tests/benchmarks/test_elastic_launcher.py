@@ -2,7 +2,7 @@
 
 import sys
 
-from elastic_launcher import main, reactions_s
+from elastic_launcher import main, reactions_s, replayed
 
 from fakes.cuda_native import NativeLaunch
 
@@ -23,3 +23,7 @@ def test_a_reaction_is_from_an_end_to_the_next_launch_before_the_next_end():
 
     log = [launch(0, 1000), launch(1002, 3000), launch(2000, 4000), launch(4007, 5000)]
     assert reactions_s(log) == [2e-9, 7e-9]
+
+
+def test_live_runs_of_random_tasks_are_replayed():
+    assert sum(replayed(seed) for seed in range(6)) > 100

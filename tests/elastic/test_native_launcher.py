@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from native_replay import replay
 from native_scene import LAUNCH_S, kernels, native_machine, task
 
 from benchmarks.elastic_histories import check_run
@@ -18,9 +19,10 @@ from edgetune.stages.elastic.cuda import calibrate
 from edgetune.stages.elastic.cuda.driver import Driver
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.native import loop as loop_module
 from edgetune.stages.elastic.native import structs
 from edgetune.stages.elastic.native.backend import NativeBackend
-from edgetune.stages.elastic.native.build import HERE, compile_native
+from edgetune.stages.elastic.native.build import HERE, compile_native, load_library
 from edgetune.stages.elastic.native.loop import NativeLoop, loop_on
 from edgetune.stages.elastic.policies import make_policy
 from fakes.cuda_driver import fake_image
@@ -90,6 +92,55 @@ def test_requests_are_those_that_the_loop_in_python_takes() -> None:
     for loop in (native, python):
         waits = {each.number for each in loop.requests if each.task.name == "b"}
         assert waits == {*range(len(waits))}, "each number once"
+
+
+REPLAYED = (
+    task("critical", 1, arrivals="poisson:300/s"),
+    task("a"),
+    task("b", arrivals="closed:2"),
+    task("late", arrivals="poisson:200/s"),
+)
+
+
+def replayed(policy: str, duration_s: float = 0.1) -> int:
+    with native_machine(*REPLAYED, made=kernels(wave=4)) as machine:
+        small = replace(machine.gpu, sm_count=4, threads_per_sm=128)  # so that kernels are cut
+        made = make_policy(policy, REPLAYED, small)
+        loop = NativeLoop(made, machine.native(), REPLAYED, gpu=small, duration_s=duration_s, seed=5)
+        loop.run()
+    return replay(made, loop, REPLAYED, gpu=small, duration_s=duration_s, seed=5)
+
+
+@pytest.mark.parametrize("policy", ["elastic", "multistream", "sequential"])
+def test_replayed_by_the_loop_in_python_a_run_is_the_same(policy: str) -> None:
+    assert replayed(policy) > 5
+
+
+MUTANTS = {
+    "service is not counted": ("served_s += static_cast", "served_s += 0 * static_cast"),
+    "an idle task keeps its claim": (
+        "progress.arrived.front() > progress.idle_since_ns) join(at);",
+        "false) join(at);",
+    ),
+    "a chain counts as one launch": ("number_ += table_.task[task].calls;", "number_ += 1;"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_replay_finds_mutants(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong = MUTANTS[mutant]
+    source = (HERE / "launcher.cpp").read_text()
+    assert right in source
+
+    def mutated(folder):
+        (folder / "launcher.cpp").write_text(source.replace(right, wrong))
+        return compile_native(folder / "mutant.so", [folder / "launcher.cpp", HERE / "decide.cpp"])
+
+    library = load_library(mutated)
+    monkeypatch.setattr(loop_module, "native_library", lambda: library)
+    with pytest.raises((AssertionError, KeyError, ValueError)):
+        [replayed("elastic", 0.3) for _ in range(5)]
 
 
 def test_critical_chains_are_graphs_on_the_stream_of_the_highest_priority() -> None:

@@ -52,11 +52,8 @@ public:
     }
 
     void stop() { stopped_.store(true, std::memory_order_relaxed); }
-
     bool ended() const { return ended_.load(std::memory_order_acquire); }
-
     std::size_t take(Record *to, std::size_t most) { return ring_.take(to, most); }
-
     Summary finish() {
         thread_.join();
         return summary_;
@@ -68,16 +65,16 @@ private:
         bool changed = true;
         moved_ns_ = asked_ns_ = now_ns();
         while (!summary_.lost) {
-            const std::int64_t at_ns = now_ns();
-            if (at_ns >= plan_.end_ns || stopped_.load(std::memory_order_relaxed)) break;
-            changed |= take_requests(at_ns);
-            changed |= take_ends();
+            changed |= take_ends(true);
+            seen_ns_ = now_ns();
+            if (seen_ns_ >= plan_.end_ns || stopped_.load(std::memory_order_relaxed)) break;
+            changed |= take_requests(seen_ns_);
             if (changed && !(changed = decide_once())) continue;
             if (!changed && over()) break;
             pause();
         }
         while (in_flight_ && !summary_.lost) {
-            take_ends();
+            take_ends(false);
             pause();
         }
         take_requests(now_ns());
@@ -89,30 +86,39 @@ private:
     bool over() const {
         if (in_flight_) return false;
         for (std::uint32_t at = 0; at < table_.tasks; ++at) {
-            const Progress &progress = progress_[at];
-            if (!progress.idle() || !progress.sent.empty() || progress.next_arrival < plan_.lines[at].arrival_count)
-                return false;
+            if (!progress_[at].idle() || arrival_ns(at) != INT64_MAX) return false;
         }
         return true;
     }
 
+    // Takes in the requests that arrived until a time, in their order; returns whether there were any.
     bool take_requests(std::int64_t at_ns) {
         bool any = false;
-        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
-            Progress &progress = progress_[at];
-            const Line &line = plan_.lines[at];
-            const bool idle = progress.idle();
-            const std::size_t before = progress.arrived.size();
-            while (progress.next_arrival < line.arrival_count && line.arrivals[progress.next_arrival] <= at_ns)
-                progress.arrived.push_back(line.arrivals[progress.next_arrival++]);
-            for (; !progress.sent.empty() && progress.sent.front() <= at_ns; progress.sent.pop_front())
-                progress.arrived.push_back(progress.sent.front());
-            if (progress.arrived.size() == before) continue;
+        for (;;) {
+            std::int64_t next_ns = INT64_MAX;
+            for (std::uint32_t at = 0; at < table_.tasks; ++at) next_ns = std::min(next_ns, arrival_ns(at));
+            if (next_ns > at_ns) return any;
             any = true;
-            if (idle && progress.arrived.front() > progress.idle_since_ns) join(at);
-            wait_in(at);
+            for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+                Progress &progress = progress_[at];
+                const bool idle = progress.idle();
+                while (arrival_ns(at) <= next_ns) {
+                    progress.arrived.push_back(arrival_ns(at));
+                    if (progress.sent.empty()) ++progress.next_arrival;
+                    else progress.sent.pop_front();
+                }
+                wait_in(at);
+                if (idle && !progress.idle() && progress.arrived.front() > progress.idle_since_ns) join(at);
+            }
         }
-        return any;
+    }
+
+    // Returns when the next request of a task arrives.
+    std::int64_t arrival_ns(std::uint32_t task) const {
+        const Progress &progress = progress_[task];
+        const Line &line = plan_.lines[task];
+        if (!progress.sent.empty()) return progress.sent.front();
+        return progress.next_arrival < line.arrival_count ? line.arrivals[progress.next_arrival] : INT64_MAX;
     }
 
     // Lets a task that was idle begin at the service of its busy equals.
@@ -130,34 +136,41 @@ private:
         if (states_[task].waiting) states_[task].oldest_ns = progress_[task].arrived.front();
     }
 
-    // Takes in what has ended; returns whether anything has, or another kernel of a chain runs.
-    bool take_ends() {
+    // Takes in what has ended, all at one time, after the requests that came before; returns whether anything has.
+    bool take_ends(bool requests) {
         bool any = false;
         for (std::uint32_t at = 0; at < table_.tasks; ++at) {
             Progress &progress = progress_[at];
             if (progress.in_flight.empty()) continue;
-            const std::uint32_t ended = load(plan_.lines[at].ended);
-            const std::uint32_t place = progress.in_flight.front().chain ? load(plan_.lines[at].place) : 0;
-            if (progress.ended != ended) {
-                const std::int64_t at_ns = now_ns();
-                while (progress.ended != ended) end(at, at_ns, kOk);
-                any = true;
-            } else if (progress.in_flight.front().chain && place != progress.stale) {
-                progress.stale = UINT32_MAX;
-                any |= advance(at, place);
+            progress.seen_ended = load(plan_.lines[at].ended);
+            progress.seen_place = 0;
+            if (progress.in_flight.front().chain) {
+                const std::uint32_t place = load(plan_.lines[at].place);
+                if (place != progress.stale) {
+                    progress.stale = UINT32_MAX;
+                    progress.seen_place = place < table_.task[at].calls ? place : 0;
+                }
             }
+            any |= progress.seen_ended != progress.ended || progress.seen_place > progress.in_flight.front().call;
         }
         const std::int64_t at_ns = now_ns();
+        if (any) {
+            if (requests) take_requests(at_ns);
+            for (std::uint32_t at = 0; at < table_.tasks; ++at) {
+                Progress &progress = progress_[at];
+                if (progress.in_flight.empty()) continue;
+                if (progress.ended == progress.seen_ended) advance(at, progress.seen_place, at_ns);
+                while (progress.ended != progress.seen_ended) end(at, at_ns, kOk);
+            }
+        }
         if (any || !in_flight_) moved_ns_ = asked_ns_ = at_ns;
         if (at_ns - asked_ns_ > plan_.query_ns) watch(at_ns);
         return any;
     }
 
-    // Moves a chain on to a kernel; returns whether it was at another.
-    bool advance(std::uint32_t task, std::uint32_t place) {
+    // Moves a chain on to a kernel that it has not come to yet.
+    void advance(std::uint32_t task, std::uint32_t place, std::int64_t at_ns) {
         InFlight &front = progress_[task].in_flight.front();
-        if (place <= front.call || place >= table_.task[task].calls) return false;
-        const std::int64_t at_ns = now_ns();
         while (front.call < place) {
             write_launch(task, front, at_ns, kOk);
             progress_[task].started_ns = at_ns;
@@ -166,7 +179,6 @@ private:
             front.shape = whole(task, front.call);
         }
         run_front(task);
-        return true;
     }
 
     // Asks the driver whether a kernel failed, where nothing ends.
@@ -246,7 +258,7 @@ private:
         Open &request = progress.open.back();
         if (decision.kind == kChain) {
             request.launched = true;
-            launch(task, {number_, request.number, 0, 0, whole(task, 0), true, 0});
+            launch(task, {number_, request.number, 0, 0, whole(task, 0), true, seen_ns_, 0});
             number_ += table_.task[task].calls;
             return true;
         }
@@ -263,7 +275,7 @@ private:
             leave(task);
         }
         state.piece[state.pieces++] = {number_, about_s(table_, call, decision.shape)};
-        launch(task, {number_++, request.number, place, first, decision.shape, false, 0});
+        launch(task, {number_++, request.number, place, first, decision.shape, false, seen_ns_, 0});
         return true;
     }
 
@@ -336,11 +348,12 @@ private:
         const std::int64_t started_ns = std::max(progress_[task].started_ns, launch.launched_ns);
         states_[task].served_s += static_cast<double>(at_ns - started_ns) / kNs;
         write({kLaunch, task, launch.request, launch.number, launch.call, launch.first, launch.shape, outcome,
-               launch.launched_ns, started_ns, at_ns});
+               launch.seen_ns, launch.launched_ns, started_ns, at_ns});
     }
 
     void write_request(std::uint32_t task, const Open &request, std::int64_t at_ns, Outcome outcome) {
-        write({kRequest, task, request.number, 0, 0, 0, {0, 0, 0}, outcome, request.arrived_ns, request.begun_ns, at_ns});
+        write({kRequest, task, request.number, 0, 0, 0, {0, 0, 0}, outcome, 0, request.arrived_ns, request.begun_ns,
+               at_ns});
     }
 
     void write(const Record &record) {
@@ -358,6 +371,7 @@ private:
     Summary summary_{};
     std::uint64_t number_ = 0;
     std::uint32_t in_flight_ = 0;
+    std::int64_t seen_ns_ = 0;   // what arrived until then is known
     std::int64_t moved_ns_ = 0;  // when something last ended, or nothing was in flight
     std::int64_t asked_ns_ = 0;  // when the driver was last asked whether a kernel failed
     std::atomic<bool> stopped_{false};

@@ -81,6 +81,7 @@ struct Record {
     std::uint32_t first;
     Shape shape;
     std::uint32_t outcome;
+    std::int64_t seen_ns;     // of a launch: requests that arrived until then were known when it was decided
     std::int64_t asked_ns;    // a launch: when it had been launched; a request: its arrival
     std::int64_t started_ns;  // -1 where it did not start
     std::int64_t ended_ns;

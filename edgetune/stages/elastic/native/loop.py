@@ -72,6 +72,10 @@ class NativeLoop:
         check_tasks(tasks)
         self.launches: list[LaunchRecord] = []
         self.requests: list[RequestRecord] = []
+        self.begin_ns = 0
+        """When requests begin to come; known once it runs."""
+        self.seen_ns: dict[int, int] = {}
+        """For each launch by number: requests that arrived until then were known when it was decided."""
         self.overhead = DecisionOverhead()
         self._library, self._backend, self._tasks = _typed(native_library()), backend, tuple(tasks)
         self._table, self._supervision = compile_policy(policy, tasks, gpu), supervision
@@ -88,7 +92,7 @@ class NativeLoop:
         """Run until time is up and every launch has ended; all records are there then."""
         backend, library = self._backend, self._library
         backend.clear()
-        begin_ns = backend.now_ns()
+        self.begin_ns = begin_ns = backend.now_ns()
         arrivals = [begin_ns + offsets_ns for offsets_ns in self._offsets_ns]
         for line, times_ns, clients in zip(backend.lines, arrivals, self._clients, strict=True):
             line.arrivals, line.arrival_count, line.clients = times_ns.ctypes.data, len(times_ns), clients
@@ -135,7 +139,7 @@ class NativeLoop:
 
     def _write(self, row: Sequence[Any], lost: str | None) -> None:
         """Append the record of a row."""
-        kind, at, request, number, place, first, shape, outcome, asked_ns, started_ns, ended_ns = row
+        kind, at, request, number, place, first, shape, outcome, seen_ns, asked_ns, started_ns, ended_ns = row
         task, said = self._tasks[at], _OUTCOMES[outcome]
         record: Record
         if kind == _REQUEST:
@@ -149,6 +153,7 @@ class NativeLoop:
             launch = Launch(number, task.name, request, place, call, first, count, per_thread, blocks or None)
             record = LaunchRecord(launch, asked_ns, started_ns, ended_ns, None if said == "ok" else lost)
             self.launches.append(record)
+            self.seen_ns[number] = seen_ns
         self._supervision.on_record(record)
 
 

@@ -17,6 +17,7 @@ struct InFlight {
     std::uint32_t first;
     Shape shape;
     bool chain;
+    std::int64_t seen_ns;
     std::int64_t launched_ns;
 };
 
@@ -37,6 +38,8 @@ struct Progress {
     std::uint64_t begun = 0;
     std::uint32_t launched = 0;     // launches of the stream, as its word counts them
     std::uint32_t ended = 0;
+    std::uint32_t seen_ended = 0;   // what the words said last
+    std::uint32_t seen_place = 0;
     std::uint32_t stale = 0;        // what `place` says of the chain before
     std::int64_t started_ns = 0;    // of the kernel that runs
     std::int64_t idle_since_ns = 0;

@@ -49,7 +49,7 @@ PlanRow = _struct(
 )  # fmt: skip
 RecordRow = _struct(
     "RecordRow", kind=U32, task=U32, request=U64, number=U64, call=U32, first=U32, shape=Shape, outcome=U32,
-    asked_ns=I64, started_ns=I64, ended_ns=I64,
+    seen_ns=I64, asked_ns=I64, started_ns=I64, ended_ns=I64,
 )  # fmt: skip
 SummaryRow = _struct(
     "SummaryRow", lost=I32, function=U32, decisions=U64, decisions_ns=I64, longest_ns=I64, stalls=U64
