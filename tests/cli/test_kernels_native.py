@@ -120,3 +120,18 @@ def test_the_benchmark_runs(edgetune, tasks, fake):
     document = json.loads(ended.out)
     assert document["launcher"] == "native"
     assert [policy["policy"] for policy in document["workloads"][0]["policies"]] == ["sequential", "elastic"]
+
+
+def test_calibration_measures_both_launchers(edgetune, tasks, fake):
+    ended = edgetune("schedule", "kernels", "calibrate", "--json")
+    assert ended.code == 0, ended.err
+    native = json.loads(ended.out)["native"]
+    assert native["reaction_s"] > 0
+    assert native["why_not"] is None
+    assert "decided by the native launcher" in edgetune("schedule", "kernels", "calibrate").out
+
+
+def test_calibration_says_why_the_native_launcher_cannot_run(edgetune, tasks, fake, no_compiler):
+    ended = edgetune("schedule", "kernels", "calibrate")
+    assert ended.code == 0, ended.err
+    assert "--launcher native: no: the native launcher needs g++, which is not installed" in ended.out

@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from edgetune.artifacts.plain import plain
 from edgetune.choices import choose
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.abi import Indexing
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
@@ -39,11 +39,13 @@ class Calibrated:
         costs: The costs.
         path: The file that holds them.
         refused: Why a part of the multiprocessors cannot be used alone; ``None`` where it can.
+        native_s: The reaction with the native launcher, s; or why it was not measured.
     """
 
     costs: LaunchCosts
     path: Path
     refused: str | None
+    native_s: float | str
 
 
 def costs_folder() -> Path:
@@ -180,7 +182,16 @@ def calibrate(opts: CalibrateOptions, reporter: Reporter) -> Calibrated:
         with reporter.bar("measuring launches", None):
             costs = launch_costs.calibrate(ready.context, compiled_for(ready.context))
         refused = None if opts.sms is not None else why_not_green(ready.context)
+        native_s = _native_s(ready.context)
         path = costs_path(ready.context.facts, folder) if opts.output is None else Path(opts.output)
     write_costs(costs, path)
     reporter.info(f"wrote {path}")
-    return Calibrated(costs, path, refused)
+    return Calibrated(costs, path, refused, native_s)
+
+
+def _native_s(context: Context) -> float | str:
+    """Return the reaction with the native launcher, s; why it cannot run here where it cannot."""
+    try:
+        return launch_costs.native_launch_s(context)
+    except DeviceError as error:
+        return error.message
