@@ -84,6 +84,16 @@ def test_bad_input(edgetune, words, said):
     assert said in ended.err
 
 
+def test_critical_tasks_that_wait_for_each_other_have_no_bound(edgetune, tmp_path):
+    (tmp_path / "tasks.yaml").write_text(TASKS.replace("{name: quick,", "{name: quick, priority: 2,"))
+    ended = edgetune(*SIMULATE, "--policy", "elastic")
+    assert ended.code == 0, ended.err
+    assert "worst case" not in ended.out
+    ended = edgetune(*SIMULATE, "--policy", "elastic", "--admit-within", "10%")
+    assert_two_lines(ended, 2)
+    assert "--admit-within is for one critical task, and tasks.yaml has 2" in ended.err
+
+
 def test_the_benchmark_tells_it_too(edgetune):
     ended = edgetune(*BENCH)
     assert ended.code == 0, ended.err

@@ -50,6 +50,28 @@ def test_requests_come_when_their_words_say_and_wait_for_their_turn():
     assert [each.due_ns / US for each in loop.requests] == [250, 350, 450]
 
 
+def test_a_critical_request_waits_for_one_launch_of_normal_work_at_most():
+    class Greedy:
+        """Launches critical chains, or else pieces of a block without an end."""
+
+        name = "greedy"
+
+        def decide(self, view):
+            critical, normal = view.tasks
+            if critical.arrived_ns:
+                return [LaunchChain("critical")]
+            return [LaunchPiece("normal", 1, 1, 1)] if normal.left > 1 else []
+
+    host_us = 10
+    loop = run(
+        Greedy(), task("critical", call(blocks=1), arrivals="uniform:14000/s", priority=1),
+        task("normal", call(blocks=64)), duration_us=500, model=replace(FREE, host_s=host_us / 1e6),
+    )  # fmt: skip
+    waited_us = [(each.begun_ns - each.arrived_ns) / US for each in requests_of(loop, "critical")[:3]]
+    assert all(each <= host_us for each in waited_us)
+    assert max(waited_us) > 0, "the host was busy"
+
+
 def test_arrivals_are_drawn_alike_from_one_seed_and_differently_for_each_task():
     def arrivals(seed, name):
         tasks = [task(each, call(blocks=1, block_us=1), arrivals="poisson:20000/s") for each in ("a", "b")]

@@ -101,7 +101,10 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     seed = document.seed if opts.seed is None else opts.seed
     target = _target(opts, document, reporter)
     _check_view(opts.view or "gantt", names, tasks, duration_s)
-    within = within_of(opts.admit_within, names)
+    within, critical = within_of(opts.admit_within, names), sum(task.critical for task in tasks)
+    if within is not None and critical != 1:
+        message = f"--admit-within is for one critical task, and {file} has {critical or 'none'}"
+        raise InputError(message, "critical tasks that wait for each other have no bound: leave it out")
     return KernelRun(document, tasks, names, gpu, duration_s, seed, target, model, tuple(opts.kept), within)
 
 

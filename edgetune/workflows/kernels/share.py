@@ -241,6 +241,8 @@ def _admitted(
     alone_s = max(latencies_s(row for row in runs.rows if row.event == "request"), default=None)
     gpu, tasks = seen_by_policies(plan.gpu, plan.model), plan.tasks
     if alone_s is None:
+        if plan.within is not None:
+            reporter.info("no critical request was answered alone, so that all best-effort tasks are admitted")
         return tasks
     if plan.within is not None:
         decisive = next(policies[name] for name in BOUNDED if name in policies)
