@@ -157,18 +157,10 @@ def test_critical_chains_are_graphs_on_the_stream_of_the_highest_priority() -> N
     assert of_one[0].ended_ns <= of_one[1].started_ns
 
 
-def test_a_driver_without_writes_of_values_sets_words() -> None:
-    class Older:
-        def __init__(self, library) -> None:
-            self._library = library
-
-        def __getattr__(self, name: str):
-            if name == "cuStreamWriteValue32_v2":
-                raise AttributeError(name)
-            return getattr(self._library, name)
-
+def test_a_gpu_without_writes_of_values_sets_words() -> None:
     with native_machine(*TASKS) as machine:
-        backend = NativeBackend(machine.context, machine.programs, TASKS, library=Older(machine.cuda.library))
+        machine.cuda.missing.add("cuStreamWriteValue32")
+        backend = machine.native()
         assert backend.api.write_value is None
         policy = make_policy("elastic", TASKS, machine.gpu)
         loop = planned(NativeLoop(policy, backend, TASKS, gpu=machine.gpu, duration_s=60.0))

@@ -27,6 +27,14 @@ std::int64_t now_ns() {
     return now.tv_sec * std::int64_t{1000000000} + now.tv_nsec;
 }
 
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
 struct Function {
     std::int64_t block_ns;    // of one wave of blocks; below zero: the kernel never ends
     std::uint32_t wave;       // blocks that run at once
@@ -104,7 +112,7 @@ struct Gpu {
                     }
             }
             if (busy) {
-                for (int turn = 0; turn < 20; ++turn) __builtin_ia32_pause();  // callers get the mutex
+                for (int turn = 0; turn < 20; ++turn) pause();  // callers get the mutex
             } else {
                 timespec nap{0, 1000};
                 nanosleep(&nap, nullptr);

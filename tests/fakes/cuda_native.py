@@ -196,6 +196,11 @@ class NativeCuda(FakeCuda):
         self._native("cuMemsetD32Async", ctypes.c_uint64(dstDevice), ui, ctypes.c_size_t(N), hStream)
 
     @answers(0)
+    def cuStreamWriteValue32(self, stream: Handle, addr: int, value: int, flags: int) -> None:
+        """Write a word in the order of the stream."""
+        self._native("cuStreamWriteValue32_v2", stream, ctypes.c_uint64(addr), value, flags)
+
+    @answers(0)
     def cuStreamBeginCapture(self, hStream: Handle, mode: CUstreamCaptureMode) -> None:
         """Begin to capture a stream."""
         self._native("cuStreamBeginCapture_v2", hStream, int(mode))

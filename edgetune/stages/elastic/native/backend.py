@@ -17,6 +17,7 @@ from edgetune.errors import DeviceError
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.cuda.backend import WaitTimes, stream_priorities
 from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.driver import NotOfferedError
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.native.structs import Api, FormRow, LineRow, ReadyRow
 from edgetune.stages.elastic.work import GpuTask
@@ -25,7 +26,7 @@ from edgetune.units import NS
 API = (
     "cuCtxSetCurrent", "cuLaunchKernel", "cuGraphLaunch", "cuStreamWriteValue32_v2", "cuMemsetD32Async", "cuStreamQuery"
 )  # fmt: skip
-"""In the order of ``Api``. The fourth is CUDA 11.7's; where a driver lacks it, the fifth writes in its place."""
+"""In the order of ``Api``. Where a driver or a GPU lacks the fourth, the fifth writes in its place."""
 _OPTIONAL = "cuStreamWriteValue32_v2"
 _FORMS = (None, 1, 2, 4, 8)
 """Logical threads in a physical one, in the order of ``Ready``; ``None`` is the original."""
@@ -80,6 +81,8 @@ class NativeBackend:
             line.chain = int(self._chain(program, stream, line.ended_address + 4 * _PLACE))
             for at, call in enumerate(task.network.calls):
                 _fill(next(ready), program, at, call.logical.grid)
+            if not self._can_write(stream, line.ended_address):
+                self.api.write_value = None
 
     def now_ns(self) -> int:
         """Return the time of its clock, ns."""
@@ -88,6 +91,15 @@ class NativeBackend:
     def clear(self) -> None:
         """Set all words to zero; nothing may be in flight."""
         ctypes.memset(self._words, 0, 4 * _LINE_WORDS * len(self.tasks))
+
+    def _can_write(self, stream: Any, address: int) -> bool:
+        """Return whether streams write values on this GPU, by writing one."""
+        try:
+            self.context.driver.call("cuStreamWriteValue32", stream, address, 0, 0)
+        except NotOfferedError:
+            return False
+        self.context.synchronise(stream)
+        return True
 
     def _chain(self, program: Program, stream: Any, place_address: int) -> Any:
         """Return a graph of all kernels of a network, launched once so that nothing of it is loaded during a run."""
