@@ -1,13 +1,14 @@
 // See launcher.hpp. The rules of requests and of service are those of loop.py and task_state.py.
 
 #include "launcher.hpp"
+
+#include "host.hpp"
 #include "progress.hpp"
 #include "ring.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <thread>
-#include <time.h>
 #include <vector>
 
 namespace edgetune {
@@ -15,22 +16,8 @@ namespace {
 
 constexpr int kNotReady = 600;          // CUDA_ERROR_NOT_READY
 constexpr double kNs = 1e9;
-
-std::int64_t now_ns() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * std::int64_t{1000000000} + now.tv_nsec;
-}
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-}
-
-std::uint32_t load(const std::uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+constexpr std::int64_t kNapNs = 1000000;   // within it a stop is seen
+constexpr std::int64_t kEarlyNs = 200000;  // a nap ends late: 50 us of timer slack, and waking up
 
 std::size_t form_of(const Shape &shape) {
     if (!shape.blocks) return 0;
@@ -70,7 +57,7 @@ private:
             if (seen_ns_ >= plan_.end_ns || stopped_.load(std::memory_order_relaxed)) break;
             changed |= take_requests(seen_ns_);
             if (changed && !(changed = decide_once())) continue;
-            if (!changed && over()) break;
+            if (!changed && !in_flight_ && rest()) break;
             pause();
         }
         while (in_flight_ && !summary_.lost) {
@@ -82,21 +69,22 @@ private:
         ended_.store(true, std::memory_order_release);
     }
 
-    // Returns whether nothing is left to do before the end.
-    bool over() const {
-        if (in_flight_) return false;
-        for (std::uint32_t at = 0; at < table_.tasks; ++at) {
-            if (!progress_[at].idle() || arrival_ns(at) != INT64_MAX) return false;
-        }
-        return true;
+    // With nothing in flight, sleeps until shortly before the next request; returns whether there will be none.
+    bool rest() {
+        for (const Progress &progress : progress_)
+            if (!progress.idle()) return false;
+        const std::int64_t next_ns = earliest_ns();
+        const std::int64_t left_ns = std::min(std::min(next_ns, plan_.end_ns) - now_ns() - kEarlyNs, kNapNs);
+        const timespec nap{0, static_cast<long>(left_ns)};
+        if (left_ns > 0 && next_ns != INT64_MAX) nanosleep(&nap, nullptr);
+        return next_ns == INT64_MAX;
     }
 
     // Takes in the requests that arrived until a time, in their order; returns whether there were any.
     bool take_requests(std::int64_t at_ns) {
         bool any = false;
         for (;;) {
-            std::int64_t next_ns = INT64_MAX;
-            for (std::uint32_t at = 0; at < table_.tasks; ++at) next_ns = std::min(next_ns, arrival_ns(at));
+            const std::int64_t next_ns = earliest_ns();
             if (next_ns > at_ns) return any;
             any = true;
             for (std::uint32_t at = 0; at < table_.tasks; ++at) {
@@ -113,7 +101,13 @@ private:
         }
     }
 
-    // Returns when the next request of a task arrives.
+    // Returns when the next request arrives; INT64_MAX where none will before another is answered.
+    std::int64_t earliest_ns() const {
+        std::int64_t next_ns = INT64_MAX;
+        for (std::uint32_t at = 0; at < table_.tasks; ++at) next_ns = std::min(next_ns, arrival_ns(at));
+        return next_ns;
+    }
+
     std::int64_t arrival_ns(std::uint32_t task) const {
         const Progress &progress = progress_[task];
         const Line &line = plan_.lines[task];
