@@ -40,7 +40,7 @@ def test_the_case_of_driving_tells_both_rates(edgetune):
     assert ended.code == 0, ended.err
     assert "SIMULATED" in ended.err
     head, _, row, *_ = ended.out.splitlines()
-    assert head.startswith("LGSVL: resnet (uniform:60.496/s) beside squeezenet (uniform:75.62/s) on 16 multipro")
+    assert head.startswith("LGSVL: resnet (uniform:58.9386/s) beside squeezenet (uniform:73.6732/s) on 16 multipro")
     assert row.endswith("rtx-2060 1.82")
 
 
