@@ -71,9 +71,11 @@ def report_figures(figures: BenchFigures, terminal: Terminal) -> None:
     for each in figures.found:
         beside = each.normal if each.normal_arrivals == "closed" else f"{each.normal} ({each.normal_arrivals})"
         beside = beside if each.in_flight == 1 else f"{each.in_flight} x {beside}"
+        alone = format_duration(each.alone_p50_s - each.waking_s)
+        woken = f" (and {format_duration(each.waking_s)} where the host was idle)" if each.waking_s else ""
         print_folded(
             f"{each.workload}: {each.critical} ({each.arrivals}) beside {beside} on {figures.gpu.sm_count} "
-            f"multiprocessors of {figures.gpu.name}; alone {each.critical} takes {format_duration(each.alone_p50_s)}, "
+            f"multiprocessors of {figures.gpu.name}; alone {each.critical} takes {alone}{woken}, "
             f"{each.busy:.1%} of the time, and is due after {format_duration(each.deadline_s)}"
         )
         columns = ["policy", "p50>", "x alone>", "p99>", "x alone>", "missed>", "paper: x alone"]

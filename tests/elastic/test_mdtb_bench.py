@@ -58,10 +58,26 @@ def test_policies_alternate_and_each_turn_has_a_run_alone() -> None:
     runs = Runs()
     bench(WORKLOAD, ["sequential", "elastic"], runs, turns=3)
     assert runs.asked == [
-        (1, "solo", 0), (2, "sequential", 0), (2, "elastic", 0),
-        (1, "solo", 1), (2, "elastic", 1), (2, "sequential", 1),
-        (1, "solo", 2), (2, "sequential", 2), (2, "elastic", 2),
+        (1, "solo", 0), (1, "solo", 0), (2, "sequential", 0), (2, "elastic", 0),
+        (1, "solo", 1), (1, "solo", 1), (2, "elastic", 1), (2, "sequential", 1),
+        (1, "solo", 2), (1, "solo", 2), (2, "sequential", 2), (2, "elastic", 2),
     ]  # fmt: skip
+
+
+def test_the_time_to_wake_an_idle_host_is_told_apart_and_no_part_of_ratios() -> None:
+    def waking(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
+        if len(tasks) == 1:  # at a rate: three of ten wait for the one before, and the host was asleep before each
+            wakes_s = 0.004 if tasks[0].arrivals != "closed" else 0.0
+            queue_s = [0.0] * 7 + [0.006] * 3 if wakes_s else [0.0] * 10
+            return RequestLatencies({"first": [0.010 + wakes_s + each for each in queue_s]}, {"first": []}, 1.0)
+        return RequestLatencies({"first": [0.012] * 10, "second": [0.1] * 10}, {"first": [], "second": []}, 1.0)
+
+    figures = bench(WORKLOAD, ["elastic"], waking, turns=2, deadline=1.5)
+    assert figures.waking_s == pytest.approx(0.004)
+    assert figures.alone_p50_s == pytest.approx(0.014)
+    assert figures.deadline_s == pytest.approx(1.5 * 0.010)
+    assert figures.policies[0].p50_x.value == pytest.approx(1.2)
+    assert figures.policies[0].p99_x.value == pytest.approx(0.012 / 0.016)
 
 
 def test_ratios_are_within_turns() -> None:

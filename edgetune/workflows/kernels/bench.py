@@ -206,8 +206,9 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
         check_count(tasks, names[:1], known, duration_s=duration_s)
     policies = {name: make_policy(name, tasks, place.gpu) for name in names}
     run = runner(place.backend, policies, place.gpu, duration_s=duration_s, seed=opts.seed)
-    runs = opts.turns * (len(names) + 1)
-    reporter.info(f"workload {each.name}: {opts.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
+    once = len(names) + len(benchmark.baselines(fitted))
+    runs = opts.turns * once
+    reporter.info(f"workload {each.name}: {opts.turns} x {once} runs of {format_duration(duration_s)}")
     loaded = _loaded(fitted, asked.share, run)
 
     if asked.within is not None:
