@@ -25,7 +25,7 @@ _edgetune() {
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
-        "schedule kernels transform") options="--explain --check --instantiate --indexing --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels transform") options="--explain --check --instantiate --indexing --persistent --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --turn-time --most-turns --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels simulate") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --gpu --assume --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule kernels run") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --device -d --sms --indexing --launcher --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;

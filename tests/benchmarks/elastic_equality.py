@@ -1,7 +1,8 @@
 """Print in how many ways elastic kernels were run and found equal: python tests/benchmarks/elastic_equality.py.
 
 All kernels of tests/elastic/kernels, and some made by chance, each as the generator makes it, through the CPU shim:
-forms x logical threads in a physical one x shards in orders of chance x physical blocks x orders of threads and blocks.
+forms x logical threads in a physical one x shards in orders of chance x physical blocks x orders of threads and blocks;
+persistent forms x quotas that change at moments of chance x launches until all is done.
 Then mutants of generated code, each of which must be found out, and the shim's own speed.
 """
 
@@ -59,7 +60,7 @@ def checked(name: str, text: str, cuts: int, indexing: Indexing) -> tuple[str, t
     """Return a source's name, its verdicts and how long they took, s."""
     began = time.perf_counter()
     file = f"{name}.cu"
-    made = transform(text, file, indexing=indexing)
+    made = transform(text, file, indexing=indexing, persistent=True)
     found = check(made, sample_launches_in(text, file), name=file, matrix=Matrix(cuts=cuts))
     return name, found, time.perf_counter() - began
 

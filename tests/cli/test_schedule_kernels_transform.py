@@ -63,6 +63,18 @@ def test_forms_may_take_indices_from_memory(edgetune, source, tmp_path):
     assert "equal" in ended.out
 
 
+@needs_compiler
+def test_persistent_forms_are_made_and_checked_on_request(edgetune, source, tmp_path):
+    out = tmp_path / "out.cu"
+    words = ("--persistent", "--check", "--explain", "-o", str(out))
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD), *words)
+    assert ended.code == 0, ended.err
+    assert "scale__persistent(" in out.read_text()
+    assert "  persistent: scale__persistent" in ended.out
+    assert "scale       3 " in ended.out
+    assert "equal" in ended.out
+
+
 def test_an_unknown_indexing_is_an_error(edgetune, source):
     ended = edgetune("schedule", "kernels", "transform", source(GOOD), "--indexing", "table")
     assert_two_lines(ended, 2)

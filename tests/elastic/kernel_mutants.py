@@ -24,12 +24,98 @@ __global__ void plain(int *data, int n) {
     data[i] = data[i] * 3 + gridDim.y * 10 + blockDim.y + threadIdx.x * 7;
 }
 """
+OPEN = PLAIN.replace("    if (i >= n) return;\n", "")
 SPACE = (Path(__file__).parent / "kernels" / "convolution_direct.cu").read_text()
-SOURCES = {"mix": hand_elastic.ORIGINAL, "plain": PLAIN, "space": SPACE, "memory": SPACE}
+SOURCES = {
+    "mix": hand_elastic.ORIGINAL, "plain": PLAIN, "space": SPACE, "memory": SPACE,
+    "taken": hand_elastic.ORIGINAL, "taken-plain": PLAIN, "taken-open": OPEN, "taken-memory": SPACE,
+}  # fmt: skip
+"""By name; those whose names begin with ``taken`` have persistent forms, of which alone the mutants are."""
 VOTE = r"(?:\n    if \(!__syncthreads_or\(\w+\)\) return;\n#line[^\n]*)?"  # is a barrier too
 LOOP = r"for \(unsigned int edgetune_i = 0; edgetune_i < edgetune_n; \+\+edgetune_i\)"
+QUOTA = r"            if \(edgetune_rank < ([^\n]*)->quota\)\n"
+TAKE = r"edgetune_taken = atomicAdd\(&edgetune_control->next, 1u\);"
+FIRST = r"if \(threadIdx\.x == 0 && threadIdx\.y == 0 && threadIdx\.z == 0\) \{"
+SHOWN = r"        __syncthreads\(\);\n(        const unsigned int edgetune_number = edgetune_taken)"
+BEHIND = r"        __syncthreads\(\);\n    \}\n\}"
 END = r"        __syncthreads\(\);\n(        edgetune_at \+=)"
 MUTANTS = {
+    "the counter is read and written without an atomic": (
+        "taken",
+        TAKE,
+        "edgetune_taken = edgetune_control->next++;",
+        0,
+    ),
+    "the counter is read by one and written later": (
+        "taken-plain",
+        TAKE + r"\n        \}\n        __syncthreads\(\);",
+        "edgetune_taken = edgetune_control->next;\n        }\n        __syncthreads();\n"
+        "        if (threadIdx.x == 0 && threadIdx.y == 0 && edgetune_taken < edgetune_launch.count)"
+        " atomicExch(&edgetune_control->next, edgetune_taken + 1);",
+        0,
+    ),
+    "every thread takes a block": ("taken", FIRST, "if (true) {", 0),
+    "the first thread of each row takes a block": ("taken", r" && threadIdx\.y == 0", "", 0),
+    "what is taken is not shared": (
+        "taken",
+        r"__shared__ unsigned int edgetune_taken",
+        "unsigned int edgetune_taken",
+        0,
+    ),
+    "no barrier between take and use": ("taken", SHOWN, r"\1", 0),
+    "no barrier between take and use of a table's entry": ("taken-memory", SHOWN, r"\1", 0),
+    "no barrier between use and the next take": ("taken-plain", BEHIND, "    }\n}", 0),
+    "no barrier between use and the next entry": ("taken-memory", BEHIND, "    }\n}", 0),
+    "the quota is read behind the take": (
+        "taken",
+        QUOTA + r" *" + TAKE,
+        r"edgetune_taken = atomicAdd(&edgetune_control->next, 1u);\n"
+        r"if (edgetune_rank >= \1->quota) edgetune_taken = edgetune_launch.count;\n",
+        0,
+    ),
+    "the quota is read by each thread": (
+        "taken",
+        FIRST,
+        r"if (edgetune_rank >= static_cast<volatile edgetune_control_t *>(edgetune_control)->quota) break;\n\g<0>",
+        0,
+    ),
+    "the quota is not read": ("taken", QUOTA, "", 0),
+    "the quota is read once": (
+        "taken",
+        r"    for \(;;\) \{\n((?:.*\n)*?)" + QUOTA,
+        r"const unsigned int quota = edgetune_control->quota;\nfor (;;) {\n\1if (edgetune_rank < quota)\n",
+        0,
+    ),
+    "the quota lets one more go on": ("taken", r"edgetune_rank <", "edgetune_rank <=", 0),
+    "ranks are those of the launch alone": ("taken", r"edgetune_launch\.first \+ blockIdx\.x", "blockIdx.x", 0),
+    "who leaves takes the last block": (
+        "taken",
+        r"edgetune_taken = edgetune_launch\.count",
+        "edgetune_taken = edgetune_launch.count - 1",
+        0,
+    ),
+    "the counter goes one too far": (
+        "taken-open",
+        r"edgetune_number >= edgetune_launch\.count",
+        "edgetune_number > edgetune_launch.count",
+        0,
+    ),
+    "the counter stops one too early": (
+        "taken",
+        r"edgetune_number >= edgetune_launch\.count",
+        "edgetune_number + 1 >= edgetune_launch.count",
+        0,
+    ),
+    "two logical blocks are taken for one": ("taken", r"next, 1u", "next, 2u", 0),
+    "a block takes one logical block and leaves": ("taken", BEHIND, "        __syncthreads();\nbreak;\n    }\n}", 0),
+    "logical blocks are those of physical ones": (
+        "taken",
+        r"edgetune_number = edgetune_taken",
+        "edgetune_number = blockIdx.x",
+        0,
+    ),
+    "entries are those of the first logical block": ("taken-memory", r"\[edgetune_taken\]", "[0]", 0),
+    "an entry behind the table is read": ("taken-memory", r"if \(edgetune_taken < edgetune_launch\.count\) ", "", 0),
     "an entry is used before it is there": ("memory", r"        __syncthreads\(\);\n(        const uint3)", r"\1", 0),
     "an entry is replaced while it is used": ("memory", END, r"\1", 0),
     "an entry is taken by a thread that small blocks lack": (
@@ -130,12 +216,14 @@ MUTANTS = {
 
 @cache
 def generated(name: str) -> TransformResult:
-    return transform(SOURCES[name], f"{name}.cu", indexing="memory" if name == "memory" else "computed")
+    memory, persistent = name.endswith("memory"), name.startswith("taken")
+    return transform(SOURCES[name], f"{name}.cu", indexing="memory" if memory else "computed", persistent=persistent)
 
 
 def mutated(name: str, pattern: str, new: str, place: int) -> TransformResult:
     whole = generated(name)
-    head, mark, forms = whole.source.partition("// Elastic forms of")
+    before = 'extern "C" __global__ void ' + whole.kernels[0].kernel.name + "__persistent"
+    head, mark, forms = whole.source.partition(before if name.startswith("taken") else "// Elastic forms of")
     found = list(re.finditer(pattern, forms))
     assert mark
     assert len(found) > place, f"the generator no longer writes {pattern}"

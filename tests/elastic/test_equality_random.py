@@ -14,7 +14,7 @@ KERNELS = 6
 
 def expect_equal(seed: int) -> None:
     text = random_kernels.source(seed, KERNELS)
-    done = transform(text, "random.cu")
+    done = transform(text, "random.cu", persistent=True)
     assert any(variant.level == "block" for elastic in done.kernels for variant in elastic.variants)
     for verdict in check(done, sample_launches_in(text, "random.cu"), name="random.cu", matrix=BRIEF):
         assert verdict.reason == ""

@@ -1,4 +1,4 @@
-"""The names of elastic kernels, and the one parameter that they take beyond those of the original.
+"""The names of elastic kernels, and the parameters that they take beyond those of the original.
 
     original                     elastic
     vadd<<<(6,1,1), 256>>>(a)    vadd__grid<<<2, 256>>>(a, {grid (6,1,1), block (256,1,1), first 0, count 3})
@@ -18,6 +18,21 @@ A physical block computes the index of a logical block from its number, or takes
 
 With indexing by memory the address of the table is one more parameter, behind the launch. Source of both: Zhao et al.,
 Miriam (SenSys 2023), section on the source-to-source transformer.
+
+A persistent form is launched once with as many physical blocks as the GPU holds, which take logical blocks until none
+is left (persistent threads: Gupta et al. 2012, A study of persistent threads style GPU programming). Its last parameter
+is the address of two words of device memory, ``edgetune_control``:
+
+    next     the logical block that is taken next; the host sets 0 before the first launch of a call
+    quota    physical blocks whose rank is below it go on; anyone may change it at any time
+
+    thread 0:  rank < quota ? atomicAdd(next, 1) : leave        for the whole block, before each logical block
+
+In its launch ``count`` bounds the counter, and ``first`` is the rank of the first physical block: a block has rank
+first + blockIdx.x. A block leaves before it takes, so that no logical block is lost; preemption takes one logical block
+and no host. Another launch with the same words goes on where the counter is, also beside one that still runs: with
+``first`` at the old quota it brings back the blocks that have left. All is done once every launch has ended and the
+counter is at the count or beyond, by one at most for each physical block that was launched: the sum must fit 32 bits.
 """
 
 from __future__ import annotations
@@ -50,12 +65,25 @@ MOST_BLOCKS = 2**32 - 1
 PER_THREAD = (1, 2, 4, 8)
 """Numbers of logical threads that a physical one may run."""
 
-Level = Literal["grid", "block"]
+Level = Literal["grid", "block", "persistent"]
 Dim = tuple[int, int, int]
 Indexing = Literal["computed", "memory"]
 """How a physical block gets the index of a logical one."""
 TABLE = "edgetune_indices"
 """The parameter behind the launch where indexing is by memory: ``const uint3 *``."""
+
+
+CONTROL = "edgetune_control"
+"""The last parameter of a persistent form: a pointer to the struct below."""
+CONTROL_NAME = "edgetune_control_t"
+CONTROL_STRUCT = f"""struct {CONTROL_NAME} {{
+    unsigned int next;   // logical block that is taken next
+    unsigned int quota;  // physical blocks with a rank below it go on
+}};"""
+"""Its declaration in sources with persistent forms."""
+CONTROL_BYTES, QUOTA_OFFSET_BYTES = 8, 4
+NO_QUOTA = 2**32 - 1
+"""The quota with which no block leaves early."""
 
 
 def packed(grid: Dim, block: Dim, first: int, count: int) -> bytes:
@@ -86,6 +114,11 @@ def index_table(grid: Dim) -> npt.NDArray[np.uint32]:
 def grid_symbol(kernel: str) -> str:
     """Return the name of the form whose grid alone is elastic."""
     return f"{kernel}__grid"
+
+
+def persistent_symbol(kernel: str) -> str:
+    """Return the name of the form whose blocks take logical blocks from a counter."""
+    return f"{kernel}__persistent"
 
 
 def block_symbol(kernel: str, per_thread: int | None) -> str:

@@ -5,6 +5,7 @@
                x shards of its logical blocks, in random order            all | halves of halves | cut anywhere
                x physical blocks                                          one, a few, more than there are logical ones
                x orders of threads and blocks                             the same bits as the original, every time
+    persistent forms, launched until all is done, blocks in turns         the quota changes at random moments
 
 Only kernels that add floating-point numbers atomically get a tolerance: their results depend on the order of additions
 on every device.
@@ -13,14 +14,14 @@ on every device.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from edgetune.stages.elastic.abi import PER_THREAD, TABLE, Dim, Indexing, index_table, packed
+from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, PER_THREAD, TABLE, Dim, Indexing, index_table, packed
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.shim.build import build
@@ -33,6 +34,7 @@ from edgetune.stages.elastic.shim.run import (
     ExecutionOrder,
     ShimLaunch,
     ShimResult,
+    Taking,
     chance,
 )
 from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
@@ -43,6 +45,7 @@ Answer = Literal["equal", "different", "racy", "fails"]
 _WARP_THREADS = 32
 _MOST_SHARDS = 16
 _A_FEW_BLOCKS = 3
+_MOST_REENTRIES = 4
 _SUM_TOLERANCE = 1e-4
 """Of the largest number of a buffer: float32 rounds to 6e-8, and a thousand additions in another order may each differ
 by that."""
@@ -54,8 +57,9 @@ class Matrix:
 
     Args:
         schedules: Orders of threads and blocks.
-        cuts: Slicings at random places, besides all blocks at once and powers of two.
-        seed: Of the cuts and of the order of shards.
+        cuts: Slicings at random places, besides all blocks at once and powers of two; of persistent forms, sequences of
+            launches, besides one launch alone.
+        seed: Of the cuts, of the order of shards, and of the ranks and moments of persistent forms.
     """
 
     schedules: tuple[ExecutionOrder, ...] = (FORWARD, REVERSE, chance(1), chance(2))
@@ -74,8 +78,11 @@ class FormLaunch:
         symbol: Of the form.
         block: Threads of a physical block.
         blocks: Physical blocks of each launch.
-        shards: First logical block and count of each launch, in the order of launches.
+        shards: First logical block and count of each launch, in the order of launches; of persistent forms the rank of
+            the first physical block, and all logical blocks.
         schedule: Order of threads and blocks.
+        persistent: Whether blocks take logical blocks from a counter: in all launches but the last the quota changes at
+            random moments.
     """
 
     symbol: str
@@ -83,10 +90,14 @@ class FormLaunch:
     blocks: int
     shards: tuple[Shard, ...]
     schedule: ExecutionOrder
+    persistent: bool = False
 
     def __str__(self) -> str:
         threads = "x".join(str(size) for size in self.block)
-        return f"{self.symbol}<<<{self.blocks}, {threads}>>> on shards {list(self.shards)}, {self.schedule}"
+        shards, launch = list(self.shards), f"{self.symbol}<<<{self.blocks}, {threads}>>>"
+        if self.persistent:
+            return f"{launch} {len(shards)} times, from ranks {[rank for rank, _ in shards]} on, {self.schedule}"
+        return f"{launch} on shards {shards}, {self.schedule}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,29 +171,50 @@ def check(
     built = build(transformed.compiled, name, tuple(symbols), include)
     wanted = matrix or Matrix()
     return tuple(
-        _verdict(built, by_name[trial.call.kernel], _with_table(trial, transformed.indexing), wanted, limit_s)
+        _verdict(built, by_name[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)
         for trial in trials
         if trial.call.kernel in by_name
     )
 
 
-def _with_table(trial: SampleLaunch, indexing: Indexing) -> SampleLaunch:
-    """Return a trial whose memory holds the table of indices, where forms read it; nothing may change it either."""
-    if indexing == "computed":
-        return trial
-    return replace(trial, buffers={**trial.buffers, TABLE: index_table(trial.call.logical.grid)})
+def _with_tables(trial: SampleLaunch, indexing: Indexing) -> SampleLaunch:
+    """Return a trial whose memory holds control words and, where forms read it, the table of indices."""
+    buffers = {**trial.buffers, CONTROL: np.array([0, NO_QUOTA], np.uint32)}
+    if indexing == "memory":  # nothing may change the table either
+        buffers[TABLE] = index_table(trial.call.logical.grid)
+    return replace(trial, buffers=buffers)
 
 
 def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:
     """Yield the ways to run a kernel's forms in place of one launch of it."""
     chosen = random.Random(matrix.seed)
     for variant in elastic.variants:
+        if variant.level == "persistent":
+            yield from _persistent_ways(variant.symbol, logical, matrix, chosen)
+            continue
         for block in _blocks(elastic.kernel, variant, logical):
             for shards in _slicings(logical.blocks, matrix.cuts, chosen):
                 largest = max(count for _, count in shards)
-                for blocks in dict.fromkeys((1, min(_A_FEW_BLOCKS, largest), largest + 2)):
+                for blocks in _physical_blocks(largest):
                     for schedule in matrix.schedules:
                         yield FormLaunch(variant.symbol, block, blocks, shards, schedule)
+
+
+def _persistent_ways(symbol: str, logical: Logical, matrix: Matrix, chosen: random.Random) -> Iterator[FormLaunch]:
+    """Yield sequences of launches of a persistent form, each with turns and quotas of its own."""
+    for cut in range(matrix.cuts + 1):
+        for blocks in _physical_blocks(logical.blocks):
+            for schedule in matrix.schedules:
+                more = chosen.randint(1, _MOST_REENTRIES) if cut else 0
+                ranks = [chosen.choice((0, 0, chosen.randint(1, blocks))) for _ in range(more)] + [0]
+                shards = tuple((rank, logical.blocks) for rank in ranks)
+                turns = replace(schedule, seed=schedule.seed + chosen.randrange(1000))
+                yield FormLaunch(symbol, logical.block, blocks, shards, turns, persistent=True)
+
+
+def _physical_blocks(logical: int) -> Iterable[int]:
+    """Return numbers of physical blocks for so many logical ones: one, a few, more than there are."""
+    return dict.fromkeys((1, min(_A_FEW_BLOCKS, logical), logical + 2))
 
 
 def _blocks(kernel: CudaKernel, variant: Variant, logical: Logical) -> list[Dim]:
@@ -225,7 +257,7 @@ def _verdict(built: Built, elastic: ElasticKernel, trial: SampleLaunch, matrix: 
     ):
         if outcome.status != "ok":
             return Verdict(kernel.name, "fails", 0, forms, f"{_failure(outcome)}, in {schedule}")
-        expected = expected or outcome.buffers
+        expected = expected or {name: array for name, array in outcome.buffers.items() if name != CONTROL}
         if reason := different(expected, outcome.buffers, kernel):
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
     tried = list(ways(elastic, call.logical, matrix))
@@ -242,17 +274,16 @@ def _verdict(built: Built, elastic: ElasticKernel, trial: SampleLaunch, matrix: 
 
 
 def _launches(call: Call, way: FormLaunch, table: tuple[Argument, ...]) -> list[ShimLaunch]:
-    logical = call.logical
-    return [
-        ShimLaunch(
-            way.symbol,
-            (way.blocks, 1, 1),
-            way.block,
-            (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)), *table),
-            logical.dynamic_shared_bytes,
-        )
-        for first, count in way.shards
-    ]
+    logical, launches = call.logical, list[ShimLaunch]()
+    for place, (first, count) in enumerate(way.shards, 1):
+        arguments = (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)), *table)
+        taking = None
+        if way.persistent:
+            arguments = (*arguments, Pointer(CONTROL))
+            taking = Taking(CONTROL, first, quota_changes=place < len(way.shards))
+        shared_bytes = logical.dynamic_shared_bytes
+        launches.append(ShimLaunch(way.symbol, (way.blocks, 1, 1), way.block, arguments, shared_bytes, taking))
+    return launches
 
 
 def _failure(outcome: ShimResult) -> str:

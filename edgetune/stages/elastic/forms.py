@@ -77,7 +77,7 @@ def compile_forms(
 def variants_by_count(elastic: ElasticKernel) -> dict[int, Variant]:
     """Return the form to launch, by logical threads in a physical one."""
     found: dict[int, Variant] = {}
-    for variant in elastic.variants:
+    for variant in (each for each in elastic.variants if each.level != "persistent"):
         for count in PER_THREAD[1:] if variant.per_thread is None else (variant.per_thread,):
             found.setdefault(count, variant)
     return found

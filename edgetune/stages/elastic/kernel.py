@@ -63,7 +63,7 @@ class Variant:
 
     Args:
         symbol: Its name for the launch; all variants are ``extern "C"``.
-        level: The elastic part of the launch.
+        level: The elastic part of the launch; ``persistent``: the grid, and logical blocks are taken from a counter.
         per_thread: Logical threads in a physical one; ``None`` for any physical block size.
     """
 

@@ -75,6 +75,13 @@ class TransformOptions:
         ),
     ] = ()  # fmt: skip
     indexing: IndexingName = "computed"
+    persistent: Annotated[
+        bool,
+        Option(
+            "Make persistent forms too: blocks take logical blocks from a counter, and leave above a quota.",
+            group="Problem",
+        ),
+    ] = False
     launch: Annotated[
         Sequence[str],
         Option(

@@ -100,7 +100,7 @@ def transform(
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
     text = read_source(opts.file).decode("utf-8", "surrogateescape")
     name = _STDIN_FILE if opts.file == "-" else opts.file
-    done = transformed(text, name, opts.folders, asked=opts.instantiate, indexing=indexing)
+    done = transformed(text, name, opts.folders, asked=opts.instantiate, indexing=indexing, persistent=opts.persistent)
     found = Transformed(name, done)
     if found.made and opts.output not in (None, "-"):
         written = write_atomically(done.source.encode("utf-8", "surrogateescape"), str(opts.output))

@@ -1,7 +1,8 @@
 // CUDA C as C++: what a kernel may name, for a kernel whose threads are fibers of one process.
 //
 //   kernel.cu  --g++ -include cuda_shim.hpp-->  program     threads of a block: fibers of one CPU thread, one at a time;
-//                                                           blocks: one after another
+//                                                           blocks: one after another, those of persistent forms a few
+//                                                           in turns
 //
 // Since only one fiber runs at a time, atomics are plain operations, and since only one block runs at a time, shared
 // memory is memory of the one CPU thread: `thread_local` may stand where `__shared__` stands, inside functions and
@@ -218,11 +219,26 @@ static inline void __trap() { __builtin_trap(); }
 
 // ---- atomics ---------------------------------------------------------------------------------------------------------
 
+namespace edgetune_shim {
+extern const volatile void *counter;  // of the logical blocks that a persistent form takes; nullptr: there is none
+void before_take();
+void after_take();
+static inline void before_atomic(const volatile void *address) {
+    if (__builtin_expect(address == counter, 0)) before_take();
+}
+static inline void after_atomic(const volatile void *address) {
+    if (__builtin_expect(address == counter, 0)) after_take();
+}
+}  // namespace edgetune_shim
+
+
 #define EDGETUNE_ATOMIC(NAME, RESULT)                                                                                  \
     template <class T>                                                                                                 \
     static inline T NAME(T *address, edgetune_shim::Same<T> value) {                                                   \
+        edgetune_shim::before_atomic(address);                                                                         \
         const T old = *address;                                                                                        \
         *address = RESULT;                                                                                             \
+        edgetune_shim::after_atomic(address);                                                                          \
         return old;                                                                                                    \
     }                                                                                                                  \
     template <class T>                                                                                                 \
@@ -242,8 +258,10 @@ EDGETUNE_ATOMIC(atomicDec, old == 0 || old > value ? value : T(old - 1))
 #undef EDGETUNE_ATOMIC
 template <class T>
 static inline T atomicCAS(T *address, edgetune_shim::Same<T> expected, edgetune_shim::Same<T> value) {
+    edgetune_shim::before_atomic(address);
     const T old = *address;
     if (old == expected) *address = value;
+    edgetune_shim::after_atomic(address);
     return old;
 }
 

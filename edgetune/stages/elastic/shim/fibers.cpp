@@ -5,6 +5,9 @@
 //
 // Fibers are started with makecontext and switched with setjmp and longjmp, which, unlike swapcontext, call nothing of
 // the operating system. They give way only where they wait, to the next in the order of the schedule.
+//
+// Of persistent forms a few blocks run in turns: one gives way to another where all of its threads wait, and where it
+// takes a logical block, at chance; its shared memory is put aside meanwhile. The quota may change whenever it does.
 
 #include "runtime.hpp"
 
@@ -40,11 +43,20 @@ struct Fiber {
     Lane *lane;
 };
 
-static Fiber fibers[most_threads];
+struct Block {  // one that runs
+    uint3 index;
+    Fiber *fibers;
+    unsigned char *shared;  // what it had in shared memory when it gave way
+    unsigned int turns[most_threads], turn, ready_left;
+    bool running;
+};
+
+static Fiber fibers_of_all[most_resident * most_threads];
+static Block blocks[most_resident], *here = blocks;
 static Fiber *self;
-static unsigned int threads;  // of the block
-static unsigned int turns[most_threads], turn, ready_left;
+static unsigned int threads;  // of a block
 static jmp_buf home;
+static bool gave_way;  // why home was reached: the block has not ended
 
 unsigned long long random_number() {  // splitmix64 (Steele, Lea and Flood 2014)
     unsigned long long z = schedule.random += 0x9e3779b97f4a7c15ull;
@@ -71,12 +83,12 @@ static void arrange(unsigned int *places, unsigned int count) {
 
 static void awaken(Fiber &fiber) {
     fiber.state = ready;
-    ++ready_left;
+    ++here->ready_left;
 }
 
 // ---- warps -----------------------------------------------------------------------------------------------------------
 
-static Fiber *warp_of(const Fiber &fiber) { return &fibers[fiber.number & ~31u]; }
+static Fiber *warp_of(const Fiber &fiber) { return &here->fibers[fiber.number & ~31u]; }
 
 static unsigned int lanes_of(const Fiber *warp) {
     const unsigned int left = threads - warp->number;
@@ -148,7 +160,7 @@ static bool release() {
     bool barriers = true;
     Votes votes{0, 0};
     for (unsigned int i = 0; i < threads; ++i) {
-        Fiber &fiber = fibers[i];
+        Fiber &fiber = here->fibers[i];
         if (fiber.state == at_meeting && complete(fiber)) exchange(fiber);  // its last lane has returned
         if (fiber.state == returned || fiber.state == ready) continue;
         if (!first) first = &fiber;
@@ -157,36 +169,43 @@ static bool release() {
         votes.yes += fiber.vote;
         ++votes.all;
     }
-    if (ready_left) return true;
+    if (here->ready_left) return true;
     if (!first) return false;
     if (!barriers || other) stuck(*first, other ? *other : *first, barriers);
     for (unsigned int i = 0; i < threads; ++i)
-        if (fibers[i].state == at_barrier) {
-            fibers[i].votes = votes;
-            awaken(fibers[i]);
+        if (here->fibers[i].state == at_barrier) {
+            here->fibers[i].votes = votes;
+            awaken(here->fibers[i]);
         }
     return true;
 }
 
 // Nobody where all have returned. Each round of turns has an order of its own.
 static Fiber *next() {
-    if (!ready_left && !release()) return nullptr;
+    if (!here->ready_left && !release()) return nullptr;
     for (;;) {
-        for (; turn < threads; ++turn) {
-            Fiber &fiber = fibers[turns[turn]];
+        for (; here->turn < threads; ++here->turn) {
+            Fiber &fiber = here->fibers[here->turns[here->turn]];
             if (fiber.state == ready) {
-                ++turn;
-                --ready_left;
+                ++here->turn;
+                --here->ready_left;
                 return &fiber;
             }
         }
-        turn = 0;
-        if (schedule.order == shuffled) arrange(turns, threads);
+        here->turn = 0;
+        if (schedule.order == shuffled) arrange(here->turns, threads);
     }
+}
+
+// Let another block run. Whoever makes this one go on again may find the quota changed.
+static void give_way() {
+    gave_way = true;
+    if (!_setjmp(self->context)) _longjmp(home, 1);
 }
 
 static void wait() {
     Fiber &waiting = *self;
+    if (launch.control && !here->ready_left && random_number() & 1) return give_way();
     Fiber *other = next();
     if (other != &waiting && !_setjmp(waiting.context)) resume(*other);
 }
@@ -223,7 +242,7 @@ unsigned int living_lanes() {
 // ---- blocks ----------------------------------------------------------------------------------------------------------
 
 static void live(unsigned int number) {
-    Fiber &fiber = fibers[number];
+    Fiber &fiber = fibers_of_all[number];
     if (!_setjmp(fiber.context)) _longjmp(home, 1);
     for (;;) {  // once for each block
         launch.kernel->call(launch.arguments);
@@ -265,35 +284,102 @@ static int find_static_shared(dl_phdr_info *info, size_t, void *) {
 
 void find_shared_memory() { dl_iterate_phdr(find_static_shared, nullptr); }
 
-static void run_block() {
+static void begin_block(Block &block, uint3 index) {
     memset(static_shared.address, schedule.pattern, static_shared.bytes);
     memset(dynamic_shared, schedule.pattern, launch.dynamic_bytes + watched_bytes);
-    for (unsigned int i = 0; i < threads; ++i) fibers[i].state = ready;
-    ready_left = threads;
-    turn = 0;
-    arrange(turns, threads);
+    block.index = blockIdx = index;
+    block.running = true;
+    for (unsigned int i = 0; i < threads; ++i) block.fibers[i].state = ready;
+    block.ready_left = threads;
+    block.turn = 0;
+    arrange(block.turns, threads);
+}
+
+// Run a block until it ends or gives way.
+static void run_block() {
+    gave_way = false;
     if (!_setjmp(home)) resume(*next());
+    here->running = gave_way;
     for (size_t i = 0; i < watched_bytes; ++i)
         if (dynamic_shared[launch.dynamic_bytes + i] != schedule.pattern)
             fail(crash, 0, "%s wrote past the %u bytes of dynamic shared memory of its block (%u,%u,%u)",
                  launch.kernel->name, launch.dynamic_bytes, blockIdx.x, blockIdx.y, blockIdx.z);
 }
 
+static void change_block(Block &other) {
+    if (&other == here) return;
+    const size_t bytes = static_shared.bytes, dynamic_bytes = launch.dynamic_bytes + watched_bytes;
+    memcpy(here->shared, static_shared.address, bytes);
+    memcpy(here->shared + bytes, dynamic_shared, dynamic_bytes);
+    here = &other;
+    memcpy(static_shared.address, here->shared, bytes);
+    memcpy(dynamic_shared, here->shared + bytes, dynamic_bytes);
+    blockIdx = here->index;
+}
+
+// ---- control words of persistent forms -------------------------------------------------------------------------------
+
+const volatile void *counter;
+static unsigned int counted;  // what atomic operations have made of the counter
+
+void before_take() {
+    const unsigned int rank = launch.rank + blockIdx.x, quota = launch.control[1];
+    if (rank >= quota)
+        fail(crash, 0, "%s: the block of rank %u takes a logical block, and the quota is %u", launch.kernel->name, rank, quota);
+    if (random_number() & 1) {
+        awaken(*self);
+        give_way();
+    }
+}
+
+void after_take() {
+    counted = launch.control[0];
+    if (random_number() & 1) {
+        awaken(*self);
+        give_way();
+    }
+}
+
+static void between_turns(unsigned int physical_blocks) {
+    if (launch.control[0] != counted)
+        fail(crash, 0, "%s changed the counter of logical blocks other than by an atomic operation", launch.kernel->name);
+    if (launch.quota_changes && random_number() % 4 == 0)
+        launch.control[1] = random_number() % (launch.rank + physical_blocks + 2);
+}
+
 void run_grid(const unsigned int *grid, const unsigned int *block) {
     gridDim = dim3(grid[0], grid[1], grid[2]);
     blockDim = dim3(block[0], block[1], block[2]);
     threads = block[0] * block[1] * block[2];
-    for (unsigned int i = 0; i < threads; ++i) {
-        fibers[i].number = i;
-        fibers[i].index = {i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
+    counter = launch.control;
+    const unsigned int resident = launch.control ? most_resident : 1, quota = launch.control ? launch.control[1] : 0;
+    counted = launch.control ? launch.control[0] : 0;
+    for (unsigned int i = 0; i < resident; ++i) {
+        blocks[i].fibers = fibers_of_all + i * most_threads;
+        blocks[i].shared = static_cast<unsigned char *>(malloc(static_shared.bytes + launch.dynamic_bytes + watched_bytes));
+        for (unsigned int j = 0; j < threads; ++j) {
+            blocks[i].fibers[j].number = j;
+            blocks[i].fibers[j].index = {j % block[0], j / block[0] % block[1], j / block[0] / block[1]};
+        }
     }
-    const unsigned int blocks = grid[0] * grid[1] * grid[2];
-    unsigned int *places = static_cast<unsigned int *>(malloc(blocks * sizeof *places));
-    arrange(places, blocks);
-    for (unsigned int i = 0; i < blocks; ++i) {
-        blockIdx = {places[i] % grid[0], places[i] / grid[0] % grid[1], places[i] / grid[0] / grid[1]};
+    const unsigned int count = grid[0] * grid[1] * grid[2];
+    unsigned int *places = static_cast<unsigned int *>(malloc(count * sizeof *places));
+    arrange(places, count);
+    for (unsigned int begun = 0, running = 0; begun < count || running;) {
+        Block &chosen = blocks[resident == 1 ? 0 : random_number() % resident];
+        if (!chosen.running && begun == count) continue;
+        change_block(chosen);
+        if (!chosen.running) {
+            const unsigned int place = places[begun++];
+            begin_block(chosen, {place % grid[0], place / grid[0] % grid[1], place / grid[0] / grid[1]});
+            ++running;
+        }
         run_block();
+        running -= !gave_way;
+        if (launch.control) between_turns(count);
     }
+    if (launch.control) launch.control[1] = quota;
+    for (unsigned int i = 0; i < resident; ++i) free(blocks[i].shared);
     free(places);
 }
 

@@ -91,7 +91,9 @@ static void run_launch(Reader &job) {
     unsigned int grid[3], block[3];
     job.copy(grid, sizeof grid);
     job.copy(block, sizeof block);
-    const unsigned int dynamic_bytes = job.number(), count = job.number();
+    const unsigned int dynamic_bytes = job.number(), control = job.number(), rank = job.number();
+    const bool quota_changes = job.number();
+    const unsigned int count = job.number();
     if (count != kernel.parameters)
         fail(bad_launch, 0, "%s takes %u arguments and was given %u", kernel.name, kernel.parameters, count);
     if (dynamic_bytes > most_dynamic_bytes)
@@ -112,7 +114,8 @@ static void run_launch(Reader &job) {
         else
             memcpy(arguments[i], &buffers[buffer].address, sizeof(char *));
     }
-    launch = {&kernel, arguments, dynamic_bytes};
+    auto *words = control == ~0u ? nullptr : reinterpret_cast<unsigned int *>(buffers[control].address);
+    launch = {&kernel, arguments, dynamic_bytes, words, rank, quota_changes};
     run_grid(grid, block);
 }
 
@@ -229,7 +232,9 @@ static void follow(Reader job, char *results) {
 static int serve(const char *job_path, const char *results_path) {
     Reader job{mapped(job_path, O_RDONLY, PROT_READ, MAP_PRIVATE, 0)};
     limit_s = job.number();
-    for (unsigned int i = 0, most = job.number(); i < most; ++i) prime(i);  // before the forks: once and not for each
+    const unsigned int threads = job.number(), resident = job.number();
+    for (unsigned int i = 0; i < resident; ++i)  // before the forks: once and not for each
+        for (unsigned int j = 0; j < threads; ++j) prime(i * most_threads + j);
     const unsigned int sequences = job.number();
     const size_t each = rounded(read_buffers(job) + sizeof(Record), 8);
     char *results = mapped(results_path, O_RDWR, PROT_READ | PROT_WRITE, MAP_SHARED, each * sequences);

@@ -36,14 +36,14 @@ class ExecutionOrder:
 
     Args:
         order: By number, ascending or descending, or random at each round of turns.
-        seed: Of the random order.
+        seed: Of the random order, and of the turns of blocks of persistent forms.
     """
 
     order: Order = "forward"
     seed: int = 0
 
     def __str__(self) -> str:
-        return f"random order {self.seed}" if self.order == "random" else f"{self.order} order"
+        return f"{self.order} order {self.seed}" if self.order == "random" or self.seed else f"{self.order} order"
 
 
 FORWARD = ExecutionOrder("forward")
@@ -56,6 +56,21 @@ def chance(seed: int) -> ExecutionOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class Taking:
+    """How the blocks of a persistent form take logical blocks: a few of them run in turns.
+
+    Args:
+        control: The buffer of the control words (see ``abi``), of which only atomic operations may change the counter.
+        rank: Of the first physical block.
+        quota_changes: Whether the quota changes at random moments; afterwards it is what it was.
+    """
+
+    control: str
+    rank: int = 0
+    quota_changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ShimLaunch:
     """A physical launch of a kernel or of one of its forms.
 
@@ -65,6 +80,7 @@ class ShimLaunch:
         block: Threads along x, y, z.
         arguments: In the order of the kernel's parameters; pointers name buffers of the run.
         dynamic_shared_bytes: Of each block.
+        taking: Of a persistent form.
     """
 
     symbol: str
@@ -72,6 +88,7 @@ class ShimLaunch:
     block: Dim
     arguments: tuple[Argument, ...] = ()
     dynamic_shared_bytes: int = 0
+    taking: Taking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +134,8 @@ _MOST_RESULT_BYTES = 64 << 20
 """Of one RESULTS file: more sequences run in several batches."""
 _START_S = 60.0
 _MOST_THREADS = 1024
+_IN_TURNS = 3
+"""Blocks of persistent forms that run in turns: ``most_resident`` of runtime.hpp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +263,9 @@ def _job(kernels: Sequence[str], sequences: Sequence[Sequenced], arrays: Buffers
     numbers = {name: number for number, name in enumerate(arrays)}
     blocks = [math.prod(launch.block) for launches, _ in sequences for launch in launches]
     threads = min(max(blocks, default=1), _MOST_THREADS)  # a launch of more is refused there
-    parts = [struct.pack("<IIII", limit_s, threads, len(sequences), len(arrays))]
+    in_turns = any(launch.taking for launches, _ in sequences for launch in launches)
+    resident = _IN_TURNS if in_turns else 1
+    parts = [struct.pack("<IIIII", limit_s, threads, resident, len(sequences), len(arrays))]
     for array in arrays.values():
         parts += [struct.pack("<Q", array.nbytes), array.tobytes()]
     for launches, schedule in sequences:
@@ -258,20 +279,16 @@ def _job(kernels: Sequence[str], sequences: Sequence[Sequenced], arrays: Buffers
 def _packed(launch: ShimLaunch, kernels: Sequence[str], buffers: Mapping[str, int]) -> bytes:
     if launch.symbol not in kernels:
         raise InputError(f"no kernel {launch.symbol!r} in the source", f"it has {', '.join(kernels) or 'none'}")
-    parts = [
-        struct.pack(
-            "<9I",
-            kernels.index(launch.symbol),
-            *launch.grid,
-            *launch.block,
-            launch.dynamic_shared_bytes,
-            len(launch.arguments),
-        )
-    ]
+    named = [argument.buffer for argument in launch.arguments if isinstance(argument, Pointer)]
+    for name in [*named, *([launch.taking.control] if launch.taking else [])]:
+        if name not in buffers:
+            raise InputError(f"{launch.symbol}: no buffer {name!r}", f"there are {', '.join(buffers)}")
+    taking = launch.taking
+    control = (_NO_BUFFER, 0, 0) if taking is None else (buffers[taking.control], taking.rank, taking.quota_changes)
+    head = (*launch.grid, *launch.block, launch.dynamic_shared_bytes, *control, len(launch.arguments))
+    parts = [struct.pack("<12I", kernels.index(launch.symbol), *head)]
     for argument in launch.arguments:
         if isinstance(argument, Pointer):
-            if argument.buffer not in buffers:
-                raise InputError(f"{launch.symbol}: no buffer {argument.buffer!r}", f"there are {', '.join(buffers)}")
             parts.append(struct.pack("<II", buffers[argument.buffer], 8))
         else:
             parts.append(struct.pack("<II", _NO_BUFFER, len(argument.value)) + argument.value)

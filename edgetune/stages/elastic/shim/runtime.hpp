@@ -7,6 +7,7 @@ namespace edgetune_shim {
 
 constexpr size_t page_bytes = 65536;              // a multiple of every page size in use, of 64 KiB kernels too
 constexpr unsigned int most_threads = 1024;       // of a block, on every CUDA device
+constexpr unsigned int most_resident = 3;         // blocks that run in turns
 constexpr size_t most_dynamic_bytes = 227 << 10;  // of a block, on the largest CUDA device
 
 enum Status : int { unfinished, ok, deadlock, mismatched, hang, crash, bad_launch };
@@ -29,6 +30,9 @@ struct Launch {
     const Entry *kernel;
     void **arguments;
     unsigned int dynamic_bytes;
+    volatile unsigned int *control;  // of a persistent form: the next logical block, and the quota; else nullptr
+    unsigned int rank;               // of the first physical block
+    bool quota_changes;              // at moments of chance
 };
 
 extern Schedule schedule;
@@ -36,7 +40,7 @@ extern Launch launch;
 
 unsigned long long random_number();  // of the schedule
 
-// Start a fiber, which then waits to be a thread; once for each thread that a block may have.
+// Start a fiber, which then waits to be a thread; once for each thread that the blocks that run in turns may have.
 void prime(unsigned int number);
 
 // Find where the shared memory of the source is.

@@ -9,9 +9,11 @@ vadd (line 3)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import get_args
 
-from edgetune.stages.elastic.abi import Indexing
+from edgetune.stages.elastic.abi import Level, persistent_symbol
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, Refusal, TransformResult
+from edgetune.stages.elastic.source.block_loops import FormOptions
 from edgetune.stages.elastic.source.builtins import BLOCK_INDICES
 from edgetune.stages.elastic.source.index_parameters import readers
 from edgetune.stages.elastic.source.name_resolution import Variable
@@ -44,7 +46,7 @@ def macro_steps(kernel: ParsedKernel) -> tuple[str, ...]:
     return (f"written out in its forms, as they hide loops, indices, barriers or returns: {', '.join(names)}",)
 
 
-def grid_steps(kernel: ParsedKernel, indexing: Indexing) -> tuple[str, ...]:
+def grid_steps(kernel: ParsedKernel, options: FormOptions) -> tuple[str, ...]:
     """Return what the grid level does to a kernel and why that is safe."""
     steps = [
         f"{kernel.name}__grid: the body is a function of its own, which is given the logical block's index and the "
@@ -57,7 +59,7 @@ def grid_steps(kernel: ParsedKernel, indexing: Indexing) -> tuple[str, ...]:
         steps.append(f"functions that read the launch are copied and given the logical one: {', '.join(copied)}")
     if kernel.kernel.parameters:
         steps.append("parameters are by value: what a logical block writes to its own, the next one does not see")
-    if indexing == "memory":
+    if options.indexing == "memory":
         steps.append(
             "the first thread of a physical block copies the logical block's index from a table of the host's to "
             "shared memory; a barrier in front of each logical block and one behind it keep the entry in place"
@@ -66,6 +68,12 @@ def grid_steps(kernel: ParsedKernel, indexing: Indexing) -> tuple[str, ...]:
         steps.append("it uses shared memory: a barrier behind each logical block keeps it from the next one")
     elif kernel.kernel.warp:
         steps.append("it uses warp primitives: the warp comes together behind each logical block")
+    if options.persistent:
+        steps.append(
+            f"{persistent_symbol(kernel.name)}: the first thread of a physical block takes the next logical block from "
+            "a counter, for all threads: a barrier in front of each logical block shows them which, and one behind it "
+            "keeps it in place; a block whose rank is no longer below the quota leaves before it takes"
+        )
     if kernel.kernel.float_atomics:
         steps.append("it adds floating-point numbers atomically: the order, and so the last bits, were never fixed")
     return tuple(steps)
@@ -134,7 +142,7 @@ def explained(done: TransformResult) -> Iterator[str]:
     """Yield the explanation of a file, line by line."""
     for each in done.kernels:
         yield f"{each.kernel.name} (line {each.kernel.line}): {used(each.kernel)}"
-        for level in ("grid", "block"):
+        for level in get_args(Level):
             symbols = [variant.symbol for variant in each.variants if variant.level == level]
             if symbols:
                 yield f"  {level}: {', '.join(symbols)}"

@@ -21,9 +21,10 @@ from pathlib import Path
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import STRUCT, STRUCT_NAME, Indexing, grid_symbol
+from edgetune.stages.elastic.abi import CONTROL_STRUCT, STRUCT, STRUCT_NAME, Indexing, grid_symbol, persistent_symbol
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.source.block_legality import returns_before_barriers, threads_apart
+from edgetune.stages.elastic.source.block_loops import FormOptions
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
 from edgetune.stages.elastic.source.groups import HEADER, LIBRARY
@@ -84,6 +85,7 @@ def transform(
     asked: Sequence[str] = (),
     *,
     indexing: Indexing = "computed",
+    persistent: bool = False,
 ) -> TransformResult:
     """Make the kernels of a source file elastic.
 
@@ -94,6 +96,7 @@ def transform(
         launched: Kernels that the device source keeps even where they have no forms.
         asked: Instances of template kernels besides those that the file uses: ``kernel<float, 16>``.
         indexing: How the forms get the indices of logical blocks.
+        persistent: Whether each kernel gets a persistent form too, whose blocks take logical blocks from a counter.
 
     Raises:
         InputError: the file has no kernel, is transformed already, or takes longer than the limit allows; or an
@@ -106,19 +109,20 @@ def transform(
         )
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
         instances = instantiated(text.removeprefix(_BOM), name, asked)
-        found = instances.placed(_transformed(parse(instances.text, name, folders), launched, indexing), name)
+        options = FormOptions(indexing, persistent)
+        found = instances.placed(_transformed(parse(instances.text, name, folders), launched, options), name)
         useless = [each.kernel.name for each in found.kernels if not each.variants and each.kernel.name not in launched]
         fewer = instances.without(useless)
         if fewer is None:
             return found
-        left = _transformed(parse(fewer.text, name, folders), launched, indexing)
+        left = _transformed(parse(fewer.text, name, folders), launched, options)
         return replace(fewer.placed(left, name), kernels=found.kernels)
 
 
-def _transformed(source: ParsedFile, launched: Collection[str], indexing: Indexing) -> TransformResult:
+def _transformed(source: ParsedFile, launched: Collection[str], options: FormOptions) -> TransformResult:
     elastic, edits, kept = list[ElasticKernel](), list[Edit](), list[ParsedKernel]()
     for kernel in source.kernels:
-        made, forms = _made(kernel, indexing)
+        made, forms = _made(kernel, options)
         elastic.append(made)
         if forms or kernel.name in launched:
             kept.append(kernel)
@@ -129,33 +133,38 @@ def _transformed(source: ParsedFile, launched: Collection[str], indexing: Indexi
             edits.append(inserted(kernel, for_compiler(head + forms)))
     missing = tuple(refusal("header-missing", line, None, name=each) for each, line in source.missing.items())
     edits = _merged(edits)
-    device = _text(source, [*edits, *_without_host_code(source, kept)]) if kept else ""
-    return TransformResult(_text(source, edits), tuple(elastic), (*source.notes, *missing), device, indexing)
+    device = _text(source, [*edits, *_without_host_code(source, kept)], options) if kept else ""
+    return TransformResult(
+        _text(source, edits, options), tuple(elastic), (*source.notes, *missing), device, options.indexing
+    )
 
 
-def _made(kernel: ParsedKernel, indexing: Indexing) -> tuple[ElasticKernel, str]:
+def _made(kernel: ParsedKernel, options: FormOptions) -> tuple[ElasticKernel, str]:
     """Return the elastic kernel, and the text of its forms."""
     against = illegalities(kernel)
     if any(each.level == "grid" for each in against):
         return ElasticKernel(kernel.kernel, refusals=against), ""
-    forms = BlockForms(refusals=against) if against else block_variants(kernel, indexing)
+    forms = BlockForms(refusals=against) if against else block_variants(kernel, options)
     if not forms.grid:
         stuck = (*returns_before_barriers(kernel), *threads_apart(kernel))
         if stuck:
             return ElasticKernel(kernel.kernel, refusals=(*stuck, *forms.refusals)), ""
     variants = (Variant(grid_symbol(kernel.name), "grid"), *forms.variants)
-    steps = (*macro_steps(kernel), *grid_steps(kernel, indexing), *forms.steps)
-    text = forms.text if forms.grid else grid_form(kernel, indexing) + forms.text
+    if options.persistent:
+        variants = (*variants, Variant(persistent_symbol(kernel.name), "persistent"))
+    steps = (*macro_steps(kernel), *grid_steps(kernel, options), *forms.steps)
+    text = forms.text if forms.grid else grid_form(kernel, options) + forms.text
     return ElasticKernel(kernel.kernel, variants, forms.refusals, steps), text
 
 
-def _text(source: ParsedFile, edits: Sequence[Edit]) -> str:
+def _text(source: ParsedFile, edits: Sequence[Edit], options: FormOptions) -> str:
     """Return the original with the forms in it; byte for byte the original where there are none."""
     if not edits:
         return source.text.decode("utf-8", "surrogateescape")
     place = source.expanded.original
     moved = (Edit(place(each.start), place(each.end), each.text) for each in edits)
-    return f"{STRUCT}\n{line_mark(1, source.name)}{spliced(source.text, moved)}"
+    structs = f"{STRUCT}\n{CONTROL_STRUCT}" if options.persistent else STRUCT
+    return f"{structs}\n{line_mark(1, source.name)}{spliced(source.text, moved)}"
 
 
 def _merged(edits: Sequence[Edit]) -> list[Edit]:

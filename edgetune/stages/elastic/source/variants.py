@@ -11,6 +11,7 @@
     vadd__block             no barriers: for (t = threadIdx.x; t < threads; t += blockDim.x) body of logical thread t
     vadd__block2, 4 and 8   barriers: each physical thread runs 2, 4 or 8 logical ones from barrier to barrier
     vadd__grid              made the same way with 1, where threads return while others go on to barriers
+    vadd__persistent        as vadd__grid, but blocks take the next logical block from a counter
 
 ``return`` leaves the function, so a thread that has nothing to do in one logical block takes part in the next.
 Parameters are by value, so the next logical block does not see what one writes to its own.
@@ -19,19 +20,13 @@ Lane l of a physical warp runs lane l of a logical one where the physical block 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgetune.stages.elastic.abi import (
-    PARAMETER,
-    PER_THREAD,
-    STRUCT_NAME,
-    TABLE,
-    Indexing,
-    block_symbol,
-    grid_symbol,
-)
+from edgetune.stages.elastic.abi import PER_THREAD, block_symbol, grid_symbol, persistent_symbol
 from edgetune.stages.elastic.kernel import Refusal, Variant
 from edgetune.stages.elastic.source.block_legality import block_illegalities, threads_apart, warps_return
+from edgetune.stages.elastic.source.block_loops import FormOptions, loop_parameters, persistent_loop, slice_loop
 from edgetune.stages.elastic.source.builtins import BLOCK_INDICES, INDICES
 from edgetune.stages.elastic.source.codegen import CodeGenerator
 from edgetune.stages.elastic.source.explain import fission_steps, strided_steps
@@ -87,34 +82,32 @@ class BlockForms:
     grid: bool = False
 
 
-def grid_form(kernel: ParsedKernel, indexing: Indexing) -> str:
-    """Return the functions that make up the grid-elastic form of a kernel that is not refused."""
+def grid_form(kernel: ParsedKernel, options: FormOptions) -> str:
+    """Return the functions that make up the grid-elastic forms of a kernel that is not refused."""
     body_name = f"edgetune_grid_{kernel.name}"
     helpers, edits = _logical(kernel, BLOCK_INDICES, _OF_GRID, f"{body_name}_")
     run = f"        {body_name}({_handed(kernel, _OF_GRID)});\n"
-    bounds = (plain(each) for each in _launch_bounds(kernel))
+    bounds = "".join(f"{plain(each)} " for each in _launch_bounds(kernel))
     return (
         f"{helpers}static __device__ __forceinline__ void {body_name}({_declared(kernel, _OF_GRID)})\n"
-        f"{_body(kernel, edits)}"
-        f"{_head(kernel, ''.join(f'{each} ' for each in bounds), grid_symbol(kernel.name), indexing)}"
-        f"{_loop_over_blocks(kernel, _whole_rows(kernel), run, indexing)}"
+        f"{_body(kernel, edits)}{_grid_kernels(kernel, bounds, run, options)}"
     )
 
 
-def block_variants(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
+def block_variants(kernel: ParsedKernel, options: FormOptions) -> BlockForms:
     """Return the block-elastic forms of a kernel that may be made elastic at grid level, or why there are none."""
     against = block_illegalities(kernel)
     if against:
         return BlockForms(refusals=against)
     if not kernel.kernel.barriers:
-        return _strided(kernel, indexing)
+        return _strided(kernel, options)
     try:
-        return _split(kernel, indexing)
+        return _split(kernel, options)
     except CannotSplit as wrong:
         return BlockForms(refusals=(wrong.refusal(kernel.name),))
 
 
-def _strided(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
+def _strided(kernel: ParsedKernel, options: FormOptions) -> BlockForms:
     """Return the one form of a kernel without barriers, for every size of the physical block."""
     name = kernel.name
     helpers, edits = _logical(kernel, INDICES, _ALL, f"edgetune_of_{name}__")
@@ -126,12 +119,12 @@ def _strided(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
 """
     text = (
         f"{_thread_index(name)}{helpers}static __device__ __forceinline__ void edgetune_each_{name}"
-        f"({_declared(kernel, _ALL)})\n{_body(kernel, edits)}{_kernel(kernel, None, call, indexing)}"
+        f"({_declared(kernel, _ALL)})\n{_body(kernel, edits)}{_kernel(kernel, None, call, options)}"
     )
     return BlockForms(text, (Variant(block_symbol(name, None), "block", None),), (), strided_steps(kernel.kernel))
 
 
-def _split(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
+def _split(kernel: ParsedKernel, options: FormOptions) -> BlockForms:
     """Return the forms of a kernel that is split at its barriers.
 
     Raises:
@@ -149,7 +142,7 @@ def _split(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
     text = (
         f"{_thread_index(name)}{helpers}template <unsigned int edgetune_n>\n"
         f"static __device__ __forceinline__ void edgetune_blocks_{name}({parameters})\n{body}"
-        f"{line_mark(1, generated_name(kernel))}{''.join(_split_kernel(kernel, each, indexing) for each in counts)}"
+        f"{line_mark(1, generated_name(kernel))}{''.join(_split_kernel(kernel, each, options) for each in counts)}"
     )
     variants = tuple(Variant(block_symbol(name, each), "block", each) for each in PER_THREAD if each > 1)
     single = {each for each in fission.single if each.kind == "local" or fission.uniform.writes[each]}
@@ -157,11 +150,11 @@ def _split(kernel: ParsedKernel, indexing: Indexing) -> BlockForms:
     return BlockForms(text, variants, (), steps, grid=grid)
 
 
-def _split_kernel(kernel: ParsedKernel, per_thread: int, indexing: Indexing) -> str:
+def _split_kernel(kernel: ParsedKernel, per_thread: int, options: FormOptions) -> str:
     """Return one form of a split kernel; the form of one logical thread has blocks of the logical shape."""
     own = _OWN_OF_BLOCK if per_thread == 1 else ("threadIdx.x", "blockDim.x")
     handed = ", ".join([_handed(kernel, _OF_BLOCK), *own])
-    return _kernel(kernel, per_thread, f"        edgetune_blocks_{kernel.name}<{per_thread}>({handed});\n", indexing)
+    return _kernel(kernel, per_thread, f"        edgetune_blocks_{kernel.name}<{per_thread}>({handed});\n", options)
 
 
 def _logical(
@@ -200,34 +193,47 @@ def _thread_index(name: str) -> str:
 """
 
 
-def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str, indexing: Indexing) -> str:
+def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str, options: FormOptions) -> str:
     """Return a form: the loop over logical blocks around the statements that run one.
 
     Args:
         kernel: The original.
         per_thread: Logical threads in a physical one.
         run: The statements that run a logical block.
-        indexing: Of logical blocks.
+        options: How forms come to their logical blocks.
     """
-    checks = ""
-    if per_thread != 1:
-        sizes = " * ".join(f"{BLOCK_DIM.name}.{axis}" for axis in "xyz")
-        checks = f"    const unsigned int edgetune_threads = {sizes};\n"
-    if per_thread not in (None, 1):
+    bounds = _bounds(kernel, per_thread)
+    if per_thread == 1:
+        return _grid_kernels(kernel, bounds, run, options)
+    sizes = " * ".join(f"{BLOCK_DIM.name}.{axis}" for axis in "xyz")
+    checks = f"    const unsigned int edgetune_threads = {sizes};\n"
+    if per_thread is not None:
         checks += f"    if (blockDim.x * {per_thread} < edgetune_threads) __trap();\n"
-    if kernel.kernel.warp and per_thread != 1:
+    if kernel.kernel.warp:
         checks += f"    if ({_SPLIT_WARPS}) __trap();\n"
-    symbol = grid_symbol(kernel.name) if per_thread == 1 else block_symbol(kernel.name, per_thread)
-    head = _head(kernel, _bounds(kernel, per_thread), symbol, indexing)
-    return head + _loop_over_blocks(kernel, checks + _whole_rows(kernel), run, indexing)
+    head = _head(kernel, bounds, block_symbol(kernel.name, per_thread), loop_parameters(options.indexing))
+    return head + _sliced(kernel, checks + _whole_rows(kernel), run, options)
 
 
-def _head(kernel: ParsedKernel, bounds: str, symbol: str, indexing: Indexing) -> str:
-    """Return the head of an elastic kernel, whose last parameters are the launch and the table of indices, if any."""
+def _grid_kernels(kernel: ParsedKernel, bounds: str, run: str, options: FormOptions) -> str:
+    """Return the form whose grid alone is elastic, and the persistent one where that is asked for."""
+    before, name = _whole_rows(kernel), kernel.name
+    text = _head(kernel, bounds, grid_symbol(name), loop_parameters(options.indexing))
+    text += _sliced(kernel, before, run, options)
+    if options.persistent:
+        text += _head(kernel, bounds, persistent_symbol(name), loop_parameters(options.indexing, persistent=True))
+        text += persistent_loop(before, run, options.indexing)
+    return text
+
+
+def _sliced(kernel: ParsedKernel, before: str, run: str, options: FormOptions) -> str:
+    return slice_loop(before, run, options.indexing, shared=kernel.shared, warp=kernel.kernel.warp)
+
+
+def _head(kernel: ParsedKernel, bounds: str, symbol: str, more: Sequence[str]) -> str:
+    """Return the head of an elastic kernel, which takes more parameters than the original."""
     own = (parameter_text(each) for each in parameter_nodes(kernel.node))
-    table = [f"const uint3 *{TABLE}"] if indexing == "memory" else []
-    parameters = ", ".join([*own, f"const {STRUCT_NAME} {PARAMETER}", *table])
-    return f'extern "C" __global__ void {bounds}{symbol}({parameters})\n'
+    return f'extern "C" __global__ void {bounds}{symbol}({", ".join([*own, *more])})\n'
 
 
 def _launch_bounds(kernel: ParsedKernel) -> list[Node]:
@@ -242,48 +248,6 @@ def _bounds(kernel: ParsedKernel, per_thread: int | None) -> str:
             most = plain(each.named_children[0])
             return f"__launch_bounds__(({most} + {per_thread or 1} - 1) / {per_thread or 1}) "
     return ""
-
-
-_ROWS = f"{PARAMETER}.grid[1] * {PARAMETER}.grid[2]"
-_COMPUTED = f"""        const unsigned int edgetune_row = {_ROWS} == 1 ? 0 : edgetune_number / {PARAMETER}.grid[0];
-        const unsigned int edgetune_plane = {PARAMETER}.grid[2] == 1 ? 0 : edgetune_row / {PARAMETER}.grid[1];
-        const uint3 {BLOCK_INDEX.name} = {{edgetune_number - edgetune_row * {PARAMETER}.grid[0],
-            edgetune_row - edgetune_plane * {PARAMETER}.grid[1], edgetune_plane}};
-"""
-_FROM_MEMORY = f"""        if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)
-            edgetune_entry = {TABLE}[edgetune_number];
-        __syncthreads();
-        const uint3 {BLOCK_INDEX.name} = edgetune_entry;
-"""
-
-
-def _loop_over_blocks(kernel: ParsedKernel, before: str, run: str, indexing: Indexing) -> str:
-    """Return the body of an elastic kernel.
-
-    The loop counts what is left, as a sum might not fit into 32 bits. Computed indices divide in grids of two and three
-    dimensions only. Only blocks with another behind them wait for all of their threads; with indices from memory they
-    always do, as the entry of the next block takes the place of the last.
-
-    Args:
-        kernel: The original.
-        before: Statements in front of the loop.
-        run: The statements that run one logical block.
-        indexing: Of logical blocks.
-    """
-    memory = indexing == "memory"
-    whole_block = kernel.shared or memory
-    wait = "        __syncthreads();\n" if whole_block else "        __syncwarp();\n" if kernel.kernel.warp else ""
-    entry = "    __shared__ uint3 edgetune_entry;\n" if memory else ""
-    return f"""{{
-    const dim3 {GRID_DIM.name}({PARAMETER}.grid[0], {PARAMETER}.grid[1], {PARAMETER}.grid[2]);
-    const dim3 {BLOCK_DIM.name}({PARAMETER}.block[0], {PARAMETER}.block[1], {PARAMETER}.block[2]);
-{entry}{before}    for (unsigned int edgetune_at = blockIdx.x; edgetune_at < {PARAMETER}.count;) {{
-        const unsigned int edgetune_number = {PARAMETER}.first + edgetune_at;
-{_FROM_MEMORY if memory else _COMPUTED}{run}        if ({PARAMETER}.count - edgetune_at <= gridDim.x) break;
-{wait}        edgetune_at += gridDim.x;
-    }}
-}}
-"""
 
 
 def _whole_rows(kernel: ParsedKernel) -> str:
