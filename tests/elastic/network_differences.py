@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches
+from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, put
 from edgetune.stages.elastic.cuda.program import Program
 
 
@@ -40,8 +40,7 @@ def run(
     written = [each.name for each in program.network.buffers if each.role in ("scratch", "output")]
     for name in written:
         program.clear(name)
-    for launch in launches(program, way):
-        program.launch(launch, stream)
+    put(context, program, way, stream)
     context.synchronise(stream)
     return {name: program.read(name) for name in written}
 

@@ -47,6 +47,7 @@ def forms_of(transformed: TransformResult) -> dict[str, Forms]:
         each.kernel.name: Forms(
             Form(each.kernel.name, NEEDS),
             {count: Form(variant.symbol, NEEDS) for count, variant in variants_by_count(each).items()},
+            *(Form(variant.symbol, NEEDS) for variant in each.variants if variant.level == "persistent"),
         )
         for each in transformed.kernels
     }
@@ -80,15 +81,17 @@ def kernels_of(
         for form in forms[call.kernel].elastic.values():
             table = () if transformed.indexing == "computed" else (8,)
             found[form.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES, *table), 5000, run_it)
+        if (taking := forms[call.kernel].persistent) is not None:
+            found[taking.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES, *table, 8), 5000, run_it)
     return found
 
 
 @contextmanager
 def on_the_shim(
-    name: str, indexing: abi.Indexing = "computed"
+    name: str, indexing: abi.Indexing = "computed", *, persistent: bool = False
 ) -> Iterator[tuple[Machine, Context, KernelSequence, Build]]:
     asked = network(name, **SIZES[name])
-    transformed = transform(asked.source, f"{name}.cu", indexing=indexing)
+    transformed = transform(asked.source, f"{name}.cu", indexing=indexing, persistent=persistent)
     forms = forms_of(transformed)
     kernels = kernels_of(asked, transformed, forms)
     machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=512)], kernels=kernels)
@@ -109,6 +112,18 @@ def test_a_network_in_pieces_of_every_form_is_the_network(name: str, indexing: a
         there = {each for call in range(len(asked.calls)) for each in program.per_thread(call)}
         assert {way.per_thread for way in tried} == there
         assert differences(context, program, tried) == []
+
+
+@pytest.mark.parametrize("indexing", ["computed", "memory"])
+def test_a_network_of_persistent_forms_is_the_network(indexing: abi.Indexing) -> None:
+    with on_the_shim("gru", indexing, persistent=True) as (machine, context, asked, built):
+        program = Program(context, asked, built)
+        program.write(values(asked, 1))
+        tried = [LaunchVariant(1, blocks=3, quotas=()), LaunchVariant(1, blocks=2, quotas=(1, 0))]
+        assert differences(context, program, tried) == []
+        launched = [each.symbol for each in machine.cuda.launches if each.symbol.endswith("__persistent")]
+        assert len(launched) == 4 * sum(program.control(call) is not None for call in range(len(asked.calls)))
+        assert launched
 
 
 def test_a_run_by_the_elastic_policy_leaves_the_answers_of_both_networks() -> None:

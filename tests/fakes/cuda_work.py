@@ -64,6 +64,12 @@ class CudaWork(CudaState):
         """Set bytes in the order of the stream."""
         self._moves(hStream, self._memory(dstDevice, N), uc)
 
+    @answers(0)
+    def cuMemsetD32Async(self, dstDevice: Any, ui: int, N: int, hStream: Handle) -> None:
+        """Set words in the order of the stream."""
+        refuse(codes.INVALID_VALUE, when=int(dstDevice) % 4 != 0)
+        self._moves(hStream, self._memory(dstDevice, 4 * N).view("uint32"), ui)
+
     # --- modules and kernels
 
     @answers(1)

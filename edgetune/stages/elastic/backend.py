@@ -30,6 +30,8 @@ class Launch:
         per_thread: Logical threads in a physical one.
         blocks: Physical blocks; ``None`` launches the original kernel, which takes all logical blocks of the call.
         after: Launches, of any task, that must have ended before: barriers between streams.
+        rank: Of the first physical block of a persistent form, whose blocks take logical blocks from the counter of the
+            call until all of the call are done or the quota lets none go on; ``None`` of other launches.
     """
 
     number: int
@@ -42,6 +44,7 @@ class Launch:
     per_thread: int = 1
     blocks: int | None = None
     after: tuple[int, ...] = ()
+    rank: int | None = None
 
     @property
     def physical_blocks(self) -> int:

@@ -37,10 +37,12 @@ class Forms:
     Args:
         original: The original.
         elastic: By logical threads in a physical one; empty where the kernel is refused.
+        persistent: The form whose blocks take logical blocks from a counter, where it was asked for.
     """
 
     original: Form
     elastic: Mapping[int, Form]
+    persistent: Form | None = None
 
     @property
     def resources(self) -> dict[int, Resources]:
@@ -94,7 +96,9 @@ def _with_missing(error: InputError, transformed: TransformResult) -> InputError
 def _forms(elastic: ElasticKernel, compiled: CompiledSource) -> Forms:
     name = elastic.kernel.name
     made = variants_by_count(elastic)
+    taking = next((each.symbol for each in elastic.variants if each.level == "persistent"), None)
     return Forms(
         Form(compiled.symbols[name], compiled.of(name)),
         {count: Form(variant.symbol, compiled.of(variant.symbol)) for count, variant in made.items()},
+        None if taking is None else Form(taking, compiled.of(taking)),
     )

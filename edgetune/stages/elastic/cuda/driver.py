@@ -217,17 +217,23 @@ class Packed:
         values: The bytes of its own arguments.
         logical: Of an elastic form, which takes its part of it; ``None`` of the original.
         table: The address of the indices of its logical blocks, where it reads them from memory.
+        control: The address of the control words of a persistent form.
         recorded: Whether it takes the address of block records behind everything else.
     """
 
     def __init__(
-        self, values: Sequence[bytes], logical: Logical | None, *, table: int | None = None, recorded: bool = False
+        self,
+        values: Sequence[bytes],
+        logical: Logical | None,
+        *,
+        table: int | None = None,
+        control: int | None = None,
+        recorded: bool = False,
     ) -> None:
         whole = list(values)
         if logical is not None:
             whole.append(abi.packed(logical.grid, logical.block, 0, 0))
-        if table is not None:
-            whole.append(table.to_bytes(_ADDRESS_BYTES, "little"))
+        whole += [each.to_bytes(_ADDRESS_BYTES, "little") for each in (table, control) if each is not None]
         if recorded:
             whole.append(bytes(_ADDRESS_BYTES))
         self.sizes_bytes = tuple(len(value) for value in whole)

@@ -2,6 +2,7 @@
 
     trial --buffers filled--> original, three times        differs from itself: racy
           --buffers filled--> form for 2, in halves, on 16 blocks        compared
+          --buffers filled--> persistent form, the quota changed as it runs, launched again    compared
           ...
 
 A GPU chooses the order of threads and blocks itself, so that a race may stay unseen that the orders of the CPU shim
@@ -19,7 +20,7 @@ import numpy as np
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import DeviceError, EdgetuneError
-from edgetune.stages.elastic.abi import PER_THREAD
+from edgetune.stages.elastic.abi import NO_QUOTA, PER_THREAD
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict, different
@@ -43,11 +44,14 @@ class LaunchVariant:
         per_thread: Logical threads in a physical one, where a kernel has such a form; ``None`` for the originals.
         slices: Pieces that each grid is cut into.
         blocks: Physical blocks of each piece; ``None`` as many as logical ones.
+        quotas: Launch persistent forms, where a kernel has one: once for each quota, which is set as it runs, and once
+            more to the end; ``None`` for other forms.
     """
 
     per_thread: int | None
     slices: int = 1
     blocks: int | None = None
+    quotas: tuple[int, ...] | None = None
 
 
 ORIGINAL = LaunchVariant(None)
@@ -61,6 +65,24 @@ def ways(program: Program, sm_count: int) -> Iterator[LaunchVariant]:
         for slices in SLICES:
             for blocks in (None, sm_count, 3):
                 yield LaunchVariant(per_thread, slices, blocks)
+    if any(program.control(call) for call in calls):
+        for blocks in (None, sm_count, 3):
+            for quotas in ((), (1,), (0, 2, 0)):
+                yield LaunchVariant(1, blocks=blocks, quotas=quotas)
+
+
+def put(context: Context, program: Program, way: LaunchVariant, stream: Any) -> None:
+    """Put a request on a stream; between the launches of a persistent form wait for the end of each."""
+    for launch in launches(program, way):
+        control = program.control(launch.call)
+        if way.quotas is None or control is None:
+            program.launch(launch, stream)
+            continue
+        control.set_quota(NO_QUOTA)
+        program.launch(launch, stream)
+        for quota in way.quotas[launch.first : launch.first + 1]:
+            control.set_quota(quota)
+            context.synchronise(stream)
 
 
 def launches(program: Program, way: LaunchVariant) -> Iterator[Launch]:
@@ -72,6 +94,11 @@ def launches(program: Program, way: LaunchVariant) -> Iterator[Launch]:
         if way.per_thread is None or not there:
             yield Launch(number, "", 0, place, call, 0, whole)
             number += 1
+            continue
+        if way.quotas is not None and program.control(place):
+            for turn in range(len(way.quotas) + 1):  # one that goes on has a first block above zero
+                yield Launch(number, "", 0, place, call, turn, whole, 1, way.blocks or whole, rank=0)
+                number += 1
             continue
         size = -(-whole // way.slices)
         for first in range(0, whole, size):
@@ -194,8 +221,7 @@ def _run(context: Context, program: Program, way: LaunchVariant, trial: SampleLa
     program.write(trial.buffers)
     with context.scope():
         stream = context.stream()
-        for launch in launches(program, way):
-            program.launch(launch, stream)
+        put(context, program, way, stream)
         context.synchronise(stream)
     return {name: program.read(name) for name in trial.buffers}
 
@@ -203,4 +229,6 @@ def _run(context: Context, program: Program, way: LaunchVariant, trial: SampleLa
 def _wrong(elastic: ElasticKernel, way: LaunchVariant, sequences: int, reason: str) -> Verdict:
     blocks = "as many blocks as logical ones" if way.blocks is None else f"{way.blocks} blocks"
     how = f"{way.per_thread} logical threads in one, {way.slices} pieces, {blocks}"
+    if way.quotas is not None:
+        how = f"persistent, {blocks}, quotas {list(way.quotas)}"
     return Verdict(elastic.kernel.name, "different", sequences, len(elastic.variants), f"{how}: {reason}")

@@ -19,16 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.elastic.abi import Dim, Indexing, index_table
+from edgetune.stages.elastic.abi import NO_QUOTA, Dim, Indexing, index_table
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.control_words import ControlWords
 from edgetune.stages.elastic.cuda.driver import NotOfferedError, Packed
 from edgetune.stages.elastic.forms import Form, Forms, compile_forms
 from edgetune.stages.elastic.source.transform import transform
 from edgetune.stages.elastic.work import Call, KernelSequence, Logical, Pointer
 
+PERSISTENT = 0
+"""The key of persistent forms, beside numbers of logical threads in a physical one."""
 _WARP_THREADS = 32
 _UNWRITTEN = 0xFF
 """Fill of scratch and outputs: as floating point, not a number."""
@@ -44,7 +47,7 @@ class Build:
         image: Machine code.
         forms: Of its kernels, by name.
         recorded: Whether its kernels take the address of block records.
-        indexing: How its forms get the indices of logical blocks.
+        indexing: How its forms get the indices of logical blocks; there are persistent ones where forms say so.
     """
 
     image: bytes
@@ -60,6 +63,7 @@ def build(
     recorded: bool = False,
     options: CompileOptions = DEFAULTS,
     indexing: Indexing = "computed",
+    persistent: bool = False,
 ) -> Build:
     """Make a network's kernels elastic and compile them for a GPU.
 
@@ -69,6 +73,7 @@ def build(
         recorded: Whether blocks write down where and when they ran; that costs time.
         options: Of the compiler; its folders are searched for headers.
         indexing: How forms get the indices of logical blocks.
+        persistent: Whether each kernel gets a persistent form too.
 
     Raises:
         InputError: the network has no source, or its source does not parse or compile.
@@ -77,7 +82,8 @@ def build(
     check_source(network)
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     launched = {call.kernel for call in network.calls}
-    transformed = transform(network.source, name, tuple(map(Path, options.include)), launched, indexing=indexing)
+    folders = tuple(map(Path, options.include))
+    transformed = transform(network.source, name, folders, launched, indexing=indexing, persistent=persistent)
 
     def compiled(source: str) -> Build:
         written = with_block_records(source, name) if recorded else source
@@ -152,6 +158,8 @@ class Program:
             self._addresses[name] = context.allocate(size_bytes)
             context.fill(self._addresses[name], _UNWRITTEN, size_bytes)
         module = context.load(built.image)
+        persistent = any(each.persistent for each in built.forms.values())
+        self._control = ControlWords(context) if persistent else None
         self._calls = [self._ready(module, call) for call in network.calls]
 
     @property
@@ -191,7 +199,11 @@ class Program:
 
     def per_thread(self, call: int) -> tuple[int, ...]:
         """Return the numbers of logical threads in a physical one for which a call has elastic forms."""
-        return tuple(key for key in self._calls[call] if key is not None)
+        return tuple(key for key in self._calls[call] if key not in (None, PERSISTENT))
+
+    def control(self, call: int) -> ControlWords | None:
+        """Return the control words of a call's persistent form; ``None`` where it has none."""
+        return self._control if PERSISTENT in self._calls[call] else None
 
     def ready(self, call: int) -> Mapping[int | None, _Ready]:
         """Return the forms of a call by logical threads in a physical one; ``None`` is the original."""
@@ -209,13 +221,18 @@ class Program:
             EdgetuneError: its kernel has no such form.
             DeviceError: CUDA refuses it.
         """
-        key = None if launch.blocks is None else launch.per_thread
+        key = None if launch.blocks is None else launch.per_thread if launch.rank is None else PERSISTENT
         ready = self._calls[launch.call].get(key)
         if ready is None:
-            message = f"kernel {launch.what.kernel} has no form for {launch.per_thread} logical threads in one"
+            form = "persistent form" if key == PERSISTENT else f"form for {launch.per_thread} logical threads in one"
+            message = f"kernel {launch.what.kernel} has no {form}"
             raise EdgetuneError(message, "the policy is at fault: choose another")
         packed = next(ready.turns)
-        packed.set_part(launch.first, launch.count)
+        if launch.rank is None or self._control is None:
+            packed.set_part(launch.first, launch.count)
+        else:
+            packed.set_part(launch.rank, launch.what.logical.blocks)
+            self._control.before(launch, stream)
         packed.set_records(records)
         grid = launch.what.logical.grid if launch.blocks is None else (launch.blocks, 1, 1)
         self._context.driver.call(
@@ -231,15 +248,22 @@ class Program:
         Raises:
             DeviceError: a kernel cannot be launched, or fails.
         """
+        if self._control is not None:
+            self._control.set_quota(0)  # with which no block takes anything
         for place, call in enumerate(self.network.calls):
             for key in self._calls[place]:
-                blocks = None if key is None else 1
+                blocks, rank = None if key is None else 1, 0 if key == PERSISTENT else None
                 count = call.logical.blocks if key is None else 0
-                self.launch(Launch(0, "", 0, place, call, 0, count, key or 1, blocks), stream)
+                self.launch(Launch(0, "", 0, place, call, 0, count, key or 1, blocks, rank=rank), stream)
         self._context.synchronise(stream)
+        if self._control is not None:
+            self._control.set_quota(NO_QUOTA)
 
     def _ready(self, module: Any, call: Call) -> dict[int | None, _Ready]:
-        """Return the forms of a call by logical threads in a physical one; ``None`` is the original."""
+        """Return the forms of a call by logical threads in a physical one; ``None`` is the original.
+
+        ``PERSISTENT`` is the form of one logical thread that takes from the counter.
+        """
         forms = self._built.forms.get(call.kernel)
         if forms is None:
             known = ", ".join(self._built.forms)
@@ -254,9 +278,15 @@ class Program:
                 block = call.logical.block if count == 1 else (threads // count, 1, 1)
                 with suppress(_TooLargeError):  # what is chosen from are forms that fit, and the original does
                     ready[count] = self._form(module, call, form, block, call.logical)
+            if forms.persistent is not None and self._control is not None:
+                with suppress(_TooLargeError):
+                    control, block = self._control.address, call.logical.block
+                    ready[PERSISTENT] = self._form(module, call, forms.persistent, block, call.logical, control=control)
         return ready
 
-    def _form(self, module: Any, call: Call, form: Form, block: Dim, logical: Logical | None) -> _Ready:
+    def _form(
+        self, module: Any, call: Call, form: Form, block: Dim, logical: Logical | None, *, control: int | None = None
+    ) -> _Ready:
         self._check_shared(call, form)
         shared_bytes = call.logical.dynamic_shared_bytes
         function = self._context.function(module, form.symbol, shared_bytes)
@@ -266,7 +296,8 @@ class Program:
         ]
         self._check_threads(call, form, function, block)
         table = None if logical is None or self._built.indexing == "computed" else self._table(logical.grid)
-        turns = [Packed(values, logical, table=table, recorded=self._built.recorded) for _ in range(2)]
+        recorded = self._built.recorded
+        turns = [Packed(values, logical, table=table, control=control, recorded=recorded) for _ in range(2)]
         self._check_sizes(call, form, function, turns[0].sizes_bytes)
         return _Ready(function, block, shared_bytes, itertools.cycle(turns))
 
