@@ -333,8 +333,8 @@ _edgetune() {
         "schedule kernels shrink --output") values=""; expects=1 ;;
         "schedule kernels shrink -o") values=""; expects=1 ;;
         "schedule kernels shrink --figure") values=""; expects=1 ;;
-        "schedule kernels simulate --policy") values="sequential multistream barrier elastic"; expects=1 ;;
-        "schedule kernels simulate -p") values="sequential multistream barrier elastic"; expects=1 ;;
+        "schedule kernels simulate --policy") values="sequential multistream barrier elastic persistent"; expects=1 ;;
+        "schedule kernels simulate -p") values="sequential multistream barrier elastic persistent"; expects=1 ;;
         "schedule kernels simulate --duration") values=""; expects=1 ;;
         "schedule kernels simulate --kept") values=""; expects=1 ;;
         "schedule kernels simulate --admit-within") values=""; expects=1 ;;
@@ -345,8 +345,8 @@ _edgetune() {
         "schedule kernels simulate --seed") values=""; expects=1 ;;
         "schedule kernels simulate --gpu") values="orin-agx orin-nano xavier rtx-2060 h200 h100"; expects=1 ;;
         "schedule kernels simulate --assume") values=""; expects=1 ;;
-        "schedule kernels run --policy") values="sequential multistream barrier elastic"; expects=1 ;;
-        "schedule kernels run -p") values="sequential multistream barrier elastic"; expects=1 ;;
+        "schedule kernels run --policy") values="sequential multistream barrier elastic persistent"; expects=1 ;;
+        "schedule kernels run -p") values="sequential multistream barrier elastic persistent"; expects=1 ;;
         "schedule kernels run --duration") values=""; expects=1 ;;
         "schedule kernels run --kept") values=""; expects=1 ;;
         "schedule kernels run --admit-within") values=""; expects=1 ;;
@@ -362,8 +362,8 @@ _edgetune() {
         "schedule kernels run --launcher") values=""; expects=1 ;;
         "schedule kernels run --include") values=""; expects=1 ;;
         "schedule kernels run -I") values=""; expects=1 ;;
-        "schedule kernels bench --policy") values="sequential multistream barrier elastic"; expects=1 ;;
-        "schedule kernels bench -p") values="sequential multistream barrier elastic"; expects=1 ;;
+        "schedule kernels bench --policy") values="sequential multistream barrier elastic persistent"; expects=1 ;;
+        "schedule kernels bench -p") values="sequential multistream barrier elastic persistent"; expects=1 ;;
         "schedule kernels bench --duration") values=""; expects=1 ;;
         "schedule kernels bench --load") values=""; expects=1 ;;
         "schedule kernels bench --deadline") values=""; expects=1 ;;

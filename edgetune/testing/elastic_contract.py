@@ -24,7 +24,7 @@ from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.policies import POLICIES
-from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
+from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, SetQuota, TaskState, View
 from edgetune.stages.elastic.work import Call
 from edgetune.testing.elastic_histories import ElasticCase, made_case, play
 
@@ -69,6 +69,9 @@ def _check_piece(piece: LaunchPiece, call: Call, left: int) -> None:
         assert call.elastic, "it has no elastic form"
         assert 1 <= piece.blocks <= piece.count
         assert piece.per_thread in PER_THREAD
+    if piece.persistent:
+        assert call.persistent, "it has no persistent form"
+        assert (piece.count, piece.per_thread) == (left, 1), "its blocks take all that is left"
 
 
 def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
@@ -179,7 +182,8 @@ class ElasticPolicyContract:
             waiting = [state.task for state in view.tasks if state.task.critical and state.arrived_ns]
             if waiting:
                 first = max(waiting, key=lambda task: task.priority)
-                assert list(decisions[:1]) == [LaunchChain(first.name)]
+                launched = [each for each in decisions if not isinstance(each, SetQuota)]
+                assert launched[:1] == [LaunchChain(first.name)]
 
         case = made_case(rng)
         play(self.make(case.gpu), case, watch)

@@ -20,7 +20,7 @@ from typing import TypeVar
 from edgetune.stages.elastic.backend import Launch, LaunchEvent
 from edgetune.stages.elastic.gpu import Gpu, Resources
 from edgetune.stages.elastic.task_state import CallBlocks
-from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
+from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, SetQuota, TaskState, View
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 Item = TypeVar("Item")
@@ -206,7 +206,9 @@ class _Coordinator:
             if not decisions:
                 return
             for decision in decisions:
-                if isinstance(decision, LaunchChain):
+                if isinstance(decision, SetQuota):
+                    self._standings[decision.task].quota = decision.blocks
+                elif isinstance(decision, LaunchChain):
                     self._chain(self._standings[decision.task])
                 else:
                     self._piece(self._standings[decision.task], decision)
@@ -248,7 +250,7 @@ class _Coordinator:
     def _launch(self, standing: TaskState, request: int, place: int, blocks: CallBlocks, piece: LaunchPiece) -> None:
         first, name, number = blocks.take(piece.count), standing.task.name, len(self._backend.launches)
         call = standing.task.network.calls[place]
-        shape = (first, piece.count, piece.per_thread, piece.blocks, piece.after)
+        shape = (first, piece.count, piece.per_thread, piece.blocks, piece.after, piece.persistent)
         launch = Launch(number, name, request, place, call, *shape)
         self._in_flight[number] = launch, blocks
         _queue(standing.in_flight).append(launch)

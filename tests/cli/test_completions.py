@@ -42,7 +42,7 @@ CASES = {
     "edgetune search --objective energy": {"energy", "energy-delay"},
     "edgetune profile --task ": {"infer", "train"},
     "edgetune profile model.onnx --dry": {"--dry-run"},
-    "edgetune schedule kernels bench --policy ": {"sequential", "multistream", "barrier", "elastic"},
+    "edgetune schedule kernels bench --policy ": {"sequential", "multistream", "barrier", "elastic", "persistent"},
     "edgetune schedule kernels run tasks.yaml --device ": {"nvidia:0", "jetson"},
     "edgetune schedule kernels shrink k.cu --gpu orin": {"orin-agx", "orin-nano"},
 }

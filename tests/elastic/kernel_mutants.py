@@ -37,7 +37,11 @@ QUOTA = r"            if \(edgetune_rank < ([^\n]*)->quota\)\n"
 TAKE = r"edgetune_taken = atomicAdd\(&edgetune_control->next, 1u\);"
 FIRST = r"if \(threadIdx\.x == 0 && threadIdx\.y == 0 && threadIdx\.z == 0\) \{"
 SHOWN = r"        __syncthreads\(\);\n(        const unsigned int edgetune_number = edgetune_taken)"
-BEHIND = r"        __syncthreads\(\);\n    \}\n\}"
+DONE = (
+    r"        if \(threadIdx[^\n]*\n            __threadfence\(\);\n            atomicAdd[^\n]*done, 1u\);\n"
+    r"        \}\n"
+)
+BEHIND = r"        __syncthreads\(\);\n(" + DONE + r"    \}\n\})"
 END = r"        __syncthreads\(\);\n(        edgetune_at \+=)"
 MUTANTS = {
     "the counter is read and written without an atomic": (
@@ -64,8 +68,8 @@ MUTANTS = {
     ),
     "no barrier between take and use": ("taken", SHOWN, r"\1", 0),
     "no barrier between take and use of a table's entry": ("taken-memory", SHOWN, r"\1", 0),
-    "no barrier between use and the next take": ("taken-plain", BEHIND, "    }\n}", 0),
-    "no barrier between use and the next entry": ("taken-memory", BEHIND, "    }\n}", 0),
+    "no barrier between use and the next take": ("taken-plain", BEHIND, r"\1", 0),
+    "no barrier between use and the next entry": ("taken-memory", BEHIND, r"\1", 0),
     "the quota is read behind the take": (
         "taken",
         QUOTA + r" *" + TAKE,
@@ -107,7 +111,20 @@ MUTANTS = {
         0,
     ),
     "two logical blocks are taken for one": ("taken", r"next, 1u", "next, 2u", 0),
-    "a block takes one logical block and leaves": ("taken", BEHIND, "        __syncthreads();\nbreak;\n    }\n}", 0),
+    "a block takes one logical block and leaves": (
+        "taken",
+        r"        \}\n    \}\n\}",
+        "        }\nbreak;\n    }\n}",
+        0,
+    ),
+    "what is done is not counted": ("taken", DONE, "", 0),
+    "every thread counts what is done": ("taken", FIRST, "{", 1),
+    "what is done is counted without an atomic": (
+        "taken",
+        r"atomicAdd\(&edgetune_control->done, 1u\)",
+        "edgetune_control->done++",
+        0,
+    ),
     "logical blocks are those of physical ones": (
         "taken",
         r"edgetune_number = edgetune_taken",

@@ -40,7 +40,7 @@ def run(
     written = [each.name for each in program.network.buffers if each.role in ("scratch", "output")]
     for name in written:
         program.clear(name)
-    put(context, program, way, stream)
+    put(context, program, way, stream, context.stream())
     context.synchronise(stream)
     return {name: program.read(name) for name in written}
 

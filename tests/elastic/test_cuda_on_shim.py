@@ -61,6 +61,12 @@ def kernels_of(
 
     def run_it(memory: FakeMemory, launch: FakeLaunch) -> None:
         places = {base: memory.view(base, np.uint8, size) for base, size in memory.allocations()}
+        for value in launch.arguments:  # words amid an allocation
+            address = struct.unpack("<Q", value)[0] if len(value) == 8 else 0
+            for base, size in memory.allocations():
+                if base < address < base + size:
+                    del places[base]
+                    places[address] = memory.view(address, np.uint8, base + size - address)
 
         def argument(value: bytes) -> Argument:
             address = struct.unpack("<Q", value)[0] if len(value) == 8 else None
@@ -122,12 +128,13 @@ def test_a_network_of_persistent_forms_is_the_network(indexing: abi.Indexing) ->
         tried = [LaunchVariant(1, blocks=3, quotas=()), LaunchVariant(1, blocks=2, quotas=(1, 0))]
         assert differences(context, program, tried) == []
         launched = [each.symbol for each in machine.cuda.launches if each.symbol.endswith("__persistent")]
-        assert len(launched) == 4 * sum(program.control(call) is not None for call in range(len(asked.calls)))
+        assert len(launched) == 3 * sum(map(program.has_persistent, range(len(asked.calls))))
         assert launched
 
 
-def test_a_run_by_the_elastic_policy_leaves_the_answers_of_both_networks() -> None:
-    with on_the_shim("cifarnet") as (machine, context, asked, built):
+@pytest.mark.parametrize("policy", ["elastic", "persistent"])
+def test_a_run_by_a_policy_of_pieces_leaves_the_answers_of_both_networks(policy: str) -> None:
+    with on_the_shim("cifarnet", persistent=policy == "persistent") as (machine, context, asked, built):
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=1e-6))
         ready = GpuSession(context, builder=lambda *_: built)
         tasks = ready.fitted([GpuTask("urgent", asked, 1, "uniform:2000/s"), GpuTask("normal", asked)])
@@ -137,10 +144,11 @@ def test_a_run_by_the_elastic_policy_leaves_the_answers_of_both_networks() -> No
                 for buffer in asked.buffers:
                     if buffer.role in ("scratch", "output"):
                         ready.program(task.name).clear(buffer.name)
-            loop = ElasticLoop(POLICIES.find("elastic")(), backend, tasks, gpu=ready.gpu, duration_s=0.001)
+            loop = ElasticLoop(POLICIES.find(policy)(), backend, tasks, gpu=ready.gpu, duration_s=0.001)
             loop.run()
         assert {each.task.name for each in loop.requests if each.outcome == "ok"} == {"urgent", "normal"}
         assert any(each.launch.blocks is not None for each in loop.launches)
+        assert any(each.launch.persistent for each in loop.launches) == (policy == "persistent")
         for task in tasks:
             for buffer, array in wanted.items():
                 found = ready.program(task.name).read(buffer)

@@ -1,18 +1,36 @@
-"""Persistent forms on the fake GPU: control words, launches that go on, and what is checked on a GPU."""
+"""Persistent forms on the fake GPU: control words, blocks that leave and come back, and what is checked on a GPU."""
 
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from cuda_scene import BLOCK_US, BLOCKS, BUILD, FORMS, KERNELS, SIZE, THREADS, US, VALUES, Machine, launch, network
+from cuda_scene import (
+    BLOCK_US,
+    BLOCKS,
+    BUILD,
+    FORMS,
+    KERNELS,
+    SIZE,
+    THREADS,
+    US,
+    VALUES,
+    Machine,
+    launch,
+    moments,
+    network,
+    task,
+)
 
-from edgetune.errors import EdgetuneError
+from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.stages.elastic import abi
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import LaunchVariant, put, ways
 from edgetune.stages.elastic.cuda.program import Program
@@ -24,16 +42,17 @@ NEEDS = FORMS["double_it"].original.resources
 
 
 def take(memory: FakeMemory, done: FakeLaunch) -> None:
-    """Double what the physical blocks below the quota take: one logical block of each launch, all with full quota."""
+    """Double what physical blocks below the quota take: a logical block each, and all of them where all may go on."""
     source, target, control = (struct.unpack("<Q", done.arguments[place])[0] for place in (0, 1, 4))
     numbers = struct.unpack("<8I", done.arguments[3])
     assert numbers[:6] == (BLOCKS, 1, 1, THREADS, 1, 1)
     rank, count = numbers[6:]
-    words = memory.view(control, np.uint32, 2)
-    able = min(done.grid[0], max(0, int(words[1]) - rank))
+    words = memory.view(control, np.uint32, 3)
+    able = min(done.grid[0], max(0, int(words[2]) - rank))
     begin = min(int(words[0]), count)
     end = count if able == done.grid[0] else min(begin + able, count)
     words[0] = end + (able if end == count else 0)
+    words[1] += end - begin
     here = slice(begin * THREADS, min(end * THREADS, SIZE))
     memory.view(target, np.int32, SIZE)[here] = 2 * memory.view(source, np.int32, SIZE)[here]
 
@@ -58,91 +77,141 @@ def doubled(program: Program) -> int:
     return next((block for block in range(BLOCKS) if y[min(block * THREADS, SIZE - 1)] == -1), BLOCKS)
 
 
+def whole(number: int = 0, **more: object) -> Launch:
+    return launch(number, **{"blocks": 3, "persistent": True, **more})
+
+
 def test_a_persistent_launch_does_the_whole_call() -> None:
     with opened() as (machine, context, program):
         stream = context.stream()
-        program.launch(launch(0, blocks=3, rank=0), stream)
+        program.launch(whole(), stream)
         context.synchronise(stream)
         np.testing.assert_array_equal(program.read("y"), 2 * VALUES["x"])
-        assert program.control(0) is not None
-        assert program.control(0).reached(BLOCKS) == BLOCKS
     (made,) = machine.cuda.launches
     assert (made.symbol, made.grid, made.block) == ("double_it__persistent", (3, 1, 1), (THREADS, 1, 1))
     assert made.arguments[3] == abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 0, BLOCKS)
     assert machine.cuda.leaked() == []
 
 
-def test_a_quota_stops_it_and_another_launch_goes_on() -> None:
-    with opened() as (_, context, program):
-        stream, control = context.stream(), program.control(0)
+def test_what_is_behind_waits_until_blocks_that_came_back_have_done_the_rest() -> None:
+    with opened() as (machine, context, program):
+        stream, control = context.stream(), program.control
         assert control is not None
-        program.launch(launch(0, blocks=3, rank=0), stream)
+        program.launch(whole(), stream)
+        program.launch(launch(1, call=1), stream)
         control.set_quota(1)
-        context.synchronise(stream)
-        assert control.reached(BLOCKS) == doubled(program) == 1
-        control.set_quota(2)
-        program.launch(launch(1, first=1, count=BLOCKS - 1, blocks=3, rank=0), stream)
-        context.synchronise(stream)
-        assert control.reached(BLOCKS) == doubled(program) == 3
+        machine.clock.advance_ns(2 * BLOCKS * BLOCK_US * US)
+        assert doubled(program) == 1
+        assert [each.symbol for each in machine.cuda.launches] == ["double_it__persistent"]
         control.set_quota(abi.NO_QUOTA)
-        program.launch(launch(2, first=3, count=BLOCKS - 3, blocks=2, rank=3), stream)
+        program.bring_back(whole(), 1, context.stream())
         context.synchronise(stream)
-        assert control.reached(BLOCKS) == doubled(program) == BLOCKS
+        np.testing.assert_array_equal(program.read("z"), 2 * VALUES["x"] + 1)
+    _, more, behind = machine.cuda.launches
+    assert (more.symbol, more.grid) == ("double_it__persistent", (2, 1, 1))
+    assert more.arguments[3] == abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 1, BLOCKS)
+    assert behind.symbol == "add_one"
+    assert behind.start_ns >= more.end_ns
 
 
-def test_the_counter_of_a_new_call_begins_at_zero() -> None:
+def test_the_rest_of_a_call_is_taken_behind_its_pieces() -> None:
     with opened() as (_, context, program):
         stream = context.stream()
-        for number in range(2):
+        program.launch(launch(0, first=0, count=2, blocks=1), stream)
+        program.launch(whole(1, first=2, count=BLOCKS - 2), stream)
+        context.synchronise(stream)
+        np.testing.assert_array_equal(program.read("y"), 2 * VALUES["x"])
+
+
+def test_every_request_begins_anew() -> None:
+    with opened() as (_, context, program):
+        stream = context.stream()
+        for number in range(3):
             program.clear("y")
-            program.launch(launch(number, blocks=3, rank=0), stream)
+            program.launch(whole(number), stream)
             context.synchronise(stream)
             assert doubled(program) == BLOCKS
 
 
-def test_a_launch_begins_with_the_quota_that_was_set_before_it() -> None:
-    with opened() as (machine, context, program):
-        control, begun_ns = program.control(0), machine.clock.now_ns()
-        assert control is not None
-        control.set_quota(0)
-        program.launch(launch(0, blocks=3, rank=0), context.stream())
-        calls = machine.cuda.calls
-        assert calls[-4:] == ["cuMemsetD32Async", "cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernel"]
-        assert machine.cuda.launches[-1].start_ns > begun_ns
+def test_blocks_that_are_brought_before_the_call_begins_find_nothing() -> None:
+    with opened() as (_, context, program):
+        stream = context.stream()
+        program.bring_back(whole(), 1, stream)
+        context.synchronise(stream)
+        assert doubled(program) == 0
 
 
-def test_warming_up_takes_nothing_and_leaves_no_quota() -> None:
+def test_warming_up_takes_nothing() -> None:
     with opened() as (machine, context, program):
         stream = context.stream()
         program.warm_up(stream)
         assert "double_it__persistent" in {each.symbol for each in machine.cuda.launches}
         np.testing.assert_array_equal(program.read("z"), 2 * VALUES["x"] + 1)
         program.clear("y")
-        program.launch(launch(0, blocks=2, rank=0), stream)
+        program.launch(whole(), stream)
         context.synchronise(stream)
         assert doubled(program) == BLOCKS
 
 
-def test_a_call_without_a_persistent_form_has_no_control_words() -> None:
+def test_a_call_without_a_persistent_form() -> None:
     with opened() as (_, context, program):
-        assert program.control(1) is None
+        assert [program.has_persistent(call) for call in (0, 1)] == [True, False]
         assert program.per_thread(0) == (1, 2)
         with pytest.raises(EdgetuneError, match="kernel add_one has no persistent form"):
-            program.launch(launch(0, call=1, blocks=2, rank=0), context.stream())
+            program.launch(whole(call=1), context.stream())
 
 
-def test_a_check_launches_persistent_forms_until_all_is_done() -> None:
-    with opened() as (_, context, program):
+def test_a_check_changes_the_quota_of_persistent_forms_as_they_run() -> None:
+    with opened() as (machine, context, program):
         tried = [way for way in ways(program, 4) if way.quotas is not None]
         assert {way.blocks for way in tried} == {None, 4, 3}
         for way in tried:
             program.clear("z")
-            put(context, program, way, stream := context.stream())
+            before = len(machine.cuda.launches)
+            put(context, program, way, stream := context.stream(), context.stream())
             context.synchronise(stream)
             np.testing.assert_array_equal(program.read("z"), 2 * VALUES["x"] + 1, str(way))
+            assert len(machine.cuda.launches) - before == (3 if way.quotas else 2)
 
 
 def test_without_persistent_forms_none_are_tried() -> None:
     with Machine().program() as (_, program):
+        assert program.control is None
         assert all(way.quotas is None for way in ways(program, 4))
         assert LaunchVariant(1).quotas is None
+
+
+def calls(machine: Machine, since: int) -> Counter[str]:
+    return Counter(machine.cuda.calls[since:])
+
+
+def test_the_backend_lowers_a_quota_with_one_call_and_brings_back_the_blocks_that_left() -> None:
+    with opened() as (machine, context, program):
+        backend = CudaBackend(context, {"a": program}, [task("a")])
+        backend.launch(whole())
+        since = len(machine.cuda.calls)
+        backend.set_quota("a", 1)
+        assert calls(machine, since) == {"cuMemsetD2D32Async": 1}
+        machine.clock.advance_ns(2 * BLOCKS * BLOCK_US * US)
+        assert [event.kind for event in backend.wait(backend.now_ns() + 1)] == ["started"]
+        since = len(machine.cuda.calls)
+        backend.set_quota("a", abi.NO_QUOTA)
+        assert calls(machine, since) == {"cuMemsetD2D32Async": 1, "cuLaunchKernel": 1}
+        (event,) = moments(backend)
+        assert (event.kind, event.failure) == ("ended", None)
+        assert doubled(program) == BLOCKS
+        assert machine.cuda.launches[-1].grid == (2, 1, 1)
+
+
+def test_a_quota_of_a_task_without_persistent_forms_is_nothing() -> None:
+    machine = Machine()
+    with machine.backend(task("a")) as backend:
+        since = len(machine.cuda.calls)
+        backend.set_quota("a", 1)
+        assert not calls(machine, since)
+
+
+def test_a_gpu_whose_streams_cannot_wait_for_a_word_is_refused_before_anything_runs() -> None:
+    machine = Machine(kernels={**KERNELS, **TAKING}, more={"missing": ["cuStreamWaitValue32"]})
+    with machine.context() as context, pytest.raises(DeviceError, match="cuStreamWaitValue32"):
+        Program(context, network(), TAKING_BUILD)

@@ -68,7 +68,7 @@ class TestElastic(ElasticPolicyContract):
 
 
 def test_a_name_that_is_not_there_is_answered_with_the_nearest():
-    assert list(POLICIES) == ["sequential", "multistream", "barrier", "elastic"]
+    assert list(POLICIES) == ["sequential", "multistream", "barrier", "elastic", "persistent"]
     assert POLICIES.find("barrier") is Barrier
     with pytest.raises(InputError) as refused:
         POLICIES.find("elastics")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -178,10 +179,11 @@ class FakeMemory:
 
 @dataclass(slots=True)
 class FakeStream:
-    """A stream and the time at which its last work ends."""
+    """A stream and the time at which its last work ends; what is queued behind a wait for a value is held back."""
 
     priority: int
     tail_ns: int = 0
+    held: deque[Callable[[], None]] | None = None
 
 
 @dataclass(slots=True)
@@ -211,6 +213,33 @@ class FakeWork:
     failed: int = 0
     """The code with which everything fails from now on."""
     busy_until_ns: int = 0
+    _holds: list[tuple[FakeStream, int, int]] = field(default_factory=list)
+    """Streams that wait for a value: the address of a word, and what it has to be at least."""
+
+    def queue(self, stream: FakeStream, action: Callable[[], None]) -> None:
+        """Do what puts work on a stream now, or once nothing before it is waited for."""
+        if stream.held is None:
+            action()
+        else:
+            stream.held.append(action)
+
+    def hold(self, stream: FakeStream, address: int, least: int) -> None:
+        """Let a stream wait until a word is at least so much."""
+        stream.held = deque()
+        self._holds.append((stream, address, least))
+
+    def _release(self, now_ns: int) -> None:
+        """Let streams go on whose value is there."""
+        for each in list(self._holds):
+            stream, address, least = each
+            if stream.tail_ns <= now_ns and int(self.memory.view(address, np.uint32, 1)[0]) >= least:
+                self._holds.remove(each)
+                stream.tail_ns = max(stream.tail_ns, now_ns)
+                held, stream.held = stream.held or deque(), None
+                while held and stream.held is None:
+                    held.popleft()()
+                if stream.held is not None:
+                    stream.held.extend(held)
 
     def launch(self, kernel: FakeCudaKernel, launch: FakeLaunch, stream: FakeStream) -> None:
         """Queue a launch on a stream and set its times."""
@@ -244,8 +273,14 @@ class FakeWork:
 
     def catch_up(self, now_ns: int) -> None:
         """Complete all work that ends until now; after a failed kernel, none."""
-        while not self.failed and self._pending and self._pending[0][0] <= now_ns:
-            self.failed = heapq.heappop(self._pending)[2]()
+        while not self.failed:
+            while not self.failed and self._pending and self._pending[0][0] <= now_ns:
+                at_ns, _, end = heapq.heappop(self._pending)
+                self.failed = end()
+                self._release(at_ns)
+            self._release(now_ns)
+            if not self._pending or self._pending[0][0] > now_ns:
+                break
 
     def _put(self, stream: FakeStream, end_ns: int, end: Callable[[], int]) -> None:
         stream.tail_ns = end_ns

@@ -169,7 +169,8 @@ class CudaState:
             target[:] = data
             return 0
 
-        self._context().work.put(self._of(stream, "stream"), self.clock.now_ns(), _MOVE_NS, move)
+        work, line, now_ns = self._context().work, self._of(stream, "stream"), self.clock.now_ns()
+        work.queue(line, lambda: work.put(line, now_ns, _MOVE_NS, move))
 
     def _wait(self, until_ns: int) -> None:
         if until_ns >= NEVER_NS:

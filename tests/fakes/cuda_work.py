@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from edgetune.stages.elastic.cuda import driver as codes
-from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeEvent, FakeLaunch, FakeStream
+from fakes.cuda_gpu import NEVER_NS, FakeCudaGpu, FakeCudaKernel, FakeEvent, FakeLaunch, FakeStream
 from fakes.cuda_handles import CUfunction_attribute, FakeContext, FakeFunction, Handle, check_type, refuse
 from fakes.cuda_state import CudaState, answers
 
@@ -69,6 +69,16 @@ class CudaWork(CudaState):
         """Set words in the order of the stream."""
         refuse(codes.INVALID_VALUE, when=int(dstDevice) % 4 != 0)
         self._moves(hStream, self._memory(dstDevice, 4 * N).view("uint32"), ui)
+
+    @answers(0)
+    def cuMemsetD2D32Async(
+        self, dstDevice: Any, dstPitch: int, ui: int, Width: int, Height: int, hStream: Handle
+    ) -> None:
+        """Set words of each row in the order of the stream."""
+        refuse(codes.INVALID_VALUE, when=int(dstDevice) % 4 != 0 or dstPitch % 4 != 0 or Width * 4 > dstPitch)
+        words = self._memory(dstDevice, (Height - 1) * dstPitch + 4 * Width).view("uint32")
+        for row in range(Height):
+            self._moves(hStream, words[row * dstPitch // 4 :][:Width], ui)
 
     # --- modules and kernels
 
@@ -149,20 +159,17 @@ class CudaWork(CudaState):
         refuse(codes.LAUNCH_OUT_OF_RESOURCES, when=threads > _most_threads(gpu, kernel))
         pointers = (ctypes.c_uint64 * len(kernel.sizes)).from_address(kernelParams) if kernel.sizes else ()
         arguments = tuple(ctypes.string_at(at, size) for at, size in zip(pointers, kernel.sizes, strict=True))
-        context.work.launch(
-            kernel,
-            FakeLaunch(
-                symbol=function.symbol,
-                grid=grid,
-                block=block,
-                shared_bytes=sharedMemBytes,
-                arguments=arguments,
-                priority=stream.priority,
-                sm_count=context.sm_count,
-                queued_ns=self.clock.now_ns(),
-            ),
-            stream,
+        launch = FakeLaunch(
+            symbol=function.symbol,
+            grid=grid,
+            block=block,
+            shared_bytes=sharedMemBytes,
+            arguments=arguments,
+            priority=stream.priority,
+            sm_count=context.sm_count,
+            queued_ns=self.clock.now_ns(),
         )
+        context.work.queue(stream, lambda: context.work.launch(kernel, launch, stream))
 
     # --- streams and events
 
@@ -188,7 +195,19 @@ class CudaWork(CudaState):
         """Let later work of a stream wait for the present recording of an event."""
         stream, event = self._of(hStream, "stream"), self._of(hEvent, "event")
         refuse(codes.INVALID_VALUE, when=Flags != 0)
-        stream.tail_ns = max(stream.tail_ns, event.at_ns or 0)
+
+        def wait() -> None:
+            stream.tail_ns = max(stream.tail_ns, event.at_ns or 0)
+
+        self._context().work.queue(stream, wait)
+
+    @answers(0)
+    def cuStreamWaitValue32(self, stream: Handle, addr: Any, value: int, flags: int) -> None:
+        """Let later work of a stream wait until a word is at least a value."""
+        self._memory(addr, 4)
+        line, work = self._of(stream, "stream"), self._context().work
+        refuse(codes.INVALID_VALUE, when=flags != 0 or int(addr) % 4 != 0)
+        work.queue(line, lambda: work.hold(line, int(addr), value))
 
     @answers(1)
     def cuEventCreate(self, Flags: int) -> tuple[Any, ...]:
@@ -206,7 +225,12 @@ class CudaWork(CudaState):
         """Record an event after the present work of a stream."""
         event, stream = self._of(hEvent, "event"), self._of(hStream, "stream")
         refuse(codes.INVALID_HANDLE, when=hEvent.context is not hStream.context)
-        event.at_ns = max(stream.tail_ns, self.clock.now_ns() + _EVENT_NS)
+        called_ns, event.at_ns = self.clock.now_ns(), NEVER_NS
+
+        def record() -> None:
+            event.at_ns = max(stream.tail_ns, called_ns + _EVENT_NS)
+
+        self._context().work.queue(stream, record)
 
     @answers(0)
     def cuEventQuery(self, hEvent: Handle) -> None:

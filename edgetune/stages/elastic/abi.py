@@ -21,18 +21,21 @@ Miriam (SenSys 2023), section on the source-to-source transformer.
 
 A persistent form is launched once with as many physical blocks as the GPU holds, which take logical blocks until none
 is left (persistent threads: Gupta et al. 2012, A study of persistent threads style GPU programming). Its last parameter
-is the address of two words of device memory, ``edgetune_control``:
+is the address of three words of device memory, ``edgetune_control``:
 
-    next     the logical block that is taken next; the host sets 0 before the first launch of a call
+    next     the logical block that is taken next; the host sets it to 0 before a call
+    done     logical blocks that have been done; likewise
     quota    physical blocks whose rank is below it go on; anyone may change it at any time
 
     thread 0:  rank < quota ? atomicAdd(next, 1) : leave        for the whole block, before each logical block
+               atomicAdd(done, 1)                               behind it
 
 In its launch ``count`` bounds the counter, and ``first`` is the rank of the first physical block: a block has rank
 first + blockIdx.x. A block leaves before it takes, so that no logical block is lost; preemption takes one logical block
 and no host. Another launch with the same words goes on where the counter is, also beside one that still runs: with
-``first`` at the old quota it brings back the blocks that have left. All is done once every launch has ended and the
-counter is at the count or beyond, by one at most for each physical block that was launched: the sum must fit 32 bits.
+``first`` at the old quota it brings back the blocks that have left. All is done once ``done`` is the count; the counter
+goes beyond that by one at most for each physical block that was launched, and the sum must fit 32 bits. A launch that
+comes late finds nothing left; one that comes so late that the words are those of the next request helps with that.
 """
 
 from __future__ import annotations
@@ -78,10 +81,11 @@ CONTROL = "edgetune_control"
 CONTROL_NAME = "edgetune_control_t"
 CONTROL_STRUCT = f"""struct {CONTROL_NAME} {{
     unsigned int next;   // logical block that is taken next
+    unsigned int done;   // logical blocks that have been done
     unsigned int quota;  // physical blocks with a rank below it go on
 }};"""
 """Its declaration in sources with persistent forms."""
-CONTROL_BYTES, QUOTA_OFFSET_BYTES = 8, 4
+CONTROL_BYTES, DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES = 12, 4, 8
 NO_QUOTA = 2**32 - 1
 """The quota with which no block leaves early."""
 

@@ -30,8 +30,8 @@ class Launch:
         per_thread: Logical threads in a physical one.
         blocks: Physical blocks; ``None`` launches the original kernel, which takes all logical blocks of the call.
         after: Launches, of any task, that must have ended before: barriers between streams.
-        rank: Of the first physical block of a persistent form, whose blocks take logical blocks from the counter of the
-            call until all of the call are done or the quota lets none go on; ``None`` of other launches.
+        persistent: Whether its blocks take logical blocks from a counter; it has ended when all of the call are done,
+            however many of its blocks the quota of the task has let go on, and more were brought.
     """
 
     number: int
@@ -44,7 +44,7 @@ class Launch:
     per_thread: int = 1
     blocks: int | None = None
     after: tuple[int, ...] = ()
-    rank: int | None = None
+    persistent: bool = False
 
     @property
     def physical_blocks(self) -> int:
@@ -102,6 +102,10 @@ class GpuBackend(Protocol):
 
     def launch(self, launch: Launch) -> None:
         """Put a launch on its task's stream and return at once."""
+        ...
+
+    def set_quota(self, task: str, blocks: int) -> None:
+        """Let so many blocks of each persistent launch of a task go on: the others leave, or come back."""
         ...
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:

@@ -179,7 +179,7 @@ def check(
 
 def _with_tables(trial: SampleLaunch, indexing: Indexing) -> SampleLaunch:
     """Return a trial whose memory holds control words and, where forms read it, the table of indices."""
-    buffers = {**trial.buffers, CONTROL: np.array([0, NO_QUOTA], np.uint32)}
+    buffers = {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
     if indexing == "memory":  # nothing may change the table either
         buffers[TABLE] = index_table(trial.call.logical.grid)
     return replace(trial, buffers=buffers)
@@ -267,6 +267,8 @@ def _verdict(built: Built, elastic: ElasticKernel, trial: SampleLaunch, matrix: 
     for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
         ran += 1
         reason = _failure(outcome) if outcome.status != "ok" else different(expected, outcome.buffers, kernel)
+        if not reason and way.persistent and outcome.buffers[CONTROL][1] != call.logical.blocks:
+            reason = f"{outcome.buffers[CONTROL][1]} logical blocks were counted as done, of {call.logical.blocks}"
         if reason:
             difference = FormDifference(way, reason, outcome.line)
             return Verdict(kernel.name, "different", ran, forms, f"{way}: {reason}", difference)

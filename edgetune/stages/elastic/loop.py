@@ -17,11 +17,11 @@ from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.serving.supervision import UNSUPERVISED, Supervision
-from edgetune.stages.elastic.abi import PER_THREAD
+from edgetune.stages.elastic.abi import NO_QUOTA, PER_THREAD
 from edgetune.stages.elastic.backend import GpuBackend, Launch, LaunchEvent, LaunchRecord, Record, RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.task_state import Open, TaskProgress
-from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchPiece, View
+from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchPiece, SetQuota, View
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.units import NS
 
@@ -97,6 +97,9 @@ class ElasticLoop:
         try:
             while self._turn():
                 pass
+            for each in self._progress.values():
+                if each.state.quota != NO_QUOTA:  # or persistent launches might wait for blocks for ever
+                    self._backend.set_quota(each.task.name, NO_QUOTA)
             while self._in_flight and not (self._poll_interval_ns is None and self._stopped()):
                 self._take_events(self._backend.wait(self._backend.now_ns() + _SLICE_NS))
             self._take_requests()
@@ -176,6 +179,10 @@ class ElasticLoop:
         if progress is None:
             raise self._illegal(decision, "which is no task of this run")
         state = progress.state
+        if isinstance(decision, SetQuota):
+            state.quota = decision.blocks
+            self._backend.set_quota(decision.task, decision.blocks)
+            return
         if state.request is None and not progress.arrived_ns:
             raise self._illegal(decision, "of which no request waits")
         if isinstance(decision, LaunchPiece):
@@ -190,11 +197,16 @@ class ElasticLoop:
     def _check_piece(self, piece: LaunchPiece, progress: TaskProgress) -> None:
         """Refuse a piece with blocks that are launched already, no blocks, or an impossible shape."""
         state = progress.state
-        blocks = progress.task.network.calls[state.call].logical.blocks
+        call = progress.task.network.calls[state.call]
+        blocks = call.logical.blocks
         if not 1 <= piece.count <= state.left:
             raise self._illegal(piece, f"which has {state.left} logical blocks left")
         if piece.per_thread not in PER_THREAD or (piece.blocks is not None and piece.blocks < 1):
             raise self._illegal(piece, "a shape that does not exist")
+        if piece.persistent and not (call.persistent and piece.blocks and piece.per_thread == 1):
+            raise self._illegal(piece, "as a persistent form that does not exist")
+        if piece.persistent and piece.count != state.left:
+            raise self._illegal(piece, f"as a persistent form, which takes all of its {state.left} blocks")
         if piece.blocks is None and (piece.count != blocks or piece.per_thread != 1):
             raise self._illegal(piece, f"as the original kernel, which takes all of its {blocks} blocks as they are")
 
@@ -207,7 +219,7 @@ class ElasticLoop:
             raise self._illegal(piece, str(error)) from None
         launch = Launch(
             number, piece.task, request.number, place, progress.task.network.calls[place], first, piece.count,
-            piece.per_thread, piece.blocks, piece.after,
+            piece.per_thread, piece.blocks, piece.after, piece.persistent,
         )  # fmt: skip
         self._number += 1
         progress.in_flight.append(launch)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.model import BlockDemand
@@ -38,6 +38,7 @@ class BlockGroup:
         demand: Of one of them.
         left_ns: Remaining time if it were alone, ns.
         stretch: Factor by which it is slower than alone.
+        ranks: Of its blocks, where these are of a persistent kernel.
     """
 
     launch: int
@@ -47,6 +48,7 @@ class BlockGroup:
     demand: BlockDemand
     left_ns: float
     stretch: float = 1.0
+    ranks: Sequence[int] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -158,8 +160,8 @@ class Multiprocessors:
 
     def place(
         self, launch: int, demand: BlockDemand, blocks: int, *, logical: int, now_ns: int, freed_only: bool = False
-    ) -> int:
-        """Place as many blocks as have room; return how many.
+    ) -> list[BlockGroup]:
+        """Place as many blocks as have room; return their groups.
 
         Args:
             launch: Number of their launch.
@@ -171,14 +173,24 @@ class Multiprocessors:
         """
         where = self._freed if freed_only else self._all
         rooms = [(multiprocessor, room) for multiprocessor in where if (room := multiprocessor.room(demand)) > 0]
-        placed = 0
-        for multiprocessor, count in distribute(rooms, blocks):
-            multiprocessor.hold(demand, count)
-            self._change(multiprocessor, now_ns)
-            left_ns = logical * demand.logical_ns
-            multiprocessor.groups.append(BlockGroup(launch, multiprocessor.number, count, now_ns, demand, left_ns))
-            placed += count
+        placed = [
+            BlockGroup(launch, multiprocessor.number, count, now_ns, demand, logical * demand.logical_ns)
+            for multiprocessor, count in distribute(rooms, blocks)
+        ]
+        for group in placed:
+            self._add(group, now_ns)
         return placed
+
+    def go_on(self, group: BlockGroup, ranks: Sequence[int], now_ns: int) -> None:
+        """Let blocks of a group that has just ended take one more logical block each, where they are."""
+        left_ns = group.demand.logical_ns
+        self._add(replace(group, blocks=len(ranks), left_ns=left_ns, stretch=1.0, ranks=ranks), now_ns)
+
+    def _add(self, group: BlockGroup, now_ns: int) -> None:
+        multiprocessor = self._all[group.sm]
+        multiprocessor.hold(group.demand, group.blocks)
+        self._change(multiprocessor, now_ns)
+        multiprocessor.groups.append(group)
 
     def settle(self, now_ns: int) -> None:
         """Compute all speeds after blocks were placed or ended."""
@@ -230,3 +242,16 @@ def distribute(rooms: Sequence[tuple[_Multiprocessor, int]], blocks: int) -> lis
     kept = len(placed) - too_many  # of those that would come down to the level, the last ones stay one above
     placed = [*placed[:kept], *((multiprocessor, count - 1) for multiprocessor, count in placed[kept:])]
     return [(multiprocessor, count) for multiprocessor, count in placed if count]
+
+
+def deal(ranks: Sequence[int], groups: Sequence[BlockGroup]) -> None:
+    """Give the blocks of groups their ranks: one to each multiprocessor in turn, as blocks of a launch are placed."""
+    dealt: list[list[int]] = [[] for _ in groups]
+    turn = 0
+    for rank in ranks:
+        while len(dealt[turn % len(groups)]) == groups[turn % len(groups)].blocks:
+            turn += 1
+        dealt[turn % len(groups)].append(rank)
+        turn += 1
+    for group, own in zip(groups, dealt, strict=True):
+        group.ranks = own

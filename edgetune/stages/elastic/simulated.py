@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from edgetune.serving.clock import EventClock, earliest_ns
+from edgetune.stages.elastic.abi import NO_QUOTA
 from edgetune.stages.elastic.backend import Launch, LaunchEvent, Residency
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.model import BlockDemand, GpuTimingModel, demand_of
-from edgetune.stages.elastic.multiprocessors import BlockGroup, Multiprocessors
+from edgetune.stages.elastic.multiprocessors import BlockGroup, Multiprocessors, deal
 from edgetune.stages.elastic.work import Call, GpuTask
 from edgetune.units import NS
 
@@ -39,6 +40,9 @@ class _Queued:
         waits_for: Launches that must have ended before.
         resident: Running blocks.
         reached: Whether it is at the head of its stream.
+        ranks: Of the blocks without a place, where it is persistent.
+        left: Ranks of those that have left above the quota.
+        following: Logical blocks of it that were taken.
     """
 
     launch: Launch
@@ -48,8 +52,20 @@ class _Queued:
     waits_for: set[int]
     resident: int = 0
     reached: bool = False
+    ranks: list[int] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    following: int = 0
     residencies: dict[int, Residency] = field(default_factory=dict)
     """The last of each multiprocessor, to which more may join."""
+
+    def take(self, ranks: Iterable[int], quota: int) -> list[int]:
+        """Take a logical block for each of these blocks that may go on, as far as there are; return which."""
+        able: list[int] = []
+        for rank in ranks:
+            (able if rank < quota else self.left).append(rank)
+        taking = able[: self.launch.count - self.following]
+        self.following += len(taking)
+        return taking
 
 
 class SimulatedGpu:
@@ -84,6 +100,7 @@ class SimulatedGpu:
         self._model = model or GpuTimingModel()
         self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
         self._streams: dict[str, deque[_Queued]] = {task.name: deque() for task in tasks}
+        self._quotas = {task.name: NO_QUOTA for task in tasks}
         self._ended: set[int] = set()
         self._waited_for: dict[int, list[str]] = {}
         """Streams whose head may go on once a launch has ended."""
@@ -101,11 +118,30 @@ class SimulatedGpu:
         """Return simulated time, ns."""
         return self._clock.now_ns()
 
-    def launch(self, launch: Launch) -> None:
-        """Put a launch on its task's stream; the host is busy with it for a while, and the GPU goes on meanwhile."""
+    def set_quota(self, task: str, blocks: int) -> None:
+        """Let so many blocks of a task's persistent launches go on; it takes a launch, and one more to bring blocks."""
+        raised = blocks > self._quotas[task] and any(queued.launch.persistent for queued in self._streams[task])
+        for _ in range(1 + raised):
+            self._keep_host_busy()
+        self._clock.at(self.now_ns() + round(self._gpu.launch_s * NS), partial(self._change_quota, task, blocks))
+
+    def _change_quota(self, task: str, blocks: int) -> None:
+        self._quotas[task] = blocks
+        for queued in self._streams[task]:
+            if queued.left and queued.following < queued.launch.count:
+                back, queued.left = queued.left, []
+                if not queued.ranks:
+                    self._make_ready(queued)
+                queued.ranks = sorted(queued.ranks + back)
+
+    def _keep_host_busy(self) -> None:
         until_ns = self.now_ns() + round(self._model.host_s * NS)
         while self.now_ns() < until_ns:
             self._advance(until_ns)
+
+    def launch(self, launch: Launch) -> None:
+        """Put a launch on its task's stream; the host is busy with it for a while, and the GPU goes on meanwhile."""
+        self._keep_host_busy()
         demand = self._demand(launch)
         if demand is None:
             self._refuse(launch)
@@ -113,6 +149,8 @@ class SimulatedGpu:
         visible_ns = self.now_ns() + round(self._gpu.launch_s * NS)
         waits_for = {number for number in launch.after if number not in self._ended}
         queued = _Queued(launch, demand, visible_ns, _physical(launch), waits_for)
+        if launch.persistent:
+            queued.ranks, queued.unplaced = list(range(launch.physical_blocks)), []
         for number in waits_for:
             self._waited_for.setdefault(number, []).append(launch.task)
         stream = self._streams[launch.task]
@@ -178,8 +216,11 @@ class SimulatedGpu:
         """Place blocks, the most urgent first, until those of one launch have no room."""
         while self._ready:
             queued = self._ready[0][-1]
-            self._place_some(queued)
-            if queued.unplaced:
+            if queued.launch.persistent:
+                self._place_persistent(queued)
+            else:
+                self._place_some(queued)
+            if queued.unplaced or queued.ranks:
                 self._no_room = queued.launch.number
                 break
             heapq.heappop(self._ready)
@@ -189,25 +230,55 @@ class SimulatedGpu:
         freed_only = number == self._no_room
         while queued.unplaced:
             blocks, logical = queued.unplaced[0]
-            placed = self._on.place(
+            groups = self._on.place(
                 number, queued.demand, blocks, logical=logical, now_ns=now_ns, freed_only=freed_only
             )
-            if placed and number not in self._running:
-                self._running[number] = queued
-                self._happened.append(LaunchEvent(number, "started", now_ns))
-            queued.resident += placed
+            placed = self._begin(queued, groups)
             if placed < blocks:
                 queued.unplaced[0] = (blocks - placed, logical)
                 break
             del queued.unplaced[0]
 
+    def _begin(self, queued: _Queued, groups: Sequence[BlockGroup]) -> int:
+        """Note blocks that have begun; return how many."""
+        placed, number = sum(group.blocks for group in groups), queued.launch.number
+        if placed and number not in self._running:
+            self._running[number] = queued
+            self._happened.append(LaunchEvent(number, "started", self.now_ns()))
+        queued.resident += placed
+        return placed
+
+    def _place_persistent(self, queued: _Queued) -> None:
+        """Place the blocks of a persistent launch that may go on; the others leave as they begin."""
+        quota, number = self._quotas[queued.launch.task], queued.launch.number
+        able = [rank for rank in queued.ranks if rank < quota]
+        queued.left += queued.ranks[len(able) :]
+        wanted, groups = min(len(able), queued.launch.count - queued.following), list[BlockGroup]()
+        if wanted:
+            freed_only = number == self._no_room
+            groups = self._on.place(
+                number, queued.demand, wanted, logical=1, now_ns=self.now_ns(), freed_only=freed_only
+            )
+        placed = self._begin(queued, groups)
+        deal(queued.take(able[:placed], quota), groups)
+        queued.ranks = able[placed:] if placed < wanted else []
+
     def _end_group(self, group: BlockGroup) -> None:
         now_ns, queued = self.now_ns(), self._running[group.launch]
+        if queued.launch.persistent:
+            staying = queued.take(group.ranks, self._quotas[queued.launch.task])
+            if staying:
+                self._on.go_on(group, staying, now_ns)
+            group.blocks -= len(staying)
+            if not group.blocks:
+                return
         self.blocks += group.blocks
         queued.resident -= group.blocks
         if self.residencies_until_ns is None:
             self._reside(queued, Residency(group.launch, group.sm, group.start_ns, now_ns, group.blocks))
-        if queued.resident == 0 and not queued.unplaced:
+        over = queued.following == queued.launch.count if queued.launch.persistent else not queued.unplaced
+        if queued.resident == 0 and over:
+            queued.ranks = []
             self._end(queued)
 
     def _reside(self, queued: _Queued, new: Residency) -> None:

@@ -2,6 +2,7 @@
 
 requests -> [ task, priority 1 ] -> LaunchChain: all kernels of a request, as they are, on its stream
 requests -> [ task, priority 0 ] -> LaunchPiece: so many logical blocks of its next kernel, in this shape
+                                    SetQuota: so many blocks of its persistent launches go on
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
+from edgetune.stages.elastic.abi import NO_QUOTA
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.pieces import Tables
@@ -28,6 +30,7 @@ class TaskState:
         left: Logical blocks of that kernel that are not launched yet.
         in_flight: Its launches that have not ended, the oldest first.
         served_s: Device time of its launches so far, s: the measure of fair sharing between equals.
+        quota: Physical blocks of its persistent launches that may go on.
     """
 
     task: GpuTask
@@ -37,6 +40,7 @@ class TaskState:
     left: int = 0
     in_flight: Sequence[Launch] = ()
     served_s: float = 0.0
+    quota: int = NO_QUOTA
 
 
 @dataclass(slots=True)
@@ -73,6 +77,7 @@ class LaunchPiece:
         per_thread: Logical threads in a physical one.
         blocks: Physical blocks; ``None``: the original kernel, where ``count`` is all of its blocks.
         after: Launches that must have ended before.
+        persistent: Whether it is the persistent form, which takes all that are left.
     """
 
     task: str
@@ -80,9 +85,23 @@ class LaunchPiece:
     per_thread: int = 1
     blocks: int | None = None
     after: tuple[int, ...] = ()
+    persistent: bool = False
 
 
-Decision = LaunchChain | LaunchPiece
+@dataclass(frozen=True, slots=True)
+class SetQuota:
+    """Change how many blocks of a task's persistent launches go on, of those in flight and of later ones.
+
+    Args:
+        task: The task.
+        blocks: Physical blocks of each launch; ``abi.NO_QUOTA`` for all.
+    """
+
+    task: str
+    blocks: int
+
+
+Decision = LaunchChain | LaunchPiece | SetQuota
 
 
 class ElasticPolicy(Protocol):

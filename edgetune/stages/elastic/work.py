@@ -75,6 +75,7 @@ class Call:
         whole_s: Measured time of the original alone on the GPU, s.
         resources: Of the compiled forms, by logical threads per physical thread (1: the original).
         elastic: Whether its kernel has elastic forms; else all its blocks are launched at once, as they are.
+        persistent: Whether it has a persistent form too.
     """
 
     kernel: str
@@ -88,6 +89,7 @@ class Call:
     whole_s: float | None = None
     resources: Mapping[int, Resources] = field(default_factory=dict)
     elastic: bool = True
+    persistent: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, 
 from edgetune.stages.elastic.model import seen_by_policies
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO
+from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.tasks import check_count
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median
@@ -161,12 +162,19 @@ def _share(words: str | float | None) -> float | None:
 
 @contextmanager
 def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
-    """Yield the model of a GPU, or the requested GPU."""
+    """Yield the model of a GPU, or the requested GPU, with persistent forms of kernels where a policy launches them."""
     if opts.device is not None:
         if opts.assume:
             raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
         indexing, launcher = indexing_of(opts.indexing), launcher_of(opts.launcher, names)
-        with opened(opts.device, sms=opts.sms, seed=opts.seed, indexing=indexing, launcher=launcher) as ready:
+        with opened(
+            opts.device,
+            sms=opts.sms,
+            seed=opts.seed,
+            indexing=indexing,
+            launcher=launcher,
+            persistent=Persistent.name in names,
+        ) as ready:
             conditions = gpu_conditions(
                 ready, part=opts.sms is not None, records=False, indexing=indexing, launcher=launcher
             )

@@ -81,6 +81,7 @@ def opened(
     include: Sequence[str] = (),
     indexing: Indexing = "computed",
     launcher: Launcher = "python",
+    persistent: bool = False,
 ) -> Iterator[GpuSession]:
     """Open a GPU.
 
@@ -92,6 +93,7 @@ def opened(
         include: Folders of headers.
         indexing: How forms get the indices of logical blocks.
         launcher: Who launches during a run.
+        persistent: Whether kernels get persistent forms too.
 
     Raises:
         InputError: the device is no NVIDIA GPU.
@@ -101,7 +103,7 @@ def opened(
 
     def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
         options = CompileOptions(include=tuple(include), cache=compiled_folder())
-        return build(network, context, recorded=recorded, options=options, indexing=indexing)
+        return build(network, context, recorded=recorded, options=options, indexing=indexing, persistent=persistent)
 
     index, launch_s = gpu_index(device), known_launch_s
     if launcher == "native":

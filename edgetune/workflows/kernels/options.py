@@ -196,7 +196,7 @@ class ShareOptions:
     policy: Annotated[
         str | None,
         Option(
-            "sequential, multistream, barrier, elastic, or several. Default: that of the file.",
+            "sequential, multistream, barrier, elastic, persistent, or several. Default: that of the file.",
             ("--policy", "-p"), metavar="LIST",
         ),
     ] = None  # fmt: skip

@@ -38,6 +38,7 @@ from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_polic
 from edgetune.stages.elastic.native.loop import AnyBackend, AnyLoop, loop_on
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
+from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.tables import read_tables
 from edgetune.stages.elastic.timeline import timeline_rows
@@ -186,6 +187,7 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
         include=include,
         indexing=indexing,
         launcher=launcher,
+        persistent=Persistent.name in plan.policies,
     ) as ready:
         reporter.info(f"compiling for {ready.gpu.name}")
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))

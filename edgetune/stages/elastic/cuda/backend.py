@@ -16,12 +16,14 @@ on a GPU that draws a screen.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from edgetune.errors import DeviceError, EdgetuneError
+from edgetune.stages.elastic.abi import NO_QUOTA
 from edgetune.stages.elastic.backend import Launch, LaunchEvent
 from edgetune.stages.elastic.cuda.blocks import BlockRecords, EventTimes
 from edgetune.stages.elastic.cuda.context import HANG_S, Context
@@ -33,6 +35,10 @@ from edgetune.units import NS
 _EARLY_NS = 200_000
 """No nap is taken this long before a deadline: sleeping is late by the kernel's timer slack of 50 us (prctl,
 PR_SET_TIMERSLACK) and by the time of waking up."""
+
+
+_BESIDE = 4
+"""Streams of a task for blocks that come back: on one alone they would wait for the last ones that came back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,12 @@ class CudaBackend:
         ranks = stream_priorities(tasks, *context.priorities())
         self._streams = {task.name: context.stream(ranks[task.priority]) for task in tasks}
         self._times = EventTimes(context)
+        self._beside = {  # for blocks of persistent launches that come back
+            task.name: itertools.cycle([context.stream(ranks[task.priority]) for _ in range(_BESIDE)])
+            for task in tasks
+            if programs[task.name].control is not None
+        }
+        self._quotas = dict.fromkeys(self._beside, NO_QUOTA)
         self._lines: dict[str, deque[_InFlight]] = {task.name: deque() for task in tasks}
         self._ends: dict[int, Any] = {}
         """End events of launches in flight, by number."""
@@ -125,6 +137,20 @@ class CudaBackend:
             self._lines[launch.task].append(in_flight)
             self._ends[launch.number] = in_flight.end
             self._lively_ns = in_flight.since_ns
+
+    def set_quota(self, task: str, blocks: int) -> None:
+        """Let so many blocks of a task's persistent launches go on, and bring back those that have left."""
+        control, before = self._programs[task].control, self._quotas.get(task, 0)
+        if control is None or self._lost is not None:
+            return
+        self._quotas[task] = blocks
+        try:
+            control.set_quota(blocks)
+            for each in self._lines[task]:
+                if each.launch.persistent and before < min(blocks, each.launch.physical_blocks):
+                    self._programs[task].bring_back(each.launch, before, next(self._beside[task]))
+        except DeviceError as error:
+            self._lose(error.message)
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
         """Query until an event, or until ``until_ns``; with nothing in flight and no limit return at once."""

@@ -1,61 +1,65 @@
-"""The control words of persistent forms on a GPU: the counter of logical blocks, and the quota of physical ones.
+"""The control words of persistent forms on a GPU: counters of logical blocks, and the quota of physical ones.
 
-    stream of the task   [counter = 0, of a new call][wait for the quota][kernel    ] [more blocks: the kernel again]
-    stream of the words        [quota = 64]                      [quota = 3]    [quota = 64]        [read the counter]
+    stream of the task   [next = done = 0][kernel, 64 blocks   ][wait until done is 196]           [next kernel ...
+    stream of the words                       [quota = 3]          [quota = 64]
+    more blocks                                                    [kernel, 61 blocks    ]
 
-The words are in device memory, as every block reads the quota before each logical block. The host changes them by a
-stream of their own of the highest priority, which waits for no kernel.
+The words are in device memory, as every block reads the quota before each logical block. The host changes the quota by
+a stream of its own of the highest priority, which waits for no kernel. What is launched behind a persistent kernel
+waits for the GPU's own count of its blocks, not for the host: by then all are done, whoever has done them. Blocks that
+are brought too early or too late find nothing left in the counter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from edgetune.stages.elastic.abi import CONTROL_BYTES, NO_QUOTA, QUOTA_OFFSET_BYTES
-from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.abi import CONTROL_BYTES, DONE_OFFSET_BYTES, NO_QUOTA, QUOTA_OFFSET_BYTES
 from edgetune.stages.elastic.cuda.context import Context
 
-_WORD_BYTES = 4
+_STRIDE_BYTES = 16
+_AT_LEAST = 0
+"""``CU_STREAM_WAIT_VALUE_GEQ``."""
 
 
 class ControlWords:
-    """Two words for the persistent calls of a network, of which one is launched at a time.
+    """Control words of each call of a network, and one quota for all.
 
     Args:
         context: The GPU.
+        blocks: Logical blocks of each call.
 
     Raises:
-        DeviceError: memory is short.
+        DeviceError: memory is short, or streams of this GPU cannot wait for a word (stream memory operations).
     """
 
-    def __init__(self, context: Context) -> None:
-        self._driver = context.driver
-        self.address = context.allocate(CONTROL_BYTES)
-        """Of the words; the parameter of persistent forms."""
+    def __init__(self, context: Context, blocks: Sequence[int]) -> None:
+        assert CONTROL_BYTES <= _STRIDE_BYTES
+        self._driver, self._blocks = context.driver, blocks
+        self._base = context.allocate(_STRIDE_BYTES * len(blocks))
         _, highest = context.priorities()
-        self._stream, self._set = context.stream(highest), context.event()
+        self._stream = context.stream(highest)
+        for call, count in enumerate(blocks):  # nothing is left before the first request
+            self.begin(call, count, self._stream)
+            self.await_done(call, self._stream)
         self.set_quota(NO_QUOTA)
+        context.synchronise(self._stream)
+
+    def address(self, call: int) -> int:
+        """Return the address of a call's words: the parameter of its persistent form."""
+        return self._base + call * _STRIDE_BYTES
 
     def set_quota(self, quota: int) -> None:
         """Let physical blocks with ranks below ``quota`` go on, and the others leave; returns at once."""
-        self._driver.call("cuMemsetD32Async", self.address + QUOTA_OFFSET_BYTES, quota, 1, self._stream)
+        first = self._base + QUOTA_OFFSET_BYTES
+        self._driver.call("cuMemsetD2D32Async", first, _STRIDE_BYTES, quota, 1, len(self._blocks), self._stream)
 
-    def before(self, launch: Launch, stream: Any) -> None:
-        """Make a stream ready for a launch: the quota is as it was set last, the counter of a new call is zero."""
-        if launch.first == 0 and launch.rank == 0:
-            self._driver.call("cuMemsetD32Async", self.address, 0, 1, stream)
-        self._driver.call("cuEventRecord", self._set, self._stream)
-        self._driver.call("cuStreamWaitEvent", stream, self._set, 0)
+    def begin(self, call: int, first: int, stream: Any) -> None:
+        """Let blocks take the logical blocks of a call, from ``first`` on, once a stream has come so far."""
+        self._driver.call("cuMemsetD32Async", self.address(call), first, 2, stream)
 
-    def reached(self, blocks: int) -> int:
-        """Return how many of a call's logical blocks were taken, while none of its launches runs.
-
-        A copy to memory that is not pinned has completed when it returns (CUDA Driver API, API synchronization
-        behavior).
-
-        Args:
-            blocks: Of the call; the counter goes beyond by one for each physical block that found none left.
-        """
-        word = bytearray(_WORD_BYTES)
-        self._driver.call("cuMemcpyDtoHAsync", word, self.address, _WORD_BYTES, self._stream)
-        return min(int.from_bytes(word, "little"), blocks)
+    def await_done(self, call: int, stream: Any) -> None:
+        """Let a stream wait until all logical blocks of a call are done."""
+        address = self.address(call) + DONE_OFFSET_BYTES
+        self._driver.call("cuStreamWaitValue32", stream, address, self._blocks[call], _AT_LEAST)

@@ -2,7 +2,7 @@
 
     trial --buffers filled--> original, three times        differs from itself: racy
           --buffers filled--> form for 2, in halves, on 16 blocks        compared
-          --buffers filled--> persistent form, the quota changed as it runs, launched again    compared
+          --buffers filled--> persistent form, the quota changed as it runs, blocks brought back    compared
           ...
 
 A GPU chooses the order of threads and blocks itself, so that a race may stay unseen that the orders of the CPU shim
@@ -44,8 +44,8 @@ class LaunchVariant:
         per_thread: Logical threads in a physical one, where a kernel has such a form; ``None`` for the originals.
         slices: Pieces that each grid is cut into.
         blocks: Physical blocks of each piece; ``None`` as many as logical ones.
-        quotas: Launch persistent forms, where a kernel has one: once for each quota, which is set as it runs, and once
-            more to the end; ``None`` for other forms.
+        quotas: Launch persistent forms, where a kernel has one, and set these quotas as they run; ``None`` for other
+            forms.
     """
 
     per_thread: int | None
@@ -65,23 +65,20 @@ def ways(program: Program, sm_count: int) -> Iterator[LaunchVariant]:
         for slices in SLICES:
             for blocks in (None, sm_count, 3):
                 yield LaunchVariant(per_thread, slices, blocks)
-    if any(program.control(call) for call in calls):
+    if any(program.has_persistent(call) for call in calls):
         for blocks in (None, sm_count, 3):
             for quotas in ((), (1,), (0, 2, 0)):
                 yield LaunchVariant(1, blocks=blocks, quotas=quotas)
 
 
-def put(context: Context, program: Program, way: LaunchVariant, stream: Any) -> None:
-    """Put a request on a stream; between the launches of a persistent form wait for the end of each."""
+def put(context: Context, program: Program, way: LaunchVariant, stream: Any, beside: Any) -> None:
+    """Put a request on a stream, and blocks that come back on another; a call whose quota changed is waited for."""
     for launch in launches(program, way):
-        control = program.control(launch.call)
-        if way.quotas is None or control is None:
-            program.launch(launch, stream)
-            continue
-        control.set_quota(NO_QUOTA)
         program.launch(launch, stream)
-        for quota in way.quotas[launch.first : launch.first + 1]:
-            control.set_quota(quota)
+        if launch.persistent and program.control is not None and way.quotas:
+            for quota in (*way.quotas, NO_QUOTA):
+                program.control.set_quota(quota)
+            program.bring_back(launch, 0, beside)
             context.synchronise(stream)
 
 
@@ -95,10 +92,9 @@ def launches(program: Program, way: LaunchVariant) -> Iterator[Launch]:
             yield Launch(number, "", 0, place, call, 0, whole)
             number += 1
             continue
-        if way.quotas is not None and program.control(place):
-            for turn in range(len(way.quotas) + 1):  # one that goes on has a first block above zero
-                yield Launch(number, "", 0, place, call, turn, whole, 1, way.blocks or whole, rank=0)
-                number += 1
+        if way.quotas is not None and program.has_persistent(place):
+            yield Launch(number, "", 0, place, call, 0, whole, 1, way.blocks or whole, persistent=True)
+            number += 1
             continue
         size = -(-whole // way.slices)
         for first in range(0, whole, size):
@@ -221,7 +217,7 @@ def _run(context: Context, program: Program, way: LaunchVariant, trial: SampleLa
     program.write(trial.buffers)
     with context.scope():
         stream = context.stream()
-        put(context, program, way, stream)
+        put(context, program, way, stream, context.stream())
         context.synchronise(stream)
     return {name: program.read(name) for name in trial.buffers}
 

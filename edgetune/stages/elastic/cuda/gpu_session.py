@@ -31,7 +31,7 @@ from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.stages.elastic.cuda.context import Context, green_context, open_context
 from edgetune.stages.elastic.cuda.driver import load_driver
 from edgetune.stages.elastic.cuda.program import Build, Program, build
-from edgetune.stages.elastic.forms import Forms
+from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Gpu, blocks_resident
 from edgetune.stages.elastic.mdtb.networks import values
 from edgetune.stages.elastic.native.backend import NativeBackend
@@ -223,16 +223,21 @@ class GpuSession:
     def _fitted(self, network: KernelSequence) -> KernelSequence:
         forms = self._build(network).forms
         calls = (
-            replace(call, resources=forms[call.kernel].resources, elastic=self._elastic(call, forms[call.kernel]))
+            replace(
+                call,
+                resources=forms[call.kernel].resources,
+                elastic=self._fits(call, forms[call.kernel].elastic.get(1)),
+                persistent=self._fits(call, forms[call.kernel].persistent),
+            )
             if call.kernel in forms
             else call
             for call in network.calls
         )
         return replace(network, calls=tuple(calls))
 
-    def _elastic(self, call: Call, forms: Forms) -> bool:
-        """Return whether a call can be cut: it has a form for that, which fits the GPU as the original does."""
-        form, logical = forms.elastic.get(1), call.logical
+    def _fits(self, call: Call, form: Form | None) -> bool:
+        """Return whether there is such a form of a call, and it fits the GPU as the original does."""
+        logical = call.logical
         if form is None:
             return False
         return blocks_resident(self.gpu, form.resources, logical.threads, logical.dynamic_shared_bytes) > 0

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.elastic.abi import NO_QUOTA, Dim, Indexing, index_table
+from edgetune.stages.elastic.abi import Dim, Indexing, index_table
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.blocks import with_block_records
@@ -159,8 +159,10 @@ class Program:
             context.fill(self._addresses[name], _UNWRITTEN, size_bytes)
         module = context.load(built.image)
         persistent = any(each.persistent for each in built.forms.values())
-        self._control = ControlWords(context) if persistent else None
-        self._calls = [self._ready(module, call) for call in network.calls]
+        blocks = [call.logical.blocks for call in network.calls]
+        self.control = ControlWords(context, blocks) if persistent else None
+        """Control words of persistent forms; ``None`` where no kernel has one."""
+        self._calls = [self._ready(module, place, call) for place, call in enumerate(network.calls)]
 
     @property
     def sm_count(self) -> int:
@@ -201,9 +203,9 @@ class Program:
         """Return the numbers of logical threads in a physical one for which a call has elastic forms."""
         return tuple(key for key in self._calls[call] if key not in (None, PERSISTENT))
 
-    def control(self, call: int) -> ControlWords | None:
-        """Return the control words of a call's persistent form; ``None`` where it has none."""
-        return self._control if PERSISTENT in self._calls[call] else None
+    def has_persistent(self, call: int) -> bool:
+        """Return whether a call has a persistent form."""
+        return PERSISTENT in self._calls[call]
 
     def ready(self, call: int) -> Mapping[int | None, _Ready]:
         """Return the forms of a call by logical threads in a physical one; ``None`` is the original."""
@@ -221,20 +223,38 @@ class Program:
             EdgetuneError: its kernel has no such form.
             DeviceError: CUDA refuses it.
         """
-        key = None if launch.blocks is None else launch.per_thread if launch.rank is None else PERSISTENT
+        key = None if launch.blocks is None else PERSISTENT if launch.persistent else launch.per_thread
         ready = self._calls[launch.call].get(key)
         if ready is None:
             form = "persistent form" if key == PERSISTENT else f"form for {launch.per_thread} logical threads in one"
             message = f"kernel {launch.what.kernel} has no {form}"
             raise EdgetuneError(message, "the policy is at fault: choose another")
-        packed = next(ready.turns)
-        if launch.rank is None or self._control is None:
-            packed.set_part(launch.first, launch.count)
-        else:
-            packed.set_part(launch.rank, launch.what.logical.blocks)
-            self._control.before(launch, stream)
-        packed.set_records(records)
         grid = launch.what.logical.grid if launch.blocks is None else (launch.blocks, 1, 1)
+        if not launch.persistent or self.control is None:
+            self._put(ready, (launch.first, launch.count), grid, stream, records)
+            return
+        self.control.begin(launch.call, launch.first, stream)
+        self._put(ready, (0, launch.what.logical.blocks), grid, stream, records)
+        self.control.await_done(launch.call, stream)
+
+    def bring_back(self, launch: Launch, rank: int, stream: Any) -> None:
+        """Launch the blocks of a persistent launch from a rank on once more, for those that have left.
+
+        Args:
+            launch: In flight.
+            rank: The old quota.
+            stream: A stream that does not wait for the launch.
+
+        Raises:
+            DeviceError: CUDA refuses it.
+        """
+        ready = self._calls[launch.call][PERSISTENT]
+        self._put(ready, (rank, launch.what.logical.blocks), (launch.physical_blocks - rank, 1, 1), stream)
+
+    def _put(self, ready: _Ready, part: tuple[int, int], grid: Dim, stream: Any, records: int = 0) -> None:
+        packed = next(ready.turns)
+        packed.set_part(*part)
+        packed.set_records(records)
         self._context.driver.call(
             "cuLaunchKernel", ready.function, *grid, *ready.block, ready.shared_bytes, stream, packed.address, 0
         )
@@ -248,18 +268,15 @@ class Program:
         Raises:
             DeviceError: a kernel cannot be launched, or fails.
         """
-        if self._control is not None:
-            self._control.set_quota(0)  # with which no block takes anything
         for place, call in enumerate(self.network.calls):
+            whole = call.logical.blocks
             for key in self._calls[place]:
-                blocks, rank = None if key is None else 1, 0 if key == PERSISTENT else None
-                count = call.logical.blocks if key is None else 0
-                self.launch(Launch(0, "", 0, place, call, 0, count, key or 1, blocks, rank=rank), stream)
+                first, count = (0, whole) if key is None else (whole if key == PERSISTENT else 0, 0)
+                shape = key or 1, None if key is None else 1
+                self.launch(Launch(0, "", 0, place, call, first, count, *shape, persistent=key == PERSISTENT), stream)
         self._context.synchronise(stream)
-        if self._control is not None:
-            self._control.set_quota(NO_QUOTA)
 
-    def _ready(self, module: Any, call: Call) -> dict[int | None, _Ready]:
+    def _ready(self, module: Any, place: int, call: Call) -> dict[int | None, _Ready]:
         """Return the forms of a call by logical threads in a physical one; ``None`` is the original.
 
         ``PERSISTENT`` is the form of one logical thread that takes from the counter.
@@ -278,9 +295,9 @@ class Program:
                 block = call.logical.block if count == 1 else (threads // count, 1, 1)
                 with suppress(_TooLargeError):  # what is chosen from are forms that fit, and the original does
                     ready[count] = self._form(module, call, form, block, call.logical)
-            if forms.persistent is not None and self._control is not None:
+            if forms.persistent is not None and self.control is not None:
                 with suppress(_TooLargeError):
-                    control, block = self._control.address, call.logical.block
+                    control, block = self.control.address(place), call.logical.block
                     ready[PERSISTENT] = self._form(module, call, forms.persistent, block, call.logical, control=control)
         return ready
 

@@ -21,6 +21,7 @@ POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
         "multistream": f"{_HERE}.multistream:MultiStream",
         "barrier": f"{_HERE}.barrier:Barrier",
         "elastic": f"{_HERE}.elastic:Elastic",
+        "persistent": f"{_HERE}.persistent:Persistent",
     },
     group="edgetune.policies",
     prefix="elastic.",

@@ -94,8 +94,8 @@ class Elastic:
                 urgent = state
         if urgent is not None:
             return self._chain(urgent.task.name)
-        sizes = self._sizes_of(view.gpu)
-        critical = _critical_launches(view)
+        sizes = self.sizes_of(view.gpu)
+        critical = critical_launches(view)
         there = [state for state in normal if state.in_flight]
         if there and _enough(sizes, [launch for state in there for launch in state.in_flight], beside=critical):
             return ()
@@ -109,12 +109,13 @@ class Elastic:
             if found is None:
                 continue
             call, left = found
-            shape = self._fitting(sizes, call, critical) if critical else sizes.alone(call)
+            shape = self.beside(sizes, call, critical) if critical else sizes.alone(call)
             if shape is not None:
                 return (_piece(state.task.name, call, left, shape),)
         return ()
 
-    def _sizes_of(self, gpu: Gpu) -> Sizes:
+    def sizes_of(self, gpu: Gpu) -> Sizes:
+        """Return the durations and shapes of pieces on a GPU, kept from call to call."""
         if self._sizes is None or self._sizes.gpu is not gpu:
             self._sizes = Sizes(gpu)
             self._beside.clear()
@@ -137,7 +138,7 @@ class Elastic:
             made = self._chains[task] = (LaunchChain(task),)
         return made
 
-    def _fitting(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
+    def beside(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
 
         Each of several critical launches has a last wave and threads of its own, at worst on other multiprocessors and
@@ -156,7 +157,7 @@ class Elastic:
         return found
 
 
-def _critical_launches(view: View) -> Sequence[Launch]:
+def critical_launches(view: View) -> Sequence[Launch]:
     """Return the critical launch of each chain: the running one, or else the next one."""
     found: list[Launch] = []
     for state in view.tasks:

@@ -220,14 +220,14 @@ static inline void __trap() { __builtin_trap(); }
 // ---- atomics ---------------------------------------------------------------------------------------------------------
 
 namespace edgetune_shim {
-extern const volatile void *counter;  // of the logical blocks that a persistent form takes; nullptr: there is none
+extern const volatile char *counter;  // of the logical blocks that a persistent form takes, and that of those done behind
 void before_take();
-void after_take();
+void after_count();
 static inline void before_atomic(const volatile void *address) {
     if (__builtin_expect(address == counter, 0)) before_take();
 }
 static inline void after_atomic(const volatile void *address) {
-    if (__builtin_expect(address == counter, 0)) after_take();
+    if (__builtin_expect(static_cast<size_t>(static_cast<const volatile char *>(address) - counter) <= 4, 0)) after_count();
 }
 }  // namespace edgetune_shim
 

@@ -319,11 +319,11 @@ static void change_block(Block &other) {
 
 // ---- control words of persistent forms -------------------------------------------------------------------------------
 
-const volatile void *counter;
-static unsigned int counted;  // what atomic operations have made of the counter
+const volatile char *counter;
+static unsigned int counted[2];  // what atomic operations have made of the counters
 
 void before_take() {
-    const unsigned int rank = launch.rank + blockIdx.x, quota = launch.control[1];
+    const unsigned int rank = launch.rank + blockIdx.x, quota = launch.control[2];
     if (rank >= quota)
         fail(crash, 0, "%s: the block of rank %u takes a logical block, and the quota is %u", launch.kernel->name, rank, quota);
     if (random_number() & 1) {
@@ -332,8 +332,8 @@ void before_take() {
     }
 }
 
-void after_take() {
-    counted = launch.control[0];
+void after_count() {
+    for (unsigned int i = 0; i < 2; ++i) counted[i] = launch.control[i];
     if (random_number() & 1) {
         awaken(*self);
         give_way();
@@ -341,19 +341,19 @@ void after_take() {
 }
 
 static void between_turns(unsigned int physical_blocks) {
-    if (launch.control[0] != counted)
-        fail(crash, 0, "%s changed the counter of logical blocks other than by an atomic operation", launch.kernel->name);
+    if (launch.control[0] != counted[0] || launch.control[1] != counted[1])
+        fail(crash, 0, "%s changed a counter of logical blocks other than by an atomic operation", launch.kernel->name);
     if (launch.quota_changes && random_number() % 4 == 0)
-        launch.control[1] = random_number() % (launch.rank + physical_blocks + 2);
+        launch.control[2] = random_number() % (launch.rank + physical_blocks + 2);
 }
 
 void run_grid(const unsigned int *grid, const unsigned int *block) {
     gridDim = dim3(grid[0], grid[1], grid[2]);
     blockDim = dim3(block[0], block[1], block[2]);
     threads = block[0] * block[1] * block[2];
-    counter = launch.control;
-    const unsigned int resident = launch.control ? most_resident : 1, quota = launch.control ? launch.control[1] : 0;
-    counted = launch.control ? launch.control[0] : 0;
+    counter = reinterpret_cast<const volatile char *>(launch.control);
+    const unsigned int resident = launch.control ? most_resident : 1, quota = launch.control ? launch.control[2] : 0;
+    for (unsigned int i = 0; i < 2; ++i) counted[i] = launch.control ? launch.control[i] : 0;
     for (unsigned int i = 0; i < resident; ++i) {
         blocks[i].fibers = fibers_of_all + i * most_threads;
         blocks[i].shared = static_cast<unsigned char *>(malloc(static_shared.bytes + launch.dynamic_bytes + watched_bytes));
@@ -378,7 +378,7 @@ void run_grid(const unsigned int *grid, const unsigned int *block) {
         running -= !gave_way;
         if (launch.control) between_turns(count);
     }
-    if (launch.control) launch.control[1] = quota;
+    if (launch.control) launch.control[2] = quota;
     for (unsigned int i = 0; i < resident; ++i) free(blocks[i].shared);
     free(places);
 }

@@ -30,7 +30,7 @@ struct Launch {
     const Entry *kernel;
     void **arguments;
     unsigned int dynamic_bytes;
-    volatile unsigned int *control;  // of a persistent form: the next logical block, and the quota; else nullptr
+    volatile unsigned int *control;  // of a persistent form, as in abi.py; else nullptr
     unsigned int rank;               // of the first physical block
     bool quota_changes;              // at moments of chance
 };

@@ -1,7 +1,7 @@
 """The loop of an elastic kernel over logical blocks: over a slice of them, or over those that a counter gives.
 
 slice        for (at = blockIdx.x; at < launch.count; at += gridDim.x) number = launch.first + at; run
-persistent   for (;;) { thread 0: taken = rank < quota ? atomicAdd(next, 1) : count; barrier; run; barrier }
+persistent   for (;;) { thread 0: taken = rank < quota ? atomicAdd(next, 1) : count; barrier; run; barrier; done }
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def persistent_loop(before: str, run: str, indexing: Indexing) -> str:
 
     One thread reads the quota and takes for all: threads that read it themselves might see different ones. The first
     barrier shows the others what was taken; the second keeps it until all have read it, and keeps shared memory of one
-    logical block from the next.
+    logical block from the next. Behind it all threads have written what they write, which the fence shows to others
+    before they see that the block is done.
 
     Args:
         before, run, indexing: As for ``slice_loop``.
@@ -104,6 +105,10 @@ def persistent_loop(before: str, run: str, indexing: Indexing) -> str:
         const unsigned int edgetune_number = edgetune_taken;
         if (edgetune_number >= {PARAMETER}.count) break;
 {_FROM_ENTRY if memory else _COMPUTED}{run}        __syncthreads();
+        {_FIRST_THREAD} {{
+            __threadfence();
+            atomicAdd(&{CONTROL}->done, 1u);
+        }}
     }}
 }}
 """
