@@ -119,6 +119,9 @@ class AnyOrder:
         self.launches.append(launch)
         self._streams[launch.task].append(launch)
 
+    def set_quota(self, task: str, blocks: int) -> None:
+        """Change nothing: how long a persistent launch takes is random anyway."""
+
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
         """Return the next event before ``until_ns``, if any."""
         for stream in self._streams.values():

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.stages.elastic.abi import Indexing, indexing_of
-from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check, ways
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.shim.build import build
 from edgetune.stages.elastic.shim.run import ShimLaunch
@@ -56,13 +56,16 @@ def sources(files: int) -> list[tuple[str, str]]:
     return corpus + [(f"chance-{seed}", random_kernels.source(seed, KERNELS_A_FILE)) for seed in seeds]
 
 
-def checked(name: str, text: str, cuts: int, indexing: Indexing) -> tuple[str, tuple[Verdict, ...], float]:
-    """Return a source's name, its verdicts and how long they took, s."""
+def checked(name: str, text: str, cuts: int, indexing: Indexing) -> tuple[str, tuple[Verdict, ...], int, float]:
+    """Return a source's name, its verdicts, the sequences of persistent forms, and how long they took, s."""
     began = time.perf_counter()
-    file = f"{name}.cu"
-    made = transform(text, file, indexing=indexing, persistent=True)
-    found = check(made, sample_launches_in(text, file), name=file, matrix=Matrix(cuts=cuts))
-    return name, found, time.perf_counter() - began
+    file, matrix = f"{name}.cu", Matrix(cuts=cuts)
+    made, trials = transform(text, file, indexing=indexing, persistent=True), sample_launches_in(text, file)
+    found = check(made, trials, name=file, matrix=matrix)
+    elastic = {each.kernel.name: each for each in made.kernels if each.variants}
+    tried = (trial.call for trial in trials if trial.call.kernel in elastic)
+    persistent = sum(way.persistent for call in tried for way in ways(elastic[call.kernel], call.logical, matrix))
+    return name, found, persistent, time.perf_counter() - began
 
 
 def matmul_s(repeats: int = 5) -> float:
@@ -85,8 +88,8 @@ def table(pool: ThreadPoolExecutor, cuts: int, files: int, indexing: Indexing) -
     """Print a line for each source and the sum; return how many trials were not equal."""
     began = time.perf_counter()
     print("source               kernels  forms  equal  sequences  seconds")
-    tried, sequences, unequal = 0, 0, 0
-    for name, verdicts, taken_s in pool.map(lambda each: checked(*each, cuts, indexing), sources(files)):
+    tried, sequences, persistent, unequal = 0, 0, 0, 0
+    for name, verdicts, taking, taken_s in pool.map(lambda each: checked(*each, cuts, indexing), sources(files)):
         equal = sum(verdict.answer == "equal" for verdict in verdicts)
         ran = sum(verdict.sequences for verdict in verdicts)
         forms = max((verdict.forms for verdict in verdicts), default=0)
@@ -95,8 +98,10 @@ def table(pool: ThreadPoolExecutor, cuts: int, files: int, indexing: Indexing) -
         for verdict in verdicts:
             if verdict.reason:
                 print(f"    {verdict.kernel}: {verdict.reason}")
+        persistent += taking
         tried, sequences, unequal = tried + kernels, sequences + ran, unequal + len(verdicts) - equal
-    print(f"{tried} kernels, {sequences} sequences of launches, {unequal} not equal")
+    forms = f"{persistent} of them of persistent forms"
+    print(f"{tried} kernels, {sequences} sequences of launches, {forms}, {unequal} not equal")
     print(f"in {time.perf_counter() - began:.1f} s")
     return unequal
 

@@ -72,7 +72,12 @@ Sizes = Mapping[str, Mapping[str, int]]
 
 def same_bits(asked: KernelSequence, context: Context, recorded: bool) -> Build:
     """Build a network such that the compiler contracts nothing, as it decides anew in every form."""
-    return build(asked, context, recorded=recorded, options=CompileOptions(fmad=False))
+    return build(asked, context, recorded=recorded, options=CompileOptions(fmad=False), persistent=True)
+
+
+def with_persistent(asked: KernelSequence, context: Context, recorded: bool) -> Build:
+    """Build a network for all policies."""
+    return build(asked, context, recorded=recorded, persistent=True)
 
 
 def numbers(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
@@ -176,7 +181,7 @@ def policies(
 ) -> list[dict[str, Any]]:
     """Run workloads by all policies in alternation."""
     found = []
-    with opened() as ready:
+    with opened(builder=with_persistent) as ready:
         for letter in letters:
             asked = fitted(ready, workload(letter, sizes=sizes))
             policies = {name: make_policy(name, (asked.critical, asked.normal), ready.gpu) for name in POLICIES}

@@ -20,6 +20,7 @@ from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.native.table import CompiledPolicy, compile_policy
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.elastic import Elastic
+from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import LaunchPiece
 from edgetune.testing.elastic_contract import check_leftovers, check_work, critical_kernels
@@ -47,7 +48,7 @@ class Watched:
     def decide(self, view):
         decisions = self.policy.decide(view)
         check_work(view, decisions)
-        if self.policy.name == "elastic":
+        if self.policy.name in ("elastic", "persistent"):
             check_leftovers(view, decisions)
         self.seen["decisions"] += 1
         if critical_kernels(view):
@@ -82,7 +83,8 @@ def histories(policy: str, count: int, seed: int) -> Counter:
     seen, rng = Counter(), Random(seed)
     for _ in range(count):
         case = made_case(rng)
-        made = Elastic(tables(case.gpu)) if policy == "elastic" else POLICIES[policy]()
+        known = {"elastic": Elastic, "persistent": Persistent}
+        made = known[policy](tables(case.gpu)) if policy in known else POLICIES[policy]()
         tasks = [replace(task, arrivals=rng.choice(_ARRIVALS)) for task in case.tasks]
         backend = AnyOrder(Random(case.seed))
         loop = ElasticLoop(Watched(made, seen), backend, tasks, gpu=case.gpu, duration_s=_DURATION_S, seed=case.seed)
@@ -96,6 +98,7 @@ def histories(policy: str, count: int, seed: int) -> Counter:
         seen["failed launches"] += sum(record.failure is not None for record in loop.launches)
         seen["logical blocks"] += sum(launch.count for launch in launches)
         seen["blocks that go on"] += sum(launch.physical_blocks < launch.count for launch in launches)
+        seen["persistent"] += sum(launch.persistent for launch in launches)
         seen["threads of several"] += sum(launch.per_thread > 1 for launch in launches)
     return seen
 

@@ -11,6 +11,7 @@ from edgetune.stages.elastic.cuda.gpu_session import open_gpu_session
 from edgetune.stages.elastic.cuda.program import Build
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.policies import POLICIES
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu
@@ -54,7 +55,7 @@ def test_a_workload_by_all_policies(opener, tmp_path, capsys):
     said = capsys.readouterr().out
     assert code == 0, said
     (workload,) = json.loads((tmp_path / "elastic_gpu.json").read_text())["policies"]
-    assert [each["policy"] for each in workload["policies"]] == ["sequential", "multistream", "barrier", "elastic"]
+    assert [each["policy"] for each in workload["policies"]] == list(POLICIES)
 
 
 def test_without_a_gpu_it_says_so(tmp_path, capsys):

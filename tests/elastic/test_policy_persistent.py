@@ -73,6 +73,15 @@ def test_blocks_above_the_quota_leave_after_one_logical_block_and_come_back() ->
     assert scene.gpu.blocks == 2 * WAVE
 
 
+def test_the_last_logical_blocks_go_to_different_multiprocessors() -> None:
+    scene = Scene(0)
+    scene.launch(call(blocks=WAVE + 2, flop=1e6), blocks=WAVE, persistent=True)
+    scene.run()
+    ends_us = sorted(each.end_ns / US for each in scene.gpu.residencies)
+    assert {each.sm for each in scene.gpu.residencies} == {0, 1}
+    assert ends_us[-1] == pytest.approx(ends_us[-2])
+
+
 def test_the_quota_leaves_room_for_a_critical_kernel() -> None:
     scene = Scene(0, 1)
     scene.launch(LONG, blocks=WAVE, persistent=True)

@@ -194,8 +194,10 @@ class SimulatedGpu:
         """Move on to the next event, ``until_ns`` at the latest."""
         self._clock.advance(until_ns, self._on.next_ns())
         now_ns = self.now_ns()
-        for group in self._on.take_ended(now_ns):
-            self._end_group(group)
+        ended = self._on.take_ended(now_ns)
+        going_on = self._take_more(ended)
+        for group in ended:
+            self._end_group(group, going_on)
         self._place()
         self._on.settle(now_ns)
 
@@ -263,10 +265,25 @@ class SimulatedGpu:
         deal(queued.take(able[:placed], quota), groups)
         queued.ranks = able[placed:] if placed < wanted else []
 
-    def _end_group(self, group: BlockGroup) -> None:
+    def _take_more(self, ended: Sequence[BlockGroup]) -> dict[int, set[int]]:
+        """Return the ranks of ended blocks that take another logical block, by launch.
+
+        Of those that end at one time the lowest ranks come first, which are on different multiprocessors.
+        """
+        ranks: dict[int, list[int]] = {}
+        for group in ended:
+            if group.ranks:
+                ranks.setdefault(group.launch, []).extend(group.ranks)
+        found = {}
+        for number, mine in ranks.items():
+            queued = self._running[number]
+            found[number] = set(queued.take(sorted(mine), self._quotas[queued.launch.task]))
+        return found
+
+    def _end_group(self, group: BlockGroup, going_on: Mapping[int, set[int]]) -> None:
         now_ns, queued = self.now_ns(), self._running[group.launch]
         if queued.launch.persistent:
-            staying = queued.take(group.ranks, self._quotas[queued.launch.task])
+            staying = [rank for rank in group.ranks if rank in going_on[group.launch]]
             if staying:
                 self._on.go_on(group, staying, now_ns)
             group.blocks -= len(staying)
