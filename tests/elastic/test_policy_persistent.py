@@ -204,6 +204,14 @@ def test_the_quota_follows_the_critical_kernel_that_runs() -> None:
     assert GPU.sm_count - 1 == 1, "one multiprocessor has no critical block"
 
 
+@pytest.mark.parametrize(("place", "quota"), [(0, 0), (1, 0), (2, 1)])
+def test_kernels_behind_the_critical_one_that_runs_count_too(place: int, quota: int) -> None:
+    urgent = task("urgent", SMALL, BIG, SMALL, priority=1)
+    chain = [Launch(1 + at, "urgent", 0, at, urgent.network.calls[at], 0, 1) for at in range(place, 3)]
+    states = state(NORMAL, in_flight=[RUNNING]), state(urgent, in_flight=chain)
+    assert decided(*states, resident=(RUNNING, chain[0])) == [SetQuota("normal", quota)]
+
+
 def test_without_critical_work_all_blocks_come_back() -> None:
     assert decided(state(NORMAL, in_flight=[RUNNING], quota=0), state(URGENT, arrived_ns=[]))[0] == SetQuota(
         "normal", NO_QUOTA
