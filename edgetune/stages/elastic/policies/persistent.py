@@ -25,8 +25,7 @@ class Persistent:
     Without a critical kernel as many blocks as the GPU holds take logical blocks, and the next kernel of the task is
     launched behind. Beside a critical kernel the quota is the number of blocks of the best kept piece that fits what it
     and all kernels behind it leave, as a logical block may last longer than a critical kernel; where nothing fits it is
-    zero. Kernels of one wave or less, and all that are begun beside critical
-    kernels, are launched as ``elastic`` does.
+    zero. Kernels of one wave or less, and all that are begun beside critical kernels, are launched as ``elastic`` does.
 
     Args:
         tables: As of ``Elastic``.
