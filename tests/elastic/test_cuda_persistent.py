@@ -203,6 +203,15 @@ def test_the_backend_lowers_a_quota_with_one_call_and_brings_back_the_blocks_tha
         assert machine.cuda.launches[-1].grid == (2, 1, 1)
 
 
+def test_a_run_begins_without_the_quota_of_one_that_broke_down() -> None:
+    with opened() as (_, context, program):
+        CudaBackend(context, {"a": program}, [task("a")]).set_quota("a", 0)
+        backend = CudaBackend(context, {"a": program}, [task("a")])
+        backend.launch(whole())
+        assert [event.kind for event in moments(backend)] == ["started", "ended"]
+        assert doubled(program) == BLOCKS
+
+
 def test_a_quota_of_a_task_without_persistent_forms_is_nothing() -> None:
     machine = Machine()
     with machine.backend(task("a")) as backend:

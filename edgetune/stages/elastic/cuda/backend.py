@@ -97,6 +97,9 @@ class CudaBackend:
             if programs[task.name].control is not None
         }
         self._quotas = dict.fromkeys(self._beside, NO_QUOTA)
+        for control in (programs[name].control for name in self._beside):
+            if control is not None:  # a run that broke down may have left another
+                control.set_quota(NO_QUOTA)
         self._lines: dict[str, deque[_InFlight]] = {task.name: deque() for task in tasks}
         self._ends: dict[int, Any] = {}
         """End events of launches in flight, by number."""
