@@ -94,7 +94,7 @@ class Elastic:
                 urgent = state
         if urgent is not None:
             return self._chain(urgent.task.name)
-        sizes = self.sizes_of(view.gpu)
+        sizes = self._sizes_of(view.gpu)
         critical = critical_launches(view)
         there = [state for state in normal if state.in_flight]
         if there and _enough(sizes, [launch for state in there for launch in state.in_flight], beside=critical):
@@ -109,12 +109,12 @@ class Elastic:
             if found is None:
                 continue
             call, left = found
-            shape = self.beside(sizes, call, critical) if critical else sizes.alone(call)
+            shape = self.fitting(view.gpu, call, critical) if critical else sizes.alone(call)
             if shape is not None:
                 return (_piece(state.task.name, call, left, shape),)
         return ()
 
-    def sizes_of(self, gpu: Gpu) -> Sizes:
+    def _sizes_of(self, gpu: Gpu) -> Sizes:
         """Return the durations and shapes of pieces on a GPU, kept from call to call."""
         if self._sizes is None or self._sizes.gpu is not gpu:
             self._sizes = Sizes(gpu)
@@ -138,13 +138,12 @@ class Elastic:
             made = self._chains[task] = (LaunchChain(task),)
         return made
 
-    def beside(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
+    def fitting(self, gpu: Gpu, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
 
         Each of several critical launches has a last wave and threads of its own, at worst on other multiprocessors and
         on the same ones: both are added up.
         """
-        gpu = sizes.gpu
         blocks = sum(launch.physical_blocks % gpu.sm_count for launch in critical)
         threads = sum(launch.physical_threads for launch in critical)
         return self.beside(gpu, call).choose(blocks, threads) if blocks < gpu.sm_count else None

@@ -90,7 +90,7 @@ class Persistent:
 
     def _fitting(self, gpu: Gpu, call: Call, critical: Sequence[Launch]) -> int:
         """Return how many blocks of a kernel fit beside critical launches, of the threads of the best kept piece."""
-        shape = self._elastic.beside(self._elastic.sizes_of(gpu), call, critical)
+        shape = self._elastic.fitting(gpu, call, critical)
         return 0 if shape is None else shape.blocks // shape.per_thread
 
 
