@@ -51,6 +51,7 @@ CALLS = tuple(
         f"kernel{number}",
         Logical(grid, (threads, 1, 1)),
         flop_per_block=_FLOP[number % 3],
+        waits_per_block=(0, 0, 12)[number // 3 % 3],
         resources=forms,
         elastic=number % 7 != 6,
     )

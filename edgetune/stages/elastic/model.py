@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from edgetune.errors import InputError
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu, Resources, allocated, blocks_resident
+from edgetune.stages.elastic.pieces import SATURATING_THREADS, WAIT_S
 from edgetune.stages.elastic.work import Call
 from edgetune.units import NS, format_bytes
 
@@ -34,14 +35,10 @@ class GpuTimingModel:
     them.
 
     Args:
-        saturating_threads: Resident threads from which on a multiprocessor reaches its peak. An instruction takes 4
-            cycles until the next of its thread, and 4 schedulers issue one for a warp of 32 in each cycle: 4 x 4 x 32
-            (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs).
+        saturating_threads: Resident threads from which on a multiprocessor reaches its peak, see
+            ``pieces.SATURATING_THREADS``.
         bandwidth_sms: Share of the multiprocessors that draw all of the bandwidth together. Assumed.
-        wait_s: Time of one wait of ``Call.waits_per_block``: with it the recurrent networks take 0.98 to 1.14 times as
-            long as on all and on 16 multiprocessors of an H100 (``tests/benchmarks/elastic_model.py``). Memory answers
-            an idle H100 within 0.27 us (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU
-            Architecture), s.
+        wait_s: Time of one wait of ``Call.waits_per_block``, see ``pieces.WAIT_S``, s.
         turn_s: Time that a persistent block needs to go on to its next logical block: it divides indices and waits for
             shared memory; some hundred cycles. Assumed, s.
         serial_cost: Share by which a block takes longer where a thread runs several logical ones. Assumed.
@@ -55,9 +52,9 @@ class GpuTimingModel:
             kernel to that of the next, with launching it).
     """
 
-    saturating_threads: int = 512
+    saturating_threads: int = SATURATING_THREADS
     bandwidth_sms: float = 0.5
-    wait_s: float = 320e-9
+    wait_s: float = WAIT_S
     turn_s: float = 100e-9
     serial_cost: float = 0.05
     gap_s: float = 0.9e-6

@@ -107,6 +107,10 @@ Tables = Mapping[tuple[str, Logical], LeftoverTable]
 SATURATING_THREADS = 512
 """On a multiprocessor, from which on it reaches its peak: 4 schedulers x 4 cycles until the next instruction of a warp
 x 32 threads (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs)."""
+WAIT_S = 320e-9
+"""Time of one wait of ``Call.waits_per_block``: with it the recurrent networks take 0.98 to 1.14 times as long as on
+all and on 16 multiprocessors of an H100 (``tests/benchmarks/elastic_model.py``), whose memory answers within 0.27 us
+where it is idle (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture)."""
 _UNKNOWN = Resources(registers_per_thread=0)
 """Of a kernel that was not compiled: threads and shared memory of the launch decide how many blocks fit."""
 
@@ -132,13 +136,14 @@ def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
         call: The call that is cut.
         shape: Of the piece.
     """
+    turns = math.ceil(shape.count / max(1, min(shape.blocks, wave(gpu, call))))
     if call.block_s is not None:
         slower = _reached(call.logical.threads) / _reached(call.logical.threads / shape.per_thread)
-        turns = math.ceil(shape.count / max(1, min(shape.blocks, wave(gpu, call))))
         return max(turns * slower * call.block_s, shape.count / call.logical.blocks * (call.whole_s or 0.0))
     threads = math.ceil(call.logical.threads / shape.per_thread) * math.ceil(shape.blocks / gpu.sm_count)
     reached = _reached(threads) * min(1.0, shape.blocks / gpu.sm_count)
-    return shape.count * work_s(gpu, call) / reached or None
+    waited_s = turns * shape.per_thread * call.waits_per_block * WAIT_S
+    return max(shape.count * work_s(gpu, call) / reached, waited_s) or None
 
 
 class Sizes:

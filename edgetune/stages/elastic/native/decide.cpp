@@ -131,16 +131,17 @@ Decision decide(const Table &table, const State *states) {
 
 double about_s(const Table &table, const Call &call, Shape piece) {
     const double count = piece.count, blocks = piece.blocks ? piece.blocks : piece.count;
+    const double turns = std::ceil(count / std::max(1.0, std::min(blocks, static_cast<double>(call.wave))));
     if (!std::isnan(call.block_s)) {
         const double slower =
             reached(table, call.threads) / reached(table, static_cast<double>(call.threads) / piece.per_thread);
-        const double turns = std::ceil(count / std::max(1.0, std::min(blocks, static_cast<double>(call.wave))));
         return std::max(turns * slower * call.block_s, count / call.blocks * call.whole_s);
     }
     const double sms = table.sm_count;
     const double threads =
         std::ceil(static_cast<double>(call.threads) / piece.per_thread) * std::ceil(blocks / sms);
-    const double took_s = count * call.work_s / (reached(table, threads) * std::min(1.0, blocks / sms));
+    const double took_s = std::max(count * call.work_s / (reached(table, threads) * std::min(1.0, blocks / sms)),
+                                   turns * piece.per_thread * call.waits_s);
     return took_s > 0.0 ? took_s : table.launch_s;
 }
 

@@ -37,6 +37,7 @@ struct Call {
     double block_s;  // measured time of a block; not a number where it is unknown
     double whole_s;  // measured time of the original; 0 where it is unknown
     double work_s;   // time of a block at the speeds of the GPU, in place of block_s
+    double waits_s;  // time that a thread of a block waits for memory
 };
 
 struct Task {

@@ -18,7 +18,16 @@ def _struct(name: str, **fields: Any) -> Any:
 Shape = _struct("Shape", count=U32, per_thread=U32, blocks=U32)
 Limit = _struct("Limit", threads=U32, shape=Shape)
 CallRow = _struct(
-    "CallRow", blocks=U32, threads=U32, wave=U32, row=U32, alone=Shape, block_s=DOUBLE, whole_s=DOUBLE, work_s=DOUBLE
+    "CallRow",
+    blocks=U32,
+    threads=U32,
+    wave=U32,
+    row=U32,
+    alone=Shape,
+    block_s=DOUBLE,
+    whole_s=DOUBLE,
+    work_s=DOUBLE,
+    waits_s=DOUBLE,
 )
 TaskRow = _struct("TaskRow", priority=I32, first_call=U32, calls=U32)
 Table = _struct(

@@ -30,7 +30,7 @@ from edgetune.stages.elastic.native.structs import (
     Table,
     TaskRow,
 )
-from edgetune.stages.elastic.pieces import SATURATING_THREADS, PieceShape, wave, work_s
+from edgetune.stages.elastic.pieces import SATURATING_THREADS, WAIT_S, PieceShape, wave, work_s
 from edgetune.stages.elastic.policies.elastic import DEPTH, MOST, Elastic
 from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
 from edgetune.stages.elastic.policies.sequential import Sequential
@@ -122,7 +122,7 @@ def _shape(shape: PieceShape) -> Any:
 
 def _call(gpu: Gpu, call: Call, row: int, alone: Any) -> Any:
     block_s = math.nan if call.block_s is None else call.block_s
-    measured = block_s, call.whole_s or 0.0, work_s(gpu, call)
+    measured = block_s, call.whole_s or 0.0, work_s(gpu, call), call.waits_per_block * WAIT_S
     return CallRow(call.logical.blocks, call.logical.threads, wave(gpu, call), row, alone, *measured)
 
 
