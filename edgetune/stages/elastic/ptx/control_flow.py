@@ -1,0 +1,270 @@
+"""The control flow of a PTX kernel, and which of its branches all threads of a block take alike.
+
+    setp.ge.s32 %p1, %r1, %r2    %r1 from %tid.x: each thread has its own       %p1 varies
+    @%p1 bra $L_end              some threads go on, the others to $L_end       what lies between is divergent
+    bar.sync 0                   is there: only some threads come to it
+
+A block of instructions is divergent if a varying branch has a path to it that does not pass the place where all paths
+from that branch meet again (the immediate postdominator: Cytron et al., TOPLAS 1991). A register varies if a varying
+value or a divergent instruction goes into it. Plain loads from one address give all threads of a block one value, as
+between two barriers nothing may write there without a race; volatile and atomic ones may differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from edgetune.stages.elastic.ptx.parse import Entry, Instruction
+
+UNIFORM, BY_WARP, VARYING = range(3)
+"""The same for all threads of a block; for all of a warp; neither."""
+
+_NAME = re.compile(r"[%\w$@.]+")
+_NO_RESULT = frozenset("st red bar barrier bra ret exit trap membar fence prefetch prefetchu nanosleep pmevent brkpt "
+                       "cp isspacep_none discard applypriority".split())  # fmt: skip
+_ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
+_POSITIONS = frozenset({"tid", "laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"})
+_COPIES = ("mov", "cvt")
+_WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class BasicBlock:
+    """Instructions that run one after another.
+
+    Args:
+        first: Number of the first instruction.
+        end: Number behind the last.
+        next: Numbers of the blocks that may follow; the number of blocks stands for the end of the kernel.
+    """
+
+    first: int
+    end: int
+    next: tuple[int, ...]
+
+
+def results(each: Instruction) -> list[str]:
+    """Return the names that an instruction writes."""
+    if each.op[0] in _NO_RESULT and "red" not in each.op[1:] or not each.operands:
+        return []
+    return _NAME.findall(each.operands[0])
+
+
+def sources(each: Instruction) -> list[str]:
+    """Return the names that an instruction reads, its predicate included."""
+    read = each.operands if not results(each) else each.operands[1:]
+    return [name for one in read for name in _NAME.findall(one)] + ([each.guard[0]] if each.guard else [])
+
+
+def basic_blocks(entry: Entry) -> list[BasicBlock]:
+    """Return the basic blocks of a kernel, the entry first.
+
+    Raises:
+        KeyError: a branch goes to a label that is not there.
+    """
+    code = entry.instructions
+    jumps = {number for number, each in enumerate(code) if each.op[0] in ("bra", "ret", "exit", "trap")}
+    starts = sorted({0, *entry.labels.values(), *(number + 1 for number in jumps)} - {len(code)})
+    of = {start: number for number, start in enumerate(starts)} | {len(code): len(starts)}
+    made = []
+    for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
+        last = code[end - 1] if end > start else None
+        after: list[int] = []
+        if last is None or end - 1 not in jumps or last.guard:
+            after.append(of[end])
+        if last is not None and end - 1 in jumps:
+            if last.op[0] == "bra":
+                after.append(of[entry.labels[last.operands[0]]])
+            elif last.op[0] != "trap":
+                after.append(len(starts))
+        made.append(BasicBlock(start, end, tuple(dict.fromkeys(after))))
+    return made
+
+
+class Divergence:
+    """What is the same for all threads of a block, or of a warp, in a kernel.
+
+    Attributes:
+        blocks: The basic blocks.
+        levels: ``UNIFORM``, ``BY_WARP`` or ``VARYING`` of each register that is written.
+        places: The same of each basic block: whether its threads come to it alike.
+    """
+
+    def __init__(self, entry: Entry, rows: bool = False) -> None:
+        """Look through a kernel.
+
+        Args:
+            entry: The kernel.
+            rows: Whether rows of threads along x are whole warps, or a block has one row only.
+        """
+        self._code = entry.instructions
+        self._rows = rows
+        self.blocks = basic_blocks(entry)
+        self.levels: dict[str, int] = {}
+        self.places = [UNIFORM] * len(self.blocks)
+        self._numbers = self._thread_numbers()
+        regions = {block: self._between(block) for block, each in enumerate(self.blocks) if len(each.next) > 1}
+        changed = True
+        while changed:
+            changed = False
+            for block, each in enumerate(self.blocks):
+                for number in range(each.first, each.end):
+                    changed |= self._raise_levels(self._code[number], self.places[block])
+            for block, region in regions.items():
+                guard = self._code[self.blocks[block].end - 1].guard
+                level = self.level(guard[0]) if guard else UNIFORM
+                for one in region:
+                    if level > self.places[one]:
+                        self.places[one], changed = level, True
+
+    def level(self, name: str) -> int:
+        """Return the level of a name: a register, a special register or a constant."""
+        if name.startswith("%") and name[1:].split(".")[0] in _POSITIONS:
+            return BY_WARP if self._rows and name in ("%tid.y", "%tid.z") else VARYING
+        return self.levels.get(name, UNIFORM)
+
+    def of(self, number: int) -> int:
+        """Return the level at which threads come to an instruction, its predicate included."""
+        block = next(place for place, each in enumerate(self.blocks) if each.first <= number < each.end)
+        guard = self._code[number].guard
+        return max(self.places[block], self.level(guard[0]) if guard else UNIFORM)
+
+    def _raise_levels(self, each: Instruction, place: int) -> bool:
+        level = max(place, self.level(each.guard[0]) if each.guard else UNIFORM, self._value(each))
+        changed = False
+        for name in results(each):
+            if level > self.levels.get(name, UNIFORM):
+                self.levels[name] = level
+                changed = True
+        return changed
+
+    def _value(self, each: Instruction) -> int:
+        """Return the level of the value that an instruction computes."""
+        kind, words = each.op[0], set(each.op)
+        read = max((self.level(name) for operand in each.operands[1:] for name in _NAME.findall(operand)), default=0)
+        if kind in ("bar", "barrier"):
+            return UNIFORM
+        if kind == "vote":
+            return max(BY_WARP, min(read, BY_WARP))
+        if kind == "ld":
+            plain = not words & _ORDERED and words & {"global", "shared", "const", "param"}
+            return read if plain else VARYING
+        if kind in ("atom", "shfl", "match", "redux", "elect", "activemask", "mma", "wmma", "ldmatrix", "movmatrix"):
+            return VARYING
+        return BY_WARP if read == VARYING and self._same_in_warp(each) else read
+
+    def _same_in_warp(self, each: Instruction) -> bool:
+        """Return whether an instruction makes of a thread's number something that all lanes of a warp share."""
+        if len(each.operands) != 3 or not each.operands[2].isdigit():
+            return False
+        constant = int(each.operands[2])
+        low = {"lt": 0, "ge": 0, "le": _WARP - 1, "gt": _WARP - 1}
+        kind = each.op[0]
+        same = (kind == "shr" and constant >= 5) or (kind == "and" and constant % _WARP == 0)
+        same |= kind == "setp" and len(each.op) == 3 and low.get(each.op[1]) == constant % _WARP
+        return same and each.operands[1] in self._numbers
+
+    def _thread_numbers(self) -> set[str]:
+        """Return the registers that hold the number of a thread in its block, or, in whole rows, ``%tid.x``."""
+        writes: dict[str, list[Instruction]] = {}
+        for each in self._code:
+            for name in results(each):
+                writes.setdefault(name, []).append(each)
+        single = {name: made[0] for name, made in writes.items() if len(made) == 1 and made[0].guard is None}
+        copies = {name: one.operands[1] for name, one in single.items() if one.op == ("mov", "u32")}
+
+        def origin(name: str) -> str:
+            while name in copies:
+                name = copies[name]
+            return name
+
+        def rows(size: str, outer: set[str], inner: str) -> set[str]:
+            """Return the registers that hold ``size * outer + inner``."""
+            found = set()
+            for name, one in single.items():
+                if one.op[:2] == ("mad", "lo"):
+                    factors, added = set(map(origin, one.operands[1:3])), origin(one.operands[3])
+                    if added == inner and size in factors and factors & outer:
+                        found.add(name)
+            return found
+
+        planes = rows("%ntid.y", {"%tid.z"}, "%tid.y")
+        found = {name for name in single if self._rows and origin(name) == "%tid.x"}
+        return found | rows("%ntid.x", {"%tid.y", *planes}, "%tid.x")
+
+    def _between(self, block: int) -> set[int]:
+        """Return the blocks on paths from a branch to the place where all of them meet."""
+        meet = self.meets[block]
+        return reachable(self.blocks, self.blocks[block].next, without=meet)
+
+    @property
+    def meets(self) -> list[int | None]:
+        """The immediate postdominator of each block; ``None`` where no path ends."""
+        return postdominators(self.blocks)
+
+
+def reachable(blocks: list[BasicBlock], starts: Iterable[int], without: int | None = None) -> set[int]:
+    """Return the blocks that can be reached from some, themselves included, on paths that do not pass one."""
+    found: set[int] = set()
+    rest = [each for each in starts if each != without]
+    while rest:
+        here = rest.pop()
+        if here in found or here >= len(blocks):
+            continue
+        found.add(here)
+        rest += [each for each in blocks[here].next if each != without]
+    return found
+
+
+def postdominators(blocks: list[BasicBlock]) -> list[int | None]:
+    """Return the immediate postdominator of each block; ``None`` where no path from it ends."""
+    end = len(blocks)
+    every = (1 << (end + 1)) - 1
+    sets = [every] * end + [1 << end]
+    changed = True
+    while changed:
+        changed = False
+        for here in reversed(range(end)):
+            met = every
+            for each in blocks[here].next:
+                met &= sets[each]
+            met |= 1 << here
+            if met != sets[here]:
+                sets[here], changed = met, True
+    found: list[int | None] = []
+    for here in range(end):
+        strict = [each for each in range(end + 1) if each != here and sets[here] >> each & 1]
+        inside = sets[here] != every
+        # Of those behind every path the nearest is the one that all others are behind.
+        found.append(next((one for one in strict if inside and sets[one].bit_count() == len(strict)), None))
+    return found
+
+
+def loops(blocks: list[BasicBlock], among: set[int] | None = None) -> Iterator[tuple[set[int], set[int]]]:
+    """Yield the loops of a kernel, outer ones first, each with its entries."""
+    inside = set(range(len(blocks))) if among is None else among
+
+    def onward(here: int) -> set[int]:
+        found: set[int] = set()
+        rest = [each for each in blocks[here].next if each in inside]
+        while rest:
+            one = rest.pop()
+            if one not in found:
+                found.add(one)
+                rest += [each for each in blocks[one].next if each in inside]
+        return found
+
+    reach = {here: onward(here) for here in inside}
+    left = {here for here in inside if here in reach[here]}
+    while left:
+        here = min(left)
+        loop = {one for one in reach[here] if here in reach[one]}
+        left -= loop
+        heads = {
+            one for one in loop
+            if one == 0 or any(one in each.next for place, each in enumerate(blocks) if place not in loop)
+        }  # fmt: skip
+        yield loop, heads
+        yield from loops(blocks, loop - (heads or {here}))

@@ -1,0 +1,304 @@
+"""Reads PTX text into kernels: parameters, registers, variables and instructions, each with its place in the text.
+
+    .visible .entry vadd(.param .u64 a) {         Entry vadd, parameters (a: 8 bytes)
+        .reg .b32 %r<3>;                          registers %r0, %r1, %r2 of b32
+        mov.u32 %r1, %ctaid.x;                    Instruction mov.u32, operands (%r1, %ctaid.x)
+    $L: @%p1 bra $L;                              label $L -> number of the next instruction
+    }
+
+Statements in braces of their own, as inline assembly has them, may declare registers anew; these get a name of their
+own, ``name@2``. Source of the syntax: NVIDIA, "PTX ISA", chapters 4 and 5.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from edgetune.errors import InputError
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
+_ENTRY = re.compile(
+    r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
+)
+_VARIABLE = re.compile(
+    r"\.(?P<space>shared|global|const|local|param)\b(?P<words>[^;={(]*?)\.(?P<type>pred|[bsuf](?:8|16|32|64|128))\s+"
+    r"(?:\.ptr(?:\s+\.(?:global|const|shared|local))?(?:\s+\.align\s+\d+)?\s+)?"
+    r"(?P<name>[\w$%]+)\s*(?P<shape>(?:\[\d*\])*)(?:\s*=\s*(?P<value>\{[^}]*\}|[^;]+))?"
+)
+_REGISTER = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*)", re.DOTALL)
+_LABEL = re.compile(r"([\w$]+)\s*:(?!:)")
+_GUARD = re.compile(r"@\s*(!?)\s*([\w$%]+)\s*")
+_WORD = re.compile(r"[%\w$]+")
+_LINE_DIRECTIVE = re.compile(r"\.(?:loc|file)\b[^\n;]*")
+
+MOST_STATEMENTS = 100_000
+"""Of one kernel; CUTLASS kernels have up to 20,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction.
+
+    Args:
+        op: The words of its name, e.g. ``("ld", "global", "f32")``.
+        operands: As written, without blanks around.
+        guard: Name of the predicate, and whether it is negated; ``None`` where it is not predicated.
+        start: Offset of its first character in the text.
+        end: Offset behind its semicolon.
+        line: From 1.
+    """
+
+    op: tuple[str, ...]
+    operands: tuple[str, ...]
+    guard: tuple[str, bool] | None
+    start: int
+    end: int
+    line: int
+
+    @property
+    def name(self) -> str:
+        """Its name as written."""
+        return ".".join(self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable or parameter.
+
+    Args:
+        space: ``shared``, ``global``, ``const``, ``local`` or ``param``.
+        name: As declared.
+        type: Of one element, e.g. ``b8``.
+        size_bytes: Of all elements; 0 where a launch gives the size.
+        align_bytes: Of its address.
+        value: Its first contents.
+    """
+
+    space: str
+    name: str
+    type: str
+    size_bytes: int
+    align_bytes: int
+    value: bytes = b""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A kernel.
+
+    Args:
+        name: Its symbol.
+        bounds: Directives between parameters and body, e.g. ``.reqntid 128``.
+        parameters: In order.
+        span: Offsets of its text, from its first directive to behind the closing brace.
+        head: Offsets of its name, and of the place behind its last parameter.
+        line: Of its name, from 1.
+        first: Offset of the first statement that is no declaration.
+        registers: Type of each register by name.
+        variables: Declared in its body.
+        instructions: In order.
+        labels: The number of the instruction behind each label.
+    """
+
+    name: str
+    bounds: str
+    parameters: tuple[Variable, ...]
+    span: tuple[int, int]
+    head: tuple[int, int, int]
+    line: int
+    first: int = 0
+    registers: dict[str, str] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A PTX text.
+
+    Args:
+        text: As it was read.
+        entries: Its kernels, in order.
+        variables: Of the module, by name.
+    """
+
+    text: str
+    entries: tuple[Entry, ...]
+    variables: Mapping[str, Variable]
+
+
+def is_ptx(name: str, text: str) -> bool:
+    """Return whether a file is PTX, by its ending or its first directive."""
+    return name.endswith(".ptx") or bool(re.match(r"\.version\b", _blank(text).lstrip()))
+
+
+def parse(text: str, name: str) -> Module:
+    """Read a PTX text.
+
+    Args:
+        text: Of one module.
+        name: Of the file, for messages.
+
+    Raises:
+        InputError: it is no PTX, or ends within a kernel; the message has the line.
+    """
+    blank = _blank(text)
+    if not re.match(r"\s*\.version\b", blank):
+        raise InputError(f"{name} is no PTX: it does not begin with .version", "give PTX as compilers write it")
+    lines = [found.start() for found in re.finditer("\n", text)]
+    entries, outside, at = [], [], 0
+    for found in _ENTRY.finditer(blank):
+        end = _closing(blank, found.end() - 1)
+        if end is None:
+            line = bisect_right(lines, found.start()) + 1
+            raise InputError(f"{name}:{line}: kernel {found['name']} has no end", "give the whole file")
+        outside.append(blank[at : found.start()])
+        at = end
+        entries.append(_Reader(blank, name, lines, found, end).entry())
+    outside.append(blank[at:])
+    declared = re.sub(r"\.func\b.*?(?=\n\.|\Z)", "", "".join(outside), flags=re.DOTALL)
+    return Module(text, tuple(entries), {each.name: each for each in variables_in(declared)})
+
+
+def variables_in(text: str) -> list[Variable]:
+    """Return the variables or parameters that a text declares."""
+    return [_variable(found) for found in _VARIABLE.finditer(text)]
+
+
+def _blank(text: str) -> str:
+    """Return a text of the same length with blanks for comments and strings."""
+    return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def _closing(text: str, opening: int) -> int | None:
+    """Return the offset behind the brace that closes the one at this offset."""
+    depth = 0
+    for brace in re.compile(r"[{}]").finditer(text, opening):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return brace.end()
+    return None
+
+
+def _variable(found: re.Match[str]) -> Variable:
+    each = max(1, int(found["type"].strip("bsuf") or 8) // 8) if found["type"] != "pred" else 1
+    count = 1
+    for number in re.findall(r"\[(\d*)\]", found["shape"]):
+        count *= int(number or 0)
+    align = re.search(r"\.align\s+(\d+)", found["words"])
+    value = b""
+    if found["value"] and re.fullmatch(r"[\s{},\d+-]+", found["value"]):
+        value = b"".join(
+            (int(number) % (1 << 8 * each)).to_bytes(each, "little") for number in re.findall(r"-?\d+", found["value"])
+        )
+    return Variable(
+        found["space"], found["name"], found["type"], each * count, int(align[1]) if align else each, value
+    )
+
+
+class _Reader:
+    """Reads the body of one kernel."""
+
+    def __init__(self, text: str, name: str, lines: list[int], found: re.Match[str], end: int) -> None:
+        self._text, self._name, self._lines = text, name, lines
+        self._at, self._end = found.end(), end - 1
+        inside = found.end("parameters") if found["parameters"] is not None else -1
+        self._entry = Entry(
+            found["name"], found["bounds"].strip(), tuple(variables_in(found["parameters"] or "")),
+            (found.start(), end), (found.start("name"), found.end("name"), inside), self._line(found.start("name")),
+        )  # fmt: skip
+        self._scopes: list[dict[str, str]] = []
+        self._count = 0
+
+    def entry(self) -> Entry:
+        """Return the kernel with its statements."""
+        made = self._entry
+        while (self._skip_blanks()) < self._end:
+            character = self._text[self._at]
+            if character not in ".;" and not made.first:
+                made.first = self._at
+            if character == "{":
+                self._scopes.append({})
+            elif character == "}" and self._scopes:
+                self._scopes.pop()
+            elif character != ";":
+                self._statement()
+                continue
+            self._at += 1
+        made.first = made.first or self._end
+        return made
+
+    def _line(self, offset: int) -> int:
+        return bisect_right(self._lines, offset) + 1
+
+    def _skip_blanks(self) -> int:
+        while self._at < self._end and self._text[self._at].isspace():
+            self._at += 1
+        return self._at
+
+    def _statement(self) -> None:
+        text, start = self._text, self._at
+        if label := _LABEL.match(text, start):
+            self._entry.labels[label[1]] = len(self._entry.instructions)
+            self._at = label.end()
+            return
+        if skipped := _LINE_DIRECTIVE.match(text, start):
+            self._at = skipped.end()
+            return
+        stop = text.find(";", start, self._end)
+        self._count += 1
+        if stop < 0 or self._count > MOST_STATEMENTS:
+            what = "a statement has no end" if stop < 0 else f"more than {MOST_STATEMENTS} statements"
+            raise InputError(f"{self._name}:{self._line(start)}: {what}", "give PTX as compilers write it")
+        self._at = stop + 1
+        statement = text[start:stop]
+        if statement.startswith(".reg"):
+            self._registers(statement)
+        elif statement.startswith("."):
+            self._entry.variables += variables_in(statement)
+        else:
+            self._instruction(statement, start)
+
+    def _registers(self, statement: str) -> None:
+        found = _REGISTER.match(statement)
+        if found is None:
+            return
+        for each in found[2].split(","):
+            name, _, count = each.strip().partition("<")
+            for one in [name] if not count else [f"{name}{i}" for i in range(int(count.rstrip("> \t\n")))]:
+                own = one
+                if self._scopes:
+                    own = f"{one}@{len(self._entry.registers)}"
+                    self._scopes[-1][one] = own
+                self._entry.registers[own] = found[1]
+
+    def _instruction(self, statement: str, start: int) -> None:
+        renamed = {name: own for scope in self._scopes for name, own in scope.items()}
+        if renamed:
+            statement = _WORD.sub(lambda found: renamed.get(found[0], found[0]), statement)
+        guard = None
+        if found := _GUARD.match(statement):
+            guard = (found[2], found[1] == "!")
+            statement = statement[found.end() :]
+        name, _, rest = statement.strip().replace("\n", " ").replace("\t", " ").partition(" ")
+        self._entry.instructions.append(
+            Instruction(
+                tuple(name.replace("::", "_").split(".")), _operands(rest), guard, start, self._at, self._line(start)
+            )
+        )
+
+
+def _operands(text: str) -> tuple[str, ...]:
+    """Split at the commas that stand in no brace."""
+    parts, depth, start = [], 0, 0
+    for place, character in enumerate(text):
+        depth += (character in "{[(") - (character in "}])")
+        if character == "," and not depth:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    last = text[start:].strip()
+    return (*parts, last) if last else tuple(parts)
