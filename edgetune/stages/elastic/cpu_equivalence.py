@@ -17,12 +17,13 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, PER_THREAD, TABLE, Dim, Indexing, index_table, packed
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.shim.build import build
 from edgetune.stages.elastic.shim.run import (
@@ -30,8 +31,8 @@ from edgetune.stages.elastic.shim.run import (
     LIMIT_S,
     REVERSE,
     Buffers,
-    Built,
     ExecutionOrder,
+    Sequenced,
     ShimLaunch,
     ShimResult,
     Taking,
@@ -68,6 +69,13 @@ class Matrix:
 
 
 BRIEF = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
+
+
+class Runner(Protocol):
+    """What runs kernels on the CPU: the compiled shim, or the interpreter of PTX."""
+
+    def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> Iterator[ShimResult]:
+        """Run sequences of launches, each from the same buffers; yield their outcomes up to the first endless one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +165,8 @@ def check(
         limit_s: CPU time after which a sequence of launches counts as endless, s.
 
     Raises:
-        InputError: g++ refuses the source, or a trial is no launch that a kernel of the source takes.
+        InputError: g++ refuses the source, a trial is no launch that a kernel of the source takes, or a PTX kernel has
+            an instruction that the interpreter does not know.
         DeviceError: there is no g++.
     """
     there = (elastic for elastic in transformed.kernels if elastic.variants or not transformed.device)
@@ -168,7 +177,11 @@ def check(
     )
     if not symbols:
         return ()
-    built = build(transformed.compiled, name, tuple(symbols), include)
+    built: Runner
+    if transformed.language == "ptx":
+        built = PtxProgram.of(transformed.source, name)
+    else:
+        built = build(transformed.compiled, name, tuple(symbols), include)
     wanted = matrix or Matrix()
     return tuple(
         _verdict(built, by_name[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)
@@ -244,7 +257,7 @@ def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard
     return list(found)
 
 
-def _verdict(built: Built, elastic: ElasticKernel, trial: SampleLaunch, matrix: Matrix, limit_s: int) -> Verdict:
+def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix: Matrix, limit_s: int) -> Verdict:
     call, kernel, forms = trial.call, elastic.kernel, len(elastic.variants)
     original = ShimLaunch(
         kernel.name, call.logical.grid, call.logical.block, call.arguments, call.logical.dynamic_shared_bytes

@@ -7,6 +7,7 @@ FILE.cu -> CudaKernel (what it takes and uses) -> Variant (a form of it, with a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from edgetune.stages.elastic.abi import Indexing, Level
 
@@ -115,13 +116,14 @@ class TransformResult:
     """The result of the transformation of a file.
 
     Args:
-        source: CUDA C: all of the original, and behind each kernel its elastic forms. ``#line`` keeps the numbers of
+        source: CUDA C or PTX: all of the original, and behind each kernel its elastic forms. ``#line`` keeps the numbers of
             the original's lines in messages of compilers.
         kernels: In the order of the file.
         refusals: Text that looks like a kernel and could not be read, and headers that were not found.
         device: The source with nothing but kernels that have forms, or were asked for, and what these reach, on the
             same lines: for compilers that do not know the host's API. Empty where there are none.
         indexing: How the forms get the indices of logical blocks.
+        language: Of the source: ``cuda``, or ``ptx``, which is compiled already.
     """
 
     source: str
@@ -129,6 +131,7 @@ class TransformResult:
     refusals: tuple[Refusal, ...] = ()
     device: str = ""
     indexing: Indexing = "computed"
+    language: Literal["cuda", "ptx"] = "cuda"
 
     @property
     def compiled(self) -> str:

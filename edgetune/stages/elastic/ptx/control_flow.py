@@ -7,7 +7,8 @@
 A block of instructions is divergent if a varying branch has a path to it that does not pass the place where all paths
 from that branch meet again (the immediate postdominator: Cytron et al., TOPLAS 1991). A register varies if a varying
 value or a divergent instruction goes into it. Plain loads from one address give all threads of a block one value, as
-between two barriers nothing may write there without a race; volatile and atomic ones may differ.
+between two barriers nothing may write there without a race; volatile and atomic ones may differ, and those from local
+memory, also through a generic address where a kernel has any.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class Divergence:
         """
         self._code = entry.instructions
         self._rows = rows
+        self._local = any(each.space == "local" for each in entry.variables)
         self.blocks = basic_blocks(entry)
         self.levels: dict[str, int] = {}
         self.places = [UNIFORM] * len(self.blocks)
@@ -149,8 +151,8 @@ class Divergence:
         if kind == "vote":
             return max(BY_WARP, min(read, BY_WARP))
         if kind == "ld":
-            plain = not words & _ORDERED and words & {"global", "shared", "const", "param"}
-            return read if plain else VARYING
+            own = "local" in words or (self._local and not words & {"global", "shared", "const", "param"})
+            return VARYING if own or words & _ORDERED else read
         if kind in ("atom", "shfl", "match", "redux", "elect", "activemask", "mma", "wmma", "ldmatrix", "movmatrix"):
             return VARYING
         return BY_WARP if read == VARYING and self._same_in_warp(each) else read

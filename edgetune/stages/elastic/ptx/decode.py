@@ -99,8 +99,7 @@ class _Decoder:
             run, named = self._warp_wide(each)
             return "warp", run, named
         maker = getattr(self, f"_{kind}", None)
-        if kind in _NOTHING or each.op[:3] in (("cp", "async", "commit_group"), ("cp", "async", "wait_group"),
-                                               ("cp", "async", "wait_all")):  # fmt: skip
+        if kind in _NOTHING or each.op[:3] == ("cp", "async", "commit_group"):
             return "plain", lambda _: None, guard
         return "plain", maker(each) if maker is not None else self._arithmetic(each), guard
 
@@ -398,7 +397,9 @@ class _Decoder:
         return run
 
     def _cp(self, each: Instruction) -> Reader:
-        """Copy at once what ``cp.async`` copies until it is waited for."""
+        """Return a copy that is made as late as it may be: when the thread waits for it, or ends."""
+        if each.op[2] in ("wait_group", "wait_all"):
+            return lambda threads: threads.copy(threads.mask)
         size_bytes = int(each.operands[2], 0)
         target, source = self._address(each.operands[0]), self._address(each.operands[1])
         given = self._read(each.operands[3], "u32") if len(each.operands) > 3 else None
@@ -406,14 +407,11 @@ class _Decoder:
         def run(threads: Any) -> None:
             active = threads.active
             to = _places(threads, *target, active, ("shared", size_bytes, "a write"))
-            count = np.full(threads.size, size_bytes) if given is None else np.broadcast_to(given(threads), threads.size)
-            count = count[active]
-            some = count > 0
+            count = np.full(threads.size, size_bytes) if given is None else given(threads).astype(np.int64)
+            count = np.broadcast_to(count, threads.size)[active]
             start = np.zeros(len(active), np.int64)
-            start[some] = _places(threads, *source, active[some], ("global", size_bytes, "a read"))
-            for byte in range(size_bytes):
-                value = np.where(byte < count, threads.memory.load(start + byte, 1), 0).astype(np.uint8)
-                threads.memory.store(to + byte, value)
+            start[count > 0] = _places(threads, *source, active[count > 0], ("global", size_bytes, "a read"))
+            threads.copies.append((active, to, start, count, size_bytes))
 
         return run
 

@@ -139,6 +139,7 @@ class Threads:
         per_block: How many of them in a block.
         lane: Of each thread in its warp.
         block: Place of each thread's block among those that run at once.
+        copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
 
     def __init__(  # noqa: PLR0913  (what a launch consists of)
@@ -171,6 +172,7 @@ class Threads:
         self._alive = np.ones(self.size, bool)
         self._waits = np.zeros(self.size, np.int8)
         self.mask, self.full = self._alive.copy(), True
+        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._rank = random.permutation(self.size) if order.order == "random" else None
 
     def _positions(self, launch: ShimLaunch, thread: Array, block: Array) -> Mapping[str, Array]:
@@ -250,6 +252,7 @@ class Threads:
                 continue
             elif kind == "end":
                 left = mask if guard is None else mask & guard(self)
+                self.copy(left)
                 self._alive &= ~left
                 self._at[mask] = at + 1
                 return
@@ -328,6 +331,18 @@ class Threads:
         """Return, to each thread, which lanes of its warp are among some threads, as the bits of a number."""
         weights = np.where(which, np.uint32(1) << self.lane, np.uint32(0)).astype(float)
         return np.bincount(self._warp, weights, self._warps).astype(np.uint32)[self._warp]
+
+    def copy(self, of: Array) -> None:
+        """Make the asynchronous copies of some threads."""
+        rest = []
+        for active, to, start, count, size_bytes in self.copies:
+            now = of[active]
+            for byte in range(size_bytes if now.any() else 0):
+                value = np.where(byte < count[now], self.memory.load(start[now] + byte, 1), 0).astype(np.uint8)
+                self.memory.store(to[now] + byte, value)
+            if not now.all():
+                rest.append((active[~now], to[~now], start[~now], count[~now], size_bytes))
+        self.copies = rest
 
     def by_block(self, value: Array) -> Array:
         """Return the sum of a value over the active threads of each block, to each of its threads."""

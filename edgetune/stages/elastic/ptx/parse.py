@@ -278,18 +278,18 @@ class _Reader:
 
     def _instruction(self, statement: str, start: int) -> None:
         renamed = {name: own for scope in self._scopes for name, own in scope.items()}
-        if renamed:
-            statement = _WORD.sub(lambda found: renamed.get(found[0], found[0]), statement)
+
+        def own(text: str) -> str:
+            return _WORD.sub(lambda found: renamed.get(found[0], found[0]), text) if renamed else text
+
         guard = None
         if found := _GUARD.match(statement):
-            guard = (found[2], found[1] == "!")
+            guard = (own(found[2]), found[1] == "!")
             statement = statement[found.end() :]
         name, _, rest = statement.strip().replace("\n", " ").replace("\t", " ").partition(" ")
-        self._entry.instructions.append(
-            Instruction(
-                tuple(name.replace("::", "_").split(".")), _operands(rest), guard, start, self._at, self._line(start)
-            )
-        )
+        op = tuple(name.replace("::", "_").split("."))
+        operands = _operands(own(rest))
+        self._entry.instructions.append(Instruction(op, operands, guard, start, self._at, self._line(start)))
 
 
 def _operands(text: str) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def transform_ptx(text: str, name: str) -> TransformResult:
         made.append(elastic)
         pieces += [text[at : entry.span[1]], form]
         at = entry.span[1]
-    return TransformResult("".join([*pieces, text[at:]]), tuple(made))
+    return TransformResult("".join([*pieces, text[at:]]), tuple(made), language="ptx")
 
 
 def _elastic(module: Module, entry: Entry) -> tuple[ElasticKernel, str]:
