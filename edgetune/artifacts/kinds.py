@@ -60,6 +60,7 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
     "set of constants": (".yaml", ".yml"),
     "network": (".onnx",),
     "CUDA source": (".cu", ".cuh", ".h", ".hpp", ".cpp"),
+    "PTX": (".ptx",),
 }
 """Endings of each kind of file, the usual one first: of every kind of artifact, and of what else commands write."""
 

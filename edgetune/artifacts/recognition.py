@@ -1,7 +1,7 @@
 """Recognises the kind of an existing file that an output would replace, from a few bytes and without any library.
 
 The marks of edgetune's files are: in Parquet the footer, in JSON and YAML ``tool``, in CSV the columns, and in figures,
-pages, networks and CUDA source a mark of their format. A checkpoint, whose format a training file chooses, has an
+pages, networks, CUDA source and PTX a mark of their format. A checkpoint, whose format a training file chooses, has an
 extended attribute.
 """
 
@@ -24,6 +24,7 @@ _TOOL = re.compile(rb"""["']?tool["']?\s*:\s*["']?edgetune\b""")
 _MARKS: Mapping[str, re.Pattern[bytes]] = {
     "network": re.compile(rb"\A\x08.\x12\x08edgetune", re.DOTALL),
     "CUDA source": re.compile(rb"^struct edgetune_launch_t \{", re.MULTILINE),
+    "PTX": re.compile(rb"\A// edgetune: "),
     "event trace": re.compile(rb'\A\{"otherData": \{"tool": "edgetune'),
     "set of constants": re.compile(rb"\Aboard: .*^runtime: .*^knobs:|\Akind: launch_costs\b", re.DOTALL | re.MULTILINE),
     "figure": re.compile(

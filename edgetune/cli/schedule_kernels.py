@@ -36,7 +36,7 @@ def kernels(ctx: typer.Context) -> None:
 
 @command(app)
 def transform(opts: TransformOptions, terminal: Terminal) -> None:
-    """Make the kernels of a CUDA C file elastic, or say why not.
+    """Make the kernels of a CUDA C or PTX file elastic, or say why not.
 
     All of the original stays, and behind each kernel stand its forms: KERNEL__grid runs any part of the logical blocks
     on any number of physical ones, KERNEL__block2 and so on run several logical threads in a physical one. Results are
@@ -47,6 +47,9 @@ def transform(opts: TransformOptions, terminal: Terminal) -> None:
     TYPE[SIZE] is memory, TYPE:NUMBER a value. Types have their bits in their names: C's int is int32, unsigned int
     uint32, long int64, float float32, double float64. shared=BYTES is dynamic shared memory. A kernel that was not
     checked is an error (exit code 5).
+
+    Of kernels whose source is not there or not readable (templates, CUTLASS, Triton) give the PTX: each gets the form
+    KERNEL__grid, and --check runs it in an interpreter. Launches name a kernel by its symbol and give all parameters.
 
     With --device they run on a GPU, and before on the CPU where there is g++: each shows what the other may not. A GPU
     has the compiler's own code; orders of the CPU shim show races that a GPU may hide. CUDA runs nothing more after a

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from enum import IntEnum
 from typing import Any
 
@@ -14,6 +15,7 @@ from fakes.cuda_handles import CUfunction_attribute, FakeContext, FakeFunction, 
 from fakes.cuda_state import CudaState, answers
 
 ELF = b"\x7fELF"
+_PTX_HEAD_BYTES = 4096
 _USUAL_SHARED_BYTES = 48 << 10
 _MOST_GRID = (2**31 - 1, 65535, 65535)
 """CUDA C++ Programming Guide, technical specifications per compute capability."""
@@ -84,8 +86,11 @@ class CudaWork(CudaState):
 
     @answers(1)
     def cuModuleLoadData(self, image: bytes) -> tuple[Any, ...]:
-        """Load an image that begins as a cubin does."""
+        """Load an image that begins as a cubin does, or PTX text, which ends with a zero; return its symbols."""
         data = bytes(image)
+        if b"\n.version " in data[:_PTX_HEAD_BYTES] and data.endswith(b"\0"):
+            symbols = re.findall(rb"\.entry\s+([\w$]+)", data)
+            return (self._made("module", b"".join(b"\0" + symbol for symbol in symbols) + b"\0"),)
         refuse(codes.INVALID_IMAGE, when=not data.startswith(ELF))
         return (self._made("module", data),)
 
@@ -118,6 +123,7 @@ class CudaWork(CudaState):
         table = {
             CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS: kernel.registers,
             CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: kernel.static_shared_bytes,
+            CUfunction_attribute.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: 0,
             CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: function.most_dynamic_bytes,
             CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: _most_threads(gpu, kernel),
         }

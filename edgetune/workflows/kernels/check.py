@@ -16,6 +16,7 @@ from edgetune.stages.elastic.cuda import context as cuda_context
 from edgetune.stages.elastic.cuda import driver, gpu_equivalence
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
 from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.kernels.gpu import gpu_index
@@ -121,7 +122,7 @@ def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -
 
     Raises:
         InputError: a given launch does not suit its kernel, or g++ refuses the source.
-        DeviceError: there is no g++.
+        DeviceError: there is no g++, which PTX does not need.
     """
 
     def verdicts(trials: Sequence[SampleLaunch]) -> tuple[Verdict, ...]:
@@ -129,7 +130,13 @@ def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -
 
     untried = dict(launches.missing)
     with reporter.bar("checking on the CPU", None):
-        found = [(each, False) for each in verdicts(launches.given)]
+        found = list[tuple[Verdict, bool]]()
+        compiled = source.done.language == "cuda"
+        for trials in [launches.given] if compiled else [[each] for each in launches.given]:
+            try:
+                found += [(each, False) for each in verdicts(trials)]
+            except UnknownInstructionError as error:
+                untried[trials[0].call.kernel] = error
         for trial in launches.guessed:
             try:
                 found += [(each, True) for each in verdicts([trial])]
@@ -178,7 +185,7 @@ def _opened(device: str) -> Iterator[Context]:
 
 def _on_cpu_too(source: KernelSource, launches: Launches, reporter: Reporter) -> tuple[CheckResult, ...]:
     """Try kernels on the CPU where that is possible; where a GPU was asked for, it is no error if it is not."""
-    if shutil.which("g++") is None:
+    if source.done.language == "cuda" and shutil.which("g++") is None:
         reporter.info("not checked on the CPU too, where other orders show races that a GPU may hide: that needs g++")
         return ()
     try:

@@ -62,10 +62,13 @@ def _beside(file: str, include: Sequence[str]) -> list[Path]:
 class TransformOptions:
     """The options of ``edgetune schedule kernels transform``."""
 
-    file: CudaFile = field(kw_only=False)
+    file: Annotated[
+        str, Option("A CUDA C or PTX file, or - for standard input.", metavar="FILE", argument=True)
+    ] = field(kw_only=False)  # fmt: skip
     explain: Annotated[bool, Option("Explain each transformation and why it is safe.", group="Problem")] = False
     check: Annotated[
-        bool, Option("Run original and forms on the CPU and compare results bit by bit; needs g++.", group="Problem")
+        bool,
+        Option("Run original and forms on the CPU and compare results bit by bit; CUDA C needs g++.", group="Problem"),
     ] = False
     instantiate: Annotated[
         Sequence[str],

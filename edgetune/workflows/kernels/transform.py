@@ -1,4 +1,4 @@
-"""Makes the kernels of a CUDA C file elastic, and checks them on request."""
+"""Makes the kernels of a CUDA C or PTX file elastic, and checks them on request."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from edgetune.errors import InputError, PartialError
 from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.ptx.parse import is_ptx
+from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.source.transform import transform as transformed
 from edgetune.workflows.kernels.check import (
     CHECK_WITHOUT,
@@ -94,13 +96,20 @@ def transform(
             raise InputError("--device chooses where to check, and --check is not given", "add --check")
         gpu_index(opts.device, CHECK_WITHOUT)  # which raises where it is no NVIDIA GPU
     indexing = indexing_of(opts.indexing)
-    check_outputs({"-o": opts.output}, [opts.file], {"-o": "CUDA source"})
+    text = read_source(opts.file).decode("utf-8", "surrogateescape")
+    name = _STDIN_FILE if opts.file == "-" else opts.file
+    ptx = is_ptx(name, text)
+    check_outputs({"-o": opts.output}, [opts.file], {"-o": "PTX" if ptx else "CUDA source"})
     for folder in opts.include:
         if not Path(folder).is_dir():
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
-    text = read_source(opts.file).decode("utf-8", "surrogateescape")
-    name = _STDIN_FILE if opts.file == "-" else opts.file
-    done = transformed(text, name, opts.folders, asked=opts.instantiate, indexing=indexing, persistent=opts.persistent)
+    if ptx:
+        _check_of_ptx(opts)
+        done = transform_ptx(text, name)
+    else:
+        done = transformed(
+            text, name, opts.folders, asked=opts.instantiate, indexing=indexing, persistent=opts.persistent
+        )
     found = Transformed(name, done)
     if found.made and opts.output not in (None, "-"):
         written = write_atomically(done.source.encode("utf-8", "surrogateescape"), str(opts.output))
@@ -110,6 +119,19 @@ def transform(
     if not opts.checks:
         return found
     return Transformed(name, done, found.written, _tried(opts, KernelSource(done, name, opts.folders), text, reporter))
+
+
+def _check_of_ptx(opts: TransformOptions) -> None:
+    """Check that no option asks for what is made from source only.
+
+    Raises:
+        InputError: one does.
+    """
+    asked = {"--instantiate": opts.instantiate, "--include": opts.include, "--indexing": opts.indexing != "computed"}
+    for option, given in asked.items():
+        if given:
+            message = f"{option} is for CUDA C, and {opts.file} is PTX, which is compiled already"
+            raise InputError(message, f"leave {option} out, or give the source")
 
 
 def _tried(opts: TransformOptions, source: KernelSource, text: str, reporter: Reporter) -> tuple[CheckResult, ...]:

@@ -41,6 +41,7 @@ INVALID_IMAGE = 200
 INVALID_CONTEXT = 201
 NO_BINARY_FOR_GPU = 209
 ECC_UNCORRECTABLE = 214
+INVALID_PTX = 218
 UNSUPPORTED_PTX_VERSION = 222
 INVALID_HANDLE = 400
 NOT_FOUND = 500
@@ -88,6 +89,7 @@ _KNOWN = {
     INVALID_DEVICE: ("there is no such NVIDIA GPU on this machine", "nvidia-smi lists those there are, from 0"),
     INVALID_IMAGE: ("the compiled kernels are damaged", "compile them again"),
     NO_BINARY_FOR_GPU: ("the kernels were compiled for another GPU", "compile them for this one"),
+    INVALID_PTX: ("the NVIDIA driver does not compile the PTX", "check it with ptxas, and its .target against the GPU"),
     UNSUPPORTED_PTX_VERSION: ("the compiler is newer than the NVIDIA driver", "update the driver"),
     LAUNCH_OUT_OF_RESOURCES: (
         "a launch asks for more registers or threads than a multiprocessor has",

@@ -26,7 +26,7 @@ from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict, different
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import KernelFailedError
-from edgetune.stages.elastic.cuda.program import Build, Program
+from edgetune.stages.elastic.cuda.program import Build, Program, load_ptx
 from edgetune.stages.elastic.forms import compile_forms
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch
@@ -133,8 +133,10 @@ def build(transformed: TransformResult, context: Context, *, name: str, options:
 
     Raises:
         InputError: NVRTC refuses the source.
-        DeviceError: NVRTC is missing.
+        DeviceError: NVRTC is missing, or the driver does not compile PTX.
     """
+    if transformed.language == "ptx":
+        return load_ptx(transformed, context)
     alone = replace(transformed, source=transformed.compiled)
     exact = replace(options, fmad=False)
     compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=exact)

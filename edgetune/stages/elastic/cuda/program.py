@@ -27,6 +27,10 @@ from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.control_words import ControlWords
 from edgetune.stages.elastic.cuda.driver import NotOfferedError, Packed
 from edgetune.stages.elastic.forms import Form, Forms, compile_forms
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.ptx.parse import is_ptx
+from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.source.transform import transform
 from edgetune.stages.elastic.work import Call, KernelSequence, Logical, Pointer
 
@@ -76,10 +80,15 @@ def build(
         persistent: Whether each kernel gets a persistent form too.
 
     Raises:
-        InputError: the network has no source, or its source does not parse or compile.
-        DeviceError: NVRTC or the parser is missing.
+        InputError: the network has no source, its source does not parse or compile, or is PTX that shall record blocks.
+        DeviceError: NVRTC or the parser is missing, or the driver does not compile PTX.
     """
     check_source(network)
+    if is_ptx(network.name, network.source):
+        if recorded:
+            message = f"network {network.name} is PTX, whose blocks do not record where they run"
+            raise InputError(message, "leave --blocks out, or give the source")
+        return load_ptx(transform_ptx(network.source, f"{network.name}.ptx"), context)
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     launched = {call.kernel for call in network.calls}
     folders = tuple(map(Path, options.include))
@@ -98,6 +107,40 @@ def build(
             if launched & without_forms:
                 return compiled(transformed.source)
         raise
+
+
+def load_ptx(transformed: TransformResult, context: Context) -> Build:
+    """Have the driver compile PTX with its forms, and ask it what they need.
+
+    Multiplications and additions without a rounding of their own (``mul.f32``) may be contracted, in the original and in
+    its form each as the driver decides (PTX ISA, section 9.7.3).
+
+    Args:
+        transformed: PTX.
+        context: The GPU.
+
+    Raises:
+        DeviceError: the driver does not compile it.
+    """
+    image = transformed.source.encode("utf-8", "surrogateescape") + b"\0"
+    words = context.driver.api.CUfunction_attribute
+    with context.scope():
+        module = context.load(image)
+
+        def form(symbol: str) -> Form:
+            function = context.function(module, symbol)
+            registers, shared_bytes, local_bytes = (
+                int(context.driver.call("cuFuncGetAttribute", each, function))
+                for each in (words.CU_FUNC_ATTRIBUTE_NUM_REGS, words.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+                             words.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
+            )  # fmt: skip
+            return Form(symbol, Resources(registers, shared_bytes, local_bytes))
+
+        forms = {
+            each.kernel.name: Forms(form(each.kernel.name), {1: form(one.symbol) for one in each.variants})
+            for each in transformed.kernels
+        }
+    return Build(image, forms)
 
 
 def check_source(network: KernelSequence) -> None:

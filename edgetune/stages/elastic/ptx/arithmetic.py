@@ -87,7 +87,7 @@ def to_integer(value: Array, dtype: np.dtype[Any], mode: str) -> Array:
     limits = np.iinfo(dtype)
     inside = np.clip(np.nan_to_num(whole, nan=0.0), float(limits.min), np.nextafter(float(limits.max) + 1, 0))
     exact = inside.astype(dtype)
-    return np.where(whole > float(limits.max), dtype.type(limits.max), exact)
+    return np.asarray(np.where(whole > float(limits.max), dtype.type(limits.max), exact))
 
 
 def flush(value: Any) -> Any:
@@ -101,7 +101,7 @@ def high_half(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
     bits = dtype.itemsize * 8
     if bits < 64:
         wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}")
-        return ((a.astype(wide) * b.astype(wide)) >> wide.type(bits)).astype(dtype)
+        return np.asarray(((a.astype(wide) * b.astype(wide)) >> wide.type(bits)).astype(dtype))
     products = [(int(x) * int(y)) >> bits for x, y in zip(*np.broadcast_arrays(np.atleast_1d(a), b), strict=True)]
     return np.array(products, dtype)
 
@@ -118,7 +118,7 @@ def divided(a: Array, b: Array) -> Array:
 
 def remainder(a: Array, b: Array) -> Array:
     """Return integer remainders with the sign of the dividend."""
-    return a - divided(a, b) * b
+    return np.asarray(a - divided(a, b) * b)
 
 
 def shifted(a: Array, by: Array, left: bool) -> Array:
@@ -127,7 +127,7 @@ def shifted(a: Array, by: Array, left: bool) -> Array:
     amount = np.minimum(by.view(np.uint32) if isinstance(by, np.ndarray) else np.uint32(by), np.uint32(bits - 1))
     moved = a << amount.astype(a.dtype) if left else a >> amount.astype(a.dtype)
     beyond = (by >= bits) & ((a.dtype.kind == "u") | left)
-    return np.where(beyond, a.dtype.type(0), moved)
+    return np.asarray(np.where(beyond, a.dtype.type(0), moved))
 
 
 def reversed_bits(a: Array) -> Array:
@@ -152,22 +152,24 @@ def highest_bit(a: Array, as_shift: bool) -> Array:
 def set_bits(a: Array) -> Array:
     """Return how many bits of each integer are set."""
     bytes_of = np.ascontiguousarray(a).view(np.uint8).reshape(*a.shape, a.dtype.itemsize)
-    return np.unpackbits(bytes_of, axis=-1).sum(axis=-1).astype(np.uint32)
+    return np.asarray(np.unpackbits(bytes_of, axis=-1).sum(axis=-1).astype(np.uint32))
 
 
 def field(a: Array, start: Array, length: Array) -> Array:
-    """Return the bit field of integers that begins at a bit, sign-extended for signed types (``bfe``)."""
-    bits = a.dtype.itemsize * 8
-    unsigned = a.view(f"u{a.dtype.itemsize}").astype(object)
-    found = []
-    for value, first, count in zip(*np.broadcast_arrays(np.atleast_1d(unsigned), start, length), strict=True):
-        at, size = int(first) & 255, int(count) & 255
-        signed = int(value) - (1 << bits) if a.dtype.kind == "i" and int(value) >> (bits - 1) else int(value)
-        got = (signed >> at) & ((1 << size) - 1)
-        if a.dtype.kind == "i" and size and (signed >> min(at + size - 1, bits - 1)) & 1:
-            got -= 1 << size
-        found.append(got % (1 << bits))
-    return np.array(found, f"u{a.dtype.itemsize}").view(a.dtype)
+    """Return the bits of 32-bit integers from one on, sign-extended for signed types (``bfe``)."""
+    at, size = (np.asarray(each & np.uint32(255), np.int64) for each in (start, length))
+    found = (a.astype(np.int64) >> np.minimum(at, 63)) & ((np.int64(1) << np.minimum(size, 33)) - 1)
+    if a.dtype.kind == "i":
+        last = (a.astype(np.int64) >> np.clip(at + size - 1, 0, 31)) & 1
+        found -= np.where(size > 0, last << np.minimum(size, 33), 0)
+    return np.asarray(found.astype(a.dtype))
+
+
+def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
+    """Return 32-bit integers b with bits from one on replaced by the lowest of a (``bfi``)."""
+    at, size = (np.minimum(each & np.uint32(255), 32).astype(np.uint64) for each in (start, length))
+    mask = (((np.uint64(1) << size) - np.uint64(1)) << at).astype(np.uint32)
+    return np.asarray((b & ~mask) | ((a.astype(np.uint64) << at).astype(np.uint32) & mask))
 
 
 def permuted(a: Array, b: Array, selector: Array) -> Array:
@@ -196,21 +198,21 @@ def funnel(low: Array, high: Array, by: Array, left: bool, wrap: bool) -> Array:
     amount = (by & np.uint32(31) if wrap else np.minimum(by, np.uint32(32))).astype(np.uint64)
     both = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     moved = both >> (np.uint64(32) - amount if left else amount)
-    return (moved & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    return np.asarray((moved & np.uint64(0xFFFFFFFF)).astype(np.uint32))
+
+
+def _unordered(a: Any, b: Any) -> Any:
+    return np.isnan(a) | np.isnan(b)
 
 
 COMPARISONS: dict[str, Operation] = {
     "eq": np.equal, "ne": lambda a, b: (a != b) & ~_unordered(a, b), "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "lo": np.less, "ls": np.less_equal, "hi": np.greater,
-    "hs": np.greater_equal, "num": lambda a, b: ~_unordered(a, b), "nan": lambda a, b: _unordered(a, b),
+    "hs": np.greater_equal, "num": lambda a, b: ~_unordered(a, b), "nan": _unordered,
     **{f"{name}u": lambda a, b, test=test: test(a, b) | _unordered(a, b)
        for name, test in (("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal),
                           ("gt", np.greater), ("ge", np.greater_equal))},
 }  # fmt: skip
-
-
-def _unordered(a: Any, b: Any) -> Any:
-    return (a != a) | (b != b)
 
 
 def _approximate(of: Operation) -> Operation:
@@ -230,7 +232,7 @@ INTEGERS: dict[str, Operation] = {
     "add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum, "abs": np.abs, "neg": np.negative,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "cnot": lambda a: (a == 0).astype(a.dtype), "div": divided, "rem": remainder, "popc": set_bits,
-    "brev": reversed_bits, "prmt": permuted, "bfe": field,
+    "brev": reversed_bits, "prmt": permuted,
     "clz": lambda a: np.where(a == 0, a.dtype.itemsize * 8, highest_bit(a, True).view(np.int32)).astype(np.uint32),
     "sad": lambda a, b, c: c + np.where(a > b, a - b, b - a),
 }  # fmt: skip

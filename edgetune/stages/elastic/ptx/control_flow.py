@@ -23,8 +23,10 @@ UNIFORM, BY_WARP, VARYING = range(3)
 """The same for all threads of a block; for all of a warp; neither."""
 
 _NAME = re.compile(r"[%\w$@.]+")
-_NO_RESULT = frozenset("st red bar barrier bra ret exit trap membar fence prefetch prefetchu nanosleep pmevent brkpt "
-                       "cp isspacep_none discard applypriority".split())  # fmt: skip
+_NO_RESULT = frozenset({
+    "st", "red", "bar", "barrier", "bra", "ret", "exit", "trap", "membar", "fence", "prefetch", "prefetchu", "cp",
+    "nanosleep",
+})  # fmt: skip
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _POSITIONS = frozenset({"tid", "laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"})
 _COPIES = ("mov", "cvt")
@@ -48,7 +50,7 @@ class BasicBlock:
 
 def results(each: Instruction) -> list[str]:
     """Return the names that an instruction writes."""
-    if each.op[0] in _NO_RESULT and "red" not in each.op[1:] or not each.operands:
+    if not each.operands or (each.op[0] in _NO_RESULT and "red" not in each.op[1:]):
         return []
     return _NAME.findall(each.operands[0])
 
@@ -123,7 +125,7 @@ class Divergence:
 
     def level(self, name: str) -> int:
         """Return the level of a name: a register, a special register or a constant."""
-        if name.startswith("%") and name[1:].split(".")[0] in _POSITIONS:
+        if name.startswith("%") and name[1:].partition(".")[0] in _POSITIONS:
             return BY_WARP if self._rows and name in ("%tid.y", "%tid.z") else VARYING
         return self.levels.get(name, UNIFORM)
 

@@ -93,7 +93,7 @@ class PtxProgram:
             self._codes[entry.name] = decoded(entry, memory.symbols, self.name)
         random = np.random.default_rng(order.seed)
         for blocks in _groups(launch, order, random):
-            Threads(self._codes[entry.name], launch, memory, blocks, order, random, end).run()
+            Threads(self._codes[entry.name], launch, memory, blocks, order=order, random=random, end=end).run()
 
 
 def _check_block(entry: Entry, launch: ShimLaunch) -> None:
@@ -109,7 +109,9 @@ def _check_block(entry: Entry, launch: ShimLaunch) -> None:
             sizes = [int(each) for each in after[: next((i for i, w in enumerate(after) if w[0] == "."), 3)]]
             wanted = (*sizes, 1, 1)[:3]
             if (name == ".reqntid" and wanted != launch.block) or math.prod(launch.block) > math.prod(wanted):
-                message = f"{entry.name} is compiled for blocks of {wanted} threads, and is launched with {launch.block}"
+                message = (
+                    f"{entry.name} is compiled for blocks of {wanted} threads, and is launched with {launch.block}"
+                )
                 raise InputError(message, f"launch it with block={','.join(map(str, wanted))}")
 
 
@@ -142,12 +144,13 @@ class Threads:
         copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
 
-    def __init__(  # noqa: PLR0913  (what a launch consists of)
+    def __init__(
         self,
         code: Code,
         launch: ShimLaunch,
         memory: Memory,
         blocks: Array,
+        *,
         order: ExecutionOrder,
         random: np.random.Generator,
         end: float,
@@ -240,7 +243,7 @@ class Threads:
                 self._plain(at, run, guard, mask)
             elif kind == "jump":
                 taken = mask if guard is None else mask & guard(self)
-                if not alone or (taken != mask).any() and taken.any():
+                if not alone or ((taken != mask).any() and taken.any()):
                     self._at[mask] = at + 1
                     self._at[taken] = run
                     return
@@ -330,7 +333,7 @@ class Threads:
     def bits(self, which: Array) -> Array:
         """Return, to each thread, which lanes of its warp are among some threads, as the bits of a number."""
         weights = np.where(which, np.uint32(1) << self.lane, np.uint32(0)).astype(float)
-        return np.bincount(self._warp, weights, self._warps).astype(np.uint32)[self._warp]
+        return np.asarray(np.bincount(self._warp, weights, self._warps).astype(np.uint32)[self._warp])
 
     def copy(self, of: Array) -> None:
         """Make the asynchronous copies of some threads."""

@@ -18,22 +18,22 @@ from edgetune.stages.elastic.ptx.control_flow import (
 )
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 
-_SAFE = frozenset(
-    """abs add addc and atom bar barrier bfe bfi bfind bmsk bra brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2
-    exit fence fma fns ld ldmatrix ldu lg2 lop3 mad mad24 madc match max membar min mma mov movmatrix mul mul24 nanosleep
-    neg not or popc prefetch prefetchu prmt rcp red redux rem ret rsqrt sad selp set setp shf shfl shl shr sin slct sqrt
-    st sub subc szext tanh testp trap vote wmma xor cp""".split()
-)
+_SAFE = frozenset({
+    "abs", "add", "addc", "and", "atom", "bar", "barrier", "bfe", "bfi", "bfind", "bmsk", "bra", "brev", "clz", "cnot",
+    "copysign", "cos", "cp", "cvt", "cvta", "div", "dp2a", "dp4a", "ex2", "exit", "fence", "fma", "fns", "ld",
+    "ldmatrix", "ldu", "lg2", "lop3", "mad", "mad24", "madc", "match", "max", "membar", "min", "mma", "mov",
+    "movmatrix", "mul", "mul24", "nanosleep", "neg", "not", "or", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red",
+    "redux", "rem", "ret", "rsqrt", "sad", "selp", "set", "setp", "shf", "shfl", "shl", "shr", "sin", "slct", "sqrt",
+    "st", "sub", "subc", "szext", "tanh", "testp", "trap", "vote", "wmma", "xor",
+})  # fmt: skip
 """Instructions that depend on nothing but their operands and the position of a thread in its block."""
-_SPECIAL = frozenset(
-    """tid ntid ctaid nctaid laneid lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt clock clock_hi clock64
-    globaltimer globaltimer_lo globaltimer_hi total_smem_size dynamic_smem_size aggr_smem_size""".split()
-)
 _CLOCKS = ("%clock", "%globaltimer")
-_WARP_WIDE = frozenset("shfl vote match redux mma wmma ldmatrix movmatrix".split())
-_ASYNC_COPIES = (("cp", "async", "ca"), ("cp", "async", "cg"))
+_WARP_WIDE = frozenset({"shfl", "vote", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix"})
+_COPIES = ("ca", "cg", "commit_group", "wait_group", "wait_all")
+"""Asynchronous copies of single threads, and what waits for them."""
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
-_NAMED = re.compile(r"%([a-z_]+[a-z_0-9]*)(?:\.[xyzw])?")
+_PHYSICAL = re.compile(r"%(?:n?warpid|n?smid|pm\d\w*|reserved_smem\w*|current_graph_exec)\b|%n?ctaid\b(?!\.[xyz])")
+"""Special registers that say where a block runs, and indices that are read as vectors."""
 
 RULES = {
     "grid-sync": (
@@ -122,34 +122,20 @@ def _of_bounds(entry: Entry) -> list[Refusal]:
 
 def _of_instruction(each: Instruction) -> str | None:
     """Return the code of the rule that an instruction breaks by itself."""
-    words, kind = set(each.op), each.op[0]
-    text = " ".join(each.operands)
-    if "cluster" in words or "cluster" in each.name or kind in ("mapa", "getctarank") or "%cluster" in text:
-        return "cluster"
-    if "%envreg" in text or "%gridid" in text or kind == "griddepcontrol":
-        return "grid-sync"
-    if kind == "call":
-        return "function-call" if re.search(r"(?:^|[\s,)])[A-Za-z_$]", text) else "indirect-call"
-    if kind == "brx":
-        return "indirect-call"
-    if kind in ("mbarrier", "wgmma", "tcgen05") or "bulk" in words or (kind, *each.op[1:2]) == ("cp", "reduce"):
-        return "async-barrier"
-    if kind == "cp" and each.op[:3] not in _ASYNC_COPIES and each.op[2:3] not in (
-        ("commit_group",), ("wait_group",), ("wait_all",)
-    ):  # fmt: skip
-        return "async-barrier"
-    if kind in ("bar", "barrier") and "warp" not in words and not _whole_block(each):
-        return "named-barrier"
-    if "volatile" in words and "shared" in words:
-        return "volatile-shared"
-    names = {found[1] for found in _NAMED.finditer(text)}
-    hardware = {name for name in names if name in _SPECIAL or not re.fullmatch(r"[a-zA-Z]+\d+", name)}
-    if re.search(r"%n?ctaid\b(?!\.[xyz])", text) or any(
-        name not in _SPECIAL and re.fullmatch(r"(?:n?warpid|n?smid|pm\d.*|reserved_smem\w*|current_graph_exec)", name)
-        for name in hardware
-    ):
-        return "special-register"
-    return None if kind in _SAFE else "unknown-instruction"
+    words, kind, text = set(each.op), each.op[0], " ".join(each.operands)
+    by_name = re.search(r"(?:^|[\s,)])[A-Za-z_$]", text)
+    broken = {
+        "cluster": "cluster" in each.name or "%cluster" in text or kind in ("mapa", "getctarank"),
+        "grid-sync": "%envreg" in text or "%gridid" in text or kind == "griddepcontrol",
+        "function-call": kind == "call" and by_name,
+        "indirect-call": kind in ("call", "brx"),
+        "async-barrier": kind in ("mbarrier", "wgmma", "tcgen05") or (kind == "cp" and each.op[2] not in _COPIES),
+        "named-barrier": kind in ("bar", "barrier") and "warp" not in words and not _whole_block(each),
+        "volatile-shared": {"volatile", "shared"} <= words,
+        "special-register": _PHYSICAL.search(text),
+        "unknown-instruction": kind not in _SAFE,
+    }
+    return next((code for code, found in broken.items() if found), None)
 
 
 def _whole_block(each: Instruction) -> bool:
@@ -180,80 +166,78 @@ def waits_for_warp(each: Instruction) -> bool:
 
 def _of_loops(entry: Entry) -> list[Refusal]:
     """Refuse loops that poll and have no other end."""
-    found, blocks = [], basic_blocks(entry)
-    for loop, heads in loops(blocks):
-        code = [each for place in sorted(loop) for each in entry.instructions[blocks[place].first : blocks[place].end]]
-        written = {name for each in code for name in results(each)}
-        polls = [each for each in code if _polls(each, written)]
-        if polls and not any(_ends(entry, blocks, loop, heads, place, polls) for place in loop):
-            found.append(refusal(entry, "spin-wait", polls[0], polls[0].name))
+    blocks = basic_blocks(entry)
+    found = []
+    for inside, heads in loops(blocks):
+        loop = _Loop(entry, blocks, inside, heads)
+        if loop.polls and not any(map(loop.ends_at, inside)):
+            found.append(refusal(entry, "spin-wait", loop.polls[0], loop.polls[0].name))
     return found
 
 
-def _polls(each: Instruction, written: set[str]) -> bool:
-    """Return whether an instruction in a loop reads what other blocks may write while it runs."""
-    words = set(each.op)
-    if any(operand.startswith(_CLOCKS) for operand in each.operands):
-        return True
-    if each.op[0] == "atom":
-        return True
-    if each.op[0] not in ("ld", "ldu") or words & {"shared", "const", "param", "local", "nc"}:
-        return False
-    return bool(words & _ORDERED) or not written & set(sources(each))  # a plain load from one address, over and over
+class _Loop:
+    """A loop.
 
+    Attributes:
+        polls: Instructions that read what other blocks may write while it runs.
+    """
 
-def _ends(
-    entry: Entry, blocks: list[BasicBlock], loop: set[int], heads: set[int], place: int, polls: list[Instruction]
-) -> bool:
-    """Return whether a block is an exit of a loop that every turn passes, and that needs nobody else to be taken."""
-    last = entry.instructions[blocks[place].end - 1]
-    if last.guard is None or not set(blocks[place].next) - loop or not _every_turn(blocks, loop, heads, place):
-        return False
-    writes: dict[str, list[tuple[int, Instruction]]] = {}
-    for block in loop:
-        for each in entry.instructions[blocks[block].first : blocks[block].end]:
+    def __init__(self, entry: Entry, blocks: list[BasicBlock], inside: set[int], heads: set[int]) -> None:
+        self._code, self._blocks, self._inside, self._heads = entry.instructions, blocks, inside, heads
+        self._writes: dict[str, list[tuple[int, Instruction]]] = {}
+        code = [(block, each) for block in sorted(inside)
+                for each in entry.instructions[blocks[block].first : blocks[block].end]]  # fmt: skip
+        for block, each in code:
             for name in results(each):
-                writes.setdefault(name, []).append((block, each))
-    slice_of = _slice(writes, last.guard[0])
-    if _retry(writes, last.guard[0], polls):
-        return True
-    made = [one for name in slice_of for one in writes.get(name, ())]
-    if any(each in polls or each.op[0] == "atom" for _, each in made):
+                self._writes.setdefault(name, []).append((block, each))
+        self.polls = [each for _, each in code if self._polls(each)]
+
+    def ends_at(self, block: int) -> bool:
+        """Return whether a block is an exit that every turn passes, and that needs nobody else to be taken."""
+        last = self._code[self._blocks[block].end - 1]
+        if last.guard is None or not set(self._blocks[block].next) - self._inside or not self._every_turn(block):
+            return False
+        if self._retries(last.guard[0]):
+            return True
+        names = self._behind(last.guard[0]) | {last.guard[0]}
+        made = [one for name in names for one in self._writes.get(name, ())]
+        counts = any(name in self._behind(name) for name in names)
+        return counts and all(each not in self.polls and self._every_turn(block) for block, each in made)
+
+    def _polls(self, each: Instruction) -> bool:
+        words = set(each.op)
+        if each.op[0] == "atom" or any(operand.startswith(_CLOCKS) for operand in each.operands):
+            return True
+        if each.op[0] not in ("ld", "ldu") or words & {"shared", "const", "param", "local", "nc"}:
+            return False
+        return bool(words & _ORDERED) or not self._writes.keys() & set(sources(each))  # one address, over and over
+
+    def _every_turn(self, block: int) -> bool:
+        """Return whether every turn of the loop passes a block."""
+        kept = self._inside - {block}
+        without = [BasicBlock(0, 0, tuple(one for one in each.next if one in kept)) for each in self._blocks]
+        return block in self._heads or not any(head in reachable(without, without[head].next) for head in self._heads)
+
+    def _behind(self, name: str) -> set[str]:
+        """Return the names, written in the loop, that go into one: itself only if it goes into itself."""
+        found: set[str] = set()
+        rest = [name]
+        while rest:
+            for _, each in self._writes.get(rest.pop(), ()):
+                new = self._writes.keys() & set(sources(each)) - found
+                found |= new
+                rest += new
+        return found
+
+    def _retries(self, guard: str) -> bool:
+        """Return whether the loop ends when a compare-and-swap finds what was read there before: some thread does."""
+        made = self._writes.get(guard, [])
+        if len(made) != 1 or made[0][1].op[:2] not in (("setp", "eq"), ("setp", "ne")):
+            return False
+        compared = set(made[0][1].operands[1:3])
+        for each in self.polls:
+            if "cas" in each.op and compared == {each.operands[0], each.operands[2]}:
+                names = self._behind(each.operands[2]) | {each.operands[2]}
+                seen = [one for name in names for _, one in self._writes.get(name, ())]
+                return any(one is each or (one.op[0] == "ld" and one.operands[1] == each.operands[1]) for one in seen)
         return False
-    counts = any(name in _slice(writes, name, itself=False) for name in slice_of)
-    return counts and all(_every_turn(blocks, loop, heads, block) for block, _ in made)
-
-
-def _every_turn(blocks: list[BasicBlock], loop: set[int], heads: set[int], place: int) -> bool:
-    """Return whether every turn of a loop passes a block."""
-    outside = [BasicBlock(0, 0, tuple(one for one in each.next if one in loop and one != place)) for each in blocks]
-    return place in heads or not any(
-        head in reachable(outside, outside[head].next) for head in heads
-    )  # fmt: skip
-
-
-def _slice(writes: dict[str, list[tuple[int, Instruction]]], name: str, itself: bool = True) -> set[str]:
-    """Return the names, written in a loop, that go into one; itself only if it goes into itself, or on request."""
-    found = {name} if itself else set()
-    rest = [name]
-    while rest:
-        for _, each in writes.get(rest.pop(), ()):
-            for one in sources(each):
-                if one in writes and one not in found:
-                    found.add(one)
-                    rest.append(one)
-    return found
-
-
-def _retry(writes: dict[str, list[tuple[int, Instruction]]], guard: str, polls: list[Instruction]) -> bool:
-    """Return whether a loop ends when a compare-and-swap finds what was read there before: some thread succeeds."""
-    made = writes.get(guard, [])
-    if len(made) != 1 or made[0][1].op[0] != "setp" or made[0][1].op[1] not in ("eq", "ne"):
-        return False
-    compared = set(made[0][1].operands[1:3])
-    for each in polls:
-        if each.op[0] != "atom" or "cas" not in each.op or compared != {each.operands[0], each.operands[2]}:
-            continue
-        seen = {one for name in _slice(writes, each.operands[2]) for _, one in writes.get(name, ())}
-        return any(one is each or (one.op[0] == "ld" and one.operands[1:2] == each.operands[1:2]) for one in seen)
-    return False

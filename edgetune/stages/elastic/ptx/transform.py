@@ -26,9 +26,13 @@ from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, Parameter,
 from edgetune.stages.elastic.ptx.legality import legality, refusal, waits_for_warp
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction, Module, parse
 
+MARK = "// edgetune: with elastic forms behind the kernels\n"
+"""The first line of a transformed text."""
 _INDEX = re.compile(r"%(n?)ctaid\.([xyz])\b")
 _TAKEN = re.compile(r"edgetune_|__grid\b")
-_REGISTERS = "at count first step left number row x y z width height depth rows shape".split()
+_REGISTERS = (
+    "at", "count", "first", "step", "left", "number", "row", "x", "y", "z", "width", "height", "depth", "rows", "shape"
+)  # fmt: skip
 
 
 def transform_ptx(text: str, name: str) -> TransformResult:
@@ -39,7 +43,7 @@ def transform_ptx(text: str, name: str) -> TransformResult:
         name: Of the file, for messages.
 
     Returns:
-        The text with a form behind each kernel that is not refused.
+        The text with a form behind each kernel that is not refused, and a mark in front.
 
     Raises:
         InputError: it is no PTX, or has no kernel.
@@ -47,7 +51,7 @@ def transform_ptx(text: str, name: str) -> TransformResult:
     module = parse(text, name)
     if not module.entries:
         raise InputError(f"{name} has no kernel: it has no .entry", "give the PTX of a file with kernels")
-    made, pieces, at = [], [], 0
+    made, pieces, at = [], [MARK], 0
     for entry in module.entries:
         elastic, form = _elastic(module, entry)
         made.append(elastic)
@@ -109,7 +113,9 @@ def _form(text: str, entry: Entry, ends: list[str], rows: bool) -> str:
     if entry.head[2] < 0:
         edits.append((entry.head[1], entry.head[1], f"(\n\t{parameter}\n)"))
     else:
-        edits.append((entry.head[2], entry.head[2], f",\n\t{parameter}\n" if entry.parameters else f"\n\t{parameter}\n"))
+        edits.append(
+            (entry.head[2], entry.head[2], f",\n\t{parameter}\n" if entry.parameters else f"\n\t{parameter}\n")
+        )
     edits.append((entry.span[1] - 1, entry.span[1] - 1, _behind(ends)))
     for each in entry.instructions:
         edits += _within(text, each)
