@@ -169,7 +169,8 @@ def check(
             an instruction that the interpreter does not know.
         DeviceError: there is no g++.
     """
-    there = (elastic for elastic in transformed.kernels if elastic.variants or not transformed.device)
+    partial = bool(transformed.device) or transformed.language == "ptx"
+    there = (elastic for elastic in transformed.kernels if elastic.variants or not partial)
     by_name = {elastic.kernel.name: elastic for elastic in there}
     tried = [by_name[trial.call.kernel] for trial in trials if trial.call.kernel in by_name]
     symbols = dict.fromkeys(

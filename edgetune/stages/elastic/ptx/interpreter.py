@@ -4,8 +4,11 @@ All threads of some blocks run at once, as arrays with one element per thread; t
 together, and where they part, the order says which go first:
 
     forward    all blocks at once, those at the lowest instruction first: threads meet again as early as they can
-    reverse    a few blocks at a time from the last on, those at the highest instruction first
+    reverse    half of the blocks at a time from the last on, those at the highest instruction first
     random     blocks in random groups, threads in random order
+
+Threads that never part would hide what is missing between them. In the last two orders they are in teams, of warps or
+of single threads, and a team runs on until it waits for another.
 
 It stands in for ``shim.run``: the same launches, orders and outcomes. An instruction that it does not know is an error
 with its name. Memory is one array, an address an index into it, and each access is checked.
@@ -177,6 +180,17 @@ class Threads:
         self.mask, self.full = self._alive.copy(), True
         self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._rank = random.permutation(self.size) if order.order == "random" else None
+        self._team = self._teams(thread)
+
+    def _teams(self, thread: Array) -> Array:
+        """Return the team of each thread: two in the reverse order, three in a random one."""
+        if self._order.order == "forward":
+            return np.zeros(self.size, np.int8)
+        by_warp = self.per_block > _WARP and self._order.seed % 2 == 0
+        member = thread // _WARP if by_warp else thread
+        if self._order.order == "reverse":
+            return member % 2
+        return np.asarray(self._random.integers(0, 3, self.per_block)[member])
 
     def _positions(self, launch: ShimLaunch, thread: Array, block: Array) -> Mapping[str, Array]:
         found = {"laneid": self.lane}
@@ -220,11 +234,14 @@ class Threads:
                 if not self._release():
                     raise StoppedError("deadlock", "threads wait for others that never come", self._line())
                 continue
+            teams = self._team[ready]
+            team = teams.max() if self._order.order != "random" else self._random.choice(teams)
+            ready &= self._team == team
             here = self._at[ready]
             at = int(here.min() if self._order.order == "forward" else here.max())
             if self._order.order == "random":
                 at = int(self._random.choice(here))
-            self._go(at, ready & (self._at == at))
+            self._go(at, ready & (self._at == at), ready)
             if time.process_time() > self._end:
                 raise StoppedError("hang", "it does not end in time", self._line())
 
@@ -232,9 +249,9 @@ class Threads:
         here = self._at[self._alive]
         return self._code.lines[int(here.min())] if here.size and here.min() < len(self._code.lines) else None
 
-    def _go(self, at: int, mask: Array) -> None:
-        """Run threads from an instruction on to where they may part or meet others."""
-        code, alone = self._code, bool((mask == self._alive).all())
+    def _go(self, at: int, mask: Array, ready: Array) -> None:
+        """Run threads from an instruction on to where they may part, or meet others of those that are ready."""
+        code, alone = self._code, bool((mask == ready).all())
         self.mask, self.full = mask, bool(mask.all())
         steps = 0
         while at < len(code.steps):

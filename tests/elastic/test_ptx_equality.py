@@ -1,0 +1,130 @@
+"""Elastic forms of PTX kernels do what the originals do, and the interpreter does what the CPU shim does from source."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import kernel_corpus
+import numpy as np
+import pytest
+from ptx_corpus import BENCHMARK, NAMES, TRITON, source, text, transformed, trials
+
+from edgetune.stages.elastic.compiler import ARCHES
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, Matrix, check, different
+from edgetune.stages.elastic.ptx.interpreter import PtxProgram
+from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
+from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.run import FORWARD, Buffers, ShimLaunch
+from edgetune.stages.elastic.source.transform import transform
+
+REFUSED = {
+    "early_return": "barrier-branch",
+    "leave_in_loop": "barrier-branch",
+    "thread_trips": "barrier-branch",
+    "vote_loops": "spin-wait",
+}
+"""Files of which a kernel is refused, and why; the source route takes the first three apart at their barriers."""
+APPROXIMATE = {"mdtb/lstm_cell", "mdtb/softmax", "layer_norm", "lstm_cell", "softmax"}
+"""Their ``expf``, ``tanhf`` and ``rsqrtf`` are other algorithms in CUDA's library than in that of C."""
+FEW_ULP = 4
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+
+
+@pytest.mark.parametrize("name", [*NAMES, *BENCHMARK, *TRITON])
+def test_forms_do_what_the_original_does(name: str) -> None:
+    done = transformed(name)
+    refused = [each.refusals[0].code for each in done.kernels if each.refusals]
+    assert refused == [REFUSED[name]] if name in REFUSED else not refused
+    found = check(done, trials(name), name=name, matrix=BRIEF)
+    assert {each.kernel for each in found} == {each.kernel.name for each in done.kernels if each.variants}
+    for verdict in found:
+        assert (verdict.answer, verdict.reason) == ("equal", "")
+        assert verdict.sequences >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*NAMES, *BENCHMARK, *TRITON])
+def test_forms_do_so_in_many_more_ways(name: str) -> None:
+    for verdict in check(transformed(name), trials(name), name=name, matrix=Matrix(cuts=6, seed=7)):
+        assert (verdict.answer, verdict.reason) == ("equal", "")
+
+
+def launched(symbol: str, trial: SampleLaunch) -> ShimLaunch:
+    logical = trial.call.logical
+    return ShimLaunch(symbol, logical.grid, logical.block, trial.call.arguments, logical.dynamic_shared_bytes)
+
+
+def on_the_interpreter(name: str, trial: SampleLaunch) -> Buffers:
+    program = PtxProgram.of(text(name), name)
+    outcome = next(program.run_all([([launched(trial.call.kernel, trial)], FORWARD)], trial.buffers))
+    assert (outcome.status, outcome.message) == ("ok", "")
+    return outcome.buffers
+
+
+def same_as_on_the_shim(name: str) -> None:
+    asked = sample_launches_in(source(name), name)
+    kernels = {each.kernel.name: each.kernel for each in transformed(name).kernels}
+    file = name.rpartition("/")[2]
+    symbols = tuple(dict.fromkeys(each.call.kernel for each in asked))
+    built = build(transform(source(name), f"{file}.cu").compiled, f"{file}.cu", symbols)
+    for trial, by_source in zip(trials(name), asked, strict=True):
+        right = built.run([launched(by_source.call.kernel, by_source)], by_source.buffers).buffers
+        found = on_the_interpreter(name, trial)
+        if name in APPROXIMATE:
+            assert different(right, found, kernels[trial.call.kernel])
+            for buffer, array in right.items():
+                spacing = np.spacing(np.abs(array).max())
+                assert np.abs(array - found[buffer]).max() <= FEW_ULP * spacing
+        else:
+            assert different(right, found, kernels[trial.call.kernel]) == ""
+
+
+FEW = ("ballot", "convolution_direct", "doubles", "groups", "half_precision", "reduce_shuffle", "mdtb/convolution")
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", [*FEW, "softmax"])
+def test_the_interpreter_computes_the_bits_of_the_shim(name: str) -> None:
+    same_as_on_the_shim(name)
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*NAMES, *BENCHMARK} - {*FEW, "softmax"}))
+def test_it_does_so_for_all_other_kernels(name: str) -> None:
+    same_as_on_the_shim(name)
+
+
+def test_triton_kernels_compute_what_they_are_written_for() -> None:
+    (add,), (softmax,), (product,) = (trials(f"triton_{name}") for name in ("add", "softmax", "matmul"))
+    x, y = (add.buffers[name][:1150] for name in "xy")
+    found = on_the_interpreter("triton_add", add)["out"]
+    assert np.array_equal(found[:1150], x + y)
+    assert not found[1150:].any()
+    rows = np.exp(softmax.buffers["x"].astype(float))
+    got = on_the_interpreter("triton_softmax", softmax)["out"]
+    assert np.allclose(got, rows / rows.sum(axis=1, keepdims=True), rtol=1e-5)
+    got = on_the_interpreter("triton_matmul", product)["c"]
+    assert np.allclose(got, product.buffers["a"].astype(float) @ product.buffers["b"], atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas")
+@pytest.mark.parametrize("name", [*NAMES, *BENCHMARK, *TRITON])
+def test_ptxas_takes_the_forms(name: str, tmp_path) -> None:
+    version = subprocess.run(["ptxas", "--version"], capture_output=True, text=True, check=True).stdout
+    newest = {"13.0": "9.0", "13.1": "9.1", "13.2": "9.2"}.get(version.split("release ")[1][:4])
+    done = transformed(name).source
+    if newest is not None:  # NVRTC may be newer than the installed ptxas, and its kernels use nothing that is new
+        done = done.replace(".version 9.5", f".version {newest}")
+    (tmp_path / "k.ptx").write_text(done)
+    arch = "sm_87" if "sm_87" in done else ARCHES[0]
+    ended = subprocess.run(
+        ["ptxas", f"-arch={arch}", "-o", "k.cubin", "k.ptx"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_corpus_is_that_of_the_source_route() -> None:
+    assert set(NAMES) == set(kernel_corpus.NAMES) - {"template_reduce"}
