@@ -1,4 +1,4 @@
-"""Elastic forms of PTX kernels do what the originals do, and the interpreter does what the CPU shim does from source."""
+"""Elastic forms of PTX kernels do what the originals do; the interpreter does what the shim does from source."""
 
 from __future__ import annotations
 

@@ -116,8 +116,8 @@ class TransformResult:
     """The result of the transformation of a file.
 
     Args:
-        source: CUDA C or PTX: all of the original, and behind each kernel its elastic forms. ``#line`` keeps the numbers of
-            the original's lines in messages of compilers.
+        source: CUDA C or PTX: all of the original, and behind each kernel its elastic forms. ``#line`` keeps the
+            numbers of the original's lines in messages of compilers.
         kernels: In the order of the file.
         refusals: Text that looks like a kernel and could not be read, and headers that were not found.
         device: The source with nothing but kernels that have forms, or were asked for, and what these reach, on the

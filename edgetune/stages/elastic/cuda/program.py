@@ -26,7 +26,7 @@ from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.control_words import ControlWords
 from edgetune.stages.elastic.cuda.driver import NotOfferedError, Packed
-from edgetune.stages.elastic.forms import Form, Forms, compile_forms
+from edgetune.stages.elastic.forms import Form, Forms, compile_forms, variants_by_count
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx
@@ -112,8 +112,8 @@ def build(
 def load_ptx(transformed: TransformResult, context: Context) -> Build:
     """Have the driver compile PTX with its forms, and ask it what they need.
 
-    Multiplications and additions without a rounding of their own (``mul.f32``) may be contracted, in the original and in
-    its form each as the driver decides (PTX ISA, section 9.7.3).
+    Multiplications and additions without a rounding of their own (``mul.f32``) may be contracted, in the original and
+    in its form each as the driver decides (PTX ISA, section 9.7.3).
 
     Args:
         transformed: PTX.
@@ -137,7 +137,10 @@ def load_ptx(transformed: TransformResult, context: Context) -> Build:
             return Form(symbol, Resources(registers, shared_bytes, local_bytes))
 
         forms = {
-            each.kernel.name: Forms(form(each.kernel.name), {1: form(one.symbol) for one in each.variants})
+            each.kernel.name: Forms(
+                form(each.kernel.name),
+                {count: form(variant.symbol) for count, variant in variants_by_count(each).items()},
+            )
             for each in transformed.kernels
         }
     return Build(image, forms)

@@ -28,8 +28,12 @@ _NO_RESULT = frozenset({
     "nanosleep",
 })  # fmt: skip
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
-_POSITIONS = frozenset({"tid", "laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"})
-_COPIES = ("mov", "cvt")
+_POSITIONS = ("%tid", "%lane", "%clock", "%globaltimer")
+"""How the names of special registers begin that are different for each thread, or each time."""
+_OF_OTHERS = frozenset(
+    {"atom", "shfl", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix", "addc", "subc", "madc"}
+)
+"""Instructions whose result depends on other lanes, other threads' writes, or on what the last instruction carried."""
 _WARP = 32
 
 
@@ -109,7 +113,12 @@ class Divergence:
         self.levels: dict[str, int] = {}
         self.places = [UNIFORM] * len(self.blocks)
         self._numbers = self._thread_numbers()
-        regions = {block: self._between(block) for block, each in enumerate(self.blocks) if len(each.next) > 1}
+        meets = postdominators(self.blocks)
+        regions = {
+            block: reachable(self.blocks, each.next, without=meets[block])  # on paths to where all of them meet
+            for block, each in enumerate(self.blocks)
+            if len(each.next) > 1
+        }
         changed = True
         while changed:
             changed = False
@@ -125,7 +134,7 @@ class Divergence:
 
     def level(self, name: str) -> int:
         """Return the level of a name: a register, a special register or a constant."""
-        if name.startswith("%") and name[1:].partition(".")[0] in _POSITIONS:
+        if name.startswith(_POSITIONS):
             return BY_WARP if self._rows and name in ("%tid.y", "%tid.z") else VARYING
         return self.levels.get(name, UNIFORM)
 
@@ -150,12 +159,12 @@ class Divergence:
         read = max((self.level(name) for operand in each.operands[1:] for name in _NAME.findall(operand)), default=0)
         if kind in ("bar", "barrier"):
             return UNIFORM
-        if kind == "vote":
-            return max(BY_WARP, min(read, BY_WARP))
+        if kind == "vote":  # one value for all lanes of a mask
+            return VARYING if self.level(each.operands[-1]) == VARYING else BY_WARP
         if kind == "ld":
             own = "local" in words or (self._local and not words & {"global", "shared", "const", "param"})
             return VARYING if own or words & _ORDERED else read
-        if kind in ("atom", "shfl", "match", "redux", "elect", "activemask", "mma", "wmma", "ldmatrix", "movmatrix"):
+        if kind in _OF_OTHERS:
             return VARYING
         return BY_WARP if read == VARYING and self._same_in_warp(each) else read
 
@@ -198,16 +207,6 @@ class Divergence:
         found = {name for name in single if self._rows and origin(name) == "%tid.x"}
         return found | rows("%ntid.x", {"%tid.y", *planes}, "%tid.x")
 
-    def _between(self, block: int) -> set[int]:
-        """Return the blocks on paths from a branch to the place where all of them meet."""
-        meet = self.meets[block]
-        return reachable(self.blocks, self.blocks[block].next, without=meet)
-
-    @property
-    def meets(self) -> list[int | None]:
-        """The immediate postdominator of each block; ``None`` where no path ends."""
-        return postdominators(self.blocks)
-
 
 def reachable(blocks: list[BasicBlock], starts: Iterable[int], without: int | None = None) -> set[int]:
     """Return the blocks that can be reached from some, themselves included, on paths that do not pass one."""
@@ -246,29 +245,34 @@ def postdominators(blocks: list[BasicBlock]) -> list[int | None]:
     return found
 
 
-def loops(blocks: list[BasicBlock], among: set[int] | None = None) -> Iterator[tuple[set[int], set[int]]]:
-    """Yield the loops of a kernel, outer ones first, each with its entries."""
-    inside = set(range(len(blocks))) if among is None else among
+def loops(blocks: list[BasicBlock]) -> Iterator[tuple[set[int], set[int]]]:
+    """Yield the loops of a kernel, each with its entries; loops within a loop after it."""
+    rest = [set(range(len(blocks)))]
+    while rest:
+        inside = rest.pop()
+        reach = _reach(blocks, inside)
+        left = {here for here in inside if reach[here] >> here & 1}
+        while left:
+            here = min(left)
+            loop = {one for one in left if reach[here] >> one & 1 and reach[one] >> here & 1}
+            left -= loop
+            outside = (each for place, each in enumerate(blocks) if place not in loop)
+            heads = loop & {0, *(one for each in outside for one in each.next)}
+            yield loop, heads
+            rest.append(loop - (heads or {here}))
 
-    def onward(here: int) -> set[int]:
-        found: set[int] = set()
-        rest = [each for each in blocks[here].next if each in inside]
-        while rest:
-            one = rest.pop()
-            if one not in found:
-                found.add(one)
-                rest += [each for each in blocks[one].next if each in inside]
-        return found
 
-    reach = {here: onward(here) for here in inside}
-    left = {here for here in inside if here in reach[here]}
-    while left:
-        here = min(left)
-        loop = {one for one in reach[here] if here in reach[one]}
-        left -= loop
-        heads = {
-            one for one in loop
-            if one == 0 or any(one in each.next for place, each in enumerate(blocks) if place not in loop)
-        }  # fmt: skip
-        yield loop, heads
-        yield from loops(blocks, loop - (heads or {here}))
+def _reach(blocks: list[BasicBlock], inside: set[int]) -> dict[int, int]:
+    """Return the blocks that each can reach within some, as the bits of a number."""
+    reach = dict.fromkeys(inside, 0)
+    changed = True
+    while changed:
+        changed = False
+        for here in sorted(inside, reverse=True):
+            found = 0
+            for one in blocks[here].next:
+                if one in inside:
+                    found |= reach[one] | 1 << one
+            if found != reach[here]:
+                reach[here], changed = found, True
+    return reach

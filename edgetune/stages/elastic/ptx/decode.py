@@ -68,9 +68,9 @@ def decoded(entry: Entry, symbols: Mapping[str, int], name: str) -> Code:
     for each in entry.instructions:
         try:
             steps.append(_step(of, entry, each))
-        except (KeyError, IndexError, ValueError) as unknown:
+        except (KeyError, IndexError, ValueError):
             written = f"{each.name} {', '.join(each.operands)}".strip()
-            message = f"{name}:{each.line}: the interpreter does not know the instruction {written} ({unknown})"
+            message = f"{name}:{each.line}: the interpreter does not know the instruction {written}"
             raise UnknownInstructionError(message, _HINT) from None
     lines = [each.line for each in entry.instructions]
     return Code(of.types, steps, frozenset(entry.labels.values()), lines)

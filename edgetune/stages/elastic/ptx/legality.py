@@ -24,14 +24,16 @@ _SAFE = frozenset({
     "ldmatrix", "ldu", "lg2", "lop3", "mad", "mad24", "madc", "match", "max", "membar", "min", "mma", "mov",
     "movmatrix", "mul", "mul24", "nanosleep", "neg", "not", "or", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red",
     "redux", "rem", "ret", "rsqrt", "sad", "selp", "set", "setp", "shf", "shfl", "shl", "shr", "sin", "slct", "sqrt",
-    "st", "sub", "subc", "szext", "tanh", "testp", "trap", "vote", "wmma", "xor",
+    "st", "stmatrix", "sub", "subc", "szext", "tanh", "testp", "trap", "vote", "wmma", "xor",
 })  # fmt: skip
 """Instructions that depend on nothing but their operands and the position of a thread in its block."""
 _CLOCKS = ("%clock", "%globaltimer")
-_WARP_WIDE = frozenset({"shfl", "vote", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix"})
-_COPIES = ("ca", "cg", "commit_group", "wait_group", "wait_all")
+_WARP_WIDE = frozenset({"shfl", "vote", "match", "redux", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"})
+_COPIES = (("ca",), ("cg",), ("commit_group",), ("wait_group",), ("wait_all",))
 """Asynchronous copies of single threads, and what waits for them."""
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
+MOST_BLOCKS = 4096
+"""Basic blocks of a kernel; CUTLASS kernels have some hundreds."""
 _PHYSICAL = re.compile(r"%(?:n?warpid|n?smid|pm\d\w*|reserved_smem\w*|current_graph_exec)\b|%n?ctaid\b(?!\.[xyz])")
 """Special registers that say where a block runs, and indices that are read as vectors."""
 
@@ -72,7 +74,8 @@ RULES = {
     ),
     "special-register": ("{name} depends on where the physical block runs", "compute it from %tid and %ctaid"),
     "unknown-instruction": ("the instruction {name} is not known to be safe", "compile without it"),
-    "unknown-label": ("a branch goes to {name}, which is not there", "give PTX as compilers write it"),
+    "unparsable": ("this cannot be read as PTX: {name}", "give PTX as compilers write it"),
+    "too-large": ("it has {name} basic blocks, and is not looked through", "compile it with less unrolling"),
     "reserved-name": (
         "the name {name} is taken: elastic forms are named KERNEL__grid and use edgetune_...",
         "rename it (a file that was transformed already needs no second time)",
@@ -91,13 +94,16 @@ def legality(entry: Entry) -> tuple[tuple[Refusal, ...], bool]:
     if found:
         return tuple(found), False
     try:
+        blocks = basic_blocks(entry)
+        if len(blocks) > MOST_BLOCKS:
+            return (refusal(entry, "too-large", None, str(len(blocks))),), False
         refused = _of_barriers(entry, Divergence(entry))
         rows = bool(refused) and {each.code for each in refused} == {"warp-branch"}
         if rows:
             refused = _of_barriers(entry, Divergence(entry, rows=True))
         return (*refused, *_of_loops(entry)), rows
-    except KeyError as missing:
-        return (refusal(entry, "unknown-label", entry.instructions[0], str(missing.args[0])),), False
+    except (KeyError, IndexError) as missing:  # a label or an operand
+        return (refusal(entry, "unparsable", None, f"{missing.args[0]} is missing"),), False
 
 
 def refusal(entry: Entry, code: str, at: Instruction | None, name: str) -> Refusal:
@@ -129,7 +135,7 @@ def _of_instruction(each: Instruction) -> str | None:
         "grid-sync": "%envreg" in text or "%gridid" in text or kind == "griddepcontrol",
         "function-call": kind == "call" and by_name,
         "indirect-call": kind in ("call", "brx"),
-        "async-barrier": kind in ("mbarrier", "wgmma", "tcgen05") or (kind == "cp" and each.op[2] not in _COPIES),
+        "async-barrier": kind in ("mbarrier", "wgmma", "tcgen05") or (kind == "cp" and each.op[2:3] not in _COPIES),
         "named-barrier": kind in ("bar", "barrier") and "warp" not in words and not _whole_block(each),
         "volatile-shared": {"volatile", "shared"} <= words,
         "special-register": _PHYSICAL.search(text),

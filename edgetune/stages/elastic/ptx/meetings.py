@@ -16,12 +16,12 @@ from edgetune.stages.elastic.ptx.parse import Instruction
 
 def barrier(of: Operands, each: Instruction) -> Reader:
     """Return what a barrier does once all threads of a block are there."""
-    if each.op[1] != "red":
+    if "red" not in each.op:
         if each.operands != ("0",):
             raise ValueError("a named barrier")
         return lambda _: None
     predicate = of.predicate(each.operands[2])
-    way = each.op[2]
+    way = next(word for word in each.op if word in ("popc", "and", "or"))
     write = of.writer(each.operands[0], each.op[-1])
 
     def run(threads: Any) -> None:

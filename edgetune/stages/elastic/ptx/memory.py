@@ -22,6 +22,8 @@ _GAP = 256
 _START = 4096
 _PARAMETER_BYTES = 4096
 _UNWRITTEN = 0xFF
+_MOST_BYTES = 1 << 30
+_MOST_SHARED_BYTES = 1 << 20
 
 
 class StoppedError(Exception):
@@ -61,6 +63,8 @@ class Memory:
             self._places[name] = at
             spans.append((at, array.tobytes()))
             at = _behind(at, array.nbytes)
+        if at > _MOST_BYTES:
+            raise InputError(f"{at >> 20} MiB of memory are too much to check with", "launch a smaller grid")
         self._parameters = at
         self._shared_start = _behind(at, _PARAMETER_BYTES)
         self._bytes = np.zeros(self._shared_start, np.uint8)
@@ -85,7 +89,8 @@ class Memory:
         """Place the parameters of a launch and the variables of its kernel.
 
         Raises:
-            InputError: the arguments are not those that the kernel takes, or name a buffer that is not there.
+            InputError: the arguments are not those that the kernel takes, or name a buffer that is not there; or no GPU
+                has so much shared memory.
         """
         if len(launch.arguments) != len(entry.parameters):
             message = f"{entry.name} takes {len(entry.parameters)} arguments, and is given {len(launch.arguments)}"
@@ -112,6 +117,10 @@ class Memory:
             size = self._laid_out(own)
             dynamic = launch.dynamic_shared_bytes if space == "shared" else 0
             self._sizes[space] = size + dynamic
+            if size + dynamic > _MOST_SHARED_BYTES:
+                raise InputError(
+                    f"{entry.name}: {size + dynamic} bytes of {space} memory, and no GPU has so much", "use less"
+                )
 
     def _laid_out(self, variables: list[Variable]) -> int:
         """Give variables their addresses, those sized by the launch behind all others; return the size of the rest."""

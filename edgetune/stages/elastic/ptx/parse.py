@@ -266,8 +266,13 @@ class _Reader:
         if found is None:
             return
         for each in found[2].split(","):
-            name, _, count = each.strip().partition("<")
-            for one in [name] if not count else [f"{name}{i}" for i in range(int(count.rstrip("> \t\n")))]:
+            name, _, size = each.strip().partition("<")
+            count = int("0" + re.sub(r"\D", "", size))
+            if count + len(self._entry.registers) > MOST_STATEMENTS:
+                raise InputError(
+                    f"{self._name}: more than {MOST_STATEMENTS} registers", "give PTX as compilers write it"
+                )
+            for one in [f"{name}{i}" for i in range(count)] if size else [name]:
                 own = one
                 if self._scopes:
                     own = f"{one}@{len(self._entry.registers)}"
@@ -285,7 +290,7 @@ class _Reader:
             guard = (own(found[2]), found[1] == "!")
             statement = statement[found.end() :]
         name, _, rest = statement.strip().replace("\n", " ").replace("\t", " ").partition(" ")
-        op = tuple(name.replace("::", "_").split("."))
+        op = tuple(name.replace("shared::cta", "shared").replace("::", "_").split("."))
         operands = _operands(own(rest))
         self._entry.instructions.append(Instruction(op, operands, guard, start, self._at, self._line(start)))
 

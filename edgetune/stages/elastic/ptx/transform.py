@@ -63,7 +63,7 @@ def transform_ptx(text: str, name: str) -> TransformResult:
 def _elastic(module: Module, entry: Entry) -> tuple[ElasticKernel, str]:
     kernel = _facts(module, entry)
     whole = module.text[entry.span[0] : entry.span[1]]
-    if _TAKEN.search(whole):
+    if _TAKEN.search(whole) or any(each.name == grid_symbol(entry.name) for each in module.entries):
         return ElasticKernel(kernel, (), (refusal(entry, "reserved-name", None, entry.name),)), ""
     refused, rows = legality(entry)
     if refused:
@@ -129,7 +129,7 @@ def _form(text: str, entry: Entry, ends: list[str], rows: bool) -> str:
 def _within(text: str, each: Instruction) -> list[tuple[int, int, str]]:
     """Return the edits of one instruction of the body."""
     if each.op[0] in ("ret", "exit"):
-        guard = f"@{'!' * each.guard[1]}{each.guard[0]} " if each.guard else ""
+        guard = f"@{'!' * each.guard[1]}{each.guard[0].partition('@')[0]} " if each.guard else ""
         return [(each.start, each.end, f"{guard}bra $edgetune_turn;")]
     found = _INDEX.finditer(text, each.start, each.end)
     names = {"x": "width", "y": "height", "z": "depth"}

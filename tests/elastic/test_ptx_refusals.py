@@ -1,0 +1,205 @@
+"""PTX kernels that cannot be made elastic safely are refused by name; their harmless neighbours are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgetune.errors import InputError
+from edgetune.stages.elastic.kernel import ElasticKernel
+from edgetune.stages.elastic.ptx.legality import RULES
+from edgetune.stages.elastic.ptx.parse import is_ptx, parse
+from edgetune.stages.elastic.ptx.transform import transform_ptx
+
+HEAD = ".version 8.0\n.target sm_87\n.address_size 64\n"
+DECLARED = """.reg .pred %p<9>; .reg .b32 %r<19>; .reg .b64 %rd<9>; .shared .align 4 .b8 held[128];
+  ld.param.u64 %rd1, [k_param_0]; ld.param.u32 %r9, [k_param_1]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x;
+"""
+THREAD_0 = "setp.ne.s32 %p1, %r1, 0;"
+
+
+def made(body: str, bounds: str = "", declared: str = DECLARED) -> ElasticKernel:
+    parameters = ".param .u64 k_param_0, .param .u32 k_param_1"
+    entry = f".visible .entry k({parameters})\n{bounds}\n{{\n{declared}{body}\nret;\n}}\n"
+    (kernel,) = transform_ptx(HEAD + entry, "k.ptx").kernels
+    return kernel
+
+
+REFUSED = {
+    "grid-sync": ["mov.u32 %r3, %envreg2;", "mov.u64 %rd2, %gridid;", "griddepcontrol.wait;"],
+    "cluster": [
+        "barrier.cluster.arrive;", "mov.u32 %r3, %cluster_ctaid.x;", "mapa.u64 %rd2, %rd1, %r1;",
+        "st.shared::cluster.u32 [%r1], %r2;", "fence.acq_rel.cluster;",
+    ],
+    "function-call": ["call.uni (%r3), vprintf, (%rd1);", "{ call.uni helper, (); }"],
+    "indirect-call": ["call %rd1;", "brx.idx %r1, targets;"],
+    "async-barrier": [
+        "mbarrier.init.shared.b64 [%r1], 1;", "cp.async.bulk.shared.global [%r1], [%rd1], 16, [%r2];",
+        "cp.async.mbarrier.arrive.shared.b64 [%r1];", "wgmma.fence.sync.aligned;",
+    ],
+    "named-barrier": [
+        "bar.sync 1;", "bar.sync 0, 64;", "bar.arrive 0, 64;", "bar.sync %r1;", "barrier.sync 2;",
+        "bar.red.popc.u32 %r3, 1, %p1;",
+    ],
+    "volatile-shared": ["ld.volatile.shared.u32 %r3, [held];", "st.volatile.shared::cta.u32 [held], %r3;"],
+    "special-register": [
+        "mov.u32 %r3, %smid;", "mov.u32 %r3, %warpid;", "mov.u32 %r3, %nsmid;",
+        "mov.v4.u32 {%r3,%r4,%r5,%r6}, %ctaid;",
+    ],
+    "unknown-instruction": ["setmaxnreg.inc.sync.aligned.u32 232;", "activemask.b32 %r3;", "frobnicate.u32 %r1;"],
+    "unparsable": ["@%p1 bra $nowhere;", "bra;"],
+    "reserved-name": ["mov.u32 %r3, edgetune_launch;"],
+    "barrier-branch": [
+        f"{THREAD_0} @%p1 ret; bar.sync 0;",
+        f"{THREAD_0} @%p1 bra $L; bar.sync 0; $L:",
+        f"{THREAD_0} @%p1 bar.sync 0;",
+        "$L: bar.sync 0; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r9; @%p1 bra $L;",
+        f"mov.u32 %r3, 1; {THREAD_0} @%p1 bra $L; mov.u32 %r3, 2; $L:"
+        " setp.eq.s32 %p2, %r3, 1; @%p2 bra $M; bar.sync 0; $M:",
+        "atom.global.add.u32 %r3, [%rd1], 1; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L:",
+        "ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L:",
+        "mov.u32 %r3, %clock; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L:",
+        "add.cc.u32 %r3, %r1, %r1; addc.u32 %r4, 0, 0; setp.eq.s32 %p1, %r4, 0; @%p1 bra $L; bar.sync 0; $L:",
+        "setp.gt.u32 %p1, %r1, 31; @%p1 bra $L; bar.sync 0; $L:",
+    ],
+    "warp-branch": [
+        "setp.gt.u32 %p1, %r1, 30; @%p1 bra $L; shfl.sync.down.b32 %r3, %r1, 1, 31, -1; $L:",
+        "setp.ge.s32 %p1, %r1, %r9; @%p1 ret; bar.warp.sync -1;",
+        "and.b32 %r3, %r1, 31; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; vote.sync.any.pred %p2, %p1, -1; $L:",
+        "mov.u32 %r4, %laneid; shr.u32 %r5, %r4, 4; vote.sync.any.pred %p1, %p2, %r5;"
+        " @%p1 bra $L; bar.warp.sync -1; $L:",
+    ],
+    "spin-wait": [
+        "$L: ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
+        "$L: ld.acquire.gpu.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
+        "$L: ld.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
+        "$L: atom.global.cas.b32 %r3, [%rd1], 0, 1; setp.ne.s32 %p1, %r3, 0; @%p1 bra $L;",
+        "mov.u32 %r4, 7; $L: atom.global.cas.b32 %r3, [%rd1], %r4, 1; setp.ne.s32 %p1, %r3, %r4; @%p1 bra $L;",
+        "$L: mov.u32 %r3, %clock; setp.lt.u32 %p1, %r3, %r9; @%p1 bra $L;",
+        # The count is kept by the one who waits for the flag.
+        "$L: ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;"
+        " add.s32 %r4, %r4, 1; setp.lt.s32 %p2, %r4, 9; @%p2 bra $L;",
+        # It counts only where it finds the flag.
+        "$L: ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $M;"
+        " add.s32 %r4, %r4, 1; $M: setp.lt.s32 %p2, %r4, 9; @%p2 bra $L;",
+        # The wait is in a loop that ends.
+        "$K: $L: ld.volatile.global.u32 %r3, [%rd1]; setp.ne.s32 %p1, %r3, %r4; @%p1 bra $L;"
+        " add.s32 %r4, %r4, 1; bar.sync 0; setp.lt.s32 %p2, %r4, 9; @%p2 bra $K;",
+    ],
+}  # fmt: skip
+BODIES = [(code, body) for code, bodies in REFUSED.items() for body in bodies]
+
+
+@pytest.mark.parametrize(("code", "body"), BODIES, ids=[f"{code}-{place}" for place, (code, _) in enumerate(BODIES)])
+def test_what_is_not_safe_is_refused_by_name(code: str, body: str) -> None:
+    kernel = made(body)
+    assert not kernel.variants
+    assert code in {each.code for each in kernel.refusals}, kernel.refusals
+    for each in kernel.refusals:
+        assert each.line > 3
+        assert each.kernel == "k"
+        assert "{" not in each.reason.replace("{%r3", "").replace("{ call", "")
+
+
+ACCEPTED = [
+    f"bar.sync 0; {THREAD_0} @%p1 ret;",
+    f"{THREAD_0} @%p1 bra $L; add.s32 %r3, %r1, 1; $L: bar.sync 0;",
+    "$L: bar.sync 0; add.s32 %r3, %r3, 1; setp.lt.s32 %p1, %r3, %r9; @%p1 bra $L;",
+    "setp.ge.u32 %p1, %r2, %r9; @%p1 ret; bar.sync 0;",
+    "ld.shared.u32 %r3, [held]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L:",
+    "bar.red.popc.u32 %r3, 0, %p1; setp.eq.s32 %p2, %r3, 0; @%p2 bra $L; bar.sync 0; $L:",
+    "setp.gt.u32 %p1, %r1, 31; @%p1 bra $L; shfl.sync.down.b32 %r3, %r1, 1, 31, -1; $L:",
+    "shr.u32 %r3, %r1, 5; setp.ne.s32 %p1, %r3, 0; @%p1 ret; bar.warp.sync -1;",
+    "$L: ld.global.u32 %r3, [%rd1]; add.s64 %rd1, %rd1, 4; add.s32 %r4, %r4, 1; setp.lt.s32 %p1, %r4, 9; @%p1 bra $L;",
+    "$L: atom.global.add.u32 %r3, [%rd1], 1; add.s32 %r4, %r4, 1; setp.lt.s32 %p1, %r4, 9; @%p1 bra $L;",
+    # A retry that some thread wins each time.
+    "ld.global.u32 %r4, [%rd1]; $L: add.s32 %r5, %r4, 1; atom.global.cas.b32 %r3, [%rd1], %r4, %r5;"
+    " setp.ne.s32 %p1, %r3, %r4; mov.u32 %r4, %r3; @%p1 bra $L;",
+    # It may leave earlier, and ends by a count.
+    "$L: ld.volatile.global.u32 %r3, [%rd1]; setp.ne.s32 %p1, %r3, 0; @%p1 bra $M;"
+    " add.s32 %r4, %r4, 1; setp.lt.s32 %p2, %r4, 9; @%p2 bra $L; $M:",
+    "cp.async.ca.shared.global [held], [%rd1], 4; cp.async.wait_group 0; bar.sync 0;",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", ACCEPTED)
+def test_what_is_safe_is_made_elastic(body: str) -> None:
+    kernel = made(body)
+    assert not kernel.refusals
+    assert [each.symbol for each in kernel.variants] == ["k__grid"]
+
+
+def test_clusters_are_seen_in_the_head_of_a_kernel() -> None:
+    assert made("", ".explicitcluster .reqnctapercluster 2, 1, 1").refusals[0].code == "cluster"
+    assert made("", ".maxntid 128, 1, 1").variants
+
+
+def test_every_rule_has_an_example() -> None:
+    assert set(RULES) == set(REFUSED) | {"too-large"}
+
+
+def test_a_kernel_of_too_many_basic_blocks_is_refused() -> None:
+    body = "".join(f"$L{place}: @%p1 bra $L{place};\n" for place in range(5000))
+    assert made(body).refusals[0].code == "too-large"
+
+
+def test_a_turn_ends_with_what_the_kernel_needs() -> None:
+    ends = {
+        "add.s32 %r3, %r1, 1;": (),
+        "bar.sync 0;": ("bar.sync 0",),
+        "st.shared.u32 [held], %r1;": ("bar.sync 0",),
+        "bar.warp.sync -1;": ("bar.warp.sync 0xffffffff",),
+        "cp.async.ca.shared.global [held], [%rd1], 4;": ("cp.async.wait_all, bar.sync 0",),
+    }
+    for body, end in ends.items():
+        declared = DECLARED if "held" in body else DECLARED.replace(".shared .align 4 .b8 held[128];", "")
+        steps = made(body, declared=declared).steps[1:]
+        assert [each.split("with ")[1] for each in steps] == list(end)
+
+
+def test_a_return_in_braces_of_its_own_keeps_its_predicate() -> None:
+    body = "{ .reg .pred p; setp.eq.s32 p, %r1, 0; @!p ret; }"
+    entry = f".entry k(.param .u64 k_param_0, .param .u32 k_param_1)\n{{\n{DECLARED}{body}\nret;\n}}\n"
+    assert "@!p bra $edgetune_turn;" in transform_ptx(HEAD + entry, "k.ptx").source
+
+
+def test_a_kernel_without_parameters_gets_one() -> None:
+    for parameters in ("", "()", "(\n)"):
+        done = transform_ptx(f"{HEAD}.visible .entry k{parameters}\n{{\nret;\n}}\n", "k.ptx")
+        form = parse(done.source, "k.ptx").entries[1]
+        assert [(each.name, each.size_bytes) for each in form.parameters] == [("edgetune_launch", 32)]
+
+
+def test_all_of_the_original_stays() -> None:
+    text = f"{HEAD}// kept\n.visible .entry k()\n{{\n  /* ret; */ ret;\n}}\n.global .u32 last;\n"
+    done = transform_ptx(text, "k.ptx")
+    assert done.source.replace(done.source[done.source.index("\n\n.visible") : done.source.index("\n.global")], "") == (
+        "// edgetune: with elastic forms behind the kernels\n" + text
+    )
+
+
+def test_a_transformed_file_is_left_as_it_is() -> None:
+    once = transform_ptx(f"{HEAD}.visible .entry k()\n{{\nret;\n}}\n", "k.ptx").source
+    again = transform_ptx(once, "k.ptx")
+    assert [each.refusals[0].code for each in again.kernels] == ["reserved-name", "reserved-name"]
+    assert again.source.count("k__grid(") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("int main() {}", "is no PTX"),
+        (HEAD, "has no kernel"),
+        (f"{HEAD}.entry k() {{ ret;", "k.ptx:4: kernel k has no end"),
+        (f"{HEAD}.entry k() {{ ret }}", "k.ptx:4: a statement has no end"),
+        (f"{HEAD}.entry k() {{ .reg .b32 %r<999999999>; ret; }}", "more than 100000 registers"),
+    ],
+)
+def test_what_is_no_ptx_is_one_error(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        transform_ptx(text, "k.ptx")
+
+
+def test_ptx_is_known_by_its_name_or_its_first_directive() -> None:
+    assert is_ptx("k.ptx", "")
+    assert is_ptx("-", f"// from a compiler\n\n{HEAD}")
+    assert not is_ptx("k.cu", "__global__ void k() {}")
