@@ -24,7 +24,7 @@ _TOOL = re.compile(rb"""["']?tool["']?\s*:\s*["']?edgetune\b""")
 _MARKS: Mapping[str, re.Pattern[bytes]] = {
     "network": re.compile(rb"\A\x08.\x12\x08edgetune", re.DOTALL),
     "CUDA source": re.compile(rb"^struct edgetune_launch_t \{", re.MULTILINE),
-    "PTX": re.compile(rb"\A// edgetune: "),
+    "PTX": re.compile(rb"\A/\* edgetune: "),
     "event trace": re.compile(rb'\A\{"otherData": \{"tool": "edgetune'),
     "set of constants": re.compile(rb"\Aboard: .*^runtime: .*^knobs:|\Akind: launch_costs\b", re.DOTALL | re.MULTILINE),
     "figure": re.compile(

@@ -1,4 +1,4 @@
-"""Adds to each kernel of a PTX text a form whose grid is elastic, behind the original.
+"""Adds to a PTX text a form of each kernel whose grid is elastic, behind all of the original.
 
     .entry vadd(.param .u64 a)                     .entry vadd__grid(.param .u64 a, .param .b8 edgetune_launch[32])
                                                    at = %ctaid.x
@@ -26,8 +26,8 @@ from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, Parameter,
 from edgetune.stages.elastic.ptx.legality import legality, refusal, waits_for_warp
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction, Module, parse
 
-MARK = "// edgetune: with elastic forms behind the kernels\n"
-"""The first line of a transformed text."""
+MARK = "/* edgetune: elastic forms at the end */ "
+"""The start of a transformed text; lines of the original keep their numbers."""
 _INDEX = re.compile(r"%(n?)ctaid\.([xyz])\b")
 _TAKEN = re.compile(r"edgetune_|__grid\b")
 _REGISTERS = (
@@ -43,7 +43,7 @@ def transform_ptx(text: str, name: str) -> TransformResult:
         name: Of the file, for messages.
 
     Returns:
-        The text with a form behind each kernel that is not refused, and a mark in front.
+        The text with a mark in front and, behind it, a form of each kernel that is not refused.
 
     Raises:
         InputError: it is no PTX, or has no kernel.
@@ -51,13 +51,9 @@ def transform_ptx(text: str, name: str) -> TransformResult:
     module = parse(text, name)
     if not module.entries:
         raise InputError(f"{name} has no kernel: it has no .entry", "give the PTX of a file with kernels")
-    made, pieces, at = [], [MARK], 0
-    for entry in module.entries:
-        elastic, form = _elastic(module, entry)
-        made.append(elastic)
-        pieces += [text[at : entry.span[1]], form]
-        at = entry.span[1]
-    return TransformResult("".join([*pieces, text[at:]]), tuple(made), language="ptx")
+    kernels, forms = zip(*(_elastic(module, each) for each in module.entries), strict=True)
+    end = "" if text.endswith("\n") else "\n"
+    return TransformResult(f"{MARK}{text}{end}{''.join(forms)}", kernels, language="ptx")
 
 
 def _elastic(module: Module, entry: Entry) -> tuple[ElasticKernel, str]:
@@ -73,7 +69,7 @@ def _elastic(module: Module, entry: Entry) -> tuple[ElasticKernel, str]:
     steps += [f"    each turn ends with {', '.join(ends)}"] if ends else []
     steps += ["    a block whose rows of threads are no whole warps stops: branches go by warps"] if rows else []
     variant = Variant(grid_symbol(entry.name), "grid")
-    return ElasticKernel(kernel, (variant,), (), tuple(steps)), "\n\n" + _form(module.text, entry, ends, rows)
+    return ElasticKernel(kernel, (variant,), (), tuple(steps)), f"\n{_form(module.text, entry, ends, rows)}\n"
 
 
 def _facts(module: Module, entry: Entry) -> CudaKernel:

@@ -1,0 +1,128 @@
+"""``edgetune schedule kernels transform`` on PTX: what is written, checked, refused and asked of other options."""
+
+import json
+import sys
+
+import pytest
+from command_line import assert_two_lines
+
+KERNEL = """.version 8.0
+.target sm_87
+.address_size 64
+.visible .entry scale(.param .u64 scale_param_0, .param .u32 scale_param_1)
+{
+  .reg .pred %p<2>; .reg .b32 %r<6>; .reg .b64 %rd<4>; .reg .f32 %f<3>;
+  ld.param.u64 %rd1, [scale_param_0]; ld.param.u32 %r1, [scale_param_1];
+  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;
+  mad.lo.s32 %r5, %r2, %r3, %r4;
+  setp.ge.s32 %p1, %r5, %r1; @%p1 ret;
+  mul.wide.s32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2;
+  ld.global.f32 %f1, [%rd3]; add.rn.f32 %f2, %f1, %f1; st.global.f32 [%rd3], %f2;
+  ret;
+}
+"""
+LAUNCH = "scale grid=3 block=64 x=float32[256] n=int32:150"
+GOOD = f"// launch {LAUNCH}\n{KERNEL}"
+SPIN = """.visible .entry lock(.param .u64 lock_param_0)
+{
+  .reg .pred %p<2>; .reg .b32 %r<2>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [lock_param_0];
+$L: atom.global.cas.b32 %r1, [%rd1], 0, 1; setp.ne.s32 %p1, %r1, 0; @%p1 bra $L;
+  ret;
+}
+"""
+COMMAND = ("schedule", "kernels", "transform")
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text: str, name: str = "k.ptx") -> str:
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_the_forms_go_to_standard_output(edgetune, file):
+    ended = edgetune(*COMMAND, file(GOOD))
+    assert ended.code == 0
+    assert ".visible .entry scale__grid(.param .u64 scale_param_0, .param .u32 scale_param_1," in ended.out
+    assert ".param .align 4 .b8 edgetune_launch[32]" in ended.out
+    assert ended.err == ""
+
+
+def test_a_file_is_written_and_a_foreign_one_is_kept(edgetune, file, tmp_path):
+    out = tmp_path / "out.ptx"
+    ended = edgetune(*COMMAND, file(GOOD + SPIN), "-o", str(out))
+    assert ended.code == 0
+    assert "1 of 2 kernels are elastic" in ended.err
+    assert "line 20: lock: left as it is: spin-wait" in ended.err
+    assert edgetune(*COMMAND, file(GOOD), "-o", str(out)).code == 0, "its own files it replaces"
+    foreign = file(KERNEL, "other.ptx")
+    assert_two_lines(edgetune(*COMMAND, file(GOOD), "-o", foreign), 2)
+    ended = edgetune(*COMMAND, file(GOOD), "-o", str(tmp_path / "out.cu"))
+    assert_two_lines(ended, 2)
+    assert "a PTX is written as .ptx" in ended.err
+
+
+def test_forms_are_compared_with_the_original_without_a_compiler(edgetune, file, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    ended = edgetune(*COMMAND, file(GOOD), "--check", "--json")
+    assert ended.code == 0, ended.err
+    check = json.loads(ended.out)["kernels"][0]["check"]
+    assert (check["answer"], check["launch"]) == ("equal", "given")
+    assert check["sequences"] > 20
+
+
+def test_a_launch_is_given_and_none_is_guessed(edgetune, file):
+    ended = edgetune(*COMMAND, file(KERNEL), "--check", "--quiet")
+    assert_two_lines(ended, 5)
+    assert "1 of 1 elastic kernels not checked; scale: it has no launch" in ended.err
+    ended = edgetune(*COMMAND, file(KERNEL), "--launch", LAUNCH)
+    assert ended.code == 0, ended.err
+    assert "given" in ended.out
+
+
+def test_an_original_that_does_not_do_is_told(edgetune, file):
+    ended = edgetune(*COMMAND, file(KERNEL), "--launch", LAUNCH.replace("256", "100"), "--quiet")
+    assert_two_lines(ended, 5)
+    assert "scale does not run to its end: crash: a read outside of all buffers (line 12)" in ended.err
+
+
+def test_an_instruction_that_the_check_does_not_know_leaves_the_others(edgetune, file):
+    unknown = GOOD.replace("scale", "other").replace("add.rn.f32 %f2, %f1, %f1", "mul.rz.f32 %f2, %f1, %f1")
+    ended = edgetune(*COMMAND, file(GOOD + unknown.partition(".address_size 64")[2]), "--check", "--quiet",
+                     "--launch", LAUNCH.replace("scale", "other"))  # fmt: skip
+    assert_two_lines(ended, 5)
+    assert "1 of 2 elastic kernels not checked; other: " in ended.err
+    assert "does not know the instruction mul.rz.f32" in ended.err
+    assert "equal" in ended.out
+
+
+def test_each_step_is_explained(edgetune, file):
+    ended = edgetune(*COMMAND, file(GOOD), "--explain")
+    assert ended.code == 0
+    assert "scale (line 5): 2 parameters" in ended.out
+    assert "  grid: scale__grid" in ended.out
+    assert "ret goes on to the next logical block" in ended.out
+
+
+@pytest.mark.parametrize("words", [("--indexing", "memory"), ("--instantiate", "scale<float>"), ("--include", ".")])
+def test_options_for_source_are_refused(edgetune, file, words):
+    ended = edgetune(*COMMAND, file(GOOD), *words)
+    assert_two_lines(ended, 2)
+    assert f"{words[0]} is for CUDA C" in ended.err
+
+
+@pytest.mark.parametrize("text", [SPIN.replace("$L:", "$L"), "", "\x00.version 8.0", ".version 8.0\n.entry k() {"])
+def test_what_is_no_ptx_is_one_error(edgetune, file, text):
+    assert_two_lines(edgetune(*COMMAND, file(text), "--quiet"), 2)
+
+
+def test_ptx_is_read_from_standard_input(edgetune, monkeypatch, tmp_path):
+    (tmp_path / "in").write_text(GOOD)
+    with open(tmp_path / "in") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        ended = edgetune(*COMMAND, "-")
+    assert ended.code == 0, ended.err
+    assert "scale__grid(" in ended.out
