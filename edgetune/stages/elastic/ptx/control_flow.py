@@ -72,6 +72,8 @@ def basic_blocks(entry: Entry) -> list[BasicBlock]:
         KeyError: a branch goes to a label that is not there.
     """
     code = entry.instructions
+    if not code:
+        return []
     jumps = {number for number, each in enumerate(code) if each.op[0] in ("bra", "ret", "exit", "trap")}
     starts = sorted({0, *entry.labels.values(), *(number + 1 for number in jumps)} - {len(code)})
     of = {start: number for number, start in enumerate(starts)} | {len(code): len(starts)}

@@ -7,6 +7,7 @@ What an instruction does, which types it takes and what its words mean: NVIDIA, 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -63,17 +64,25 @@ def decoded(entry: Entry, symbols: Mapping[str, int], name: str) -> Code:
     Raises:
         UnknownInstructionError: there is an instruction that is not known here; the message names it.
     """
+    if unknown := {kind for kind in entry.registers.values() if kind not in DTYPES}:
+        message = f"{name}:{entry.line}: the interpreter does not know registers of type {', '.join(sorted(unknown))}"
+        raise UnknownInstructionError(message, _HINT)
     of = Operands(entry, symbols)
     steps = []
     for each in entry.instructions:
         try:
             steps.append(_step(of, entry, each))
-        except (KeyError, IndexError, ValueError):
-            written = f"{each.name} {', '.join(each.operands)}".strip()
-            message = f"{name}:{each.line}: the interpreter does not know the instruction {written}"
-            raise UnknownInstructionError(message, _HINT) from None
+        except (KeyError, IndexError, ValueError, struct.error):
+            raise unknown_instruction(each, name) from None
     lines = [each.line for each in entry.instructions]
     return Code(of.types, steps, frozenset(entry.labels.values()), lines)
+
+
+def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError:
+    """Return the error for an instruction of a file."""
+    written = f"{each.name} {', '.join(each.operands)}".strip()
+    message = f"{name}:{each.line}: the interpreter does not know the instruction {written}"
+    return UnknownInstructionError(message, _HINT)
 
 
 def _step(of: Operands, entry: Entry, each: Instruction) -> Step:

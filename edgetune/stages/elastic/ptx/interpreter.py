@@ -17,6 +17,7 @@ with its name. Memory is one array, an address an index into it, and each access
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.ptx.arithmetic import Array
-from edgetune.stages.elastic.ptx.decode import Code, decoded
+from edgetune.stages.elastic.ptx.decode import Code, decoded, unknown_instruction
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError
 from edgetune.stages.elastic.ptx.parse import Entry, Module, parse
 from edgetune.stages.elastic.shim.run import LIMIT_S, Buffers, ExecutionOrder, Sequenced, ShimLaunch, ShimResult
@@ -96,7 +97,11 @@ class PtxProgram:
             self._codes[entry.name] = decoded(entry, memory.symbols, self.name)
         random = np.random.default_rng(order.seed)
         for blocks in _groups(launch, order, random):
-            Threads(self._codes[entry.name], launch, memory, blocks, order=order, random=random, end=end).run()
+            threads = Threads(self._codes[entry.name], launch, memory, blocks, order=order, random=random, end=end)
+            try:
+                threads.run()
+            except (TypeError, ValueError, IndexError):  # of operands that do not go with the instruction
+                raise unknown_instruction(entry.instructions[threads.now], self.name) from None
 
 
 def _check_block(entry: Entry, launch: ShimLaunch) -> None:
@@ -105,17 +110,11 @@ def _check_block(entry: Entry, launch: ShimLaunch) -> None:
     Raises:
         InputError: a GPU would not take the launch.
     """
-    words = entry.bounds.replace(",", " ").split()
-    for name in (".reqntid", ".maxntid"):
-        if name in words:
-            after = words[words.index(name) + 1 :]
-            sizes = [int(each) for each in after[: next((i for i, w in enumerate(after) if w[0] == "."), 3)]]
-            wanted = (*sizes, 1, 1)[:3]
-            if (name == ".reqntid" and wanted != launch.block) or math.prod(launch.block) > math.prod(wanted):
-                message = (
-                    f"{entry.name} is compiled for blocks of {wanted} threads, and is launched with {launch.block}"
-                )
-                raise InputError(message, f"launch it with block={','.join(map(str, wanted))}")
+    for found in re.finditer(r"\.(reqntid|maxntid)\s+(\d[\d,\s]*)", entry.bounds):
+        wanted = (*map(int, re.findall(r"\d+", found[2])), 1, 1)[:3]
+        if (found[1] == "reqntid" and wanted != launch.block) or math.prod(launch.block) > math.prod(wanted):
+            message = f"{entry.name} is compiled for blocks of {wanted} threads, and is launched with {launch.block}"
+            raise InputError(message, f"launch it with block={','.join(map(str, wanted))}")
 
 
 def _groups(launch: ShimLaunch, order: ExecutionOrder, random: np.random.Generator) -> Iterator[Array]:
@@ -138,12 +137,12 @@ class Threads:
         registers: By number; an array with an element per thread each.
         special: ``%tid.x`` and the like, as 32-bit arrays.
         mask: Threads that run the present instruction.
-        full: Whether these are all.
         memory: All of it.
         size: How many threads there are.
         per_block: How many of them in a block.
         lane: Of each thread in its warp.
         block: Place of each thread's block among those that run at once.
+        now: Number of the present instruction.
         copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
 
@@ -177,7 +176,7 @@ class Threads:
         self._at = np.zeros(self.size, np.int32)
         self._alive = np.ones(self.size, bool)
         self._waits = np.zeros(self.size, np.int8)
-        self.mask, self.full = self._alive.copy(), True
+        self.mask, self.now = self._alive.copy(), 0
         self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._rank = random.permutation(self.size) if order.order == "random" else None
         self._team = self._teams(thread)
@@ -252,10 +251,11 @@ class Threads:
     def _go(self, at: int, mask: Array, ready: Array) -> None:
         """Run threads from an instruction on to where they may part, or meet others of those that are ready."""
         code, alone = self._code, bool((mask == ready).all())
-        self.mask, self.full = mask, bool(mask.all())
+        self.mask = mask
         steps = 0
         while at < len(code.steps):
             kind, run, guard = code.steps[at]
+            self.now = at
             if kind == "plain":
                 self._plain(at, run, guard, mask)
             elif kind == "jump":
@@ -290,7 +290,6 @@ class Threads:
     def _plain(self, at: int, run: object, guard: object, mask: Array) -> None:
         if guard is not None:
             self.mask = mask & guard(self)  # type: ignore[operator]
-            self.full = False
             if not self.mask.any():
                 self.mask = mask
                 return
@@ -329,7 +328,7 @@ class Threads:
             if (free & np.isin(self.block, blocks) & ~here).any():
                 message = "threads of a block wait at different barriers"
                 raise StoppedError("mismatched-barrier", message, self._code.lines[int(at)])
-            self.mask, self.full = here, bool(here.all())
+            self.mask, self.now = here, int(at)
             self._code.steps[int(at)][1](self)
         self._waits[free] = _RUNS
         self._at[free] += 1
@@ -337,13 +336,14 @@ class Threads:
     def _meet(self, at: int, came: Array) -> None:
         """Run an instruction for which lanes wait for each other, where all have come."""
         _, run, named = self._code.steps[at]
+        self.now = at
         here = self._alive & (self._at == at) & ((self._waits == _AT_WARP) | came)
         missing = self.bits(self._alive) & ~self.bits(here)
         ready = here & ((named(self) & missing) == 0)
         self._waits[here & ~ready] = _AT_WARP
         if ready.any():
             self._waits[ready] = _RUNS
-            self.mask, self.full = ready, bool(ready.all())
+            self.mask = ready
             run(self)
             self._at[ready] += 1
 

@@ -16,11 +16,13 @@ Reader: TypeAlias = Callable[[Any], Any]
 """From the threads to their values of an operand, or to nothing."""
 
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
+_SPECIAL = re.compile(r"n?(?:cta|t)id\.[xyz]|laneid|lanemask_(?:eq|lt|le|gt|ge)")
 
 
 def storage(kind: str) -> np.dtype[Any]:
     """Return numpy's type of a register."""
-    return DTYPES["pred"] if kind == "pred" else np.dtype(f"u{int(kind[1:].partition('x')[0]) // 8}")
+    dtype = DTYPES[kind]
+    return dtype if kind == "pred" else np.dtype(f"u{4 if kind == 'f16x2' else dtype.itemsize}")
 
 
 def parts(operand: str) -> list[str]:
@@ -55,7 +57,7 @@ class Operands:
             return lambda threads: threads.registers[number].astype(same).view(dtype)
         if operand.startswith("%"):
             name = operand[1:]
-            if name.split(".")[0] not in ("tid", "ntid", "ctaid", "nctaid") and not name.startswith("lane"):
+            if not _SPECIAL.fullmatch(name):
                 raise KeyError(operand)
             return lambda threads: threads.special[name].astype(dtype)
         value = self._constant(operand, dtype)

@@ -195,7 +195,9 @@ def _variable(found: re.Match[str]) -> Variable:
         value = b"".join(
             (int(number) % (1 << 8 * each)).to_bytes(each, "little") for number in re.findall(r"-?\d+", found["value"])
         )
-    return Variable(found["space"], found["name"], found["type"], each * count, int(align[1]) if align else each, value)
+    return Variable(
+        found["space"], found["name"], found["type"], each * count, max(1, int(align[1])) if align else each, value
+    )
 
 
 class _Reader:
