@@ -6,9 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from ptx_corpus import transformed, trials
+from ptx_corpus import text, transformed, trials
 
 from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.stages.elastic.ptx import transform
 
 TURN = r"setp\.le\.u32 %edgetune_is, %edgetune_left, %edgetune_step;"
 MUTANTS = {
@@ -60,3 +61,20 @@ def test_a_wrong_form_is_found_out(what: str) -> None:
     assert verdict.answer == "different", verdict
     assert verdict.difference is not None
     assert "__grid<<<" in verdict.reason
+
+
+UNPROVEN = {
+    "threads that returned are counted at barriers": ("early_return", "barrier-branch"),
+    "threads that left a loop are counted at its barriers": ("leave_in_loop", "barrier-branch"),
+}
+
+
+@pytest.mark.parametrize("what", UNPROVEN)
+def test_the_check_finds_out_what_is_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forms that the rules forbid, made nevertheless: the rules and the check agree."""
+    name, code = UNPROVEN[what]
+    assert transformed(name).kernels[0].refusals[0].code == code
+    monkeypatch.setattr(transform, "legality", lambda _: ((), False))
+    forbidden = transform.transform_ptx(text(name), f"{name}.ptx")
+    (verdict,) = check(forbidden, trials(name), name=f"{name}.ptx", matrix=BRIEF, limit_s=2)
+    assert verdict.answer == "different", verdict

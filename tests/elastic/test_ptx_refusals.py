@@ -46,7 +46,7 @@ REFUSED = {
         "mov.v4.u32 {%r3,%r4,%r5,%r6}, %ctaid;",
     ],
     "unknown-instruction": ["setmaxnreg.inc.sync.aligned.u32 232;", "activemask.b32 %r3;", "frobnicate.u32 %r1;"],
-    "unparsable": ["@%p1 bra $nowhere;", "bra;"],
+    "unparsable": ["@%p1 bra $nowhere;", "bra;", "{ $L: add.s32 %r3, %r3, 1; } { $L: bra $L; }"],
     "reserved-name": ["mov.u32 %r3, edgetune_launch;"],
     "barrier-branch": [
         f"{THREAD_0} @%p1 ret; bar.sync 0;",

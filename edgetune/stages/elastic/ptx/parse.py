@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -100,7 +101,7 @@ class Entry:
         registers: Type of each register by name.
         variables: Declared in its body.
         instructions: In order.
-        labels: The number of the instruction behind each label.
+        labels: The number of the instruction behind each label that stands there once.
     """
 
     name: str
@@ -212,6 +213,7 @@ class _Reader:
             (found.start(), end), (found.start("name"), found.end("name"), inside), self._line(found.start("name")),
         )  # fmt: skip
         self._scopes: list[dict[str, str]] = []
+        self._labels = Counter[str]()
         self._count = 0
 
     def entry(self) -> Entry:
@@ -243,7 +245,10 @@ class _Reader:
     def _statement(self) -> None:
         text, start = self._text, self._at
         if label := _LABEL.match(text, start):
+            self._labels[label[1]] += 1
             self._entry.labels[label[1]] = len(self._entry.instructions)
+            if self._labels[label[1]] > 1:  # in braces of their own; a branch to either is to none
+                del self._entry.labels[label[1]]
             self._at = label.end()
             return
         if skipped := _LINE_DIRECTIVE.match(text, start):
