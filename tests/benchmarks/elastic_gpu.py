@@ -34,11 +34,12 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench, runner
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.blocks import Delay
+from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
-from edgetune.stages.elastic.cuda.program import Build, Program, build
+from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
 from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload

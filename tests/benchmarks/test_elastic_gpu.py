@@ -7,8 +7,8 @@ import pytest
 from elastic_gpu import main
 
 from edgetune.stages.elastic.abi import grid_symbol
+from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.gpu_session import open_gpu_session
-from edgetune.stages.elastic.cuda.program import Build
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.policies import POLICIES

@@ -15,9 +15,10 @@ from edgetune.stages.elastic import abi
 from edgetune.stages.elastic.backend import Launch, LaunchEvent
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
+from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import Driver
-from edgetune.stages.elastic.cuda.program import Build, Program
+from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical, Pointer, Scalar

@@ -17,10 +17,11 @@ from cuda_scene import Machine
 from network_differences import differences, run
 
 from edgetune.stages.elastic import abi
+from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
-from edgetune.stages.elastic.cuda.program import Build, Program
+from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms, variants_by_count
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult

@@ -12,8 +12,8 @@ from kernel_corpus import source, trials
 from test_cuda_on_shim import forms_of, kernels_of
 
 from edgetune.stages.elastic.cpu_equivalence import Verdict
+from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.gpu_equivalence import build, check
-from edgetune.stages.elastic.cuda.program import Build
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.source.transform import transform

@@ -16,8 +16,8 @@ from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.bench import runner
 from edgetune.stages.elastic.compiler import CompileOptions
+from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
-from edgetune.stages.elastic.cuda.program import Build, build
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.policies import POLICIES

@@ -8,7 +8,7 @@ import pytest
 from edgetune.artifacts import io
 from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelTasks
 from edgetune.errors import InputError
-from edgetune.stages.elastic.cuda.program import check_source
+from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.gpu import Resources, find_gpu
 from edgetune.stages.elastic.model import check_fits, check_known
 from edgetune.stages.elastic.source.parse import parse

@@ -13,9 +13,9 @@ from ptx_corpus import text, transformed, trials
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import InputError
+from edgetune.stages.elastic.cuda.building import build as built_network
 from edgetune.stages.elastic.cuda.gpu_equivalence import LaunchVariant, build, check
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.cuda.program import build as built_network
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.shim.run import FORWARD, ShimLaunch

@@ -31,8 +31,8 @@ from edgetune.stages.elastic.bound import (
     measured_costs,
     simulated_costs,
 )
+from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
-from edgetune.stages.elastic.cuda.program import check_source
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_policies
 from edgetune.stages.elastic.native.loop import AnyBackend, AnyLoop, loop_on

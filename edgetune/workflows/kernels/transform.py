@@ -127,7 +127,12 @@ def _check_of_ptx(opts: TransformOptions) -> None:
     Raises:
         InputError: one does.
     """
-    asked = {"--instantiate": opts.instantiate, "--include": opts.include, "--indexing": opts.indexing != "computed"}
+    asked = {
+        "--instantiate": opts.instantiate,
+        "--include": opts.include,
+        "--indexing": opts.indexing != "computed",
+        "--persistent": opts.persistent,
+    }
     for option, given in asked.items():
         if given:
             message = f"{option} is for CUDA C, and {opts.file} is PTX, which is compiled already"

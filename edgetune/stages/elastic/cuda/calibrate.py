@@ -28,9 +28,10 @@ from edgetune.stages.elastic.backend import LaunchRecord
 from edgetune.stages.elastic.compiler import arch_of, compile
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import EventTimes
+from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context, GpuFacts
 from edgetune.stages.elastic.cuda.driver import Packed
-from edgetune.stages.elastic.cuda.program import Build, Program
+from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.loop import ElasticLoop

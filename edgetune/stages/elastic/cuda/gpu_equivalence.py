@@ -24,9 +24,10 @@ from edgetune.stages.elastic.abi import NO_QUOTA, PER_THREAD
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict, different
+from edgetune.stages.elastic.cuda.building import Build, load_ptx
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import KernelFailedError
-from edgetune.stages.elastic.cuda.program import Build, Program, load_ptx
+from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import compile_forms
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch

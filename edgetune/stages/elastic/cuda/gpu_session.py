@@ -27,10 +27,11 @@ from edgetune.stages.elastic.backend import Launch, Residency
 from edgetune.stages.elastic.compiler import arch_of, compile
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, Delay, GlobalTimer
+from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.stages.elastic.cuda.context import Context, green_context, open_context
 from edgetune.stages.elastic.cuda.driver import load_driver
-from edgetune.stages.elastic.cuda.program import Build, Program, build
+from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Gpu, blocks_resident
 from edgetune.stages.elastic.mdtb.networks import values

@@ -18,7 +18,6 @@ from importlib import resources as package
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer, Role
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import Dim
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.work import Argument, Call, KernelSequence, Logical, Pointer, Scalar
 
@@ -140,7 +139,7 @@ class Builder:
         grid = (-(-pixels // _TILE), -(-channels // _TILE), 1)
         numbers = (x.channels, x.side, channels, side, window, stride, padding, first_channel, int(relu))
         self._call(
-            "convolution", grid, (16, 16, 1), [x.buffer, weights, bias, out.buffer], numbers,
+            "convolution", Logical(grid, (16, 16, 1)), [x.buffer, weights, bias, out.buffer], numbers,
             flop_per_block=2 * _TILE**2 * -(-places // _DEPTH) * _DEPTH, efficiency=_CONVOLUTION_EFFICIENCY,
             moved=x.size + channels * places + channels + channels * pixels,
         )  # fmt: skip
@@ -163,7 +162,7 @@ class Builder:
     ) -> LayerOutput:
         out = self._tensor(name, x.channels, pooled_side(x.side, *how, round_up=round_up))
         self._call(
-            kernel, (-(-out.size // _THREADS), 1, 1), (_THREADS, 1, 1), [x.buffer, out.buffer],
+            kernel, _one_dimension(-(-out.size // _THREADS)), [x.buffer, out.buffer],
             (x.channels, x.side, out.side, *how), flop_per_block=_THREADS * how[0] ** 2, moved=x.size + out.size,
         )  # fmt: skip
         return out
@@ -173,7 +172,7 @@ class Builder:
         out = self._tensor(name, x.channels)
         pixels = x.side**2
         self._call(
-            "global_average_pool", (x.channels, 1, 1), (_POOL_THREADS, 1, 1), [x.buffer, out.buffer], (pixels,),
+            "global_average_pool", _one_dimension(x.channels, _POOL_THREADS), [x.buffer, out.buffer], (pixels,),
             flop_per_block=pixels + _POOL_THREADS, moved=x.size + out.size,
         )  # fmt: skip
         return out
@@ -184,7 +183,7 @@ class Builder:
         weights = self._buffer(f"{name}.weights", (outputs, x.size), "weights")
         bias = self._buffer(f"{name}.bias", (outputs,), "weights")
         self._call(
-            "fully_connected", (outputs, 1, 1), (_THREADS, 1, 1), [x.buffer, weights, bias, out.buffer],
+            "fully_connected", _one_dimension(outputs), [x.buffer, weights, bias, out.buffer],
             (x.size, int(relu)), flop_per_block=2 * x.size + _THREADS, moved=x.size + (x.size + 2) * outputs,
             waits=_waits(x.size) + _SUM_WAITS,
         )  # fmt: skip
@@ -194,7 +193,7 @@ class Builder:
         """Add shares that sum to one."""
         out = self._tensor(name, x.size)
         self._call(
-            "softmax", (1, 1, 1), (_THREADS, 1, 1), [x.buffer, out.buffer], (x.size,),
+            "softmax", _one_dimension(1), [x.buffer, out.buffer], (x.size,),
             flop_per_block=6 * x.size + 2 * _THREADS, moved=2 * x.size,
         )  # fmt: skip
         return out
@@ -203,7 +202,7 @@ class Builder:
         """Add the sum of two tensors, zero where it is negative."""
         out = self._tensor(name, left.channels, left.side)
         self._call(
-            "add_relu", (-(-out.size // _THREADS), 1, 1), (_THREADS, 1, 1), [left.buffer, right.buffer, out.buffer],
+            "add_relu", _one_dimension(-(-out.size // _THREADS)), [left.buffer, right.buffer, out.buffer],
             (out.size,), flop_per_block=2 * _THREADS, moved=3 * out.size,
         )  # fmt: skip
         return out
@@ -232,7 +231,7 @@ class Builder:
             last, now = hidden[(step + 1) % 2], hidden[step % 2]
             row = inputs + (units if step else 0)
             self._call(
-                f"{kind}_cell", (units, 1, 1), (_THREADS, 1, 1),
+                f"{kind}_cell", _one_dimension(units),
                 [sequence.buffer, *weights, last.buffer, now.buffer, *state], (inputs, units, step),
                 flop_per_block=2 * gates * row + gates * _THREADS, moved=row + units * (gates * row + gates + 4),
                 waits=gates * (_waits(inputs) + (_waits(units) if step else 0)) + _SUM_WAITS,
@@ -252,11 +251,10 @@ class Builder:
         return name
 
     def _call(
-        self, kernel: str, grid: Dim, block: Dim, pointers: Sequence[str], numbers: Sequence[int], *,
+        self, kernel: str, logical: Logical, pointers: Sequence[str], numbers: Sequence[int], *,
         flop_per_block: float, moved: int, waits: int = 0, efficiency: float = 1.0,
     ) -> None:  # fmt: skip
         """Add a launch; ``moved`` are the numbers that all its blocks read and write, ``waits`` those of a thread."""
-        logical = Logical(grid, block)
         arguments: list[Argument] = [Pointer(name) for name in pointers]
         try:
             arguments.extend(Scalar(struct.pack("<i", number)) for number in numbers)
@@ -274,3 +272,7 @@ def _waits(numbers: int) -> int:
     """Return how often a thread waits for loads, where the threads of a block add up so many numbers."""
     rounds = -(-numbers // _THREADS)
     return rounds // _UNROLLED + rounds % _UNROLLED
+
+
+def _one_dimension(blocks: int, threads: int = _THREADS) -> Logical:
+    return Logical((blocks, 1, 1), (threads, 1, 1))
