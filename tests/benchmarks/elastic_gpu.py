@@ -1,60 +1,80 @@
 """Elastic kernels on a real NVIDIA GPU: are they right, what do they cost, and what do policies make of MDTB.
 
-    python tests/benchmarks/elastic_gpu.py [--device nvidia:0] [--sms 16] [--parts equality,overhead] [--small]
-                                           [--networks alexnet,gru] [--workloads A,B] [--turns 5] [--duration 5s]
-                                           [-o FOLDER]
+    python tests/benchmarks/elastic_gpu.py [--device nvidia:0] [--sms all,16,8] [--parts policies,shards] [--small]
+                                           [--networks alexnet,gru] [--workloads A,LGSVL] [--policies elastic]
+                                           [--within 8m] [--turns 5] [--duration 5s] [--smallest 500ms] [-o FOLDER]
 
-numbers     answers of the six networks at their usual sizes against PyTorch's in double precision, on the CPU
-equality    every form of every kernel of six networks, whole and in slices, against the originals bit for bit
-overhead    a network of forms for one logical thread, each in one slice, relative to its originals, on the GPU alone
-shards      what each launch costs, with kernels that do nothing
-policies    MDTB A to D by four policies in alternation: critical latency relative to alone, throughput to sequential
-blocks      workload A by the elastic policy with block records: FOLDER/blocks.parquet and FOLDER/blocks.svg
+On the whole GPU:
+numbers       answers of the six networks at their usual sizes against PyTorch's in double precision, on the CPU
+equality      every form of every kernel of six networks, whole and in slices, against the originals bit for bit
+interference  what kernels of unlike needs cost each other, and for which workload a cap of normal work would gain
+
+On each number of multiprocessors:
+overhead      a network of forms for one logical thread, each in one slice, relative to its originals, on the GPU alone
+shards        what each launch costs, with kernels that do nothing, by the loop and by the native launcher
+policies      workloads by policies in alternation: critical latency relative to alone, throughput to sequential, the
+              worst case beside the measured one, mean power and energy of a request where NVML gives them
+blocks        workload A by the elastic policy with block records: FOLDER/blocks-SMS.parquet and .svg
 
 ``--sms 16`` has a green context of 16 multiprocessors stand for an edge GPU; its bandwidth and caches stay those of the
-whole. Figures are printed and, after each part, written to FOLDER/elastic_gpu.json with the GPU, its driver and the
-time. Nothing is asserted but equality: the exit code is 1 where something differs.
+whole, and power is that of the whole board. With ``--within`` the command fits itself into that time: runs of policies
+share what the other parts leave, and it says what it leaves out. Lines go to FOLDER/elastic_gpu.txt too, and figures to
+FOLDER/elastic_gpu.json after every run, with the GPU, its driver and the time. Nothing is asserted but equality: the
+exit code is 1 where something differs, and 5 where a part failed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from elastic_cells import NATIVE, ROWS, Options, PolicyRuns, fitted
+from elastic_interference import interference
+from elastic_report import Budget, PowerMeter, Report, open_meter
 
-from edgetune.errors import EdgetuneError, InputError
-from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench, runner
+from edgetune.devices.capabilities import Absent
+from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
+from edgetune.stages.elastic.bench import runner
 from edgetune.stages.elastic.compiler import CompileOptions
+from edgetune.stages.elastic.cuda.backend import WaitTimes
 from edgetune.stages.elastic.cuda.blocks import Delay
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
+from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for, native_launch_s
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
-from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
-from edgetune.stages.elastic.policies import POLICIES, make_policy
+from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, workload
+from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import parse_time_s
 from edgetune.version import __version__
+from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.kernels.gpu import gpu_index
 
 sys.path.append(str(Path(__file__).parents[1] / "elastic"))
 from network_differences import differences, run
 
-PARTS = ("numbers", "equality", "overhead", "shards", "policies", "blocks")
+WHOLE = ("numbers", "equality", "interference")
+EACH = ("overhead", "shards", "policies", "blocks")
+PARTS = (*WHOLE, *EACH)
 PAIRS = 30
+HANG_S = 10.0
+"""A kernel of these networks takes milliseconds."""
+TRIAL_S = 120.0
 LAUNCH_NS = 20_000
 """More than queueing a launch takes on a slow host: so long, per launch, the GPU is busy while a network is queued."""
 SMALL: dict[str, dict[str, int]] = {
@@ -71,66 +91,234 @@ Opener = Callable[..., Any]
 Sizes = Mapping[str, Mapping[str, int]]
 
 
-def same_bits(asked: KernelSequence, context: Context, recorded: bool) -> Build:
-    """Build a network such that the compiler contracts nothing, as it decides anew in every form."""
-    return build(asked, context, recorded=recorded, options=CompileOptions(fmad=False), persistent=True)
+Builder = Callable[[KernelSequence, Context, bool], Build]
 
 
-def with_persistent(asked: KernelSequence, context: Context, recorded: bool) -> Build:
-    """Build a network for all policies."""
-    return build(asked, context, recorded=recorded, persistent=True)
+def kept(fmad: bool) -> Builder:
+    """Return what builds a network for all policies, once for all parts of a GPU.
+
+    Args:
+        fmad: As ``CompileOptions``: without, bits of forms are the same.
+    """
+    made: dict[tuple[str, frozenset[str], bool], Build] = {}
+
+    def builder(asked: KernelSequence, context: Context, recorded: bool) -> Build:
+        wanted = asked.source, frozenset(call.kernel for call in asked.calls), recorded
+        if wanted not in made:
+            options = CompileOptions(fmad=fmad, cache=compiled_folder())
+            made[wanted] = build(asked, context, recorded=recorded, options=options, persistent=True)
+        return made[wanted]
+
+    return builder
 
 
-def numbers(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
-    """Compare the answers of networks with those of PyTorch; needs torch."""
-    from mdtb_reference import expected
+class Parts:
+    """The parts of the command.
 
-    found = {}
-    for name in names:
-        made = network(name, **sizes.get(name, {}))
-        with opened() as ready:
-            ready.prepare([GpuTask(name, made)])
-            run(ready.context, ready.program(name), ORIGINAL, ready.context.stream())
-            (output,) = [each.name for each in made.buffers if each.role == "output"]
-            answer = ready.program(name).read(output).ravel().astype(np.float64)
-        wanted = expected(name, values(made))
-        worst = float(np.abs(answer - wanted).max() / np.abs(wanted).max())
-        found[name] = {"numbers": len(wanted), "worst": worst}
-        print(f"numbers    {name:12} {len(wanted)} numbers, at most {worst:.1e} of the largest off PyTorch's")
-    return found
+    Args:
+        opened: Opens the GPU, or so many of its multiprocessors.
+        asked: The options.
+        report: Where lines and figures go.
+        budget: The time.
+        meter: Of power.
+    """
+
+    def __init__(
+        self,
+        opened: Opener,
+        asked: argparse.Namespace,
+        report: Report,
+        budget: Budget,
+        meter: PowerMeter,
+    ) -> None:
+        self._opened, self._asked, self._report, self._budget = opened, asked, report, budget
+        self.sizes: Sizes = SMALL if asked.small else {}
+        self._names = asked.networks.split(",")
+        self._bits, self._plain = kept(fmad=False), kept(fmad=True)
+        times_s = [parse_time_s(getattr(asked, name), what=f"--{name}") for name in ("duration", "smallest")]
+        options = Options(asked.workloads.split(","), asked.policies.split(","), self.sizes, asked.turns, *times_s)
+        self._runs = PolicyRuns(options, report, budget, meter)
+
+    def opened(self, builder: Builder | None = None, **options: Any) -> Any:
+        """Open the GPU."""
+        return self._opened(builder=builder or self._plain, patience=WaitTimes(hang_s=HANG_S), **options)
+
+    def names(self, part: str) -> Iterator[str]:
+        """Yield networks while there is time for more."""
+        for at, name in enumerate(self._names):
+            if not self._budget.fixed:
+                used = f"{self._budget.used_s:.0f} s are used, and the policies need the others"
+                self._report.leave_out(f"{part} of {', '.join(self._names[at:])}", used)
+                return
+            yield name
+
+    def numbers(self, found: dict[str, Any]) -> None:
+        """Compare the answers of networks with those of PyTorch; needs torch."""
+        try:
+            from mdtb_reference import expected
+        except ImportError as error:
+            self._report.leave_out("numbers", str(error))
+            return
+        for name in self.names("numbers"):
+            made = network(name, **self.sizes.get(name, {}))
+            with self.opened() as ready:
+                ready.prepare([GpuTask(name, made)])
+                run(ready.context, ready.program(name), ORIGINAL, ready.context.stream())
+                (output,) = [each.name for each in made.buffers if each.role == "output"]
+                answer = ready.program(name).read(output).ravel().astype(np.float64)
+            wanted = expected(name, values(made))
+            worst = float(np.abs(answer - wanted).max() / np.abs(wanted).max())
+            found[name] = {"numbers": len(wanted), "worst": worst}
+            line = f"{len(wanted)} numbers, at most {worst:.1e} of the largest off PyTorch's"
+            self._report.say(f"numbers    {name:12} {line}")
+            self._report.write()
+
+    def equality(self, found: dict[str, Any]) -> None:
+        """Compare every form with the originals."""
+        for name in self.names("equality"):
+            with self.opened(builder=self._bits) as ready:
+                (task,) = ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))])
+                ready.prepare([task])
+                tried = list(ways(ready.program(name), ready.gpu.sm_count))
+                differs = differences(ready.context, ready.program(name), tried)
+            calls = len(task.network.calls)
+            found[name] = {"ways": len(tried), "calls": calls, "differences": [asdict(each) for each in differs]}
+            said = "all bits alike" if not differs else f"{len(differs)} buffers differ, the first {differs[0]}"
+            self._report.say(f"equality   {name:12} {len(tried)} ways x {calls} calls: {said}")
+            self._report.write()
+
+    def interference(self, found: dict[str, Any]) -> None:
+        """Measure what kernels cost each other, and choose caps."""
+        with self.opened() as ready:
+            asked = [fitted(ready, workload(letter, sizes=self.sizes)) for letter in self._asked.workloads.split(",")]
+            most = {"most": 10} if self._asked.small else {}
+            found.update(interference(ready, asked, self.sizes, self._report.say, **most))
+
+    def overhead(self, sm_count: int | None, place: dict[str, Any]) -> None:
+        """Time networks on the GPU, as they are and in their forms for one logical thread, in turns."""
+        found = place["overhead"] = dict[str, Any]()
+        for name in self.names("overhead"):
+            with self.opened(sm_count=sm_count) as ready:
+                tasks = ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))])
+                ready.prepare(tasks)
+                pairs, host_bound = timed_pairs(ready, ready.program(name))
+            ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
+            original_ms = statistics.median(original for original, _ in pairs)
+            ratio = statistics.median(ratios)
+            found[name] = {"original_ms": original_ms, "ratio": ratio, "ratios": ratios, "host_bound": host_bound}
+            line = f"original {original_ms:8.3f} ms, elastic {100 * ratio - 100:+.1f} %"
+            line += "; the host was too slow: raise LAUNCH_NS" if host_bound else ""
+            self._report.say(f"overhead   {name:12} {line}")
+            self._report.write()
+
+    def shards(self, sm_count: int | None, place: dict[str, Any]) -> None:
+        """Measure what launches cost."""
+        with self.opened(sm_count=sm_count) as ready:
+            with ready.context.scope():
+                costs = calibrate(ready.context, compiled_for(ready.context))
+            native_s = self._native_s(ready, place)
+        place["shards"] = {**asdict(costs), "native_s": native_s}
+        what = f"a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, each shard more"
+        native = "" if native_s is None else f", by the native launcher {1e6 * native_s:.1f} us"
+        next_us = f"{1e6 * costs.shard_s:.1f} us; from one to the next by the loop {1e6 * costs.reaction_s:.1f} us"
+        self._report.say(f"shards     {what} {next_us}{native}")
+
+    def _native_s(self, ready: GpuSession, place: dict[str, Any]) -> float | None:
+        """Return the reaction of the native launcher, s; ``None`` where it does not run."""
+        refused = self._report.found["native"]
+        if refused is None:
+            try:
+                return native_launch_s(ready.context, ready.library)
+            except DeviceError as error:
+                refused = error.message
+        place["native"] = refused
+        return None
+
+    def policies(self, sm_count: int | None, place: dict[str, Any], later: tuple[int, float]) -> None:
+        """Run workloads by policies in alternation, in the time that is left."""
+        with self.opened(sm_count=sm_count) as ready:
+            native_s = self._native_s(ready, place)
+            if native_s is None and NATIVE in self._runs.options.names:
+                self._report.leave_out(f"{NATIVE} on {ready.gpu.sm_count} multiprocessors", place["native"])
+            self._runs.on(ready, place, native_s, later)
+
+    def blocks(self, sm_count: int | None, place: dict[str, Any]) -> None:
+        """Draw where blocks of workload A ran."""
+        from edgetune.artifacts import io, kernel_timeline
+        from edgetune.artifacts.header import Header
+        from edgetune.cli.plot import drawing_of, write_drawing
+        from edgetune.cli.screen import Screen
+
+        with self.opened(recorded=True, sm_count=sm_count) as ready:
+            asked = fitted(ready, workload("A", sizes=self.sizes))
+            tasks = (asked.critical, asked.normal)
+            policy = make_policy("elastic", tasks, ready.gpu)
+            with ready.open_backend(tasks) as backend:
+                begin_ns = backend.now_ns()
+                loop = ElasticLoop(policy, backend, tasks, gpu=ready.gpu, duration_s=0.1)
+                loop.run()
+            records = [*loop.launches, *loop.requests]
+            rows = timeline_rows(records, ready.residencies, policy="elastic", begin_ns=begin_ns)
+            conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}
+            header = Header.new(kernel_timeline.KIND, kernel_timeline.VERSION, conditions=conditions)
+        timeline = kernel_timeline.KernelTimeline(header, tuple(rows))
+        file = self._report.folder / f"blocks-{ready.gpu.sm_count}.parquet"
+        io.write(timeline, file)
+        sms = sorted({each.sm for each in ready.residencies})
+        place["blocks"] = {"stays": len(ready.residencies), "multiprocessors": sms, "unrecorded": ready.unrecorded}
+        self._report.say(f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors")
+        if sms:
+            figure = str(file.with_suffix(".svg"))
+            write_drawing(lambda: drawing_of(timeline, figure, "gantt:elastic@40ms-50ms"), figure, Screen())
+
+    @contextmanager
+    def _failing(self, what: str, failed: list[str]) -> Iterator[None]:
+        """Go on with the next part where one fails; note why."""
+        try:
+            yield
+        except EdgetuneError as error:
+            self._report.leave_out(what, error.message)
+            failed.append(what)
+        self._report.write()
+
+    def run(self, parts: Sequence[str], sizes: Sequence[int | None]) -> list[str]:
+        """Run parts; return those that failed."""
+        failed: list[str] = []
+        for part in WHOLE:
+            if part in parts:
+                self._report.found[part] = dict[str, Any]()
+                with self._failing(part, failed):
+                    getattr(self, part)(self._report.found[part])
+        each_s = 0.0
+        for at, sm_count in enumerate(sizes):
+            begin_s = self._budget.now_s()
+            found = dict[str, Any]()
+            try:
+                with self.opened(sm_count=sm_count) as ready:
+                    self._report.say(heading(ready))
+                    found["sms"] = ready.gpu.sm_count
+            except EdgetuneError as error:
+                self._report.leave_out(f"{sm_count} multiprocessors", error.message)
+                failed.append(f"{sm_count} multiprocessors")
+                continue
+            self._report.found["sizes"].append(found)
+            for part in EACH:
+                if part not in parts:
+                    continue
+                if part == "policies":
+                    each_s = max(each_s, self._budget.now_s() - begin_s)
+                with self._failing(f"{part} on {found['sms']} multiprocessors", failed):
+                    if part == "policies":
+                        self.policies(sm_count, found, (len(sizes) - at - 1, each_s))
+                    else:
+                        getattr(self, part)(sm_count, found)
+        return failed
 
 
-def equality(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
-    """Compare every form with the originals."""
-    found = {}
-    for name in names:
-        with opened(builder=same_bits) as ready:
-            (task,) = ready.fitted([GpuTask(name, network(name, **sizes.get(name, {})))])
-            ready.prepare([task])
-            tried = list(ways(ready.program(name), ready.gpu.sm_count))
-            differs = differences(ready.context, ready.program(name), tried)
-        calls = len(task.network.calls)
-        found[name] = {"ways": len(tried), "calls": calls, "differences": [asdict(each) for each in differs]}
-        print(f"equality   {name:12} {len(tried)} ways x {calls} calls: ", end="")
-        print("all bits alike" if not differs else f"{len(differs)} buffers differ, the first {differs[0]}")
-    return found
-
-
-def overhead(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
-    """Time networks on the GPU, as they are and in their forms for one logical thread, in turns."""
-    found = {}
-    for name in names:
-        with opened() as ready:
-            tasks = ready.fitted([GpuTask(name, network(name, **sizes.get(name, {})))])
-            ready.prepare(tasks)
-            pairs, host_bound = timed_pairs(ready, ready.program(name))
-        ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
-        original_ms = statistics.median(original for original, _ in pairs)
-        ratio = statistics.median(ratios)
-        found[name] = {"original_ms": original_ms, "ratio": ratio, "ratios": ratios, "host_bound": host_bound}
-        told = f"original {original_ms:8.3f} ms, elastic {100 * ratio - 100:+.1f} %"
-        print(f"overhead   {name:12} {told}" + ("; the host was too slow: raise LAUNCH_NS" if host_bound else ""))
-    return found
+def heading(ready: GpuSession) -> str:
+    """Return the line that says what is measured from now on."""
+    facts = ready.context.facts
+    return f"{facts.gpu.name}, {facts.gpu.sm_count} multiprocessors, CUDA {facts.driver}"
 
 
 def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, float]], bool]:
@@ -167,138 +355,112 @@ def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, 
     return pairs[1:], any(late)
 
 
-def shards(opened: Opener) -> dict[str, Any]:
-    """Measure what launches cost."""
-    with opened() as ready:
-        costs = calibrate(ready.context, compiled_for(ready.context))
-    what = f"a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, each shard more"
-    print(f"shards     {what} {1e6 * costs.shard_s:.1f} us; from one to the next by the loop ", end="")
-    print(f"{1e6 * costs.reaction_s:.1f} us")
-    return asdict(costs)
+def trial(asked: argparse.Namespace) -> str | None:
+    """Return why the native launcher does not run, found out in another process: it may take this one with it."""
+    command = [sys.executable, __file__, "--trial", "--device", asked.device, *["--small"] * asked.small]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=TRIAL_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"it has not ended for {TRIAL_S:.0f} s"
+    if ended.returncode == 0:
+        return None
+    lines = ended.stderr.strip().splitlines() or ["it said nothing"]
+    said = next((line for line in lines if line.startswith("error: ")), lines[-1])
+    return f"{said.removeprefix('error: ')} (exit code {ended.returncode})"
 
 
-def policies(
-    opened: Opener, letters: Sequence[str], sizes: Sizes, duration_s: float, turns: int
-) -> list[dict[str, Any]]:
-    """Run workloads by all policies in alternation."""
-    found = []
-    with opened(builder=with_persistent) as ready:
-        for letter in letters:
-            asked = fitted(ready, workload(letter, sizes=sizes))
-            policies = {name: make_policy(name, (asked.critical, asked.normal), ready.gpu) for name in POLICIES}
-            runs = runner(ready.open_backend, policies, ready.gpu, duration_s=duration_s)
-            figures = bench(asked, list(POLICIES), runs, turns=turns)
-            found.append(asdict(figures))
-            print(f"policies   {letter}: {figures.critical} ({figures.arrivals}) beside {figures.normal}; ", end="")
-            awake_ms, waking_ms = 1e3 * (figures.alone_p50_s - figures.waking_s), 1e3 * figures.waking_s
-            print(f"alone {awake_ms:.3f} ms, waking {waking_ms:.3f} ms, {figures.busy:.0%} of the time")
-            for each in figures.policies:
-                print("           " + told(each))
-    return found
-
-
-def told(each: PolicyBenchmark) -> str:
-    """Return a line about a policy."""
-    return (
-        f"{each.policy:12} p50 x{spread(each.p50_x)}  p99 x{spread(each.p99_x)}  "
-        f"throughput x{spread(each.throughput_x)}  normal {each.normal_per_s:.1f}/s  missed {each.missed:.1%}"
-    )
-
-
-def spread(ratio: Ratio | None) -> str:
-    """Return a ratio with its interval."""
-    if ratio is None:
-        return "-"
-    return f"{ratio.value:.3f}" + ("" if ratio.low is None else f" [{ratio.low:.3f}, {ratio.high:.3f}]")
-
-
-def fitted(ready: GpuSession, asked: TaskPair) -> TaskPair:
-    """Return a workload whose kernels ask for what they do when compiled for this GPU, and take what they do on it."""
-    critical, normal = ready.measured(ready.fitted([asked.critical, asked.normal]))
-    return replace(asked, critical=critical, normal=normal)
-
-
-def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """Draw where blocks of workload A ran."""
-    from edgetune.artifacts import io, kernel_timeline
-    from edgetune.artifacts.header import Header
-    from edgetune.cli.plot import drawing_of, write_drawing
-    from edgetune.cli.screen import Screen
-
-    with opened(recorded=True) as ready:
+def try_native(opened: Opener, sizes: Sizes) -> None:
+    """Run workload A by the native launcher for a moment."""
+    with opened(builder=kept(fmad=True), patience=WaitTimes(hang_s=HANG_S)) as ready:
+        reaction_s = native_launch_s(ready.context, ready.library)
         asked = fitted(ready, workload("A", sizes=sizes))
+        gpu = replace(ready.gpu, launch_s=reaction_s)
         tasks = (asked.critical, asked.normal)
-        policy = make_policy("elastic", tasks, ready.gpu)
-        with ready.open_backend(tasks) as backend:
-            begin_ns = backend.now_ns()
-            loop = ElasticLoop(policy, backend, tasks, gpu=ready.gpu, duration_s=0.1)
-            loop.run()
-        rows = timeline_rows([*loop.launches, *loop.requests], ready.residencies, policy="elastic", begin_ns=begin_ns)
-        conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}
-        header = Header.new(kernel_timeline.KIND, kernel_timeline.VERSION, conditions=conditions)
-    timeline = kernel_timeline.KernelTimeline(header, tuple(rows))
-    io.write(timeline, folder / "blocks.parquet")
-    sms = sorted({each.sm for each in ready.residencies})
-    print(f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors")
-    if sms:
-        figure = str(folder / "blocks.svg")
-        write_drawing(lambda: drawing_of(timeline, figure, "gantt:elastic@40ms-50ms"), figure, Screen())
-    return {"stays": len(ready.residencies), "multiprocessors": sms, "unrecorded": ready.unrecorded}
+        policies = {"elastic": make_policy("elastic", tasks, gpu)}
+        runner(lambda tasks: ready.open_backend(tasks, "native"), policies, gpu, duration_s=0.2)(tasks, "elastic", 0)
 
 
-def measured(opened: Opener, asked: argparse.Namespace) -> dict[str, Any]:
-    """Run the parts that were asked for; return their figures, which are written after each."""
+def measured(
+    opened: Opener, asked: argparse.Namespace, now_s: Callable[[], float], refused: Callable[..., str | None]
+) -> int:
+    """Run the parts that were asked for; return the exit code."""
     parts = asked.parts.split(",")
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown:
-        raise InputError(f"there is no part {unknown[0]!r}", f"parts are {', '.join(PARTS)}")
-    names, letters, sizes = asked.networks.split(","), asked.workloads.split(","), SMALL if asked.small else {}
-    take: dict[str, Callable[[], Any]] = {
-        "numbers": lambda: numbers(opened, names, sizes),
-        "equality": lambda: equality(opened, names, sizes),
-        "overhead": lambda: overhead(opened, names, sizes),
-        "shards": lambda: shards(opened),
-        "policies": lambda: policies(
-            opened, letters, sizes, parse_time_s(asked.duration, what="--duration"), asked.turns
-        ),
-        "blocks": lambda: blocks(opened, sizes, asked.output),
-    }
+    for known, given, what in ((PARTS, parts, "part"), (ROWS, asked.policies.split(","), "policy")):
+        unknown = [each for each in given if each not in known]
+        if unknown:
+            raise InputError(f"there is no {what} {unknown[0]!r}", f"known are {', '.join(known)}")
+    sizes = [None if each == "all" else whole_number(each) for each in asked.sms.split(",")]
+    budget = Budget(None if asked.within is None else parse_time_s(asked.within, what="--within"), now_s)
     with opened() as ready:
         facts = ready.context.facts
-        print(f"{facts.gpu.name}, {facts.gpu.sm_count} multiprocessors, CUDA {facts.driver}")
-    at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    gpu = {"gpu": facts.gpu.name, "uuid": facts.uuid, "cuda": facts.driver, "sms": facts.gpu.sm_count}
-    found = {**gpu, "at": at, "edgetune": __version__}
-    for part in parts:
-        found[part] = take[part]()
-        (asked.output / "elastic_gpu.json").write_text(json.dumps(found, indent=1) + "\n")
-    return found
+    report = Report(
+        asked.output,
+        {
+            "gpu": facts.gpu.name, "uuid": facts.uuid, "cuda": facts.driver, "sms": facts.gpu.sm_count,
+            "at": datetime.now(timezone.utc).isoformat(timespec="seconds"), "edgetune": __version__,
+            "options": {name: str(value) for name, value in vars(asked).items()}, "sizes": [],
+        },
+    )  # fmt: skip
+    report.say(heading(ready))
+    wanted = NATIVE in asked.policies.split(",") and {"policies", "shards"} & set(parts)
+    report.found["native"] = refused(asked) if wanted else "it was not asked for"
+    meter = open_meter(facts.uuid)
+    sensor = meter.sensor
+    source = f"not read: {sensor.reason}" if isinstance(sensor, Absent) else f"{sensor.source}, of the whole board"
+    report.found["power"] = source
+    if "policies" in parts:
+        report.say(f"power      {source}")
+    failed = Parts(opened, asked, report, budget, meter).run(parts, sizes)
+    report.say(f"time       {budget.used_s:.0f} s")
+    report.found["took_s"] = budget.used_s
+    report.write()
+    if any(each["differences"] for each in report.found.get("equality", {}).values()):
+        return 1
+    return int(ExitCode.PARTIAL) if failed else 0
 
 
-def main(arguments: Sequence[str], opener: Opener = open_gpu_session) -> int:
-    """Measure, print and write; return 1 where forms differ from originals."""
+def whole_number(word: str) -> int:
+    """Return a number of multiprocessors."""
+    if not word.isdecimal():
+        raise InputError(f"--sms has {word!r}", "numbers of multiprocessors, and all, e.g. all,16,8")
+    return int(word)
+
+
+def main(
+    arguments: Sequence[str],
+    opener: Opener = open_gpu_session,
+    *,
+    now_s: Callable[[], float] = time.monotonic,
+    refused: Callable[[argparse.Namespace], str | None] = trial,
+) -> int:
+    """Measure, print and write; return 1 where forms differ from originals, and 5 where a part failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="nvidia:0")
-    parser.add_argument("--sms", type=int)
+    parser.add_argument("--sms", default="all", help="numbers of multiprocessors, e.g. all,16,8")
     parser.add_argument("--small", action="store_true", help="tiny networks, to try the command out")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--networks", default=",".join(NETWORKS))
-    parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--duration", default="5s")
+    parser.add_argument("--workloads", default=",".join((*WORKLOADS, "LGSVL")))
+    parser.add_argument("--policies", default=",".join(ROWS))
+    parser.add_argument("--within", help="all of the command fits itself into this time, e.g. 8m")
+    parser.add_argument("--turns", type=int, default=5, help="at most")
+    parser.add_argument("--duration", default="5s", help="of a run of a policy, at most")
+    parser.add_argument("--smallest", default="500ms", help="of a run of a policy: rather than shorter ones, fewer")
+    parser.add_argument("--trial", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path, default=Path())
     asked = parser.parse_args(arguments)
 
     def opened(**options: Any) -> Any:
-        return opener(gpu_index(asked.device), sm_count=asked.sms, **options)
+        return opener(gpu_index(asked.device), **options)
 
     try:
-        asked.output.mkdir(parents=True, exist_ok=True)
-        found = measured(opened, asked)
+        if asked.trial:
+            try_native(opened, SMALL if asked.small else {})
+            return 0
+        return measured(opened, asked, now_s, refused)
     except EdgetuneError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
         return int(error.exit_code)
-    return int(any(each["differences"] for each in found.get("equality", {}).values()))
 
 
 if __name__ == "__main__":

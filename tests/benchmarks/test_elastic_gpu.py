@@ -28,34 +28,48 @@ def built(asked, context, recorded):
 
 
 @pytest.fixture
-def opener():
+def command():
+    """Return the command on a fake GPU and its clock; the native launcher is refused."""
     clock = FakeClock()
     cuda = FakeCuda([FakeCudaGpu()], clock, other_ns=20_000)
     opened = partial(open_gpu_session, module=cuda, now_ns=ticking(clock), sleep_s=clock.sleep_s)
-    return lambda index, **options: opened(index, **{**options, "builder": built})
+
+    def run(*arguments):
+        refused = lambda asked: "it is not for a fake"
+        opener = lambda index, **options: opened(index, **{**options, "builder": built})
+        return main(["--small", *arguments], opener, now_s=lambda: clock.now_ns() / 1e9, refused=refused)
+
+    return run
 
 
-def test_parts_of_one_small_network(opener, tmp_path, capsys):
-    parts = ["--parts", "equality,overhead,shards,blocks", "--networks", "gru", "--small"]
-    code = main([*parts, "-o", str(tmp_path)], opener)
+def figures(folder):
+    return json.loads((folder / "elastic_gpu.json").read_text())
+
+
+def test_parts_of_one_small_network(command, tmp_path, capsys):
+    code = command("--parts", "equality,overhead,shards,blocks", "--networks", "gru", "-o", str(tmp_path))
     said = capsys.readouterr().out
     assert code == 0, said
     assert "all bits alike" in said
-    found = json.loads((tmp_path / "elastic_gpu.json").read_text())
+    assert (tmp_path / "elastic_gpu.txt").read_text() == said
+    found = figures(tmp_path)
     assert found["gpu"] == "Fake CUDA GPU (not hardware)"
     assert (found["equality"]["gru"]["ways"], found["equality"]["gru"]["differences"]) == (9, [])
-    assert len(found["overhead"]["gru"]["ratios"]) == 30
-    assert found["shards"]["call_s"] == pytest.approx(20e-6, rel=0.01)
-    assert (tmp_path / "blocks.parquet").exists()
+    (size,) = found["sizes"]
+    assert len(size["overhead"]["gru"]["ratios"]) == 30
+    assert size["shards"]["call_s"] == pytest.approx(20e-6, rel=0.01)
+    assert (tmp_path / "blocks-16.parquet").exists()
 
 
-def test_a_workload_by_all_policies(opener, tmp_path, capsys):
-    asked = ["--small", "--parts", "policies", "--workloads", "A", "--turns", "2", "--duration", "20ms"]
-    code = main([*asked, "-o", str(tmp_path)], opener)
+def test_workloads_by_all_policies_on_two_sizes_within_a_time(command, tmp_path, capsys):
+    asked = ["--parts", "policies", "--workloads", "A,D", "--turns", "2", "--duration", "200ms", "--smallest", "20ms"]
+    code = command(*asked, "--sms", "all,8", "--within", "20s", "-o", str(tmp_path))
     said = capsys.readouterr().out
     assert code == 0, said
-    (workload,) = json.loads((tmp_path / "elastic_gpu.json").read_text())["policies"]
-    assert [each["policy"] for each in workload["policies"]] == list(POLICIES)
+    found = figures(tmp_path)
+    assert [each["sms"] for each in found["sizes"]] == [16, 8]
+    for size in found["sizes"]:
+        assert [each["workload"] for each in size["policies"]] == ["A", "D"]
 
 
 def test_without_a_gpu_it_says_so(tmp_path, capsys):

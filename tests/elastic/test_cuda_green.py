@@ -9,7 +9,7 @@ import pytest
 from cuda_scene import BUILD, VALUES, Machine, network
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic.cuda.context import green_context, why_not_green
+from edgetune.stages.elastic.cuda.green import green_context, why_not_green
 from edgetune.stages.elastic.cuda.program import Program
 from fakes.cuda_gpu import FakeCudaGpu
 

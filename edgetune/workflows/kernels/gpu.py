@@ -18,9 +18,10 @@ from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
-from edgetune.stages.elastic.cuda.context import Context, why_not_green
+from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import WITHOUT
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, Launcher
+from edgetune.stages.elastic.cuda.green import why_not_green
 from edgetune.stages.elastic.native.build import native_library
 from edgetune.stages.elastic.native.table import check_table
 from edgetune.stages.elastic.policies import POLICIES

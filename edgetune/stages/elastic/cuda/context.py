@@ -1,13 +1,10 @@
-"""CUDA on one GPU for one run, on all of its multiprocessors or on a part of them.
+"""CUDA on one GPU for one run.
 
     with open_context(driver, 0) as context:        cuDevicePrimaryCtxRetain, cuCtxPushCurrent
         context.allocate(...) context.stream(...)   noted as they are made
-        with green_context(context, 16) as part:    device 132 multiprocessors --split--> 16 --> green context
                                                     freed, the last first; the primary context is released
 
-A context belongs to the thread that opened it. A green context (CUDA 12.4) gives best-effort work multiprocessors of
-its own, or lets a big GPU stand for a small one: its bandwidth and its caches are still those of the big one, and
-results say so. Whether a GPU and its driver have green contexts is found out by making one. Source: CUDA Driver API.
+A context belongs to the thread that opened it; ``cuda.green`` makes one of a part of the GPU. Source: CUDA Driver API.
 """
 
 from __future__ import annotations
@@ -18,11 +15,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic.cuda.driver import NON_BLOCKING, Driver, KernelFailedError, NotOfferedError
+from edgetune.stages.elastic.cuda.driver import NON_BLOCKING, Driver, KernelFailedError
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.units import NS
 
@@ -77,7 +74,19 @@ class Context:
         self.now_ns, self.sleep_s = now_ns, sleep_s
         self.hung = False
         """Whether a kernel hangs: then nothing is freed, as freeing would wait for it."""
+        self.handle: Any = None
+        """The driver's handle of this context."""
         self._made: list[tuple[str, Any]] = []
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this context current while the block runs, beside another that is open too."""
+        self.driver.call("cuCtxPushCurrent", self.handle)
+        try:
+            yield
+        finally:
+            with suppress(DeviceError):
+                self.driver.call("cuCtxPopCurrent")
 
     def allocate(self, size_bytes: int) -> int:
         """Return the address of device memory, aligned to 256 bytes; at least one byte is allocated.
@@ -249,6 +258,7 @@ def open_context(
     primary = driver.call("cuDevicePrimaryCtxRetain", device)
     driver.call("cuCtxPushCurrent", primary)
     context = Context(driver, facts, now_ns=now_ns, sleep_s=sleep_s)
+    context.handle = primary
     try:
         with context.scope():
             yield context
@@ -289,75 +299,3 @@ def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
     )
     identifier = uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", device).bytes))
     return GpuFacts(index, f"GPU-{identifier}", f"{version // 1000}.{version % 1000 // 10}", gpu)
-
-
-_DEFAULT_STREAM = 1
-"""``CU_GREEN_CTX_DEFAULT_STREAM``: older drivers accept no other flags."""
-
-
-@contextmanager
-def green_context(context: Context, sm_count: int) -> Iterator[Context]:
-    """Make a context with so many multiprocessors current while the block runs; everything is made anew in it.
-
-    Args:
-        context: The GPU's primary context, current.
-        sm_count: At least so many: the GPU has a step, and the facts of the new context say how many it got.
-
-    Raises:
-        DeviceError: the GPU, the driver or the bindings lack green contexts, or there are fewer multiprocessors.
-    """
-    driver, facts = context.driver, context.facts
-    if not 1 <= sm_count <= facts.gpu.sm_count:
-        message = f"{facts.gpu.name} has {facts.gpu.sm_count} multiprocessors, and {sm_count} are asked for"
-        raise DeviceError(message, "ask for fewer")
-    if sm_count == facts.gpu.sm_count:  # all of them are no part, and may be no multiple of the step
-        yield context
-        return
-    device = driver.call("cuDeviceGet", facts.index)
-    whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
-    groups = _split(driver, whole, sm_count, facts.gpu)
-    described = driver.call("cuDevResourceGenerateDesc", groups[:1], 1)
-    green = driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM)
-    got, flop_per_s = int(groups[0].sm.smCount), facts.gpu.flop_per_s
-    gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
-    limited = replace(facts, gpu=gpu)
-    part = Context(driver, limited, now_ns=context.now_ns, sleep_s=context.sleep_s)
-    try:
-        driver.call("cuCtxPushCurrent", driver.call("cuCtxFromGreenCtx", green))
-        try:
-            with part.scope():
-                yield part
-        finally:
-            context.hung = context.hung or part.hung
-            if not part.hung:
-                with suppress(DeviceError):
-                    driver.call("cuCtxPopCurrent")
-    finally:
-        if not part.hung:
-            with suppress(DeviceError):
-                driver.call("cuGreenCtxDestroy", green)
-
-
-def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
-    """Return the part of a GPU, in a list.
-
-    Raises:
-        DeviceError: there are no parts, or none of so many multiprocessors.
-    """
-    try:
-        return driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0]
-    except NotOfferedError:
-        (least,) = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, 1)[0]  # raises where there are none at all
-        message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"
-        hint = f"its parts come in steps, the least has {least.sm.smCount}: ask for fewer, or leave --sms out for all"
-        raise DeviceError(message, hint) from None
-
-
-def why_not_green(context: Context) -> str | None:
-    """Return why a part of the multiprocessors is not available; ``None`` where it is: one is made and freed."""
-    try:
-        with green_context(context, 1) as part:
-            part.stream()
-    except DeviceError as error:
-        return error.message
-    return None

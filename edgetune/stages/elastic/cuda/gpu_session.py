@@ -29,8 +29,9 @@ from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, Delay, GlobalTimer
 from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
-from edgetune.stages.elastic.cuda.context import Context, green_context, open_context
+from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import load_driver
+from edgetune.stages.elastic.cuda.green import green_context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Gpu, blocks_resident
@@ -167,7 +168,7 @@ class GpuSession:
         """Why the GPU cannot be used any more; ``None`` where it can."""
         self._recorded, self._seed, self._patience = recorded, seed, patience
         self._builder, self._made_timer_image = builder, timer_image
-        self._launcher, self._library = launcher, library
+        self._launcher, self.library = launcher, library
         self._programs: dict[str, Program] = {}
         self._builds: dict[tuple[str, frozenset[str]], Build] = {}
 
@@ -192,7 +193,7 @@ class GpuSession:
             known = self._programs.get(task.name)
             if known is not None and known.network == task.network:
                 continue
-            program = Program(self.context, task.network, self._build(task.network))
+            program = Program(self.context, task.network, self.build(task.network))
             program.write(contents(task.network, self._seed))
             with self.context.scope():
                 program.warm_up(self.context.stream())
@@ -222,7 +223,7 @@ class GpuSession:
         return tuple(found)
 
     def _fitted(self, network: KernelSequence) -> KernelSequence:
-        forms = self._build(network).forms
+        forms = self.build(network).forms
         calls = (
             replace(
                 call,
@@ -248,8 +249,14 @@ class GpuSession:
         return self._programs[task]
 
     @contextmanager
-    def open_backend(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend | NativeBackend]:
+    def open_backend(
+        self, tasks: Sequence[GpuTask], launcher: Launcher | None = None
+    ) -> Iterator[CudaBackend | NativeBackend]:
         """Open a backend for one run of tasks.
+
+        Args:
+            tasks: The tasks.
+            launcher: In place of that of the session.
 
         Raises:
             InputError, DeviceError: as ``prepare``.
@@ -258,7 +265,7 @@ class GpuSession:
         self.residencies, self.unrecorded, self.records_apart_ns = (), 0, None
         with self.context.scope():
             records = self._records()
-            backend = self._backend(tasks, records)
+            backend = self._backend(tasks, records, launcher or self._launcher)
             with _no_collection():
                 yield backend
             self.lost = backend.lost
@@ -266,12 +273,20 @@ class GpuSession:
                 self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
                 self.records_apart_ns = records.apart_ns
 
-    def _backend(self, tasks: Sequence[GpuTask], records: BlockRecords | None) -> CudaBackend | NativeBackend:
-        if self._launcher == "native":
-            return NativeBackend(self.context, self._programs, tasks, patience=self._patience, library=self._library)
+    def _backend(
+        self, tasks: Sequence[GpuTask], records: BlockRecords | None, launcher: Launcher
+    ) -> CudaBackend | NativeBackend:
+        if launcher == "native":
+            return NativeBackend(self.context, self._programs, tasks, patience=self._patience, library=self.library)
         return CudaBackend(self.context, self._programs, tasks, patience=self._patience, records=records)
 
-    def _build(self, network: KernelSequence) -> Build:
+    def build(self, network: KernelSequence) -> Build:
+        """Return the compiled kernels of a network, for every part of this GPU; they are compiled once.
+
+        Raises:
+            InputError: the network has no source, or does not compile.
+            DeviceError: the compiler is missing.
+        """
         wanted = network.source, frozenset(call.kernel for call in network.calls)
         found = self._builds.get(wanted)
         if found is None:

@@ -1,0 +1,125 @@
+"""Parts of a GPU: green contexts (CUDA 12.4), each with multiprocessors of its own.
+
+    with green_context(context, 16) as part:              132 multiprocessors --split--> 16 --> green context
+    with green_halves(context) as (first, second):        132 --split--> 64 | 64 | 4 left over
+
+A green context gives best-effort work multiprocessors of its own, or lets a big GPU stand for a small one: its
+bandwidth and its caches are still those of the big one, and results say so. Whether a GPU and its driver have green
+contexts is found out by making one. Source: CUDA Driver API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from edgetune.errors import DeviceError
+from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.driver import Driver, NotOfferedError
+from edgetune.stages.elastic.gpu import Gpu
+
+_DEFAULT_STREAM = 1
+"""``CU_GREEN_CTX_DEFAULT_STREAM``: older drivers accept no other flags."""
+
+
+@contextmanager
+def green_context(context: Context, sm_count: int) -> Iterator[Context]:
+    """Make a context with so many multiprocessors current while the block runs; everything is made anew in it.
+
+    Args:
+        context: The GPU's primary context, current.
+        sm_count: At least so many: the GPU has a step, and the facts of the new context say how many it got.
+
+    Raises:
+        DeviceError: the GPU, the driver or the bindings lack green contexts, or there are fewer multiprocessors.
+    """
+    driver, facts = context.driver, context.facts
+    if not 1 <= sm_count <= facts.gpu.sm_count:
+        message = f"{facts.gpu.name} has {facts.gpu.sm_count} multiprocessors, and {sm_count} are asked for"
+        raise DeviceError(message, "ask for fewer")
+    if sm_count == facts.gpu.sm_count:  # all of them are no part, and may be no multiple of the step
+        yield context
+        return
+    groups = _split(driver, _multiprocessors(context), sm_count, facts.gpu)
+    with _green(context, groups[0]) as part:
+        yield part
+
+
+@contextmanager
+def green_halves(context: Context) -> Iterator[tuple[Context, Context]]:
+    """Make two contexts with as many multiprocessors each, and none in common; the second one is current.
+
+    Args:
+        context: The GPU's primary context, current.
+
+    Raises:
+        DeviceError: the GPU, the driver or the bindings lack green contexts, or the GPU has no two equal parts.
+    """
+    whole, sm_count = _multiprocessors(context), context.facts.gpu.sm_count
+    for asked in range(sm_count // 2, 0, -1):  # the GPU rounds up to its step
+        groups, count, _ = context.driver.call("cuDevSmResourceSplitByCount", 2, whole, 0, asked)
+        if count == 2:
+            with _green(context, groups[0]) as first, _green(context, groups[1]) as second:
+                yield first, second
+            return
+    raise DeviceError(f"{context.facts.gpu.name} has no two equal parts", "it takes a GPU with more multiprocessors")
+
+
+def _multiprocessors(context: Context) -> Any:
+    """Return all multiprocessors of a GPU, to be split."""
+    driver = context.driver
+    device = driver.call("cuDeviceGet", context.facts.index)
+    return driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
+
+
+@contextmanager
+def _green(context: Context, group: Any) -> Iterator[Context]:
+    """Make a context with a group of multiprocessors current while the block runs."""
+    driver, facts = context.driver, context.facts
+    described = driver.call("cuDevResourceGenerateDesc", [group], 1)
+    green = driver.call("cuGreenCtxCreate", described, driver.call("cuDeviceGet", facts.index), _DEFAULT_STREAM)
+    got, flop_per_s = int(group.sm.smCount), facts.gpu.flop_per_s
+    gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
+    part = Context(driver, replace(facts, gpu=gpu), now_ns=context.now_ns, sleep_s=context.sleep_s)
+    try:
+        part.handle = driver.call("cuCtxFromGreenCtx", green)
+        driver.call("cuCtxPushCurrent", part.handle)
+        try:
+            with part.scope():
+                yield part
+        finally:
+            context.hung = context.hung or part.hung
+            if not part.hung:
+                with suppress(DeviceError):
+                    driver.call("cuCtxPopCurrent")
+    finally:
+        if not part.hung:
+            with suppress(DeviceError):
+                driver.call("cuGreenCtxDestroy", green)
+
+
+def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
+    """Return the part of a GPU, in a list.
+
+    Raises:
+        DeviceError: there are no parts, or none of so many multiprocessors.
+    """
+    try:
+        return driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0]
+    except NotOfferedError:
+        (least,) = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, 1)[0]  # raises where there are none at all
+        message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"
+        hint = f"its parts come in steps, the least has {least.sm.smCount}: ask for fewer, or leave --sms out for all"
+        raise DeviceError(message, hint) from None
+
+
+def why_not_green(context: Context) -> str | None:
+    """Return why a part of the multiprocessors is not available; ``None`` where it is: one is made and freed."""
+    try:
+        with green_context(context, 1) as part:
+            part.stream()
+    except DeviceError as error:
+        return error.message
+    return None

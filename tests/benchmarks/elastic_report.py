@@ -1,0 +1,180 @@
+"""What ``elastic_gpu.py`` measures with, whatever part it is: its time, what it writes, and the power of the GPU."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from edgetune.artifacts.files import write_atomically
+from edgetune.artifacts.json_format import json_document
+from edgetune.devices.capabilities import Absent, PowerSensor
+from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.nvml.gpu import Gpu, gpu_count, load_nvml, text
+from edgetune.devices.nvml.sensors import open_power
+from edgetune.errors import DeviceError
+from edgetune.stages.profiling.energy import MINIMUM_SAMPLES
+from edgetune.units import NS
+
+FIXED = 0.4
+"""Share of the time after which no more networks are compared or timed, so that enough is left for the policies."""
+RESERVE = 0.05
+"""Share of the time that is kept for what no plan knows: closing contexts, and the last files."""
+
+
+class Budget:
+    """The time of the command.
+
+    Args:
+        within_s: All of it, s; ``None`` for as long as it takes.
+        now_s: The clock, s.
+    """
+
+    def __init__(self, within_s: float | None, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._within_s, self.now_s = math.inf if within_s is None else within_s, now_s
+        self._begin_s = now_s()
+
+    @property
+    def used_s(self) -> float:
+        """Time since the begin, s."""
+        return self.now_s() - self._begin_s
+
+    @property
+    def left_s(self) -> float:
+        """Time that can still be planned, s."""
+        return self._within_s * (1 - RESERVE) - self.used_s
+
+    @property
+    def fixed(self) -> bool:
+        """Whether there is time for another fixed part."""
+        return self.used_s < FIXED * self._within_s
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the rest of the time is divided.
+
+    Args:
+        groups: So many of the workloads to come are measured, the first ones.
+        turns: Of each of them.
+        duration_s: Of a run, s.
+    """
+
+    groups: int
+    turns: int
+    duration_s: float
+
+
+def plan(
+    left_s: float, runs: Sequence[int], *, turns: int, longest_s: float, smallest_s: float, group_s: float, run_s: float
+) -> Plan:
+    """Divide time over runs: all have one duration, as long as may be; then turns are given up, then last workloads.
+
+    Args:
+        left_s: The time, s.
+        runs: In a turn of each workload, in order.
+        turns: At most; at least two, of which there is an interval, unless one is asked for.
+        longest_s, smallest_s: Of a run, s.
+        group_s: It takes to make a workload ready, s; the first one is.
+        run_s: What a run takes longer than its duration, s.
+    """
+    for groups in range(len(runs), 0, -1):
+        rest_s = left_s - (groups - 1) * group_s
+        for fewer in range(turns, min(2, turns) - 1, -1):
+            duration_s = rest_s / (sum(runs[:groups]) * fewer) - run_s
+            if duration_s >= smallest_s:
+                return Plan(groups, fewer, min(duration_s, longest_s))
+    return Plan(0, 0, 0.0)
+
+
+class Report:
+    """What is printed and written, as it goes: a crash loses nothing.
+
+    Args:
+        folder: Gets ``elastic_gpu.json`` and ``elastic_gpu.txt``.
+        facts: That come first.
+    """
+
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+        self.folder, self.found = folder, facts
+        self.found["left_out"] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lines = folder / "elastic_gpu.txt"
+        self._lines.write_text("")
+        self.write()
+
+    def say(self, line: str) -> None:
+        """Print a line, and keep it."""
+        print(line, flush=True)
+        with self._lines.open("a") as lines:
+            lines.write(line + "\n")
+
+    def leave_out(self, what: str, why: str) -> None:
+        """Note that something was asked for and is not measured."""
+        self.found["left_out"].append({"what": what, "why": why})
+        self.say(f"left out   {what}: {why}")
+        self.write()
+
+    def write(self) -> None:
+        """Write all figures so far."""
+        write_atomically(json_document(self.found), self.folder / "elastic_gpu.json")
+
+
+@dataclass(slots=True)
+class PowerMeter:
+    """The power of a GPU during runs.
+
+    Args:
+        sensor: Reads it; or why it cannot be read.
+        now_ns: The clock of its readings.
+        readings_w: Of the last run: readings that lie wholly in it, W.
+    """
+
+    sensor: PowerSensor | Absent
+    now_ns: Callable[[], int] = time.monotonic_ns
+    readings_w: list[float] = field(default_factory=list)
+
+    @contextmanager
+    def over(self, duration_s: Callable[[], float]) -> Iterator[None]:
+        """Read power while the block runs.
+
+        Args:
+            duration_s: Called at the end of the block: how long the run took that ended then, s.
+        """
+        self.readings_w = []
+        if isinstance(self.sensor, Absent):
+            yield
+            return
+        with self.sensor.record() as recording:
+            yield
+            end_ns = self.now_ns()
+        from_ns = end_ns - (duration_s() - self.sensor.refresh_s) * NS
+        self.readings_w = [each.power_w for each in recording.readings if from_ns <= each.time_ns <= end_ns]
+
+
+def mean_w(readings_w: Sequence[float]) -> float | None:
+    """Return the mean power, W; ``None`` of too few readings."""
+    return fmean(readings_w) if len(readings_w) >= MINIMUM_SAMPLES else None
+
+
+def open_meter(uuid: str, module: Any = None) -> PowerMeter:
+    """Return the meter of the GPU with this UUID; CUDA may number GPUs otherwise than NVML.
+
+    Args:
+        uuid: As nvidia-smi prints it.
+        module: In place of ``pynvml``.
+    """
+    try:
+        nvml = load_nvml(module)
+        gpus = [Gpu(nvml, index) for index in range(gpu_count(nvml))]
+        found = next((each for each in gpus if text(each.maybe("nvmlDeviceGetUUID") or "") == uuid), None)
+        if found is None:
+            return PowerMeter(Absent(f"NVML lists no GPU {uuid}"))
+        return PowerMeter(open_power(found, MonotonicClock()))
+    except DeviceError as error:
+        return PowerMeter(Absent(error.message))
