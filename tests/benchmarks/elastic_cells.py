@@ -9,6 +9,7 @@ and the figures of its workload after each turn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -38,7 +39,9 @@ NATIVE = "elastic (native)"
 """The policy elastic by the native launcher."""
 ROWS = (*POLICIES, NATIVE)
 GROUP_S, RUN_S = 5.0, 0.05
-"""Guesses until they are measured: time to make a workload ready, and what a run takes longer than its duration, s."""
+"""Guesses until they are measured: time to make a workload ready, at most ``GROUP`` of all, and what a run takes longer
+than its duration, s."""
+GROUP = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,6 @@ class Options:
     turns: int
     longest_s: float
     smallest_s: float
-
-    def runs(self, letter: str) -> int:
-        """Return the runs in a turn of a workload."""
-        return len(self.names) + len(baselines(workload(letter, sizes=self.sizes)))
 
 
 def fitted(ready: GpuSession, asked: TaskPair) -> TaskPair:
@@ -107,9 +106,12 @@ class PolicyRuns:
         options, place["policies"], place["cells"] = self.options, [], []
         names = [each for each in options.names if each != NATIVE or native_s is not None]
         for at, letter in enumerate(options.letters):
-            groups = [options.runs(each) for each in (*options.letters[at:], *list(options.letters) * later[0])]
+            groups = [
+                len(names) + len(baselines(workload(each, sizes=options.sizes)))
+                for each in (*options.letters[at:], *list(options.letters) * later[0])
+            ]
             left_s = self.budget.left_s - later[0] * later[1]
-            if not self._plan(left_s - (self.group_s or GROUP_S), groups).groups:
+            if not self._plan(left_s - self._group_s, groups).groups:
                 which = f"workloads {', '.join(options.letters[at:])} on {ready.gpu.sm_count} multiprocessors"
                 self.report.leave_out(which, f"{self.budget.left_s:.0f} s are left")
                 return
@@ -121,15 +123,20 @@ class PolicyRuns:
                 made = replace(made, groups=1, turns=1, duration_s=options.smallest_s)
             said = f"{made.turns} turns of {groups[0]} runs of {made.duration_s:.3g} s"
             rest = f", of which the last {len(groups) - made.groups} do not fit" if made.groups < len(groups) else ""
-            said += f"; {left_s:.0f} s for {len(groups)} workloads on GPU sizes{rest}"
+            if math.isfinite(left_s):
+                said += f"; {left_s:.0f} s for {len(groups)} workloads on GPU sizes{rest}"
             self.report.say(f"plan       {letter}: {said}")
             _Workload(self, ready, asked, names, made.duration_s, native_s).run(made.turns, place)
+
+    @property
+    def _group_s(self) -> float:
+        return self.group_s or min(GROUP_S, GROUP * self.budget.within_s)
 
     def _plan(self, left_s: float, groups: Sequence[int]) -> Plan:
         options = self.options
         return plan(
             left_s, groups, turns=options.turns, longest_s=options.longest_s, smallest_s=options.smallest_s,
-            group_s=self.group_s or GROUP_S, run_s=self.run_s or RUN_S,
+            group_s=self._group_s, run_s=self.run_s or RUN_S,
         )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ exit code is 1 where something differs, and 5 where a part failed.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import subprocess
 import sys
@@ -52,7 +53,7 @@ from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for, native_launch_s
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession, measured_launch_s, open_gpu_session
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
@@ -134,14 +135,23 @@ class Parts:
         self._opened, self._asked, self._report, self._budget = opened, asked, report, budget
         self.sizes: Sizes = SMALL if asked.small else {}
         self._names = asked.networks.split(",")
+        self._launch_s: dict[int, float] = {}
         self._bits, self._plain = kept(fmad=False), kept(fmad=True)
         times_s = [parse_time_s(getattr(asked, name), what=f"--{name}") for name in ("duration", "smallest")]
         options = Options(asked.workloads.split(","), asked.policies.split(","), self.sizes, asked.turns, *times_s)
         self._runs = PolicyRuns(options, report, budget, meter)
 
     def opened(self, builder: Builder | None = None, **options: Any) -> Any:
-        """Open the GPU."""
-        return self._opened(builder=builder or self._plain, patience=WaitTimes(hang_s=HANG_S), **options)
+        """Open the GPU; what launches cost on so many multiprocessors is measured once."""
+
+        def launch_s(context: Context) -> float:
+            known = self._launch_s.get(context.facts.gpu.sm_count)
+            if known is None:
+                known = self._launch_s[context.facts.gpu.sm_count] = measured_launch_s(context)
+            return known
+
+        patience = WaitTimes(hang_s=HANG_S)
+        return self._opened(builder=builder or self._plain, patience=patience, launch_s=launch_s, **options)
 
     def names(self, part: str) -> Iterator[str]:
         """Yield networks while there is time for more."""
@@ -191,7 +201,7 @@ class Parts:
         """Measure what kernels cost each other, and choose caps."""
         with self.opened() as ready:
             asked = [fitted(ready, workload(letter, sizes=self.sizes)) for letter in self._asked.workloads.split(",")]
-            most = {"most": 10} if self._asked.small else {}
+            most = {"most": 3} if self._asked.small else {}
             found.update(interference(ready, asked, self.sizes, self._report.say, **most))
 
     def overhead(self, sm_count: int | None, place: dict[str, Any]) -> None:
@@ -238,7 +248,7 @@ class Parts:
         """Run workloads by policies in alternation, in the time that is left."""
         with self.opened(sm_count=sm_count) as ready:
             native_s = self._native_s(ready, place)
-            if native_s is None and NATIVE in self._runs.options.names:
+            if native_s is None and place["native"] != self._report.found["native"]:
                 self._report.leave_out(f"{NATIVE} on {ready.gpu.sm_count} multiprocessors", place["native"])
             self._runs.on(ready, place, native_s, later)
 
@@ -391,7 +401,7 @@ def measured(
             raise InputError(f"there is no {what} {unknown[0]!r}", f"known are {', '.join(known)}")
     sizes = [None if each == "all" else whole_number(each) for each in asked.sms.split(",")]
     budget = Budget(None if asked.within is None else parse_time_s(asked.within, what="--within"), now_s)
-    with opened() as ready:
+    with opened(launch_s=lambda _: math.nan) as ready:
         facts = ready.context.facts
     report = Report(
         asked.output,
@@ -401,9 +411,14 @@ def measured(
             "options": {name: str(value) for name, value in vars(asked).items()}, "sizes": [],
         },
     )  # fmt: skip
-    report.say(heading(ready))
-    wanted = NATIVE in asked.policies.split(",") and {"policies", "shards"} & set(parts)
-    report.found["native"] = refused(asked) if wanted else "it was not asked for"
+    if set(parts) & set(WHOLE):
+        report.say(heading(ready))
+    if NATIVE in asked.policies.split(",") and {"policies", "shards"} & set(parts):
+        report.found["native"] = refused(asked)
+        if report.found["native"] is not None:
+            report.leave_out(NATIVE, report.found["native"])
+    else:
+        report.found["native"] = "it was not asked for"
     meter = open_meter(facts.uuid)
     sensor = meter.sensor
     source = f"not read: {sensor.reason}" if isinstance(sensor, Absent) else f"{sensor.source}, of the whole board"

@@ -50,7 +50,7 @@ TIMED_S = 1e-3
 """So long the timed loop takes alone, s, but for limits of how many launches may wait in a stream."""
 MOST = 200
 """Launches of the timed loop; the other one has up to three times as many, as about a thousand fit in a stream."""
-LAUNCH_NS = 20_000
+LAUNCH_NS = 15_000
 """More than queueing a launch takes on a slow host."""
 LEAST_GAIN = 0.02
 """Of critical latency, and the loss of throughput that is no loss: repeated measurements differ by as much."""
@@ -123,6 +123,7 @@ class Interference:
     ) -> None:
         self.most, whole = most, ready.context
         self._image = ready.timer_image
+        self._delays: dict[tuple[int, int], Delay] = {}
         self.loops: dict[tuple[str, str], Loop] = {}
         lowest, highest = whole.priorities()
         for kind, (name, _) in KINDS.items():
@@ -147,7 +148,7 @@ class Interference:
         return self._timed(timed, count, other, others)
 
     def _count(self, alone_s: float) -> int:
-        return max(5, min(math.ceil(TIMED_S / alone_s), self.most))
+        return min(max(5, math.ceil(TIMED_S / alone_s)), self.most)
 
     def _alone_s(self, loop: Loop) -> float:
         first_s = self._run(loop, 5)[0]
@@ -157,14 +158,23 @@ class Interference:
         found = [self._run(self.loops[timed], count, self.loops[other], others) for _ in range(REPEATS)]
         return median(took_s for took_s, _ in found), min(longer for _, longer in found)
 
+    def _delay(self, context: Context, count: int) -> Delay:
+        """Return a delay of at least so many launches: a power of two of them, so that there are few."""
+        key = id(context), 1 << count.bit_length()
+        if key not in self._delays:
+            with context.current():
+                self._delays[key] = Delay(context, self._image, LAUNCH_NS * key[1])
+        return self._delays[key]
+
     def _run(self, loop: Loop, count: int, other: Loop | None = None, others: int = 0) -> tuple[float, float]:
         context, driver = loop.context, loop.context.driver
         with ExitStack() as stack:
+            delay = self._delay(context, count + others)
             for each in {id(one.context): one.context for one in (loop, other) if one is not None}.values():
                 stack.enter_context(each.current())
                 stack.enter_context(each.scope())
             with context.current():
-                go, delay = context.event(), Delay(context, self._image, LAUNCH_NS * (count + others))
+                go = context.event()
 
             def begin() -> None:
                 delay.launch(loop.stream)

@@ -36,7 +36,7 @@ class Budget:
     """
 
     def __init__(self, within_s: float | None, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._within_s, self.now_s = math.inf if within_s is None else within_s, now_s
+        self.within_s, self.now_s = math.inf if within_s is None else within_s, now_s
         self._begin_s = now_s()
 
     @property
@@ -47,12 +47,12 @@ class Budget:
     @property
     def left_s(self) -> float:
         """Time that can still be planned, s."""
-        return self._within_s * (1 - RESERVE) - self.used_s
+        return self.within_s * (1 - RESERVE) - self.used_s
 
     @property
     def fixed(self) -> bool:
         """Whether there is time for another fixed part."""
-        return self.used_s < FIXED * self._within_s
+        return self.used_s < FIXED * self.within_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,12 @@ def command():
     cuda = FakeCuda([FakeCudaGpu()], clock, other_ns=20_000)
     opened = partial(open_gpu_session, module=cuda, now_ns=ticking(clock), sleep_s=clock.sleep_s)
 
-    def run(*arguments):
-        refused = lambda asked: "it is not for a fake"
-        opener = lambda index, **options: opened(index, **{**options, "builder": built})
-        return main(["--small", *arguments], opener, now_s=lambda: clock.now_ns() / 1e9, refused=refused)
+    def opener(index, **options):
+        return opened(index, **{**options, "builder": built})
+
+    def run(*arguments, refused="it is not for a fake"):
+        known = {"now_s": lambda: clock.now_ns() / 1e9, "refused": lambda asked: refused}
+        return main(["--small", *arguments], opener, **known)
 
     return run
 
@@ -61,15 +63,33 @@ def test_parts_of_one_small_network(command, tmp_path, capsys):
     assert (tmp_path / "blocks-16.parquet").exists()
 
 
-def test_workloads_by_all_policies_on_two_sizes_within_a_time(command, tmp_path, capsys):
-    asked = ["--parts", "policies", "--workloads", "A,D", "--turns", "2", "--duration", "200ms", "--smallest", "20ms"]
-    code = command(*asked, "--sms", "all,8", "--within", "20s", "-o", str(tmp_path))
+def test_a_workload_by_all_policies_on_two_sizes_within_a_time(command, tmp_path, capsys):
+    asked = ["--parts", "policies", "--workloads", "A", "--turns", "3", "--duration", "20ms", "--smallest", "5ms"]
+    code = command(*asked, "--sms", "all,8", "--within", "4s", "-o", str(tmp_path))
     said = capsys.readouterr().out
     assert code == 0, said
     found = figures(tmp_path)
+    assert found["took_s"] < 4
     assert [each["sms"] for each in found["sizes"]] == [16, 8]
     for size in found["sizes"]:
-        assert [each["workload"] for each in size["policies"]] == ["A", "D"]
+        (workload,) = size["policies"]
+        assert [each["policy"] for each in workload["policies"]] == list(POLICIES)
+        assert 2 <= workload["turns"] <= 3
+        assert len(size["cells"]) == workload["turns"] * (len(POLICIES) + 1)
+        assert {"multistream", "elastic"} == {each["policy"] for each in workload["policies"] if each["bound"]}
+    assert {"what": "elastic (native)", "why": "it is not for a fake"} in found["left_out"]
+    assert "bound      elastic: alexnet takes at most" in said
+    assert "power      not read: " in said
+
+
+def test_what_is_left_out_is_told(command, tmp_path, capsys):
+    asked = ["--parts", "policies", "--workloads", "A,D", "--turns", "1", "--duration", "10ms", "--policies", "barrier"]
+    code = command(*asked, "--smallest", "10ms", "--sms", "all,17", "-o", str(tmp_path))
+    assert code == 5, capsys.readouterr().out
+    what = [each["what"] for each in figures(tmp_path)["left_out"]]
+    assert what == ["solo in turn 0 of D", "solo in turn 1 of D", "17 multiprocessors"]
+    assert command(*asked, "--within", "20ms", "-o", str(tmp_path)) == 0
+    assert [each["what"] for each in figures(tmp_path)["left_out"]] == ["workloads A, D on 16 multiprocessors"]
 
 
 def test_without_a_gpu_it_says_so(tmp_path, capsys):
