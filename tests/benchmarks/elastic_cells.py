@@ -126,7 +126,7 @@ class PolicyRuns:
             if math.isfinite(left_s):
                 said += f"; {left_s:.0f} s for {len(groups)} workloads on GPU sizes{rest}"
             self.report.say(f"plan       {letter}: {said}")
-            _Workload(self, ready, asked, names, made.duration_s, native_s).run(made.turns, place)
+            WorkloadRuns(self, ready, asked, names, made.duration_s, native_s).run(made.turns, place)
 
     @property
     def _group_s(self) -> float:
@@ -141,7 +141,7 @@ class PolicyRuns:
 
 
 @dataclass(slots=True)
-class _Workload:
+class WorkloadRuns:
     """One workload on one part of a GPU.
 
     Args:

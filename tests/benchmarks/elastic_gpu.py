@@ -50,10 +50,10 @@ from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
 from edgetune.stages.elastic.cuda.blocks import Delay
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for, native_launch_s
+from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate, compiled_for, native_launch_s
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession, measured_launch_s, open_gpu_session
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
@@ -135,7 +135,8 @@ class Parts:
         self._opened, self._asked, self._report, self._budget = opened, asked, report, budget
         self.sizes: Sizes = SMALL if asked.small else {}
         self._names = asked.networks.split(",")
-        self._launch_s: dict[int, float] = {}
+        self._costs: dict[int, LaunchCosts] = {}
+        self._natives_s: dict[int, float] = {}
         self._bits, self._plain = kept(fmad=False), kept(fmad=True)
         times_s = [parse_time_s(getattr(asked, name), what=f"--{name}") for name in ("duration", "smallest")]
         options = Options(asked.workloads.split(","), asked.policies.split(","), self.sizes, asked.turns, *times_s)
@@ -145,10 +146,11 @@ class Parts:
         """Open the GPU; what launches cost on so many multiprocessors is measured once."""
 
         def launch_s(context: Context) -> float:
-            known = self._launch_s.get(context.facts.gpu.sm_count)
-            if known is None:
-                known = self._launch_s[context.facts.gpu.sm_count] = measured_launch_s(context)
-            return known
+            sms = context.facts.gpu.sm_count
+            if sms not in self._costs:
+                with context.scope():
+                    self._costs[sms] = calibrate(context, compiled_for(context))
+            return self._costs[sms].reaction_s
 
         patience = WaitTimes(hang_s=HANG_S)
         return self._opened(builder=builder or self._plain, patience=patience, launch_s=launch_s, **options)
@@ -224,8 +226,7 @@ class Parts:
     def shards(self, sm_count: int | None, place: dict[str, Any]) -> None:
         """Measure what launches cost."""
         with self.opened(sm_count=sm_count) as ready:
-            with ready.context.scope():
-                costs = calibrate(ready.context, compiled_for(ready.context))
+            costs = self._costs[ready.gpu.sm_count]
             native_s = self._native_s(ready, place)
         place["shards"] = {**asdict(costs), "native_s": native_s}
         what = f"a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, each shard more"
@@ -235,10 +236,12 @@ class Parts:
 
     def _native_s(self, ready: GpuSession, place: dict[str, Any]) -> float | None:
         """Return the reaction of the native launcher, s; ``None`` where it does not run."""
-        refused = self._report.found["native"]
+        refused, sms = self._report.found["native"], ready.gpu.sm_count
         if refused is None:
             try:
-                return native_launch_s(ready.context, ready.library)
+                if sms not in self._natives_s:
+                    self._natives_s[sms] = native_launch_s(ready.context, ready.library)
+                return self._natives_s[sms]
             except DeviceError as error:
                 refused = error.message
         place["native"] = refused

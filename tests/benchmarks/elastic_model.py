@@ -6,7 +6,8 @@ Reads what ``tests/benchmarks/elastic_gpu.py`` printed: times of original networ
 multiprocessors the first. The model of a part has as large a share of the peak, and all of the bandwidth, as a green
 context has. With workloads also the median latency of critical requests and the normal ones answered in a second, by
 policy, SIMULATED with a host as the measured one: its loop in Python takes ``HOST_S`` a launch, and the rest of the
-measured time from the end of a kernel to the next one is its reaction.
+measured time from the end of a kernel to the next one is its reaction. Of the native launcher a launch takes what the
+driver takes.
 """
 
 from __future__ import annotations
@@ -32,15 +33,20 @@ from edgetune.stats import median
 
 _GPU = re.compile(r"^.*, (?P<sms>\d+) multiprocessors, CUDA")
 _TIME = re.compile(r"^overhead +(?P<name>\w+) +original +(?P<ms>[\d.]+) ms")
-_NEXT = re.compile(r"^shards .* from one to the next by the loop (?P<us>[\d.]+) us")
+_NEXT = re.compile(
+    r"^shards +a launch (?P<call>[\d.]+) us, .* from one to the next by the loop (?P<us>[\d.]+) us"
+    r"(, by the native launcher (?P<native>[\d.]+) us)?"
+)
 _WORKLOAD = re.compile(r"^policies +(?P<name>\w+): .* alone (?P<ms>[\d.]+) ms")
-_POLICY = re.compile(r"^ +(?P<name>\w+) +p50 x(?P<latency>[\d.]+) .* normal (?P<normal>[\d.]+)/s")
+_POLICY = re.compile(r"^ +(?P<name>\w+( \(native\))?) +p50 x(?P<latency>[\d.]+) .* normal (?P<normal>[\d.]+)/s")
 _DURATION_S = 0.02
 _RUN_S = 0.3
 HOST_S = 24e-6
 """Of the H100's host a launch, s: 4.5 to 6.1 us of it are the driver's, the others those of the loop in Python, which
 was measured to take 13 to 22 us with kernels that do nothing."""
 NEAR = 0.15
+NATIVE = " (native)"
+"""Behind the name of a policy by the native launcher."""
 
 
 def measured_ms(text: str) -> dict[tuple[int, str], float]:
@@ -85,20 +91,41 @@ class Cell:
         return sum(abs(ratio - 1) <= NEAR for ratio in ratios)
 
 
-def measured_policies(text: str) -> dict[tuple[int, str], tuple[float, dict[str, Cell]]]:
-    """Return, by multiprocessors and workload: from one kernel to the next, s, and the cells by policy."""
-    found: dict[tuple[int, str], tuple[float, dict[str, Cell]]] = {}
-    sms, next_s, name, alone_ms = 0, 0.0, "", 0.0
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Times of a host, s; ``None`` where they were not measured.
+
+    Args:
+        call_s: Of the launch of a kernel.
+        next_s: From the end of a kernel to that of the next one, by the loop.
+        native_s: Likewise by the native launcher.
+    """
+
+    call_s: float | None = None
+    next_s: float | None = None
+    native_s: float | None = None
+
+    def model(self, policy: str, gpu: Gpu) -> GpuTimingModel:
+        """Return the model of a host: launching takes the native launcher what the driver takes, and the loop more."""
+        native = policy.endswith(NATIVE)
+        host_s, next_s = (self.call_s or HOST_S, self.native_s) if native else (HOST_S, self.next_s)
+        return GpuTimingModel(host_s=host_s, reaction_s=max(0.0, (next_s or 0.0) - host_s - gpu.launch_s))
+
+
+def measured_policies(text: str) -> dict[tuple[int, str], tuple[Host, dict[str, Cell]]]:
+    """Return, by multiprocessors and workload: the host, and the cells by policy."""
+    found: dict[tuple[int, str], tuple[Host, dict[str, Cell]]] = {}
+    sms, host, name, alone_ms = 0, Host(), "", 0.0
     for line in text.splitlines():
         if gpu := _GPU.match(line):
             sms = int(gpu["sms"])
         elif after := _NEXT.match(line):
-            next_s = float(after["us"]) / 1e6
+            host = Host(*(None if each is None else float(each) / 1e6 for each in after.group("call", "us", "native")))
         elif begun := _WORKLOAD.match(line):
             name, alone_ms = begun["name"], float(begun["ms"])
         elif policy := _POLICY.match(line):
             cell = Cell(alone_ms * float(policy["latency"]), float(policy["normal"]))
-            found.setdefault((sms, name), (next_s, {}))[1][policy["name"]] = cell
+            found.setdefault((sms, name), (host, {}))[1][policy["name"]] = cell
     return found
 
 
@@ -106,7 +133,8 @@ def modelled_policy(gpu: Gpu, name: str, model: GpuTimingModel, policy: str) -> 
     """Return a cell on the model."""
     asked, seen = workload(name), seen_by_policies(gpu, model)
     tasks = compiled_for(gpu, (asked.critical, asked.normal))
-    run = runner(simulated(gpu, model), {policy: make_policy(policy, tasks, seen)}, seen, duration_s=_RUN_S)
+    made = make_policy(policy.removesuffix(NATIVE), tasks, seen)
+    run = runner(simulated(gpu, model), {policy: made}, seen, duration_s=_RUN_S)
     latencies_s = run(tasks, policy, 0).latencies_s
     return Cell(1e3 * median(latencies_s[asked.critical.name]), len(latencies_s[asked.normal.name]) / _RUN_S)
 
@@ -114,16 +142,15 @@ def modelled_policy(gpu: Gpu, name: str, model: GpuTimingModel, policy: str) -> 
 def policy_lines(text: str, whole: Gpu, workloads: Sequence[str]) -> Iterator[str]:
     """Yield a line for each policy, workload and number of multiprocessors, and how many figures are near."""
     near = figures = 0
-    for (sms, name), (next_s, cells) in measured_policies(text).items():
+    for (sms, name), (host, cells) in measured_policies(text).items():
         if name not in workloads:
             continue
         gpu = replace(whole, sm_count=sms, flop_per_s=sms / whole.sm_count * whole.flop_per_s)
-        reaction_s = max(0.0, next_s - HOST_S - gpu.launch_s)
         for policy, real in cells.items():
-            model = modelled_policy(gpu, name, GpuTimingModel(host_s=HOST_S, reaction_s=reaction_s), policy)
+            model = modelled_policy(gpu, name, host.model(policy, gpu), policy)
             near, figures = near + model.near(real), figures + 2
             yield (
-                f"{sms:>4}  {name:<8} {policy:<12} {real.latency_ms:>8.3f} {model.latency_ms:>8.3f} "
+                f"{sms:>4}  {name:<8} {policy:<16} {real.latency_ms:>8.3f} {model.latency_ms:>8.3f} "
                 f"{model.latency_ms / real.latency_ms:>6.2f} {real.normal_per_s:>9.0f} {model.normal_per_s:>7.0f} "
                 f"{model.normal_per_s / real.normal_per_s:>6.2f}"
             )

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from elastic_gpu import main
+from elastic_model import measured_policies
 
 from edgetune.stages.elastic.abi import grid_symbol
 from edgetune.stages.elastic.cuda.building import Build
@@ -48,38 +49,46 @@ def figures(folder):
     return json.loads((folder / "elastic_gpu.json").read_text())
 
 
-def test_parts_of_one_small_network(command, tmp_path, capsys):
-    code = command("--parts", "equality,overhead,shards,blocks", "--networks", "gru", "-o", str(tmp_path))
+def test_all_parts_on_two_sizes_within_a_time(command, tmp_path, capsys):
+    asked = ["--networks", "gru", "--workloads", "A", "--turns", "3", "--duration", "20ms", "--smallest", "5ms"]
+    code = command(*asked, "--sms", "all,8", "--within", "9s", "-o", str(tmp_path))
     said = capsys.readouterr().out
     assert code == 0, said
-    assert "all bits alike" in said
     assert (tmp_path / "elastic_gpu.txt").read_text() == said
     found = figures(tmp_path)
+    assert found["took_s"] < 9
     assert found["gpu"] == "Fake CUDA GPU (not hardware)"
     assert (found["equality"]["gru"]["ways"], found["equality"]["gru"]["differences"]) == (9, [])
-    (size,) = found["sizes"]
-    assert len(size["overhead"]["gru"]["ratios"]) == 30
-    assert size["shards"]["call_s"] == pytest.approx(20e-6, rel=0.01)
-    assert (tmp_path / "blocks-16.parquet").exists()
-
-
-def test_a_workload_by_all_policies_on_two_sizes_within_a_time(command, tmp_path, capsys):
-    asked = ["--parts", "policies", "--workloads", "A", "--turns", "3", "--duration", "20ms", "--smallest", "5ms"]
-    code = command(*asked, "--sms", "all,8", "--within", "4s", "-o", str(tmp_path))
-    said = capsys.readouterr().out
-    assert code == 0, said
-    found = figures(tmp_path)
-    assert found["took_s"] < 4
+    assert found["interference"]["multiprocessors"] == [16, 8]
+    assert [each["what"] for each in found["left_out"] if each["what"] != "numbers"] == ["elastic (native)"]
     assert [each["sms"] for each in found["sizes"]] == [16, 8]
     for size in found["sizes"]:
+        assert len(size["overhead"]["gru"]["ratios"]) == 30
+        assert size["shards"]["call_s"] == pytest.approx(20e-6, rel=0.01)
         (workload,) = size["policies"]
         assert [each["policy"] for each in workload["policies"]] == list(POLICIES)
         assert 2 <= workload["turns"] <= 3
         assert len(size["cells"]) == workload["turns"] * (len(POLICIES) + 1)
         assert {"multistream", "elastic"} == {each["policy"] for each in workload["policies"] if each["bound"]}
-    assert {"what": "elastic (native)", "why": "it is not for a fake"} in found["left_out"]
-    assert "bound      elastic: alexnet takes at most" in said
-    assert "power      not read: " in said
+        assert (tmp_path / f"blocks-{size['sms']}.parquet").exists()
+    for line in (
+        "equality   gru          9 ways",
+        "bound      elastic: alexnet takes at most",
+        "power      not read: ",
+    ):
+        assert line in said
+    read = measured_policies((tmp_path / "elastic_gpu.txt").read_text())
+    assert list(read) == [(16, "A"), (8, "A")]
+    for size, (host, cells) in zip(found["sizes"], read.values(), strict=True):
+        assert host.next_s == pytest.approx(size["shards"]["reaction_s"], rel=0.01)
+        assert list(cells) == list(POLICIES)
+        (workload,) = size["policies"]
+        for each in workload["policies"]:
+            awake_s = workload["alone_p50_s"] - workload["waking_s"]
+            latency_ms = pytest.approx(1e3 * each["p50_x"]["value"] * awake_s, rel=0.01)
+            assert (cells[each["policy"]].latency_ms, cells[each["policy"]].normal_per_s) == (
+                latency_ms, pytest.approx(each["normal_per_s"], rel=0.01)
+            )  # fmt: skip
 
 
 def test_what_is_left_out_is_told(command, tmp_path, capsys):

@@ -1,0 +1,111 @@
+"""How the GPU benchmark divides its time, reads power, and runs cells by two launchers; on fakes."""
+
+import json
+import math
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from cuda_scene import BUILD
+from elastic_cells import NATIVE, Options, PolicyRuns, WorkloadRuns, told
+from elastic_report import Budget, Plan, PowerMeter, Report, mean_w, open_meter, plan
+from native_scene import LAUNCH_S, kernels, task
+
+from edgetune.devices.capabilities import Absent, PowerReading
+from edgetune.stages.elastic.cuda.context import open_context
+from edgetune.stages.elastic.cuda.driver import load_driver
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession
+from edgetune.stages.elastic.mdtb.workloads import TaskPair
+from fakes.cuda_native import native_cuda
+
+ASKED = {"turns": 5, "longest_s": 5.0, "smallest_s": 0.5, "group_s": 2.0, "run_s": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("left_s", "made"),
+    [
+        (math.inf, Plan(2, 5, 5.0)),
+        (102.0, Plan(2, 5, 0.9)),  # (102 - 2) / (20 runs x 5) - 0.1
+        (50.0, Plan(2, 4, 0.5)),  # 48 / (20 x 4) - 0.1
+        (26.0, Plan(2, 2, 0.5)),
+        (25.0, Plan(1, 4, 0.525)),  # the second one would have 23 / (20 x 2) - 0.1 = 0.475 s
+        (11.0, Plan(0, 0, 0.0)),
+    ],
+)
+def test_time_is_divided_over_runs_then_turns_then_workloads(left_s, made):
+    found = plan(left_s, [10, 10], **ASKED)
+    assert (found.groups, found.turns) == (made.groups, made.turns)
+    assert found.duration_s == pytest.approx(made.duration_s)
+
+
+def test_one_turn_if_one_is_asked_for():
+    assert plan(13.0, [10, 10], **{**ASKED, "turns": 1}) == Plan(1, 1, pytest.approx(1.2))
+
+
+class Sensor:
+    """Reads 100 W more every 0.1 s, from zero on."""
+
+    source, refresh_s, settle_s = "fake", 0.1, 0.1
+
+    @contextmanager
+    def record(self):
+        yield SimpleNamespace(readings=[PowerReading(at * 100_000_000, 100.0 * at) for at in range(20)])
+
+
+def test_power_is_of_readings_that_lie_in_the_run():
+    meter = PowerMeter(Sensor(), now_ns=lambda: 1_500_000_000)
+    with meter.over(lambda: 0.75):  # from 0.75 to 1.5 s, and a reading is the mean of 0.1 s
+        pass
+    assert meter.readings_w == [900, 1000, 1100, 1200, 1300, 1400, 1500]
+    assert mean_w(meter.readings_w) == 1200
+    assert mean_w(meter.readings_w[:4]) is None
+
+
+def test_without_nvml_there_is_no_power_and_a_reason():
+    broken = SimpleNamespace(NVMLError=RuntimeError)
+    meter = open_meter("GPU-0", broken)
+    assert isinstance(meter.sensor, Absent)
+    with meter.over(lambda: 1.0):
+        pass
+    assert meter.readings_w == []
+
+
+def test_cells_by_both_launchers_on_one_gpu(tmp_path):
+    report, meter = Report(tmp_path, {}), PowerMeter(Absent("none"))
+    names, place = ["sequential", "elastic", NATIVE], {"policies": [], "cells": []}
+    of = PolicyRuns(Options(["A"], names, {}, 2, 1.0, 0.01), report, Budget(None), meter)
+    with native_cuda(kernels()) as cuda, open_context(load_driver(cuda), 0) as context:
+        context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=LAUNCH_S))
+        ready = GpuSession(context, builder=lambda *_: BUILD, library=cuda.library)
+        pair = TaskPair("A", task("critical", 1, arrivals="uniform:200/s"), task("normal"))
+        WorkloadRuns(of, ready, pair, names, 0.05, 5e-6).run(2, place)
+    (figures,) = place["policies"]
+    assert [each["policy"] for each in figures["policies"]] == names
+    assert [each["policy"] for each in place["cells"]].count(NATIVE) == 2
+    assert all(each["normal_per_s"] > 0 for each in place["cells"] if each["policy"] != "solo")
+    assert figures["turns"] == 2
+    assert json.loads((tmp_path / "elastic_gpu.json").read_text())["left_out"] == []
+    assert "bound      elastic (native): critical takes at most" in (tmp_path / "elastic_gpu.txt").read_text()
+
+
+def test_a_policy_that_fails_is_left_out_and_the_others_go_on(tmp_path):
+    report = Report(tmp_path, {})
+    names, place = ["sequential", NATIVE], {"policies": [], "cells": []}
+    of = PolicyRuns(Options(["A"], names, {}, 2, 1.0, 0.01), report, Budget(None), PowerMeter(Absent("none")))
+    with native_cuda(kernels()) as cuda, open_context(load_driver(cuda), 0) as context:
+        ready = GpuSession(context, builder=lambda *_: BUILD, library=SimpleNamespace())
+        pair = TaskPair("A", task("critical", 1), task("normal"))
+        WorkloadRuns(of, ready, pair, names, 0.03, 5e-6).run(2, place)
+    (figures,) = place["policies"]
+    assert [each["policy"] for each in figures["policies"]] == ["sequential"]
+    (left,) = report.found["left_out"]
+    assert left["what"] == "elastic (native) in turn 0 of A"
+    assert "this NVIDIA driver is too old" in left["why"]
+
+
+def test_energy_stands_in_the_line_of_a_policy_where_it_was_read():
+    ratio = SimpleNamespace(value=1.0, low=None, high=None)
+    each = SimpleNamespace(policy="elastic", p50_x=ratio, p99_x=ratio, throughput_x=None, normal_per_s=2.0, missed=0.0)
+    assert told(each, {"power_w": 350.4, "request_j": 0.1812}).endswith("missed 0.0%  350 W  181.2 mJ a request")
+    assert told(each, None).endswith("missed 0.0%")
