@@ -9,7 +9,9 @@ and the figures of its workload after each turn.
 
 from __future__ import annotations
 
+import gc
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -34,6 +36,7 @@ from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import percentile
+from edgetune.units import NS
 
 NATIVE = "elastic (native)"
 """The policy elastic by the native launcher."""
@@ -84,7 +87,9 @@ class PolicyRuns:
         report: Where figures go.
         budget: The time.
         meter: Of power.
-        group_s, run_s: The longest so far: to make a workload ready, and that a run took longer than its duration, s.
+        group_s: The longest so far to make a workload ready, s.
+        longer_s: What all runs so far took longer than their durations, s.
+        cells: Their number.
     """
 
     options: Options
@@ -92,7 +97,13 @@ class PolicyRuns:
     budget: Budget
     meter: PowerMeter
     group_s: float = 0.0
-    run_s: float = 0.0
+    longer_s: float = 0.0
+    cells: int = 0
+
+    @property
+    def run_s(self) -> float:
+        """What a run takes longer than its duration, s."""
+        return self.longer_s / self.cells if self.cells else RUN_S
 
     def on(self, ready: GpuSession, place: dict[str, Any], native_s: float | None, later: tuple[int, float]) -> None:
         """Run all workloads on a GPU, or on a part of it.
@@ -126,7 +137,12 @@ class PolicyRuns:
             if math.isfinite(left_s):
                 said += f"; {left_s:.0f} s for {len(groups)} workloads on GPU sizes{rest}"
             self.report.say(f"plan       {letter}: {said}")
-            WorkloadRuns(self, ready, asked, names, made.duration_s, native_s).run(made.turns, place)
+            gc.collect()
+            gc.freeze()  # each run collects garbage first, which takes 0.1 s where PyTorch is loaded
+            try:
+                WorkloadRuns(self, ready, asked, names, made.duration_s, native_s).run(made.turns, place)
+            finally:
+                gc.unfreeze()
 
     @property
     def _group_s(self) -> float:
@@ -136,7 +152,7 @@ class PolicyRuns:
         options = self.options
         return plan(
             left_s, groups, turns=options.turns, longest_s=options.longest_s, smallest_s=options.smallest_s,
-            group_s=self._group_s, run_s=self.run_s or RUN_S,
+            group_s=self._group_s, run_s=self.run_s,
         )  # fmt: skip
 
 
@@ -236,17 +252,17 @@ class WorkloadRuns:
         if key in self.answers:
             return self.answers[key]
         begin_s, meter = self.of.budget.now_s(), self.of.meter
-        with meter.over(lambda: answers.duration_s):
-            answers = runs(tasks, policy, turn)
-        self.of.run_s = max(self.of.run_s, self.of.budget.now_s() - begin_s - self.duration_s)
+        answers = runs(tasks, policy, turn)
+        end_ns = time.monotonic_ns()
+        readings_w = meter.between_w(end_ns - round(answers.duration_s * NS), end_ns)
         self.answers[key] = answers
         latencies_s, names = answers.latencies_s[critical.name], [task.name for task in tasks[1:]]
         answered = sum(map(len, answers.latencies_s.values()))
         if policy != SOLO:
-            self.powers_w.setdefault(policy, []).extend(meter.readings_w)
+            self.powers_w.setdefault(policy, []).extend(readings_w)
             before_s, before = self.energies.get(policy, (0.0, 0))
             self.energies[policy] = before_s + answers.duration_s, before + answered
-        power_w = mean_w(meter.readings_w)
+        power_w = mean_w(readings_w)
         place["cells"].append(
             {
                 "workload": self.asked.name, "policy": policy, "arrivals": critical.arrivals, "turn": turn,
@@ -262,6 +278,8 @@ class WorkloadRuns:
             }
         )  # fmt: skip
         self.of.report.write()
+        self.of.longer_s += self.of.budget.now_s() - begin_s - self.duration_s
+        self.of.cells += 1
         return answers
 
     def _bounded(self, figures: WorkloadBenchmark, policies: Mapping[str, Any]) -> WorkloadBenchmark:

@@ -32,7 +32,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -41,9 +41,8 @@ from typing import Any
 import numpy as np
 from elastic_cells import NATIVE, ROWS, Options, PolicyRuns, fitted
 from elastic_interference import interference
-from elastic_report import Budget, PowerMeter, Report, open_meter
+from elastic_report import Budget, PowerMeter, Report, power_meter
 
-from edgetune.devices.capabilities import Absent
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
 from edgetune.stages.elastic.bench import runner
 from edgetune.stages.elastic.compiler import CompileOptions
@@ -156,9 +155,9 @@ class Parts:
         return self._opened(builder=builder or self._plain, patience=patience, launch_s=launch_s, **options)
 
     def names(self, part: str) -> Iterator[str]:
-        """Yield networks while there is time for more."""
+        """Yield networks while there is time for more: of what runs on the whole GPU alone, in the first part of it."""
         for at, name in enumerate(self._names):
-            if not self._budget.fixed:
+            if not (self._budget.fixed if part in WHOLE else self._budget.left_s > 0):
                 used = f"{self._budget.used_s:.0f} s are used, and the policies need the others"
                 self._report.leave_out(f"{part} of {', '.join(self._names[at:])}", used)
                 return
@@ -422,13 +421,13 @@ def measured(
             report.leave_out(NATIVE, report.found["native"])
     else:
         report.found["native"] = "it was not asked for"
-    meter = open_meter(facts.uuid)
-    sensor = meter.sensor
-    source = f"not read: {sensor.reason}" if isinstance(sensor, Absent) else f"{sensor.source}, of the whole board"
-    report.found["power"] = source
-    if "policies" in parts:
-        report.say(f"power      {source}")
-    failed = Parts(opened, asked, report, budget, meter).run(parts, sizes)
+    with ExitStack() as stack:
+        meter = PowerMeter("not read: no policies run")
+        if "policies" in parts:
+            meter = stack.enter_context(power_meter(facts.uuid))
+            report.say(f"power      {meter.source}")
+        report.found["power"] = meter.source
+        failed = Parts(opened, asked, report, budget, meter).run(parts, sizes)
     report.say(f"time       {budget.used_s:.0f} s")
     report.found["took_s"] = budget.used_s
     report.write()

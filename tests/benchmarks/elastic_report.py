@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import select
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.json_format import json_document
-from edgetune.devices.capabilities import Absent, PowerSensor
+from edgetune.devices.capabilities import Absent, PowerReading, PowerSensor
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.nvml.gpu import Gpu, gpu_count, load_nvml, text
 from edgetune.devices.nvml.sensors import open_power
@@ -25,6 +31,9 @@ FIXED = 0.4
 """Share of the time after which no more networks are compared or timed, so that enough is left for the policies."""
 RESERVE = 0.05
 """Share of the time that is kept for what no plan knows: closing contexts, and the last files."""
+
+OPENING_S = 20.0
+"""So long the process that reads power may take to begin, s: it imports, and watches how often values are renewed."""
 
 
 class Budget:
@@ -125,36 +134,26 @@ class Report:
         write_atomically(json_document(self.found), self.folder / "elastic_gpu.json")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PowerMeter:
-    """The power of a GPU during runs.
+    """The power of a GPU.
 
     Args:
-        sensor: Reads it; or why it cannot be read.
-        now_ns: The clock of its readings.
-        readings_w: Of the last run: readings that lie wholly in it, W.
+        source: Where readings come from; or why there are none.
+        refresh_s: Each is the mean of so long a time before it, s; ``None`` where there are none.
+        readings: Returns all so far, oldest first, on the clock of ``time.monotonic_ns``.
     """
 
-    sensor: PowerSensor | Absent
-    now_ns: Callable[[], int] = time.monotonic_ns
-    readings_w: list[float] = field(default_factory=list)
+    source: str
+    refresh_s: float | None = None
+    readings: Callable[[], Sequence[PowerReading]] = tuple
 
-    @contextmanager
-    def over(self, duration_s: Callable[[], float]) -> Iterator[None]:
-        """Read power while the block runs.
-
-        Args:
-            duration_s: Called at the end of the block: how long the run took that ended then, s.
-        """
-        self.readings_w = []
-        if isinstance(self.sensor, Absent):
-            yield
-            return
-        with self.sensor.record() as recording:
-            yield
-            end_ns = self.now_ns()
-        from_ns = end_ns - (duration_s() - self.sensor.refresh_s) * NS
-        self.readings_w = [each.power_w for each in recording.readings if from_ns <= each.time_ns <= end_ns]
+    def between_w(self, from_ns: int, until_ns: int) -> list[float]:
+        """Return the readings that lie wholly between two times, W."""
+        if self.refresh_s is None:
+            return []
+        first_ns = from_ns + self.refresh_s * NS
+        return [each.power_w for each in self.readings() if first_ns <= each.time_ns <= until_ns]
 
 
 def mean_w(readings_w: Sequence[float]) -> float | None:
@@ -162,8 +161,8 @@ def mean_w(readings_w: Sequence[float]) -> float | None:
     return fmean(readings_w) if len(readings_w) >= MINIMUM_SAMPLES else None
 
 
-def open_meter(uuid: str, module: Any = None) -> PowerMeter:
-    """Return the meter of the GPU with this UUID; CUDA may number GPUs otherwise than NVML.
+def sensor_of(uuid: str, module: Any = None) -> PowerSensor | Absent:
+    """Return the sensor of the GPU with this UUID: CUDA may number GPUs otherwise than NVML.
 
     Args:
         uuid: As nvidia-smi prints it.
@@ -173,8 +172,61 @@ def open_meter(uuid: str, module: Any = None) -> PowerMeter:
         nvml = load_nvml(module)
         gpus = [Gpu(nvml, index) for index in range(gpu_count(nvml))]
         found = next((each for each in gpus if text(each.maybe("nvmlDeviceGetUUID") or "") == uuid), None)
-        if found is None:
-            return PowerMeter(Absent(f"NVML lists no GPU {uuid}"))
-        return PowerMeter(open_power(found, MonotonicClock()))
+        return Absent(f"NVML lists no GPU {uuid}") if found is None else open_power(found, MonotonicClock())
     except DeviceError as error:
-        return PowerMeter(Absent(error.message))
+        return Absent(error.message)
+
+
+def watch(sensor: PowerSensor | Absent) -> None:
+    """Print what a sensor is, and its readings as they come, until standard input ends."""
+    if isinstance(sensor, Absent):
+        print(json.dumps({"source": f"not read: {sensor.reason}", "refresh_s": None}))
+        return
+    print(json.dumps({"source": f"{sensor.source}, of the whole board", "refresh_s": sensor.refresh_s}), flush=True)
+    with sensor.record() as recording:
+        said = 0
+        while not select.select([sys.stdin], [], [], sensor.refresh_s)[0]:
+            for each in recording.readings[said:]:
+                print(each.time_ns, each.power_w, flush=True)
+                said += 1
+
+
+@contextmanager
+def power_meter(uuid: str) -> Iterator[PowerMeter]:
+    """Read the power of a GPU in another process while the block runs: a thread here would hold up the loop."""
+    command = [sys.executable, __file__, uuid]
+    with tempfile.TemporaryFile("w+") as lines:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=lines, stderr=subprocess.DEVNULL)
+        said: list[str] = []
+        seen: list[PowerReading] = []
+        read_bytes = 0
+
+        def more() -> list[str]:
+            """Return all whole lines so far."""
+            nonlocal read_bytes
+            new = os.pread(lines.fileno(), 1 << 24, read_bytes).decode()
+            new = new[: new.rfind("\n") + 1]
+            read_bytes += len(new)
+            said.extend(new.splitlines())
+            return said
+
+        def readings() -> Sequence[PowerReading]:
+            for line in more()[len(seen) + 1 :]:
+                time_ns, power_w = line.split()
+                seen.append(PowerReading(int(time_ns), float(power_w)))
+            return seen
+
+        try:
+            begin_s = time.monotonic()
+            while not more() and child.poll() is None and time.monotonic() - begin_s < OPENING_S:
+                time.sleep(0.02)
+            if more():
+                yield PowerMeter(**json.loads(said[0]), readings=readings)
+            else:
+                yield PowerMeter("not read: the process that reads it does not answer")
+        finally:
+            child.communicate()  # its input ends
+
+
+if __name__ == "__main__":
+    watch(sensor_of(sys.argv[1]))

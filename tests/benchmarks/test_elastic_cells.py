@@ -2,15 +2,18 @@
 
 import json
 import math
-from contextlib import contextmanager
+import os
+import sys
+import threading
+import time
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
+import elastic_report
 import pytest
-from cuda_scene import BUILD
 from elastic_cells import NATIVE, Options, PolicyRuns, WorkloadRuns, told
-from elastic_report import Budget, Plan, PowerMeter, Report, mean_w, open_meter, plan
-from native_scene import LAUNCH_S, kernels, task
+from elastic_report import Budget, Plan, PowerMeter, Report, mean_w, plan, power_meter, sensor_of, watch
 
 from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.stages.elastic.cuda.context import open_context
@@ -18,6 +21,11 @@ from edgetune.stages.elastic.cuda.driver import load_driver
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.mdtb.workloads import TaskPair
 from fakes.cuda_native import native_cuda
+from fakes.nvml import FakeGpu, FakeNvml
+
+sys.path.append(str(Path(__file__).parents[1] / "elastic"))
+from cuda_scene import BUILD
+from native_scene import LAUNCH_S, kernels, task
 
 ASKED = {"turns": 5, "longest_s": 5.0, "smallest_s": 0.5, "group_s": 2.0, "run_s": 0.1}
 
@@ -43,36 +51,53 @@ def test_one_turn_if_one_is_asked_for():
     assert plan(13.0, [10, 10], **{**ASKED, "turns": 1}) == Plan(1, 1, pytest.approx(1.2))
 
 
-class Sensor:
-    """Reads 100 W more every 0.1 s, from zero on."""
-
-    source, refresh_s, settle_s = "fake", 0.1, 0.1
-
-    @contextmanager
-    def record(self):
-        yield SimpleNamespace(readings=[PowerReading(at * 100_000_000, 100.0 * at) for at in range(20)])
-
-
 def test_power_is_of_readings_that_lie_in_the_run():
-    meter = PowerMeter(Sensor(), now_ns=lambda: 1_500_000_000)
-    with meter.over(lambda: 0.75):  # from 0.75 to 1.5 s, and a reading is the mean of 0.1 s
-        pass
-    assert meter.readings_w == [900, 1000, 1100, 1200, 1300, 1400, 1500]
-    assert mean_w(meter.readings_w) == 1200
-    assert mean_w(meter.readings_w[:4]) is None
+    every = [PowerReading(at * 100_000_000, 100.0 * at) for at in range(20)]
+    meter = PowerMeter("fake", 0.1, lambda: every)
+    readings_w = meter.between_w(750_000_000, 1_500_000_000)  # a reading is the mean of 0.1 s
+    assert readings_w == [900, 1000, 1100, 1200, 1300, 1400, 1500]
+    assert mean_w(readings_w) == 1200
+    assert mean_w(readings_w[:4]) is None
 
 
-def test_without_nvml_there_is_no_power_and_a_reason():
-    broken = SimpleNamespace(NVMLError=RuntimeError)
-    meter = open_meter("GPU-0", broken)
-    assert isinstance(meter.sensor, Absent)
-    with meter.over(lambda: 1.0):
-        pass
-    assert meter.readings_w == []
+def test_without_a_sensor_there_is_no_power_and_a_reason():
+    with power_meter("GPU-0") as meter:
+        assert meter.source.startswith("not read: ")
+        assert meter.between_w(0, 1 << 62) == []
+
+
+def test_the_sensor_is_that_of_the_gpu_with_the_same_uuid(monkeypatch, capsys):
+    nvml = FakeNvml([FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b", refresh_ns=20_000_000)])
+    assert sensor_of("GPU-c", FakeNvml([FakeGpu()])) == Absent("NVML lists no GPU GPU-c")
+    ours, theirs = os.pipe()
+    with os.fdopen(ours) as ending:
+        monkeypatch.setattr(sys, "stdin", ending)
+        threading.Timer(0.4, os.close, [theirs]).start()
+        watch(sensor_of("GPU-b", nvml))
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert json.loads(first)["source"] == "nvml:energy, of the whole board"
+    assert len(lines) > 2
+
+
+def test_readings_of_another_process_are_read_as_they_come(monkeypatch, tmp_path):
+    script = tmp_path / "power.py"
+    script.write_text(
+        'import sys\nprint(\'{"source": "fake", "refresh_s": 0.1}\')\n'
+        'print("200000000 50.0\\n400000000 70.0\\n5000", end="", flush=True)\nsys.stdin.read()\n'
+    )
+    monkeypatch.setattr(elastic_report, "__file__", str(script))
+    with power_meter("GPU-0") as meter:
+        assert (meter.source, meter.refresh_s) == ("fake", 0.1)
+        for _ in range(500):  # the process has 5 s
+            if meter.between_w(0, 1 << 62):
+                break
+            time.sleep(0.01)
+        assert meter.between_w(0, 1 << 62) == [50.0, 70.0]
+        assert meter.between_w(150_000_000, 1 << 62) == [70.0]
 
 
 def test_cells_by_both_launchers_on_one_gpu(tmp_path):
-    report, meter = Report(tmp_path, {}), PowerMeter(Absent("none"))
+    report, meter = Report(tmp_path, {}), PowerMeter("none")
     names, place = ["sequential", "elastic", NATIVE], {"policies": [], "cells": []}
     of = PolicyRuns(Options(["A"], names, {}, 2, 1.0, 0.01), report, Budget(None), meter)
     with native_cuda(kernels()) as cuda, open_context(load_driver(cuda), 0) as context:
@@ -92,7 +117,7 @@ def test_cells_by_both_launchers_on_one_gpu(tmp_path):
 def test_a_policy_that_fails_is_left_out_and_the_others_go_on(tmp_path):
     report = Report(tmp_path, {})
     names, place = ["sequential", NATIVE], {"policies": [], "cells": []}
-    of = PolicyRuns(Options(["A"], names, {}, 2, 1.0, 0.01), report, Budget(None), PowerMeter(Absent("none")))
+    of = PolicyRuns(Options(["A"], names, {}, 2, 1.0, 0.01), report, Budget(None), PowerMeter("none"))
     with native_cuda(kernels()) as cuda, open_context(load_driver(cuda), 0) as context:
         ready = GpuSession(context, builder=lambda *_: BUILD, library=SimpleNamespace())
         pair = TaskPair("A", task("critical", 1), task("normal"))
