@@ -92,6 +92,10 @@ def test_its_terms_are_the_blocks_that_may_be_in_the_way() -> None:
     by_streams = latency_bound(MultiStream(), TASKS, GPU, costs, alone_s=1e-3)
     assert by_streams is not None
     assert by_streams[0].latency_s == pytest.approx(1e-3 + GPU.launch_s + 3 * 10e-6)
+    two = (*TASKS, replace(NORMAL, name="m", network=replace(NORMAL.network, calls=(CALL, CALL))))
+    at_once = latency_bound(MultiStream(), two, GPU, costs, alone_s=1e-3)  # requests of three kernels
+    assert at_once is not None
+    assert at_once[0].host_s == pytest.approx(3 * GPU.launch_s)
     policy = Elastic()
     shape = policy.beside(GPU, CALL).choose(4, 256)
     assert shape.count > shape.blocks, "blocks go through several logical ones"

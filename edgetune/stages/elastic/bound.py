@@ -3,7 +3,8 @@
     alone     [a1  ]  [a2 ]  [a3    ]
     beside  h |w1|[a1  ]  |w2|[a2 ]  |w3|[a3    ]         at most alone + h + 3 w
 
-    h   the host ends the launch that it is busy with, before it launches the critical chain
+    h   the host ends the launch that it is busy with, before it launches the critical chain: by multistream a whole
+        request of every best-effort task, as it launches them at once
     w   blocks that run when a kernel of the chain is ready end: the GPU places none of lower priority before all of the
         kernel's blocks have a place, and never stops one that runs (Amert et al. 2017, as in ``elastic.simulated``)
 
@@ -34,6 +35,8 @@ from edgetune.units import NS, format_si
 
 BOUNDED = (Elastic.name, MultiStream.name)
 """Policies by which critical work waits for nothing but blocks that run."""
+_CHAINS = (MultiStream.name,)
+"""Those that launch requests of best-effort tasks whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class LatencyBound:
     Args:
         task: The critical task.
         alone_s: Its slowest request alone, s.
-        host_s: Time in which the host ends a launch, s.
+        host_s: Time in which the host ends what it is launching, s.
         kernels: Kernels of its network, each of which may wait.
         longest: The kernel that may keep each of them waiting longest; ``None`` where nothing runs beside it.
     """
@@ -173,7 +176,8 @@ def latency_bound(
     if waits is None:
         return None
     task, longest = _critical(tasks), max(waits, key=lambda each: each.block_s, default=None)
-    return LatencyBound(task.name, alone_s, costs.host_s, len(task.network.calls), longest), waits
+    at_once = sum(len(each.network.calls) for each in tasks if not each.critical) if policy.name in _CHAINS else 1
+    return LatencyBound(task.name, alone_s, max(1, at_once) * costs.host_s, len(task.network.calls), longest), waits
 
 
 def _critical(tasks: Sequence[GpuTask]) -> GpuTask:
