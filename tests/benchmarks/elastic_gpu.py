@@ -31,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -288,8 +289,10 @@ class Parts:
         """Go on with the next part where one fails; note why."""
         try:
             yield
-        except EdgetuneError as error:
-            self._report.leave_out(what, error.message)
+        except Exception as error:  # of whatever kind: a GPU is lent, and the other parts may do
+            if not isinstance(error, EdgetuneError):
+                traceback.print_exc()
+            self._report.leave_out(what, error.message if isinstance(error, EdgetuneError) else repr(error))
             failed.append(what)
         self._report.write()
 
@@ -401,6 +404,10 @@ def measured(
         unknown = [each for each in given if each not in known]
         if unknown:
             raise InputError(f"there is no {what} {unknown[0]!r}", f"known are {', '.join(known)}")
+    for each in asked.workloads.split(","):
+        workload(each)
+    for each in asked.networks.split(","):
+        network(each)
     sizes = [None if each == "all" else whole_number(each) for each in asked.sms.split(",")]
     budget = Budget(None if asked.within is None else parse_time_s(asked.within, what="--within"), now_s)
     with opened(launch_s=lambda _: math.nan) as ready:

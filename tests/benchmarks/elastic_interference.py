@@ -37,12 +37,13 @@ from edgetune.stages.elastic.mdtb.workloads import TaskPair
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Pointer
 
 KINDS: Mapping[str, tuple[str, str]] = {
-    "convolution": ("resnet", "arithmetic"),
+    "convolution": ("squeezenet", "arithmetic"),
     "fully_connected": ("alexnet", "DRAM"),
     "gru_cell": ("gru", "L2: weights"),
     "add_relu": ("resnet", "L2: activations"),
 }
-"""By kernel: the network of which its largest call is taken, and what it is bound by on a GPU of 50 MB of L2."""
+"""By kernel: the network of which its largest call is taken, such that a GPU of 132 multiprocessors is full, and what
+it is bound by where the L2 has 50 MB."""
 SIMILAR = {"lstm_cell": "gru_cell"}
 """Kernels that count as one of ``KINDS``; every other one, such as pooling, moves activations as ``add_relu`` does."""
 REPEATS = 3
@@ -97,10 +98,10 @@ class Loop:
 
 
 def largest(name: str, kernel: str, sizes: Mapping[str, int]) -> KernelSequence:
-    """Return a network of the largest call of a kernel alone, with the buffers that it needs."""
+    """Return a network of one call of a kernel, that with most blocks, then work, and with the buffers that it needs."""
 
-    def work(call: Call) -> float:
-        return call.logical.blocks * (call.flop_per_block + call.bytes_per_block)
+    def work(call: Call) -> tuple[int, float]:
+        return call.logical.blocks, call.flop_per_block + call.bytes_per_block
 
     made = network(name, **sizes)
     call = max((each for each in made.calls if each.kernel == kernel), key=work)

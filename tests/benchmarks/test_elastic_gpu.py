@@ -1,12 +1,14 @@
 """The command for those who have a GPU, run on a fake whose kernels do nothing: that it works, not what it says."""
 
 import json
+from argparse import Namespace
 from functools import partial
 
 import pytest
-from elastic_gpu import PARTS, main
+from elastic_gpu import PARTS, Parts, main, trial
 from elastic_model import measured_policies
 
+from edgetune.errors import DeviceError
 from edgetune.stages.elastic.abi import grid_symbol
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.gpu_session import open_gpu_session
@@ -102,6 +104,43 @@ def test_what_is_left_out_is_told(command, tmp_path, capsys):
     assert what == ["solo in turn 0 of D", "solo in turn 1 of D", "17 multiprocessors"]
     assert command(*asked, "--within", "20ms", "-o", str(tmp_path)) == 0
     assert [each["what"] for each in figures(tmp_path)["left_out"]] == ["workloads A, D on 16 multiprocessors"]
+
+
+@pytest.mark.parametrize("broken", [DeviceError("it is broken", "mend it"), ZeroDivisionError("broken")])
+def test_a_part_that_fails_does_not_end_the_command(command, tmp_path, monkeypatch, capsys, broken):
+    def fails(*_):
+        raise broken
+
+    monkeypatch.setattr(Parts, "shards", fails)
+    code = command("--parts", "shards,overhead", "--networks", "gru", "-o", str(tmp_path))
+    assert code == 5, capsys.readouterr().out
+    found = figures(tmp_path)
+    _, left = found["left_out"]  # the first is the native launcher
+    assert left["what"] == "shards on 16 multiprocessors"
+    assert "broken" in left["why"]
+    assert found["sizes"][0]["overhead"]["gru"]["ratio"] > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--parts", "policys"], "there is no part 'policys'"),
+        (["--policies", "elastics"], "there is no policy 'elastics'"),
+        (["--workloads", "A,Z"], "there is no workload 'Z'"),
+        (["--networks", "vgg"], "there is no network 'vgg'"),
+        (["--sms", "all,1x"], "--sms has '1x'"),
+    ],
+)
+def test_what_does_not_exist_is_refused_before_anything_runs(command, tmp_path, capsys, asked, said):
+    assert command(*asked, "-o", str(tmp_path)) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_native_launcher_is_tried_in_another_process(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    refused = trial(Namespace(device="nvidia:0", small=True))
+    assert refused is not None
+    assert "(exit code 4)" in refused
 
 
 def test_without_a_gpu_it_says_so(tmp_path, capsys):

@@ -15,7 +15,7 @@ from fakes.cuda_state import ticking
 
 SIZES = {
     "alexnet": {"side": 63, "narrow": 16}, "resnet": {"side": 37, "narrow": 16},
-    "gru": {"units": 16, "inputs": 8, "steps": 2},
+    "squeezenet": {"side": 41, "narrow": 8}, "gru": {"units": 16, "inputs": 8, "steps": 2},
 }  # fmt: skip
 ONE = Logical((1, 1, 1), (32, 1, 1))
 
