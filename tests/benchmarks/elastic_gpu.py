@@ -209,19 +209,17 @@ class Parts:
     def overhead(self, sm_count: int | None, place: dict[str, Any]) -> None:
         """Time networks on the GPU, as they are and in their forms for one logical thread, in turns."""
         found = place["overhead"] = dict[str, Any]()
-        for name in self.names("overhead"):
-            with self.opened(sm_count=sm_count) as ready:
-                tasks = ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))])
-                ready.prepare(tasks)
+        with self.opened(sm_count=sm_count) as ready:
+            for name in self.names("overhead"):
+                ready.prepare(ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))]))
                 pairs, host_bound = timed_pairs(ready, ready.program(name))
-            ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
-            original_ms = statistics.median(original for original, _ in pairs)
-            ratio = statistics.median(ratios)
-            found[name] = {"original_ms": original_ms, "ratio": ratio, "ratios": ratios, "host_bound": host_bound}
-            line = f"original {original_ms:8.3f} ms, elastic {100 * ratio - 100:+.1f} %"
-            line += "; the host was too slow: raise LAUNCH_NS" if host_bound else ""
-            self._report.say(f"overhead   {name:12} {line}")
-            self._report.write()
+                ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
+                original_ms, ratio = statistics.median(original for original, _ in pairs), statistics.median(ratios)
+                found[name] = {"original_ms": original_ms, "ratio": ratio, "ratios": ratios, "host_bound": host_bound}
+                line = f"original {original_ms:8.3f} ms, elastic {100 * ratio - 100:+.1f} %"
+                line += "; the host was too slow: raise LAUNCH_NS" if host_bound else ""
+                self._report.say(f"overhead   {name:12} {line}")
+                self._report.write()
 
     def shards(self, sm_count: int | None, place: dict[str, Any]) -> None:
         """Measure what launches cost."""

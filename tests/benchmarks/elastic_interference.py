@@ -98,7 +98,7 @@ class Loop:
 
 
 def largest(name: str, kernel: str, sizes: Mapping[str, int]) -> KernelSequence:
-    """Return a network of one call of a kernel, that with most blocks, then work, and with the buffers that it needs."""
+    """Return a network of one call of a kernel, that with most blocks, then work, and of the buffers that it needs."""
 
     def work(call: Call) -> tuple[int, float]:
         return call.logical.blocks, call.flop_per_block + call.bytes_per_block

@@ -102,8 +102,10 @@ def test_what_is_left_out_is_told(command, tmp_path, capsys):
     assert code == 5, capsys.readouterr().out
     what = [each["what"] for each in figures(tmp_path)["left_out"]]
     assert what == ["solo in turn 0 of D", "solo in turn 1 of D", "17 multiprocessors"]
-    assert command(*asked, "--within", "20ms", "-o", str(tmp_path)) == 0
-    assert [each["what"] for each in figures(tmp_path)["left_out"]] == ["workloads A, D on 16 multiprocessors"]
+    short = ["--parts", "equality,policies", "--networks", "gru,lstm", "--workloads", "A,D", "--within", "20ms"]
+    assert command(*short, "--policies", "barrier", "-o", str(tmp_path)) == 0
+    what = [each["what"] for each in figures(tmp_path)["left_out"]]
+    assert what == ["equality of lstm", "workloads A, D on 16 multiprocessors"]
 
 
 @pytest.mark.parametrize("broken", [DeviceError("it is broken", "mend it"), ZeroDivisionError("broken")])
