@@ -1,8 +1,8 @@
 """The worst case of critical latency, and ``--admit-within``, of ``simulate`` and ``bench`` on the model of a GPU."""
 
 import json
-from pathlib import Path
 import re
+from pathlib import Path
 
 import pytest
 from command_line import assert_two_lines
