@@ -34,7 +34,7 @@ REFUSED = {
     "indirect-call": ["call %rd1;", "brx.idx %r1, targets;"],
     "async-barrier": [
         "mbarrier.init.shared.b64 [%r1], 1;", "cp.async.bulk.shared.global [%r1], [%rd1], 16, [%r2];",
-        "cp.async.mbarrier.arrive.shared.b64 [%r1];", "wgmma.fence.sync.aligned;",
+        "cp.async.mbarrier.arrive.shared.b64 [%r1];", "tcgen05.wait::ld.sync.aligned;",
     ],
     "named-barrier": [
         "bar.sync 1;", "bar.sync 0, 64;", "bar.arrive 0, 64;", "bar.sync %r1;", "barrier.sync 2;",
@@ -60,6 +60,7 @@ REFUSED = {
         "mov.u32 %r3, %clock; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L:",
         "add.cc.u32 %r3, %r1, %r1; addc.u32 %r4, 0, 0; setp.eq.s32 %p1, %r4, 0; @%p1 bra $L; bar.sync 0; $L:",
         "setp.gt.u32 %p1, %r1, 31; @%p1 bra $L; bar.sync 0; $L:",
+        "setp.gt.u32 %p1, %r1, 31; @%p1 bra $L; wgmma.fence.sync.aligned; $L:",
     ],
     "warp-branch": [
         "setp.gt.u32 %p1, %r1, 30; @%p1 bra $L; shfl.sync.down.b32 %r3, %r1, 1, 31, -1; $L:",
@@ -149,6 +150,7 @@ def test_a_turn_ends_with_what_the_kernel_needs() -> None:
         "st.shared.u32 [held], %r1;": ("bar.sync 0",),
         "bar.warp.sync -1;": ("bar.warp.sync 0xffffffff",),
         "cp.async.ca.shared.global [held], [%rd1], 4;": ("cp.async.wait_all, bar.sync 0",),
+        "wgmma.fence.sync.aligned;": ("wgmma.wait_group.sync.aligned 0, bar.sync 0",),
     }
     for body, end in ends.items():
         declared = DECLARED if "held" in body else DECLARED.replace(".shared .align 4 .b8 held[128];", "")

@@ -22,7 +22,7 @@ from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 UNIFORM, BY_WARP, VARYING = range(3)
 """The same for all threads of a block; for all of a warp; neither."""
 
-_NAME = re.compile(r"[%\w$@.]+")
+_NAME = re.compile(r"[%A-Za-z_$][\w$@.]*")
 _NO_RESULT = frozenset({
     "st", "red", "bar", "barrier", "bra", "ret", "exit", "trap", "membar", "fence", "prefetch", "prefetchu", "cp",
     "nanosleep",
@@ -31,7 +31,7 @@ _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _POSITIONS = ("%tid", "%lane", "%clock", "%globaltimer")
 """How the names of special registers begin that are different for each thread, or each time."""
 _OF_OTHERS = frozenset(
-    {"atom", "shfl", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix", "addc", "subc", "madc"}
+    {"atom", "shfl", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix", "wgmma", "addc", "subc", "madc"}
 )
 """Instructions whose result depends on other lanes, other threads' writes, or on what the last instruction carried."""
 _WARP = 32

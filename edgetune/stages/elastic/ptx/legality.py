@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.ptx.control_flow import (
@@ -29,6 +30,8 @@ _SAFE = frozenset({
 """Instructions that depend on nothing but their operands and the position of a thread in its block."""
 _CLOCKS = ("%clock", "%globaltimer")
 _WARP_WIDE = frozenset({"shfl", "vote", "match", "redux", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"})
+_WARP_GROUP = (("wgmma", "fence"), ("wgmma", "mma_async"), ("wgmma", "commit_group"), ("wgmma", "wait_group"))
+"""Products by four warps at once, and what waits for them."""
 _COPIES = (("ca",), ("cg",), ("commit_group",), ("wait_group",), ("wait_all",))
 """Asynchronous copies of single threads, and what waits for them."""
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
@@ -85,14 +88,25 @@ RULES = {
 
 
 def legality(entry: Entry) -> tuple[tuple[Refusal, ...], bool]:
-    """Return why a kernel cannot be made elastic at grid level, and whether its rows of threads must be whole warps."""
+    """Return why a kernel cannot be made elastic at grid level, and whether its rows of threads must be whole warps.
+
+    Of several places that break one rule the first is named.
+    """
+    found, rows = _all_refusals(entry)
+    first: dict[str, Refusal] = {}
+    for each in found:
+        first.setdefault(each.code, each)
+    return tuple(first.values()), rows
+
+
+def _all_refusals(entry: Entry) -> tuple[Sequence[Refusal], bool]:
     found = list(_of_bounds(entry))
     for each in entry.instructions:
         reason = _of_instruction(each)
         if reason is not None:
             found.append(refusal(entry, reason, each, " ".join(filter(None, (each.name, ", ".join(each.operands))))))
     if found:
-        return tuple(found), False
+        return found, False
     try:
         blocks = basic_blocks(entry)
         if len(blocks) > MOST_BLOCKS:
@@ -135,11 +149,11 @@ def _of_instruction(each: Instruction) -> str | None:
         "grid-sync": "%envreg" in text or "%gridid" in text or kind == "griddepcontrol",
         "function-call": kind == "call" and by_name,
         "indirect-call": kind in ("call", "brx"),
-        "async-barrier": kind in ("mbarrier", "wgmma", "tcgen05") or (kind == "cp" and each.op[2:3] not in _COPIES),
+        "async-barrier": kind in ("mbarrier", "tcgen05") or (kind == "cp" and each.op[2:3] not in _COPIES),
         "named-barrier": kind in ("bar", "barrier") and "warp" not in words and not _whole_block(each),
         "volatile-shared": {"volatile", "shared"} <= words,
         "special-register": _PHYSICAL.search(text),
-        "unknown-instruction": kind not in _SAFE,
+        "unknown-instruction": kind not in _SAFE and each.op[:2] not in _WARP_GROUP,
     }
     return next((code for code, found in broken.items() if found), None)
 
@@ -154,10 +168,10 @@ def _whole_block(each: Instruction) -> bool:
 
 
 def _of_barriers(entry: Entry, divergence: Divergence) -> list[Refusal]:
-    """Refuse barriers that only some threads come to: of the block, or lanes of the warp."""
+    """Refuse barriers that only some threads come to: of the block (or of four warps), or lanes of the warp."""
     found = []
     for number, each in enumerate(entry.instructions):
-        if each.op[0] in ("bar", "barrier") and "warp" not in each.op:
+        if each.op[0] in ("bar", "barrier", "wgmma") and "warp" not in each.op:
             if divergence.of(number) > UNIFORM:
                 found.append(refusal(entry, "barrier-branch", each, each.name))
         elif (waits_for_warp(each)) and divergence.of(number) > BY_WARP:

@@ -11,9 +11,9 @@
 
 The parameter and the order of logical blocks are those of ``abi``, with computed indices. Registers and labels of a
 kernel are its own, and the body stands in the form once, so only new names are added. The turn ends with a barrier
-where shared memory or barriers are used, else with one of the warp where lanes meet; asynchronous copies have ended by
-then. What threads left in registers and local memory is undefined at the start of the original, so the body reads none
-of it. Source of the form: Zhao et al., Miriam (SenSys 2023), made behind the compiler.
+where shared memory or barriers are used, else with one of the warp where lanes meet; asynchronous copies and products
+have ended by then. What threads left in registers and local memory is undefined at the start of the original, so the
+body reads none of it. Source of the form: Zhao et al., Miriam (SenSys 2023), made behind the compiler.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def _facts(module: Module, entry: Entry) -> CudaKernel:
 
 def _turn_end(kernel: CudaKernel, entry: Entry) -> list[str]:
     """Return the instructions between two logical blocks."""
-    copies = ["cp.async.wait_all"] if any(each.op[0] == "cp" for each in entry.instructions) else []
+    kinds = {each.op[0] for each in entry.instructions}
+    copies = ["cp.async.wait_all"] * ("cp" in kinds) + ["wgmma.wait_group.sync.aligned 0"] * ("wgmma" in kinds)
     shared = kernel.barriers or any("shared" in each.name for each in entry.instructions)
     if shared or kernel.static_shared or kernel.dynamic_shared or copies:
         return [*copies, "bar.sync 0"]
