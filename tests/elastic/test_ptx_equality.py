@@ -13,6 +13,7 @@ from ptx_corpus import BENCHMARK, NAMES, TRITON, source, text, transformed, tria
 from edgetune.stages.elastic.compiler import ARCHES
 from edgetune.stages.elastic.cpu_equivalence import BRIEF, Matrix, check, different
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
+from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
 from edgetune.stages.elastic.shim.build import build
 from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, Buffers, ShimLaunch, chance
@@ -112,6 +113,13 @@ def test_triton_kernels_compute_what_they_are_written_for() -> None:
     assert np.allclose(got, rows / rows.sum(axis=1, keepdims=True), rtol=1e-5)
     got = on_the_interpreter("triton_matmul", product)["c"]
     assert np.allclose(got, product.buffers["a"].astype(float) @ product.buffers["b"], atol=1e-5)
+
+
+def test_tensor_cores_multiply_matrices() -> None:
+    (trial,) = trials("triton_halves")
+    assert {"mma", "ldmatrix"} <= {each.op[0] for each in parse(text("triton_halves"), "k.ptx").entries[0].instructions}
+    a, b = (trial.buffers[name].astype(float) for name in "ab")
+    assert np.allclose(on_the_interpreter("triton_halves", trial)["c"], a @ b, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -157,6 +157,13 @@ def test_constants_vectors_and_parts_of_registers() -> None:
     assert set(found(body, np.zeros(32, np.int32))) == {2}
 
 
+def test_floating_point_constants_are_bits_of_integer_registers() -> None:
+    body = "mov.b32 %r5, 0f3F800000; st.global.b32 [%rd3], %r5;"
+    assert set(found(body, np.zeros(32, np.float32))) == {1.0}
+    body = "mov.f32 %f1, 0fBF000000; cvt.rn.f16x2.f32 %r5, %f1, 0f40000000; st.global.b32 [%rd3], %r5;"
+    assert list(found(body, np.zeros(32, np.float32)).view(np.float16)[:2]) == [2.0, -0.5]
+
+
 def test_generic_addresses_reach_shared_and_local_memory() -> None:
     body = """shl.b32 %r5, %r1, 2; mov.u32 %r6, held; add.s32 %r5, %r5, %r6; cvt.u64.u32 %rd5, %r5;
         cvta.shared.u64 %rd6, %rd5; st.u32 [%rd6], %r4; ld.shared.u32 %r7, [%r5];
@@ -244,7 +251,7 @@ def test_a_race_shows_between_the_orders() -> None:
 
 @pytest.mark.parametrize(
     "unknown",
-    ["mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 %f1, %r1, %r2, %f1;", "sqrt.rz.f32 %f1, %f2;",
+    ["mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "sqrt.rz.f32 %f1, %f2;",
      "cvt.rn.bf16.f32 %h1, %f1;", "mov.u32 %r5, %dynamic_smem_size;", "add.rz.f32 %f1, %f1, %f2;"],
 )  # fmt: skip
 def test_an_unknown_instruction_is_an_error_with_its_name(unknown: str) -> None:

@@ -7,7 +7,6 @@ What an instruction does, which types it takes and what its words mean: NVIDIA, 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from edgetune.stages.elastic.ptx.meetings import barrier, warp_wide
 from edgetune.stages.elastic.ptx.memory import StoppedError
 from edgetune.stages.elastic.ptx.operands import Operands, Reader, parts
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
+from edgetune.stages.elastic.ptx.tensor_cores import matrices, warp_product
 from edgetune.stages.elastic.ptx.transfers import TRANSFERS
 
 Step: TypeAlias = tuple[str, Any, Any]
@@ -29,7 +29,8 @@ Step: TypeAlias = tuple[str, Any, Any]
 once all are there; ``warp``: function, lanes that it waits for."""
 
 _NOTHING = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep"})
-_HINT = "the CPU check has no tensor cores, and only the usual instructions: check on a GPU with --device nvidia:0"
+_PRODUCTS = {"mma": warp_product, "ldmatrix": matrices}
+_HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
 
 
 class UnknownInstructionError(InputError):
@@ -72,7 +73,7 @@ def decoded(entry: Entry, symbols: Mapping[str, int], name: str) -> Code:
     for each in entry.instructions:
         try:
             steps.append(_step(of, entry, each))
-        except (KeyError, IndexError, ValueError, struct.error):
+        except (KeyError, IndexError, ValueError):
             raise unknown_instruction(each, name) from None
     lines = [each.line for each in entry.instructions]
     return Code(of.types, steps, frozenset(entry.labels.values()), lines)
@@ -95,8 +96,9 @@ def _step(of: Operands, entry: Entry, each: Instruction) -> Step:
         return "end", None, guard
     if kind == "bar" and "warp" not in each.op and guard is None:
         return "barrier", barrier(of, each), None
-    if kind in ("shfl", "vote", "bar") and guard is None:
-        return "warp", *warp_wide(of, each)
+    if kind in ("shfl", "vote", "bar", *_PRODUCTS) and guard is None:
+        run, named = (_PRODUCTS[kind](of, each), of.read("-1", "u32")) if kind in _PRODUCTS else warp_wide(of, each)
+        return "warp", run, named
     if kind in _NOTHING or each.op[:3] == ("cp", "async", "commit_group"):
         return "plain", lambda _: None, guard
     make = TRANSFERS.get(kind) or _MAKERS.get(kind, _arithmetic)
@@ -206,6 +208,8 @@ def _setp(of: Operands, each: Instruction) -> Reader:
 def _cvt(of: Operands, each: Instruction) -> Reader:
     target, source = each.op[-2:]
     to, words = DTYPES[target], set(each.op[1:-2])
+    if each.op == ("cvt", "rn", "f16x2", "f32"):
+        return of.put(each, "u32", _two_halves, [of.read(one, "f32") for one in each.operands[1:]])
     mode = next(iter(words & ROUNDINGS), "")
 
     def convert(value: Any) -> Any:
@@ -228,6 +232,14 @@ def _cvt(of: Operands, each: Instruction) -> Reader:
     if words - ROUNDINGS - {"sat", "ftz"} or (mode and mode[-1] != "i" and to.kind != "f"):
         raise KeyError(each.name)
     return of.put(each, target, _adjusted(convert, words - {"sat"}), [of.read(each.operands[1], source)])
+
+
+def _two_halves(high: Array, low: Array) -> Array:
+    """Return two numbers as halves of a register."""
+    first, second = (
+        arithmetic.rounded(one.astype(np.float64), np.dtype("f2"), "rn").view(np.uint16) for one in (low, high)
+    )
+    return _joined("u32", first, second)
 
 
 def _mov(of: Operands, each: Instruction) -> Reader:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -67,8 +66,8 @@ class Operands:
         """Return a number, or the address of a variable, as an array of one element."""
         text = operand.strip()
         if text[:2] in ("0f", "0F", "0d", "0D"):
-            code = ">f" if text[1] in "fF" else ">d"
-            return np.array(struct.unpack(code, bytes.fromhex(text[2:])), dtype)
+            value = np.frombuffer(bytes.fromhex(text[2:])[::-1], "f4" if text[1] in "fF" else "f8")
+            return value.astype(dtype) if dtype.kind == "f" else value.view(f"u{value.itemsize}").astype(dtype)
         if text == "WARP_SZ":
             return np.array([32]).astype(dtype)
         name, _, more = text.partition("+")
