@@ -242,7 +242,7 @@ class Threads:
                 at = int(self._random.choice(here))
             self._go(at, ready & (self._at == at), ready)
             if time.process_time() > self._end:
-                raise StoppedError("hang", "it does not end in time", self._line())
+                raise StoppedError("hang", "it does not end in time: it waits, or the launch is large", self._line())
 
     def _line(self) -> int | None:
         here = self._at[self._alive]
