@@ -102,7 +102,7 @@ def partial_name(prefix: str = _PREFIX, suffix: str = _SUFFIX) -> str:
     return f"{prefix}{secrets.token_hex(8)}{suffix}"
 
 
-def make_partial(folder: int, mode: int = 0o666) -> tuple[str, int]:
+def make_partial(folder: int) -> tuple[str, int]:
     """Create a locked, empty file of a random name; return its name and descriptor.
 
     Raises:
@@ -110,7 +110,7 @@ def make_partial(folder: int, mode: int = 0o666) -> tuple[str, int]:
     """
     while True:
         name = partial_name()
-        descriptor = file_operations.create(name, os.O_WRONLY | _CREATE, mode, folder=folder)
+        descriptor = file_operations.create(name, os.O_WRONLY | _CREATE, 0o666, folder=folder)
         if _lock(descriptor) and identity_at(name, folder) == Identity.of(os.fstat(descriptor)):
             return name, descriptor
         os.close(descriptor)  # taken for a leftover in the moment before it was locked

@@ -229,7 +229,6 @@ class ProcessStat:
         name: Of its program, at most 15 bytes.
         parent: Process id of its parent.
         ticks: Its own CPU time.
-        children_ticks: CPU time of its ended children.
         started: When it started, ticks since boot.
         resident_bytes: What it has resident.
     """
@@ -237,7 +236,6 @@ class ProcessStat:
     name: str
     parent: int
     ticks: int
-    children_ticks: int
     started: int
     resident_bytes: int
 
@@ -260,8 +258,8 @@ def _process_stat(sysfs: Sysfs, process: str) -> ProcessStat | None:
     numbers = [int(word) for word in tail.split()[1:]]
     pages = numbers[20] if len(numbers) > 20 else 0
     started = numbers[18] if len(numbers) > 18 else 0
-    own, ended = sum(numbers[10:12]), sum(numbers[12:14])
-    return ProcessStat(head.partition("(")[2], numbers[0], own, ended, started, pages * os.sysconf("SC_PAGE_SIZE"))
+    own, resident_bytes = sum(numbers[10:12]), pages * os.sysconf("SC_PAGE_SIZE")
+    return ProcessStat(head.partition("(")[2], numbers[0], own, started, resident_bytes)
 
 
 def with_descendants(stats: Mapping[int, ProcessStat], ancestors: Iterable[int]) -> set[int]:

@@ -310,7 +310,6 @@ def trainer(
     *,
     device: str = "cpu",
     seed: int = 0,
-    loss: torch_losses.Kind | None = None,
     learning_rate: float | None = None,
     label: str | None = None,
 ) -> Trainer:
@@ -324,7 +323,6 @@ def trainer(
         batch_size: Samples per minibatch.
         device: PyTorch device, e.g. ``cpu`` or ``cuda:0``.
         seed: Seed of weights, inputs and labels.
-        loss: Kind of loss, see ``torch_losses``; by default the zoo's, or chosen by the shape of the output.
         learning_rate: Learning rate of the optimiser; by default the zoo's, or 0.001.
         label: Prefix of the ranges in a profile, see ``OnnxModule.label_steps``; ``None`` for no ranges.
 
@@ -338,7 +336,7 @@ def trainer(
     from edgetune.workloads.network_inputs import random_inputs
 
     row = _zoo_row(model)
-    kind = loss or (row.loss if row else None)
+    kind = row.loss if row else None
     fixed = _with_batch(model, batch_size)
     if not all(has_data(tensor) for tensor in fixed.graph.initializer):
         fixed = zoo.with_weights(fixed, seed)

@@ -1,18 +1,25 @@
 """Figures of a window are closed-form answers on a device whose clock and power are scripted."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import LiveSource
-from edgetune.stages.profiling.window import Meter, Window, measured_window
+from edgetune.stages.profiling.window import Meter, Window
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakePower, FakeSource, fake_device
 
 
 def device(clock, power):
     return replace(fake_device(clock, FakeSource(clock)), source=LiveSource((), "cpu"), simulated=False, power=power)
+
+
+@contextmanager
+def measured_window(on):
+    with Meter(on) as meter, meter.whole() as window:
+        yield window
 
 
 def test_energy_is_the_mean_power_times_the_time():

@@ -14,7 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
-from edgetune.stages.roofline.placement import layer_sums, place, with_bounds
+from edgetune.stages.roofline.placement import layers_time, place
 
 _MODE = Mode(12, 2201.6, 1300.5, 3199.0)
 _ROOF = Roof(_MODE, "fp32", 100.0, 10.0, 4.0, 1.0, 3.0)
@@ -116,11 +116,6 @@ def test_a_roof_of_another_precision_is_refused() -> None:
     assert place(_table([_COMPUTE]), replace(_ROOF, precision="tf32")).roof_s == 4.0
 
 
-def test_the_table_learns_what_bounds_each_operator() -> None:
-    table = with_bounds(_table([_COMPUTE, _COPY, _VIEW]), _ROOF)
-    assert [row.bound for row in table.rows] == ["compute", "memory", None]
-
-
 _rows = st.lists(
     st.builds(_row, st.just("row"), st.integers(0, 10**12), st.integers(0, 10**12), kernels=st.integers(0, 9)),
     min_size=1, max_size=8,
@@ -142,9 +137,7 @@ def test_layers_never_take_less_than_the_whole(rows: list[OpRow], roof: Roof, la
     assert found.roof_j is not None
     assert found.layers_j >= found.roof_j * (1 - 1e-12)
     assert found.layers_j == pytest.approx(sum(row.energy_j or 0.0 for row in found.rows))
-    assert layer_sums(table, roof, launch_s=launch_s) == (
-        pytest.approx(found.layers_s), pytest.approx(found.layers_j),
-    )  # fmt: skip
+    assert layers_time(table, roof) == pytest.approx(place(table, roof).layers_s)
     for row in found.rows:
         assert row.seconds >= max(row.flops / roof.flops_per_s, row.bytes_moved / roof.bytes_per_s)
 
@@ -156,4 +149,4 @@ def test_higher_roofs_never_take_longer(rows: list[OpRow], roof: Roof, faster: f
     for better in (
         replace(roof, flops_per_s=roof.flops_per_s * faster), replace(roof, bytes_per_s=roof.bytes_per_s * faster)
     ):  # fmt: skip
-        assert layer_sums(table, better)[0] <= layer_sums(table, roof)[0] * (1 + 1e-12)
+        assert layers_time(table, better) <= layers_time(table, roof) * (1 + 1e-12)

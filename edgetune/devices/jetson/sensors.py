@@ -72,9 +72,6 @@ def open_board_thermometer(sysfs: Sysfs) -> BoardThermometer | Absent:
     return BoardThermometer(sysfs, zones)
 
 
-FULL_PWM = 255
-"""PWM value of full speed. Source: Linux Documentation/hwmon/sysfs-interface.rst, ``pwm``."""
-
 _OLD = "sys/devices/pwm-fan"
 """Fan folder of JetPack 4. Source: NVIDIA's jetson_clocks of R32."""
 
@@ -87,7 +84,7 @@ class Fan:
 
     Args:
         rpm: Measured speed, revolutions per minute.
-        pwm: PWM value, 0 to ``FULL_PWM``.
+        pwm: PWM value, 0 to 255 at full speed. Source: Linux Documentation/hwmon/sysfs-interface.rst, ``pwm``.
         profile: Fan curve in force or, where unknown, that of the configuration, e.g. ``quiet``.
         governor: Controller that follows the curve, e.g. ``pid``.
         control: ``open_loop`` or ``close_loop``.

@@ -188,17 +188,6 @@ def _time_ns(reading: PowerReading) -> int:
     return reading.time_ns
 
 
-@contextmanager
-def measured_window(device: Device) -> Iterator[Window]:
-    """Measure the body of a ``with`` statement on a device.
-
-    Raises:
-        DeviceError: see ``Meter``.
-    """
-    with Meter(device) as meter, meter.whole() as window:
-        yield window
-
-
 def _synchronise() -> None:
     """Wait until PyTorch, if loaded, has finished its work on the GPU."""
     torch = sys.modules.get("torch")

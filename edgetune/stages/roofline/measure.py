@@ -105,10 +105,7 @@ class Peaks:
     notes: tuple[DataWarning, ...] = ()
 
 
-def measure_peaks(
-    measure: Measure, idle: Idle, modes: Sequence[Mode], kernels: Iterable[BenchmarkKernel], *,
-    longest_run_s: float = LONGEST_RUN_S,
-) -> Peaks:  # fmt: skip
+def measure_peaks(measure: Measure, idle: Idle, modes: Sequence[Mode], kernels: Iterable[BenchmarkKernel]) -> Peaks:
     """Run kernels in power modes.
 
     A precision that the device lacks is left out with a note, and so is a size that fails or takes too long, with all
@@ -120,13 +117,12 @@ def measure_peaks(
         idle: Measures static power in a mode.
         modes: At least one; sizes are compared in the first, so let that be the highest.
         kernels: From ``plan_kernels``: families together, by ascending size.
-        longest_run_s: See ``LONGEST_RUN_S``.
 
     Raises:
         InputError: every kernel failed, for want of memory, say; the last failure is named.
         DeviceError: nothing could be measured because of the device; likewise.
     """
-    session = _Session(measure, longest_run_s)
+    session = _Session(measure)
     session.rest(idle, modes)
     for precision, of_precision in groupby(kernels, key=lambda kernel: kernel.precision):
         for label, family in groupby(of_precision, key=lambda kernel: kernel.label):
@@ -150,7 +146,6 @@ class _Session:
     """The results of the kernels so far."""
 
     measure: Measure
-    longest_run_s: float
     runs: list[KernelRun] = field(default_factory=list)
     notes: list[DataWarning] = field(default_factory=list)
     refused: list[DeviceError] = field(default_factory=list)
@@ -198,7 +193,7 @@ class _Session:
         taken_s, before = 0.0, family[0]
         for kernel in family:
             expected_s = taken_s * _work(kernel) / _work(before)
-            if expected_s > self.longest_run_s:
+            if expected_s > LONGEST_RUN_S:
                 numbers = {"expected_s": expected_s}
                 advice = f"{kernel.reference} and larger would take too long a run and are left out"
                 self.notes.append(DataWarning("kernel-too-long", advice, numbers))

@@ -24,7 +24,7 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
 from edgetune.stages.roofline.balance import costs_of
 from edgetune.stages.roofline.explanations import possible_explanations, time_ratios
-from edgetune.stages.roofline.placement import layer_sums
+from edgetune.stages.roofline.placement import layers_time
 from edgetune.stages.roofline.slowdown_forecast import energy_of
 
 TIME_REPEAT, ENERGY_REPEAT = 0.015, 0.03
@@ -143,7 +143,7 @@ def _between_visits(deviation: float) -> tuple[float, float]:
 
 def _possible_time(table: OpsTable, roof: Roof, other: Roof, knob: str, here: ProfileRow | None) -> Share:
     """Return the range of the change of time over all explanations; without a measurement, all are possible."""
-    now_s, then_s = layer_sums(table, roof)[0], layer_sums(table, other)[0]
+    now_s, then_s = layers_time(table, roof), layers_time(table, other)
     at_roofs_share = 0.0 if here is None or not here.minibatch_s else min(now_s / here.minibatch_s, 1.0)
     explanations = possible_explanations(table, at_roofs_share, None)
     ratios = time_ratios(explanations, [other], roof, np.array([then_s / now_s]), at_roofs_share)[:, 0].tolist()
@@ -163,7 +163,7 @@ def _possible_energy(table: OpsTable, roof: Roof, other: Roof, time: Share, here
     now_j, then_j = (cost.flop_j * table.flops + cost.byte_j * table.bytes_moved for cost in (now, then))
     energy_j = None if here is None else energy_of(here)
     if here is None or energy_j is None or not here.minibatch_s:
-        possible = [(now_j, layer_sums(table, roof)[0]), (0.0, 1.0)]
+        possible = [(now_j, layers_time(table, roof)), (0.0, 1.0)]
     else:
         possible = [(max(energy_j - now.static_w * here.minibatch_s, 0.0), here.minibatch_s)]
     scales = (1.0, then_j / now_j if now_j else 1.0)

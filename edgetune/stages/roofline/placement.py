@@ -8,7 +8,7 @@ of what bounds each is therefore never less than the bound of the whole, and nea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgetune.artifacts.ops import OpRow, OpsTable, ledger
@@ -192,19 +192,10 @@ def place(
     )  # fmt: skip
 
 
-def with_bounds(table: OpsTable, roof: Roof) -> OpsTable:
-    """Return the table with the ``bound`` of each operator: ``compute``, ``memory``, or ``None`` without cost."""
-    _check(table, roof)
-    return replace(table, rows=tuple(replace(row, bound=_placed(row, Roofs(roof), 0.0).bound) for row in table.rows))
-
-
-def layer_sums(
-    table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), launch_s: float = 0.0
-) -> tuple[float, float | None]:
-    """Return least time, s, and energy, J, with each layer at its own bound; energy is ``None`` if unknown."""
-    roofs = Roofs(roof, tuple(others))
-    seconds = sum(_layer_time(row, roofs.of(row), launch_s) for row in table.rows)
-    return seconds, _energy(table, roofs, seconds)
+def layers_time(table: OpsTable, roof: Roof) -> float:
+    """Return the least time of a network under one roof with each layer at its own bound, s."""
+    roofs = Roofs(roof)
+    return sum(_layer_time(row, roofs.of(row), 0.0) for row in table.rows)
 
 
 def compute_time(rows: Sequence[OpRow], roofs: Roofs) -> float:

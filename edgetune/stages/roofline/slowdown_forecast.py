@@ -33,7 +33,7 @@ from edgetune.errors import InputError
 from edgetune.stages.roofline.balance import costs_of
 from edgetune.stages.roofline.clocks import HOST_KNOBS
 from edgetune.stages.roofline.explanations import Explanation, possible_explanations, time_ratios
-from edgetune.stages.roofline.placement import layer_sums, place
+from edgetune.stages.roofline.placement import layers_time, place
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,6 @@ class Forecast:
         seconds, energy_j: Of one minibatch in it, s and J.
         roofs: One per mode.
         shares: What the time of the reference is made of.
-        explanations: In the order of the rows of ``ratios``.
         ratios: Time as a multiple of that of the reference; one row per explanation, one column per mode.
         beyond_j: Energy of one minibatch beyond static power in every mode, J.
         log_odds: How likely each explanation is, up to a constant.
@@ -76,7 +75,6 @@ class Forecast:
     energy_j: float
     roofs: tuple[Roof, ...]
     shares: Shares
-    explanations: tuple[Explanation, ...]
     ratios: Array = field(compare=False, repr=False)
     beyond_j: Array = field(compare=False, repr=False)
     log_odds: Array = field(compare=False, repr=False)
@@ -174,7 +172,7 @@ def forecast_modes(
     scale = least / (compute_s + memory_s)
     return Forecast(
         reference=reference, seconds=seconds, energy_j=energy_j, roofs=tuple(known),
-        shares=Shares(compute_s * scale, memory_s * scale, 1 - least), explanations=explanations, ratios=ratios,
+        shares=Shares(compute_s * scale, memory_s * scale, 1 - least), ratios=ratios,
         beyond_j=_beyond(table, known, here, energy_j - _static([here])[0] * seconds), log_odds=ratios[:, 0] * 0.0,
     )  # fmt: skip
 
@@ -209,13 +207,13 @@ def fastest_mode(table: OpsTable, roofs: Sequence[Roof]) -> Mode:
     mode has all knobs highest, the one in which layers take least time at their roofs.
 
     Raises:
-        InputError: see ``layer_sums``.
+        InputError: see ``layers_time``.
     """
     highest = {knob: max(values) for knob in KNOBS if (values := [v for r in roofs if (v := getattr(r.mode, knob))])}
     for roof in roofs:
         if roof.mode.knobs() == highest:
             return roof.mode
-    return min(roofs, key=lambda roof: layer_sums(table, roof)[0]).mode
+    return min(roofs, key=lambda roof: layers_time(table, roof)).mode
 
 
 def no_knob_above(mode: Mode, other: Mode) -> bool:

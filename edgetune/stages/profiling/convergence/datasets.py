@@ -79,11 +79,6 @@ class Dataset:
         return int(max(self.y.max(), self.y_held_out.max())) + 1
 
     @property
-    def is_tokens(self) -> bool:
-        """Whether samples are tokens, not numbers on a scale."""
-        return self.x.dtype.kind == "i"
-
-    @property
     def vocabulary(self) -> int:
         """Number of tokens."""
         return int(max(self.x.max(), self.x_held_out.max())) + 1

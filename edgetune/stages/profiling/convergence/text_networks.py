@@ -12,11 +12,11 @@ from torch.nn import functional
 class NextTokenLstm(nn.Module):  # type: ignore[misc]
     """An embedding, an LSTM over the sequence and a dense layer: scores ``[samples, length, classes]``."""
 
-    def __init__(self, vocabulary: int, classes: int, *, embedding: int = 32, units: int = 128) -> None:
+    def __init__(self, vocabulary: int, classes: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary, embedding)
-        self.lstm = nn.LSTM(embedding, units, batch_first=True)
-        self.decoder = nn.Linear(units, classes)
+        self.embedding = nn.Embedding(vocabulary, 32)
+        self.lstm = nn.LSTM(32, 128, batch_first=True)
+        self.decoder = nn.Linear(128, classes)
 
     def forward(self, tokens: torch.Tensor) -> Any:
         """Return the scores after each token."""

@@ -65,26 +65,24 @@ class Window:
     strategy_s: float
 
 
-def window_rates(
-    arrivals_s: Sequence[float], *, window_s: float = WINDOW_S, duration_s: float = DURATION_S
-) -> tuple[float, ...]:
+def window_rates(arrivals_s: Sequence[float], *, duration_s: float = DURATION_S) -> tuple[float, ...]:
     """Return the mean rate of each window, 1/s; requests that end early begin again, in whole windows.
 
     Raises:
         InputError: the requests do not fill one window.
     """
     last_s = min(arrivals_s[-1] - arrivals_s[0], duration_s) if arrivals_s else 0.0
-    count = int(last_s / window_s + 1e-9)
+    count = int(last_s / WINDOW_S + 1e-9)
     if count < 1:
         raise InputError(
-            f"the requests span {last_s:.3g} s, less than one window of {window_s:g} s", "give more of them"
+            f"the requests span {last_s:.3g} s, less than one window of {WINDOW_S:g} s", "give more of them"
         )
     counts = [0] * count
     for time_s in arrivals_s:
-        place = int((time_s - arrivals_s[0]) / window_s)
+        place = int((time_s - arrivals_s[0]) / WINDOW_S)
         if place < count:
             counts[place] += 1
-    return repeated([number / window_s for number in counts], int(duration_s / window_s))
+    return repeated([number / WINDOW_S for number in counts], int(duration_s / WINDOW_S))
 
 
 def repeated(rates: Sequence[float], windows: int) -> tuple[float, ...]:
