@@ -79,14 +79,6 @@ def test_child_killed_between_points_is_replaced(supervise, training, point):
     supervisor.open(point(1)).run(1)
 
 
-def test_output_of_the_failed_child_is_kept(supervise, training, point):
-    source = "def make(batch_size):\n    print('loading weights')\n    raise RuntimeError('no')\n"
-    supervisor = supervise(training(source))
-    with pytest.raises(InputError):
-        supervisor.open(point())
-    assert supervisor.last_output == "loading weights"
-
-
 def test_cores_of_the_mode_bind_the_child(supervise, training, point):
     source = "import os\ndef make(batch_size):\n    assert len(os.sched_getaffinity(0)) == 1\n    return lambda: None\n"
     supervise(training(source)).open(point(cpu_cores=1)).run(1)

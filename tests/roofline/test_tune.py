@@ -267,7 +267,7 @@ def test_candidates_keep_the_bound_and_come_by_energy() -> None:
     found = candidates(forecast, 0.05, limit=3)
     assert len(found) == 3
     assert [one.energy_j for one in found] == sorted(one.energy_j for one in found)
-    assert all(one.slowdown_share <= 0.05 and one.energy_j < forecast.energy_j for one in found)
+    assert all(one.seconds <= 1.05 * forecast.seconds and one.energy_j < forecast.energy_j for one in found)
     assert found[0].mode == Mode(8, 500.0, 250.0, 2000.0)  # bound by memory alone: GPU and CPU clocks are free
     assert found[0].seconds == pytest.approx(4)
     assert found[0].why == "+0% time bound by memory (100% of it); 5.5 W at rest, not 10 W"

@@ -41,7 +41,9 @@ def test_the_slopes_of_both_laws_are_those_of_the_laws(points):
     theta = time.prior.mean + 0.3 * random.normal(size=len(time.prior.mean))
     assert time.law(rows)(theta[None])[1][0] == pytest.approx(numeric_slopes(time.law(rows), theta), abs=1e-6)
     power = PowerModel.of(coordinates)
-    caps = np.log([point.mode.power_limit_w / 150 for point in space.points]) if power.capped else None
+    caps = (
+        np.log([point.mode.power_limit_w / 150 for point in space.points]) if "power_limit_w" in space.names else None
+    )
     law = power.law(rows, time.busy(theta, rows), caps)
     coefficients = power.prior.mean + 0.3 * random.normal(size=len(power.prior.mean))
     assert law(coefficients[None])[1][0] == pytest.approx(numeric_slopes(law, coefficients), abs=1e-6)

@@ -37,7 +37,6 @@ class Jetson:
 
     Args:
         model: Model in the device tree, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
-        compatible: The device tree's ``compatible`` names, most specific first.
         soc: The chip, e.g. ``tegra234``.
         module: Part number of the module, e.g. ``p3701-0000``.
         super_variant: Whether its device tree is the one that allows the higher clocks of ``MAXN_SUPER``.
@@ -50,7 +49,6 @@ class Jetson:
     """
 
     model: str
-    compatible: tuple[str, ...]
     soc: str | None
     module: str | None
     super_variant: bool
@@ -76,7 +74,6 @@ def detect_jetson(sysfs: Sysfs) -> Jetson | None:
     kernel = _kernel(sysfs)
     found = Jetson(
         model=_read(sysfs, "proc/device-tree/model") or "Jetson",
-        compatible=compatible,
         soc=soc[1] if soc else None,
         module=_module(compatible, _read(sysfs, "proc/device-tree/nvidia,dtsfilename")),
         super_variant=any("-super" in name for name in compatible),

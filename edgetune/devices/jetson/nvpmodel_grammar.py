@@ -102,14 +102,12 @@ class NvpmodelConfiguration:
         params: Declared settings, by name.
         models: Modes, in the order of the file.
         default: Number of the mode of the first boot.
-        fan_default: Fan profile of the first boot (JetPack 4).
         notes: Lines that nvpmodel ignores, one sentence each.
     """
 
     params: Mapping[str, Param]
     models: tuple[PowerModel, ...]
     default: int | None = None
-    fan_default: str | None = None
     notes: tuple[str, ...] = ()
 
     def model(self, identity: int | None) -> PowerModel | None:
@@ -171,7 +169,6 @@ def parse_configuration(text: str, source: str = "nvpmodel.conf") -> NvpmodelCon
         params=draft.params,
         models=tuple(draft.models),
         default=_default(draft),
-        fan_default=draft.defaults["FAN_CONFIG"][1] if "FAN_CONFIG" in draft.defaults else None,
         notes=tuple(draft.notes),
     )
 

@@ -216,7 +216,7 @@ class Trial:
     """A point on trial.
 
     Args:
-        batch_size, mode: Of the point.
+        batch_size: Of the point.
         rate_per_s: That it has to keep up with.
         from_ns: When it was set.
         urgent: Whether nothing known answers in time: then training is not waited for.
@@ -226,7 +226,6 @@ class Trial:
     """
 
     batch_size: int
-    mode: Mode
     rate_per_s: float
     from_ns: int
     urgent: bool

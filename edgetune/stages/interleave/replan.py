@@ -252,7 +252,7 @@ class Replanner(Watcher):
         except EdgetuneError as error:
             reason = f"refused: {error.message}"
         endangered = calm and self._piled_up()
-        found, self._try = self._try or Trial(size, tried.mode, rate_per_s, begun_ns, urgent=False), None
+        found, self._try = self._try or Trial(size, rate_per_s, begun_ns, urgent=False), None
         told = self._learn(tried, found, reason)
         took_s = (loop.now_ns() - begun_ns) / NS
         self.exploring_s += took_s
@@ -278,7 +278,7 @@ class Replanner(Watcher):
         self._run_at(tried.mode, tried.batch_size, infer_s, train_s, loop)
         usual_s = choices.at_most_s(replace(tried, mode=self._present.cycle.infer.mode))
         urgent = self._choose(rate_per_s).grade == "least"
-        self._try = Trial(tried.batch_size, tried.mode, rate_per_s, loop.now_ns(), urgent, usual_s)
+        self._try = Trial(tried.batch_size, rate_per_s, loop.now_ns(), urgent, usual_s)
 
     def _expect_training(self, found: Trial, loop: InterleaveLoop) -> None:
         """Once it is known how slow answers are in the mode on trial, expect training to be slower likewise.

@@ -106,11 +106,6 @@ class Profiler:
         """The error of the last point, when every point has failed; ``None`` otherwise."""
         return None if self._succeeded else self.last_error
 
-    @property
-    def last_output(self) -> str:
-        """The last lines printed by the last child process that failed."""
-        return "" if self._supervisor is None else self._supervisor.last_output
-
     def measure(self, point: Point) -> ProfileRow:
         """Measure one point; a failure is a row with ``status`` and ``reason``.
 

@@ -74,8 +74,6 @@ class Supervisor:
         self._child: Child | None = None
         self._prepared: Mapping[str, Any] | None = None
         self._asking = False
-        self.last_output = ""
-        """The last lines that the last failed child printed."""
 
     def open(self, point: Point) -> ChildRunner:
         """Load ``point`` in the child unless it is loaded; the point's time limit starts here.
@@ -115,7 +113,6 @@ class Supervisor:
             self._asking = False
             return reply
         except (EdgetuneError, TimeoutError) as error:
-            self.last_output = self._child.log_tail()
             self.close()
             raise (error if isinstance(error, EdgetuneError) else self._too_slow()) from None
 

@@ -22,10 +22,10 @@ from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.stages.roofline.balance import costs_of
 from edgetune.stages.roofline.explanations import possible_explanations, time_ratios
 from edgetune.stages.roofline.placement import layers_time
-from edgetune.stages.roofline.slowdown_forecast import energy_of
 
 TIME_REPEAT, ENERGY_REPEAT = 0.015, 0.03
 """Standard deviations of time and of energy between two visits of one mode: boards repeat to 1 to 2 % in time and 2 to
@@ -55,14 +55,12 @@ class Change:
     Args:
         knob: The knob.
         value: Its next value.
-        mode: The mode with it.
         time: Of one minibatch.
         energy: The same of energy; ``None`` where nothing is known of it.
     """
 
     knob: str
     value: float
-    mode: Mode
     time: Share
     energy: Share | None
 
@@ -86,10 +84,10 @@ def changes(
         value, there = getattr(mode, knob), _measured(rows, mode)
         if here is not None and there is not None:
             changed = _measured_time(here, there, exact=exact), _measured_energy(here, there, exact=exact)
-            found.append(Change(knob, value, mode, *changed))
+            found.append(Change(knob, value, *changed))
             continue
         time = _possible_time(table, roof, alike[mode], knob, here)
-        found.append(Change(knob, value, mode, time, _possible_energy(table, roof, alike[mode], time, here)))
+        found.append(Change(knob, value, time, _possible_energy(table, roof, alike[mode], time, here)))
     return tuple(found)
 
 
@@ -128,7 +126,7 @@ def _interval(row: ProfileRow) -> tuple[float, float, float]:
 
 
 def _measured_energy(here: ProfileRow, there: ProfileRow, *, exact: bool) -> Share | None:
-    now_j, then_j = energy_of(here), energy_of(there)
+    now_j, then_j = energy_per_minibatch_j(here), energy_per_minibatch_j(there)
     if now_j is None or then_j is None:
         return None
     less, more = _between_visits(0.0 if exact else ENERGY_REPEAT)
@@ -161,7 +159,7 @@ def _possible_energy(table: OpsTable, roof: Roof, other: Roof, time: Share, here
     if now is None or then is None:
         return None
     now_j, then_j = (cost.flop_j * table.flops + cost.byte_j * table.bytes_moved for cost in (now, then))
-    energy_j = None if here is None else energy_of(here)
+    energy_j = None if here is None else energy_per_minibatch_j(here)
     if here is None or energy_j is None or not here.minibatch_s:
         possible = [(now_j, layers_time(table, roof)), (0.0, 1.0)]
     else:

@@ -29,6 +29,7 @@ from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.errors import InputError
 from edgetune.stages.roofline.balance import costs_of
 from edgetune.stages.roofline.clocks import HOST_KNOBS
@@ -186,20 +187,13 @@ def reference_figures(row: ProfileRow) -> tuple[float, float]:
     if row.status != "ok" or not row.minibatch_s:
         why = row.reason or row.status
         raise InputError(f"the reference mode ({row.mode}) was not measured: {why}", "choose another with --modes")
-    energy_j = energy_of(row)
+    energy_j = energy_per_minibatch_j(row)
     if energy_j is None:
         raise InputError(
             f"no power was measured in the reference mode: {row.reason or 'no sensor'}",
             "energy can be tuned only where power is measured; see edgetune doctor",
         )
     return row.minibatch_s, energy_j
-
-
-def energy_of(row: ProfileRow) -> float | None:
-    """Return the energy of one minibatch, J: as measured, else mean power times time, else ``None``."""
-    if row.energy_j:
-        return row.energy_j
-    return row.power_w * row.minibatch_s if row.power_w and row.minibatch_s else None
 
 
 def fastest_mode(table: OpsTable, roofs: Sequence[Roof]) -> Mode:

@@ -18,8 +18,9 @@ from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.repeats import together
 from edgetune.artifacts.roofline import Roof
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
-from edgetune.stages.roofline.slowdown_forecast import Forecast, energy_of, no_knob_above, reference_figures
+from edgetune.stages.roofline.slowdown_forecast import Forecast, no_knob_above, reference_figures
 
 Array = NDArray[np.float64]
 
@@ -44,14 +45,12 @@ class Candidate:
     Args:
         mode: The mode.
         seconds: Time of one minibatch expected in it, s.
-        slowdown_share: By what share that is longer than in the reference mode.
         energy_j: Energy of one minibatch expected, J.
         why: What its clocks do to what the time is made of, in words.
     """
 
     mode: Mode
     seconds: float
-    slowdown_share: float
     energy_j: float
     why: str
 
@@ -85,7 +84,6 @@ class Tuned:
         best: The measured candidate of least energy within the bound; ``None`` where the reference stands.
         tried: Everything measured besides the reference, in order.
         allowed_share: The slowdown that was allowed.
-        forecast: What is thought of all modes in the end.
         measurements: How many there were, those of the reference included.
     """
 
@@ -93,7 +91,6 @@ class Tuned:
     best: TriedMode | None
     tried: tuple[TriedMode, ...]
     allowed_share: float
-    forecast: Forecast
     measurements: int
 
     @property
@@ -158,7 +155,7 @@ def tune(
         forecast = _learnt(forecast, tuning.tried[-1])
     if noise and tuning.best is not None:
         tuning.confirm()
-    return Tuned(tuning.reference, tuning.best, tuple(tuning.tried), allowed_share, forecast, tuning.measurements)
+    return Tuned(tuning.reference, tuning.best, tuple(tuning.tried), allowed_share, tuning.measurements)
 
 
 @dataclass(slots=True)
@@ -221,7 +218,7 @@ class _Tuning:
 
 def _figures(row: ProfileRow) -> tuple[float, float] | None:
     """Return time, s, and energy, J, of one minibatch; ``None`` if one of them was not measured."""
-    energy_j = energy_of(row)
+    energy_j = energy_per_minibatch_j(row)
     return (row.minibatch_s, energy_j) if row.status == "ok" and row.minibatch_s and energy_j else None
 
 
@@ -273,7 +270,7 @@ def _changed(mode: Mode, reference: Mode) -> int:
 def _candidate(forecast: Forecast, column: int) -> Candidate:
     ratio, energy_j = forecast.expected(column)
     roof = forecast.roofs[column]
-    return Candidate(roof.mode, ratio * forecast.seconds, ratio - 1, energy_j, _why(forecast, roof))
+    return Candidate(roof.mode, ratio * forecast.seconds, energy_j, _why(forecast, roof))
 
 
 def _why(forecast: Forecast, roof: Roof) -> str:

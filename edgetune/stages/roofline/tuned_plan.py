@@ -12,7 +12,7 @@ from typing import Any
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.plan import KIND, VERSION, Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
-from edgetune.stages.roofline.slowdown_forecast import energy_of
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.stages.roofline.tune import TriedMode, Tuned
 
 STRATEGY = "roofline-tune"
@@ -34,7 +34,7 @@ def tuned_plan(
         "slowdown_share": tuned.allowed_share,
         "reference": reference.mode.knobs(),
         "reference_minibatch_s": reference.minibatch_s,
-        "reference_energy_j": energy_of(reference),
+        "reference_energy_j": energy_per_minibatch_j(reference),
         "measured_slowdown_share": tuned.slowdown_share,
         "measured_saving_share": tuned.saving_share,
     }
@@ -54,7 +54,7 @@ def tuned_plan(
             power_w=row.power_w,
             latency_s=seconds if row.task == "infer" else None,
             throughput_per_s=row.batch_size / seconds,
-            energy_j=energy_of(row),
+            energy_j=energy_per_minibatch_j(row),
         ),
         search=SearchSummary(STRATEGY, tuned.measurements, seed),
         predicted=None if tuned.best is None else _predicted(tuned.best),

@@ -27,7 +27,7 @@ from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.units import format_duration
 from edgetune.workloads.prepared import Prepared, PreparedLayer
 
-_LAYERS, _WHOLE = "edgetune.stages.schedule.layer_worker", "edgetune.stages.schedule.layer_worker"
+_LAYERS = "edgetune.stages.schedule.layer_worker"
 _CONTENTION = "edgetune.stages.schedule.contention_worker"
 _CONTENTION_S = 0.5
 """For each figure: loads of 150 MB take 40 ms, so that there are a dozen."""

@@ -9,10 +9,10 @@ from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof, Roofline
+from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.stages.roofline.balance import sentences, statements
 from edgetune.stages.roofline.next_clocks import Change
 from edgetune.stages.roofline.placement import Placement
-from edgetune.stages.roofline.slowdown_forecast import energy_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Placed:
     @property
     def measured_j(self) -> tuple[float | None, ...]:
         """Measured energy of one minibatch, J, one per placement."""
-        return tuple(None if row is None else energy_of(row) for row in self.rows)
+        return tuple(None if row is None else energy_per_minibatch_j(row) for row in self.rows)
 
     @property
     def everywhere(self) -> tuple[Placed, ...]:

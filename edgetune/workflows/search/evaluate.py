@@ -63,7 +63,6 @@ class _Request:
     family: str
     tables: EvaluationTables
     contenders: list[Contender]
-    target: Target
     conditions: EvaluationConditions
 
     def evaluation(
@@ -129,7 +128,7 @@ def evaluate(
         parse_share(opts.tie, what="--tie"),
         opts.jobs or len(os.sched_getaffinity(0)),
     )
-    request = _Request(opts, family, tables, contenders, target, conditions)
+    request = _Request(opts, family, tables, contenders, conditions)
     if family == "dynamic":
         with reporting_saved(reporter, lambda: "nothing is kept: the table is written when all is replayed"):
             evaluation = _replayed_windows(request, reporter)

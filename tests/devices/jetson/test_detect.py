@@ -28,7 +28,7 @@ def board(tmp_path, compatible=ORIN, *, l4t=(36, "4.3"), kernel="5.15.148-tegra"
 def test_a_board_says_what_it_is(tmp_path):
     found = detect_jetson(board(tmp_path))
     assert found is not None
-    assert (found.model, found.compatible) == ("Jetson AGX Orin", ORIN)
+    assert found.model == "Jetson AGX Orin"
     assert (found.soc, found.module, found.super_variant) == ("tegra234", "p3701-0005", False)
     assert (found.l4t, found.jetpack) == ("36.4.3", 6)
     assert (found.kernel, found.kernel_generation) == ("5.15.148-tegra", "5.15")

@@ -91,7 +91,7 @@ GPU MAX_FREQ 612000000 # 612[MHz]
             (NvpmodelSetting("CPU_ONLINE", "CORE_1", "0"), NvpmodelSetting("GPU", "MAX_FREQ", 612_000_000)),
         ),
     )
-    assert (found.default, found.fan_default, found.notes) == (7, "quiet", ())
+    assert (found.default, found.notes) == (7, ())
 
 
 def test_a_mode_is_found_by_its_number_and_a_setting_by_its_names():

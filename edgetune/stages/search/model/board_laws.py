@@ -191,16 +191,14 @@ class PowerModel:
 
     coordinates: Coordinates
     prior: Prior
-    capped: bool
 
     @classmethod
     def of(cls, coordinates: Coordinates) -> PowerModel:
         """Return the law with its prior."""
         shares, deviations = zip(*TERMS, strict=True)
         mean = [0.0, *np.log(np.array(shares) / sum(shares)), POWER_UNDER_CAP[0], SHARPNESS[0], BATCH[0]]
-        capped = "power_limit_w" in coordinates.names
         prior = Prior(np.array(mean), np.array([1.0, *deviations, POWER_UNDER_CAP[1], SHARPNESS[1], BATCH[1]]))
-        return cls(coordinates, prior, capped)
+        return cls(coordinates, prior)
 
     def law(self, rows: Rows, busy: Array, log_cap: Array | None) -> Law:
         """Return the law at these points, from how busy each part is and the log of the cap in W, if there is one."""

@@ -28,17 +28,15 @@ class Relatives:
     """Curves of the relatives, each at every point of a space.
 
     Args:
-        names: The workload and task of each.
         log_times: Log of s per minibatch, shape (relatives, points).
         log_powers: Log of W, shape (relatives that measured power, points).
     """
 
-    names: tuple[str, ...]
     log_times: Array
     log_powers: Array
 
 
-NO_RELATIVES = Relatives((), np.zeros((0, 0)), np.zeros((0, 0)))
+NO_RELATIVES = Relatives(np.zeros((0, 0)), np.zeros((0, 0)))
 
 
 def relative_curves(points: Sequence[Point], rows: Iterable[ProfileRow]) -> Relatives:
@@ -47,19 +45,18 @@ def relative_curves(points: Sequence[Point], rows: Iterable[ProfileRow]) -> Rela
     A network with too few rows, or whose rows do not vary the knobs of the points, has none.
     """
     places = [without_network(point) for point in points]
-    names, log_times, log_powers = [], [], []
-    for name, found in by_network(rows).items():
+    log_times, log_powers = [], []
+    for found in by_network(rows).values():
         curve = _curve(places, found)
         if curve is None:
             continue
-        names.append(name)
         log_times.append(curve[:, 0])
         if np.isfinite(curve[:, 1]).all():
             log_powers.append(curve[:, 1])
-    if not names:
+    if not log_times:
         return NO_RELATIVES
     powers = np.array(log_powers) if log_powers else np.zeros((0, len(places)))
-    return Relatives(tuple(names), np.array(log_times), powers)
+    return Relatives(np.array(log_times), powers)
 
 
 def by_network(rows: Iterable[ProfileRow]) -> dict[str, list[ProfileRow]]:
