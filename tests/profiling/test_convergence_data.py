@@ -33,7 +33,7 @@ def test_the_mean_image_of_a_label_shows_its_shape():
 @pytest.mark.parametrize("name", [name for name, drawn in DRAWN.items() if not drawn.is_text])
 def test_drawn_sets_are_scaled_and_hold_samples_out(name):
     data = load_dataset(name)
-    assert len(data.x) == len(data.y) == DRAWN[name].size
+    assert len(data.x) == len(data.y) == 4096
     assert len(data.x_held_out) == len(data.y_held_out) == 1024
     assert data.x.dtype == np.float32
     assert float(data.x.mean()) == pytest.approx(0, abs=1e-3)

@@ -50,7 +50,7 @@ def operating_point(table: OpsTable) -> OperatingPoint | None:
 _FACTS = ("context", "tokens", "weights_bytes", "cache_bytes")
 
 
-Bound = Literal["compute", "memory", "launch"]
+Bound = Literal["compute", "memory"]
 EnergyBound = Literal["compute", "memory"]
 EnergyTerm = Literal["compute", "memory", "static"]
 
@@ -95,7 +95,7 @@ class PlacedRow:
         name, op, phase: As in its row of the table.
         flops, bytes_moved: Its work.
         flop_per_byte: Intensity; ``None`` when it moves nothing.
-        seconds: Least time, launches included, s.
+        seconds: Least time, s.
         energy_j: Least energy, static power included, J; ``None`` without energy constants.
         bound: What takes most of the time; ``None`` for a view and for an operator of unknown cost.
         precision: Of the roof that it is judged by.
@@ -159,16 +159,13 @@ class Placement:
         return None if self.measured_s is None else self.roof_s / self.measured_s
 
 
-def place(
-    table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), launch_s: float = 0.0, measured_s: float | None = None
-) -> Placement:
+def place(table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), measured_s: float | None = None) -> Placement:
     """Return the placement of a network, with each operator beneath the roof of the precision that it computes in.
 
     Args:
         table: What its operators cost.
         roof: The roof of a mode, in the precision of the table.
         others: Roofs of the same mode in other precisions, for operators that compute in them.
-        launch_s: Time of every kernel launch that nothing hides, s.
         measured_s: Time of one minibatch as measured, s.
 
     Raises:
@@ -177,7 +174,7 @@ def place(
     _check(table, roof)
     flops, moved = table.flops, table.bytes_moved
     roofs = Roofs(roof, tuple(others))
-    rows = tuple(_placed(row, roofs, launch_s) for row in table.rows)
+    rows = tuple(_placed(row, roofs) for row in table.rows)
     compute_s, memory_s = compute_time(table.rows, roofs), moved / roof.bytes_per_s
     roof_s = max(compute_s, memory_s)
     unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
@@ -195,7 +192,7 @@ def place(
 def layers_time(table: OpsTable, roof: Roof) -> float:
     """Return the least time of a network under one roof with each layer at its own bound, s."""
     roofs = Roofs(roof)
-    return sum(_layer_time(row, roofs.of(row), 0.0) for row in table.rows)
+    return sum(work_time(roofs.of(row), row.flops, row.bytes_moved) for row in table.rows)
 
 
 def compute_time(rows: Sequence[OpRow], roofs: Roofs) -> float:
@@ -251,16 +248,10 @@ def _check(table: OpsTable, roof: Roof) -> None:
         )
 
 
-def _layer_time(row: OpRow, roof: Roof, launch_s: float) -> float:
-    return work_time(roof, row.flops, row.bytes_moved) + row.kernels * launch_s
-
-
-def _placed(row: OpRow, roofs: Roofs, launch_s: float) -> PlacedRow:
+def _placed(row: OpRow, roofs: Roofs) -> PlacedRow:
     roof = roofs.of(row)
-    moved, seconds, costs = row.bytes_moved, _layer_time(row, roof, launch_s), costs_of(roof)
-    bound: Bound | None = time_bound(row.flops, moved, roof) if row.flops or moved else None
-    if row.kernels * launch_s > work_time(roof, row.flops, moved):
-        bound = "launch"
+    moved, seconds, costs = row.bytes_moved, work_time(roof, row.flops, row.bytes_moved), costs_of(roof)
+    bound = time_bound(row.flops, moved, roof) if row.flops or moved else None
     return PlacedRow(
         name=row.name, op=row.op, phase=row.phase, flops=row.flops, bytes_moved=moved,
         flop_per_byte=row.flops / moved if moved else None, seconds=seconds,

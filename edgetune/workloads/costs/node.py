@@ -235,7 +235,6 @@ def streamed(
     flops_other: int = 0,
     channels_in: int = 0,
     channels_out: int = 0,
-    kernels: int = 1,
 ) -> Cost:
     """Return the cost of an operator that reads each of ``reads`` once and writes each of its outputs once.
 
@@ -243,7 +242,7 @@ def streamed(
         node: The operator.
         op_class: Class of the operator.
         reads: Inputs that are read from memory; by default all inputs of the node.
-        macs, flops_other, channels_in, channels_out, kernels: As in ``Cost``.
+        macs, flops_other, channels_in, channels_out: As in ``Cost``.
     """
     read = present(node.inputs if reads is None else reads)
     return Cost(
@@ -255,7 +254,6 @@ def streamed(
         weight_bytes=total_bytes(tensor for tensor in read if tensor.constant),
         channels_in=channels_in,
         channels_out=channels_out,
-        kernels=kernels,
     )
 
 

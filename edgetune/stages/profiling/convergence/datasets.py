@@ -31,25 +31,21 @@ class SyntheticDataset:
     """A drawn dataset.
 
     Args:
-        what: In a few words.
         target_accuracy: Reached by a small network in a few epochs, and by none in one.
         draw: Returns samples and labels from a number of samples and a seed.
-        size: Samples to learn from.
         is_text: Whether the samples are characters, whose next ones are the labels.
     """
 
-    what: str
     target_accuracy: float
     draw: Callable[[int, int], tuple[Any, NDArray[np.int64]]]
-    size: int = _TRAINED
     is_text: bool = False
 
 
 DRAWN: dict[str, SyntheticDataset] = {
-    "shapes": SyntheticDataset("ten noisy outlines, 16 x 16", 0.88, draw_shapes),
-    "gratings": SyntheticDataset("eight noisy wave patterns, 16 x 16", 0.85, draw_gratings),
-    "words": SyntheticDataset("made-up words, the next letter", 0.7, draw_words, is_text=True),
-    "chain": SyntheticDataset("letters that follow from the two before", 0.7, draw_chain, is_text=True),
+    "shapes": SyntheticDataset(0.88, draw_shapes),
+    "gratings": SyntheticDataset(0.85, draw_gratings),
+    "words": SyntheticDataset(0.7, draw_words, is_text=True),
+    "chain": SyntheticDataset(0.7, draw_chain, is_text=True),
 }
 """By name, as written after ``--dataset``."""
 
@@ -123,9 +119,8 @@ def _arrays(reference: str) -> tuple[str, str | None, Labelled, Labelled | None]
     """Return the name and hash of a data set, its samples to learn from, and the held-out ones if it says which."""
     path = Path(reference)
     if reference in DRAWN:
-        size = DRAWN[reference].size
-        x, y = DRAWN[reference].draw(size + _HELD_OUT, 0)
-        return reference, None, (x[:size], y[:size]), (x[size:], y[size:])
+        x, y = DRAWN[reference].draw(_TRAINED + _HELD_OUT, 0)
+        return reference, None, (x[:_TRAINED], y[:_TRAINED]), (x[_TRAINED:], y[_TRAINED:])
     if text_files(path):
         learnt, held_out = read_text(path)
         return path.stem, _sha256_of(*learnt, *held_out), learnt, held_out
