@@ -64,8 +64,10 @@ def test_requests_and_their_latencies() -> None:
     assert (net.violations, net.violation_share) == (4, 4 / 12)
     assert net.latency_budget_s == 0.085
     assert net.latency_median_s == pytest.approx(0.055)
+    assert net.latency_p95_s == pytest.approx(0.0955)
     assert net.latency_p99_s == pytest.approx(0.0991)
     assert net.latency_peak_s == pytest.approx(0.1)
+    assert net.minibatches == 11
 
 
 def test_training_is_counted_over_the_whole_time() -> None:
@@ -73,7 +75,7 @@ def test_training_is_counted_over_the_whole_time() -> None:
     broken = replace(trained(4.0, 8.0, number=4), status="failed", reason="out of memory", samples=0)
     (summary,) = summarise(run_of([*steps, broken]))
     (learner,) = summary.trained
-    assert (learner.minibatches, learner.failed) == (4, 1)
+    assert (learner.minibatches, learner.failed, learner.samples) == (4, 1, 64)
     assert learner.samples_per_s == 64 / 8
     assert (learner.first_loss, learner.last_loss, learner.diverged) == (2.0, 1.25, False)
     assert summary.device.idle_s == 2.0
@@ -142,7 +144,7 @@ def test_a_tenant_that_did_nothing_is_there() -> None:
     tenants = [{"name": "net", "task": "infer"}, {"name": "idler", "task": "train"}]
     (summary,) = summarise(run_of([request(0.0, 0.0, 2.0)], tenants=tenants))
     (idler,) = summary.trained
-    assert (idler.tenant, idler.samples_per_s, idler.first_loss) == ("idler", 0.0, None)
+    assert (idler.tenant, idler.samples, idler.samples_per_s, idler.first_loss) == ("idler", 0, 0.0, None)
     (summary,) = summarise(run_of([trained(0.0, 2.0, tenant="idler")], tenants=tenants))
     (net,) = summary.answered
     assert (net.requests, net.violations, net.violation_share, net.latency_p99_s) == (0, 0, None, None)

@@ -93,11 +93,11 @@ def test_rounds_and_cooling_are_reckoned_in(monkeypatch):
     )
     once = estimate(device, NET, POINTS, ProfileOptions())
     more = estimate(device, NET, POINTS, ProfileOptions(interleave_repeats=3, cool_to_c=50.0, cool_timeout_s=60.0))
-    assert "round" not in once.basis
-    assert "cooling" not in once.basis
+    assert (once.rounds, once.cooling_at_most_s) == (1, 0.0)
     assert more.points == 2
     assert more.duration_s == pytest.approx(3 * once.duration_s)
     assert more.energy_j == pytest.approx(3 * once.energy_j)
+    assert more.cooling_at_most_s == 2 * 3 * 60
     assert "3 rounds; cooling to 50 C may add up to 6 m" in more.basis
 
 

@@ -195,19 +195,20 @@ def test_the_error_is_that_of_what_was_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("peak", "pearson"),
+    ("peak", "pearson", "spearman"),
     [
-        (lambda mhz: 2.0 * mhz, 1.0),
-        (lambda mhz: mhz**3, 0.9),
-        (lambda mhz: -mhz, -1.0),
-        (lambda mhz: 5.0, None),
+        (lambda mhz: 2.0 * mhz, 1.0, 1.0),
+        (lambda mhz: mhz**3, 0.9, 1.0),
+        (lambda mhz: -mhz, -1.0, -1.0),
+        (lambda mhz: 5.0, None, None),
     ],
 )
-def test_correlations(peak: Callable[[float], float], pearson: float | None) -> None:
+def test_correlations(peak: Callable[[float], float], pearson: float | None, spearman: float | None) -> None:
     roofs = [Roof(Mode(cpu_mhz=2200.0, gpu_mhz=mhz), "fp32", peak(mhz), 1.0) for mhz in _GPU]
     flops, moved = correlations(roofs)
     assert (flops.knob, flops.peak, moved.peak, moved.pearson) == ("gpu_mhz", "flops_per_s", "bytes_per_s", None)
     assert flops.pearson == (None if pearson is None else pytest.approx(pearson, abs=0.05))
+    assert flops.spearman == (None if spearman is None else pytest.approx(spearman))
 
 
 def test_a_peak_that_no_clock_moves_has_none_over_one_mode() -> None:

@@ -48,7 +48,7 @@ def test_a_measured_mode_has_figures() -> None:
     there = _roof(100, 50)
     rows = {HERE.mode: _measured(HERE, 20.0, 800.0), there.mode: _measured(there, 21.0, 820.0)}
     found = changes(TABLE, HERE, ROOFS, rows, exact=True)[-1]
-    assert (found.knob, found.value) == ("mem_mhz", 50)
+    assert (found.knob, found.value, found.mode) == ("mem_mhz", 50, there.mode)
     assert (found.time.low, found.time.value, found.time.high) == pytest.approx((0.05, 0.05, 0.05))
     assert found.energy is not None
     assert (found.energy.low, found.energy.value, found.energy.high) == pytest.approx((0.025, 0.025, 0.025))

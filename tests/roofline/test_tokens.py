@@ -50,7 +50,7 @@ def test_decoding_bound_by_memory_is_bandwidth_over_weights_and_cache() -> None:
 
 def test_a_minibatch_shares_the_weights_and_nothing_else() -> None:
     found = _bound(_table("decode", 8, 5, 5, 300, weights=30, cache=50))
-    assert found.batch_size == 5
+    assert (found.batch_size, found.tokens) == (5, 5)
     assert found.tokens_per_s == pytest.approx(5 * 10.0 / (30 + 5 * 10))
 
 

@@ -63,7 +63,8 @@ def test_failed_and_abandoned_requests_miss_their_deadline_and_have_no_response(
 
 def test_a_load_is_avoided_where_weights_were_there() -> None:
     (of,) = summarise(timeline(*ONE))
-    assert (of.loads.bytes, of.loads.avoided_share) == (100, 0.5)
+    assert (of.loads.count, of.loads.bytes, of.loads.needed) == (1, 100, 2)
+    assert of.loads.avoided_share == 0.5
 
 
 def test_workers_are_busy_for_their_share_of_the_time() -> None:
@@ -115,4 +116,4 @@ def test_nothing_has_no_figures() -> None:
 
 def test_loaded_bytes_are_the_reserved_bytes_without_the_safety_factor() -> None:
     (of,) = summarise(timeline(*ONE, safety=1.25))
-    assert of.loads.bytes == 80
+    assert (of.loads.count, of.loads.bytes) == (1, 80)

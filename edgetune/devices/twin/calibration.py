@@ -33,6 +33,7 @@ class CheckRow:
         tolerance_pct: Tolerance in the same measure; ``None``: compared only.
         within: Whether the deviation is within the tolerance; ``None`` without one.
         note: Role of the figure in the calibration and reason for doubt.
+        source: Publication.
     """
 
     name: str
@@ -43,6 +44,7 @@ class CheckRow:
     tolerance_pct: float | None
     within: bool | None
     note: str
+    source: str
 
 
 def check(twin: TwinFile, tables: Tables) -> list[CheckRow]:
@@ -82,6 +84,7 @@ def _row(figure: Figure, twin: float, tolerance_pct: float | None) -> CheckRow:
         tolerance_pct=tolerance_pct,
         within=None if tolerance_pct is None else abs(deviation_pct) <= tolerance_pct,
         note="; ".join(part for part in parts if part),
+        source=figure.source,
     )
 
 

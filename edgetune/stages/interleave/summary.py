@@ -29,7 +29,8 @@ class InferenceSummary:
         violations: Those not answered by their deadline.
         violation_share: Of all requests; ``None`` where none came.
         latency_budget_s: The shortest time that a request had, s; ``None`` where none had a deadline.
-        latency_median_s, latency_p99_s, latency_peak_s: s; ``None`` where none was answered.
+        latency_median_s, latency_p95_s, latency_p99_s, latency_peak_s: s; ``None`` where none was answered.
+        minibatches: How many answered them.
         energy_per_request_j: Its share of the energy (``device_use``) per answered request, J; ``None`` without power.
         reason: Why the first failed; ``None`` where none did, or the reason is unknown.
     """
@@ -43,8 +44,10 @@ class InferenceSummary:
     violation_share: float | None
     latency_budget_s: float | None
     latency_median_s: float | None
+    latency_p95_s: float | None
     latency_p99_s: float | None
     latency_peak_s: float | None
+    minibatches: int
     energy_per_request_j: float | None
     reason: str | None
 
@@ -57,6 +60,7 @@ class TrainingSummary:
         tenant: Its name.
         minibatches: How many succeeded.
         failed: How many did not.
+        samples: Trained on.
         samples_per_s: Over the whole time of the engine.
         first_loss, last_loss: Of its first and last minibatch; ``None`` where it returns none, or none that
             is finite.
@@ -69,6 +73,7 @@ class TrainingSummary:
     tenant: str
     minibatches: int
     failed: int
+    samples: int
     samples_per_s: float
     first_loss: float | None
     last_loss: float | None
@@ -171,7 +176,7 @@ def _later(row: RunRow, by_s: float) -> RunRow:
 
 def _answered(tenant: str, rows: Sequence[RunRow], energy_j: float | None) -> InferenceSummary:
     counts = count_outcomes(rows)
-    median_s, p99_s, peak_s = percentiles_s(latencies_s(rows), 50, 99, 100)
+    median_s, p95_s, p99_s, peak_s = percentiles_s(latencies_s(rows), 50, 95, 99, 100)
     budgets_s = [budget_s for row in rows if (budget_s := latency_budget_s(row)) is not None]
     violations = sum(violated(row) for row in rows)
     return InferenceSummary(
@@ -181,8 +186,10 @@ def _answered(tenant: str, rows: Sequence[RunRow], energy_j: float | None) -> In
         violations / len(rows) if rows else None,
         min(budgets_s, default=None),
         median_s,
+        p95_s,
         p99_s,
         peak_s,
+        len(minibatches(rows)),
         energy_j / counts.answered if counts.answered and energy_j is not None else None,
         first_failure(rows),
     )
@@ -208,6 +215,7 @@ def _trained(tenant: str, rows: Sequence[RunRow], duration_s: float, energy_j: f
         tenant,
         len(good),
         len(rows) - len(good),
+        samples,
         samples / duration_s if duration_s > 0 else 0.0,
         _finite(losses[0]) if losses else None,
         _finite(losses[-1]) if losses else None,

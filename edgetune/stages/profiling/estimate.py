@@ -35,12 +35,16 @@ class SweepEstimate:
         duration_s: Time on the device, s; ``None`` when unknown.
         energy_j: Energy the device will use meanwhile, J; ``None`` when unknown.
         basis: How the figures were found, in words.
+        rounds: How often each point is visited; the figures cover all visits.
+        cooling_at_most_s: What waiting for the device to cool may add to the duration, s.
     """
 
     points: int
     duration_s: float | None
     energy_j: float | None
     basis: str
+    rounds: int = 1
+    cooling_at_most_s: float = 0.0
 
     def times(self, share: float) -> SweepEstimate:
         """Return the estimate of so many times the work."""
@@ -91,8 +95,8 @@ def estimate(
 
 
 def _with_waits(once: SweepEstimate, options: ProfileOptions) -> SweepEstimate:
-    """Return the estimate of all rounds from that of one, with the time that cooling may add in words."""
-    rounds, basis = options.interleave_repeats, once.basis
+    """Return the estimate of all rounds from that of one, with the time that cooling may add."""
+    rounds, basis, waits_s = options.interleave_repeats, once.basis, 0.0
     if rounds > 1:
         basis += f"; {rounds} rounds"
     if options.cool_to_c is not None:
@@ -100,7 +104,8 @@ def _with_waits(once: SweepEstimate, options: ProfileOptions) -> SweepEstimate:
         basis += f"; cooling to {options.cool_to_c:g} C may add up to {format_duration(waits_s)}"
     return replace(
         once, duration_s=None if once.duration_s is None else rounds * once.duration_s,
-        energy_j=None if once.energy_j is None else rounds * once.energy_j, basis=basis,
+        energy_j=None if once.energy_j is None else rounds * once.energy_j, basis=basis, rounds=rounds,
+        cooling_at_most_s=waits_s,
     )  # fmt: skip
 
 

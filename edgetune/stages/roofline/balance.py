@@ -45,12 +45,14 @@ class Balance:
 
     Args:
         mode: The power mode.
+        precision: What is computed in.
         time: Where computing and moving data take equally long.
         energy: With static power.
         dynamic: Without: what a FLOP and a byte cost beyond it.
     """
 
     mode: Mode
+    precision: str
     time: float
     energy: EnergyBalance | None
     dynamic: EnergyBalance | None
@@ -135,7 +137,7 @@ def costs_of(roof: Roof, *, static: bool = True) -> EnergyCosts | None:
 def balance(roof: Roof) -> Balance:
     """Return the balance points of a roof."""
     energy, dynamic = _energy_balance(roof, static=True), _energy_balance(roof, static=False)
-    return Balance(roof.mode, roof.flops_per_s / roof.bytes_per_s, energy, dynamic)
+    return Balance(roof.mode, roof.precision, roof.flops_per_s / roof.bytes_per_s, energy, dynamic)
 
 
 def _energy_balance(roof: Roof, *, static: bool) -> EnergyBalance | None:

@@ -50,11 +50,13 @@ class Correlation:
         knob: A field of ``Mode``.
         peak: ``flops_per_s`` or ``bytes_per_s``.
         pearson: Of the values: 1 for a straight line upwards.
+        spearman: Of their ranks: 1 for anything that rises throughout.
     """
 
     knob: str
     peak: str
     pearson: float | None
+    spearman: float | None
 
 
 def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> InferredRoofs:
@@ -143,13 +145,16 @@ def clock_matrix(modes: Sequence[Mode], knobs: Sequence[str]) -> Array:
 
 def correlations(roofs: Sequence[Roof]) -> tuple[Correlation, ...]:
     """Return the correlation of each peak with each knob that differs between roofs of one precision."""
+    from scipy.stats import rankdata
+
     knobs = varied_knobs([roof.mode for roof in roofs])
     clocks = clock_matrix([roof.mode for roof in roofs], knobs)
     found = []
     for column, knob in enumerate(knobs):
         for peak in PEAKS:
             values = np.array([getattr(roof, peak) for roof in roofs])
-            found.append(Correlation(knob, peak, _pearson(clocks[:, column], values)))
+            plain = _pearson(clocks[:, column], values)
+            found.append(Correlation(knob, peak, plain, _pearson(rankdata(clocks[:, column]), rankdata(values))))
     return tuple(found)
 
 

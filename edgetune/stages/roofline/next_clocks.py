@@ -55,12 +55,14 @@ class Change:
     Args:
         knob: The knob.
         value: Its next value.
+        mode: The mode with it.
         time: Of one minibatch.
         energy: The same of energy; ``None`` where nothing is known of it.
     """
 
     knob: str
     value: float
+    mode: Mode
     time: Share
     energy: Share | None
 
@@ -84,10 +86,10 @@ def changes(
         value, there = getattr(mode, knob), _measured(rows, mode)
         if here is not None and there is not None:
             changed = _measured_time(here, there, exact=exact), _measured_energy(here, there, exact=exact)
-            found.append(Change(knob, value, *changed))
+            found.append(Change(knob, value, mode, *changed))
             continue
         time = _possible_time(table, roof, alike[mode], knob, here)
-        found.append(Change(knob, value, time, _possible_energy(table, roof, alike[mode], time, here)))
+        found.append(Change(knob, value, mode, time, _possible_energy(table, roof, alike[mode], time, here)))
     return tuple(found)
 
 

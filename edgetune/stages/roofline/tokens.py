@@ -23,6 +23,7 @@ class TokenBound:
 
     Args:
         name: The point, e.g. ``decode 2048``.
+        phase, context, tokens: See ``OperatingPoint``.
         batch_size: Sequences.
         pass_s: Least time of the pass, each layer at its own bound, s.
         first_token_s: The same where it is that of the first token, after a prefill; else ``None``.
@@ -35,6 +36,9 @@ class TokenBound:
     """
 
     name: str
+    phase: str
+    context: int
+    tokens: int
     batch_size: int
     pass_s: float
     first_token_s: float | None
@@ -59,7 +63,8 @@ def token_bound(placement: Placement, *, memory_bytes: int | None = None) -> Tok
         return None
     needed = point.weights_bytes + point.cache_bytes
     return TokenBound(
-        name=str(point), batch_size=placement.batch_size, pass_s=placement.layers_s,
+        name=str(point), phase=point.phase, context=point.context, tokens=point.tokens,
+        batch_size=placement.batch_size, pass_s=placement.layers_s,
         first_token_s=placement.layers_s if point.phase == "prefill" else None,
         tokens_per_s=point.tokens / placement.layers_s,
         token_j=None if placement.layers_j is None else placement.layers_j / point.tokens,

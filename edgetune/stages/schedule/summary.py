@@ -75,13 +75,16 @@ class Loads:
     """The loads from storage.
 
     Args:
+        count: Number of loads that succeeded.
         bytes: The bytes that they read.
-        avoided_share: Of the executions of layers that have weights, which without anything kept would each need a
-            load, how many found weights that were there already; below zero where weights were loaded and left unused.
-            ``None`` where nothing was executed.
+        needed: Executions of layers that have weights: without anything kept, each would need a load.
+        avoided_share: Of those, how many found weights that were there already; below zero where weights were loaded
+            and left unused. ``None`` where nothing was executed.
     """
 
+    count: int
     bytes: int
+    needed: int
     avoided_share: float | None
 
 
@@ -181,7 +184,7 @@ def _loads(turns: dict[int, list[TimelineRow]], safety: object) -> Loads:
     with_weights = {(row.network, row.layer_index) for row in loads}
     needed = sum(row.event == "execute" and (row.network, row.layer_index) in with_weights for row in rows)
     avoided = 1 - len(loads) / needed if needed else None
-    return Loads(round(sum(row.bytes or 0 for row in loads) / factor), avoided)
+    return Loads(len(loads), round(sum(row.bytes or 0 for row in loads) / factor), needed, avoided)
 
 
 def _busy_s(rows: Iterable[TimelineRow], event: str) -> float:
