@@ -11,7 +11,7 @@ import gc
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgetune.processes.families import stat_fields
@@ -47,6 +47,18 @@ def held_bytes(pids: Sequence[int]) -> int | None:
     """Return the peak of a process, or what several have resident now without counting shared pages twice, bytes."""
     shares = [shared_out_bytes(pid) or 0 for pid in pids] if len(pids) > 1 else []
     return max(sum(shares), *(peak_bytes(pid) or 0 for pid in pids)) or None if pids else None
+
+
+@contextlib.contextmanager
+def without_collections() -> Iterator[None]:
+    """Hold the garbage collector off while something is timed; if it was on, it is on again afterwards."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def reset_peaks() -> bool:

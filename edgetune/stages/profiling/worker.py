@@ -16,7 +16,6 @@ Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power sam
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
-from edgetune.processes.memory import give_back, gpu_peak_bytes, reset_peaks
+from edgetune.processes.memory import give_back, gpu_peak_bytes, reset_peaks, without_collections
 from edgetune.processes.messages import serve
 from edgetune.workloads.engines import BuiltStep
 from edgetune.workloads.steps import open_step
@@ -116,16 +115,11 @@ class _Session:
 def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], int]) -> tuple[list[int], list[int]]:
     """The measured loop: nothing but the step and two readings of the clock, the garbage collector held off."""
     start_ns, end_ns = [0] * minibatches, [0] * minibatches
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with without_collections():
         for index in range(minibatches):
             start_ns[index] = now_ns()
             step()
             end_ns[index] = now_ns()
-    finally:
-        if collecting:
-            gc.enable()
     return start_ns, end_ns
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.processes.memory import give_back, peak_bytes, reset_peaks, resident_bytes
+from edgetune.processes.memory import give_back, peak_bytes, reset_peaks, resident_bytes, without_collections
 from edgetune.stages.schedule.executor import PreparedLayers
 from edgetune.stages.schedule.weights import cached_share, drop_cached
 from edgetune.stats import StoppingRule
@@ -29,15 +29,12 @@ def sampled(rule: StoppingRule, longest_s: float, once: Callable[[], float]) -> 
     fewest = FEWEST if rule.fixed is None else rule.fixed
     end = time.perf_counter() + longest_s
     gc.collect()
-    gc.disable()  # a collection would be counted as a slow layer
-    try:
+    with without_collections():  # one would be counted as a slow layer
         while (more := rule.more(found)) > 0:
             for _ in range(more):
                 found.append(once())
                 if len(found) >= fewest and time.perf_counter() > end:
                     return found
-    finally:
-        gc.enable()
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.run import RunRow
 from edgetune.devices.device import Device, ModelSource
 from edgetune.errors import InputError
+from edgetune.processes.memory import without_collections
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ArrivalSource, LineArrivals
 from edgetune.stages.interleave.engines import Engine
@@ -327,15 +327,12 @@ class Turns:
         recorder = Recorder(backend) if engine.name == "managed" and self._records else None
         ending = EngineTurn(engine.name, end_ns, turn, lambda: self._stopping.number is not None, begin_ns)
         loop = InterleaveLoop(ending, recorder or backend, policy, self._planned.tenants, sources, watchers=watchers)
-        collecting = gc.isenabled()
-        gc.disable()  # rows are many and long-lived: looking through them all would hold requests up
         live = isinstance(backend, LiveMinibatchBackend)
+        timing = self._reporter.timing(engine.name, self._setup.duration_s) if live else nullcontext()
         try:
-            with self._reporter.timing(engine.name, self._setup.duration_s) if live else nullcontext():
+            with without_collections(), timing:  # rows are many and long-lived: looking through them holds requests up
                 loop.run()
         finally:
-            if collecting:
-                gc.enable()
             self._outcome.rows += loop.rows
             if self._rows is not None:
                 self._rows.flush()

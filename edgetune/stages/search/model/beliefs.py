@@ -318,8 +318,9 @@ class Halves:
         self.background_size = space.background.batch_size
         self.coordinates = shared.once("pairs", lambda: Coordinates.of(space))
 
-    def tell(self, point: Point, result: PointResult) -> Rows:
-        """Record the result of a half; return the pairs that contain it."""
+    def tell(self, point: Point, result: PointResult) -> tuple[Rows, Rows]:
+        """Record the result of a half; of the pairs that contain it, return those of which both halves were measured,
+        and those with a half that failed."""
         touched = np.zeros(len(self.batch_sizes), dtype=bool)
         for learnt, rows in ((self.urgent, self.urgent_rows), (self.background, self.background_rows)):
             row = learnt.rows.get(point)
@@ -327,15 +328,14 @@ class Halves:
         for learnt in {id(learnt): learnt for learnt in (self.urgent, self.background)}.values():
             if point in learnt.rows:
                 learnt.tell(learnt.rows[point], result)
-        return np.flatnonzero(touched)
+        pairs = np.flatnonzero(touched)
+        urgent, background = self.measured(pairs)
+        failed = self.urgent.failed[self.urgent_rows[pairs]] | self.background.failed[self.background_rows[pairs]]
+        return pairs[urgent & background & ~failed], pairs[failed]
 
     def measured(self, pairs: Rows) -> tuple[Flags, Flags]:
         """Return whether each half of these pairs has a result, measured or failed."""
         return self.urgent.told[self.urgent_rows[pairs]], self.background.told[self.background_rows[pairs]]
-
-    def failed(self, pairs: Rows) -> Flags:
-        """Return whether a half of these pairs failed."""
-        return self.urgent.failed[self.urgent_rows[pairs]] | self.background.failed[self.background_rows[pairs]]
 
     def figures(self, pair: int) -> tuple[PointFigures, PointFigures]:
         """Return the measurements of both halves."""

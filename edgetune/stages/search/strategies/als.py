@@ -69,12 +69,16 @@ class Als(NetworkSearch):
             pass
         while True:
             before = len(self._told)
-            learnt = self._learn()
-            for region in () if learnt is None else self._regions(learnt):
-                assert learnt is not None
-                yield from self._farthest(region, learnt)
+            yield from self._round()
             if len(self._told) == before and not (yield from self._draw()):
                 return
+
+    def _round(self) -> Asking:
+        """Learn from what was measured, and ask for points of every region."""
+        learnt = self._learn()
+        if learnt is not None:
+            for region in self._regions(learnt):
+                yield from self._farthest(region, learnt)
 
     def _regions(self, learnt: Predictions) -> Iterator[Region]:
         """Return the regions of a round: the whole space, or the four quadrants of latency and arrival rate."""

@@ -179,12 +179,9 @@ class _FrontOfPairs:
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a half."""
-        pairs = self._halves.tell(point, result)
-        urgent, background = self._halves.measured(pairs)
-        failed = self._halves.failed(pairs)
-        for pair in pairs[(urgent & background) | failed]:
+        complete, failed = self._halves.tell(point, result)
+        for pair in (*complete, *failed):
             self._candidates.close(int(pair))
-        complete = pairs[urgent & background & ~failed]
         self._done = sorted({*self._done, *complete.tolist()})
 
     def _places(self, sizes: int) -> list[tuple[bool, Array]]:

@@ -292,12 +292,10 @@ class _RooflinePairs:
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a half, and judge the pairs that it completes."""
-        pairs = self._halves.tell(point, result)
-        urgent, background = self._halves.measured(pairs)
-        failed = self._halves.failed(pairs)
-        for pair in pairs[urgent & background | failed]:
+        complete, failed = self._halves.tell(point, result)
+        for pair in (*complete, *failed):
             self._candidates.close(int(pair))
-        for pair in pairs[urgent & background & ~failed]:
+        for pair in complete:
             self._judge(int(pair))
 
     def expected_gain(self, count: int) -> float | None:

@@ -113,10 +113,7 @@ class AlsStudy(_TaughtOn, Als):
             if point not in self._told:
                 yield Suggestion(point, "drawn at random to teach the network")
         for _ in range(8 if training else 3 if self._partners else 6):
-            learnt = self._learn()
-            for region in () if learnt is None else self._regions(learnt):
-                assert learnt is not None
-                yield from self._farthest(region, learnt)
+            yield from self._round()
 
     def _first(self, training: bool) -> Iterator[Point]:
         """Return 10 points at random, or 5 of each batch size; of two workloads both halves."""
