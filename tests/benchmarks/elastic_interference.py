@@ -185,15 +185,17 @@ class Interference:
             if other is None:
                 return loop.took_s(events, count), math.inf
             beside = other.put(others, lambda: driver.call("cuStreamWaitEvent", other.stream, go, 0))
+            late = driver.is_over(go)  # the host has queued while both ran already
             took_s, other_s = loop.took_s(events, count), other.took_s(beside, others)
-            return took_s, other_s * others / (took_s * count)
+            return took_s, 0.0 if late else other_s * others / (took_s * count)
 
 
 def pairs(measured: Interference) -> list[dict[str, Any]]:
     """Return, for each pair of a critical and a normal kind and each place, by how much both are slowed down.
 
     ``critical_x`` and ``normal_x`` are relative to alone on the same multiprocessors; ``overlap`` is how many times as
-    long as the timed loop the other one lasted, at least: below one, the timed kernel was alone for a part.
+    long as the timed loop the other one lasted, at least: below one, the timed kernel was alone for a part, and at zero
+    the host was too slow to tell (raise ``LAUNCH_NS``).
     """
     ends = {"halves": (" half", " half"), "capped": ("", " half"), "shared": ("", "")}
     found = []
@@ -300,7 +302,8 @@ def interference(
     for kind, (_, needs) in KINDS.items():
         whole_us, half_us = 1e6 * alone_s["normal", kind], 1e6 * alone_s["normal half", kind]
         say(f"           {kind:16} {whole_us:8.1f} {half_us:8.1f}  ({needs})")
-    say(f"interfere  critical x, normal x alone on the same; halves, normal capped to {half}, no partition")
+    columns = f"halves, normal capped to {half}, no partition; ~ not beside each other all the time"
+    say(f"interfere  critical x, normal x alone on the same; {columns}")
     for critical, normal in product(KINDS, KINDS):
         three = [each for each in found if (each["critical"], each["normal"]) == (critical, normal)]
         marks = ["" if each["overlap"] >= 1 else "~" for each in three]
