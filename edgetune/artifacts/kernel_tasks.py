@@ -68,11 +68,11 @@ class KernelCall:
         shared_bytes: Shared memory that the launch gives each block.
         arguments: Names of buffers, and values as ``{int: 5}`` or ``{float: 0.5}``; empty if only simulated.
         flop_per_block, bytes_per_block: Cost of one block, for simulation.
-        efficiency: Share of the peak that its blocks reach; the rest of the time goes to other instructions.
-        waits_per_block: How often a thread waits for memory or for its block, one wait after another.
-        block_s: Duration of one block alone on a multiprocessor, s, which replaces all of these.
+        block_s: Duration of one block alone on a multiprocessor, s, which replaces cost, waits and efficiency.
         registers: Registers per thread if the kernel is not compiled; ``None`` takes the simulation's default.
         static_shared_bytes: Shared memory that the kernel declares.
+        waits_per_block: How often a thread waits for memory or for its block, one wait after another.
+        efficiency: Share of the peak that its blocks reach; the rest of the time goes to other instructions.
     """
 
     kernel: str
@@ -82,11 +82,11 @@ class KernelCall:
     arguments: tuple[str | Mapping[str, float], ...] = ()
     flop_per_block: float = 0.0
     bytes_per_block: float = 0.0
-    waits_per_block: int = 0
-    efficiency: float = 1.0
     block_s: float | None = None
     registers: int | None = None
     static_shared_bytes: int = 0
+    waits_per_block: int = 0
+    efficiency: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,11 +306,11 @@ def _call(said: _Call, buffers: Iterable[str], where: str) -> KernelCall:
         said.arguments,
         said.flop_per_block,
         _size(said.bytes_per_block, f"{where}: bytes_per_block"),
-        said.waits_per_block,
-        said.efficiency,
         None if said.block_time is None else parse_time_s(said.block_time, what=f"{where}: block_time"),
         said.registers,
         _size(said.static_shared, f"{where}: static_shared"),
+        said.waits_per_block,
+        said.efficiency,
     )
 
 
