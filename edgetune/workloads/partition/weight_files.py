@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +28,6 @@ class AlignedFile:
 
     stream: IO[bytes]
     size_bytes: int = 0
-    _digest: Any = field(default_factory=hashlib.sha256)
 
     def append(self, data: Any) -> int:
         """Write the bytes of one tensor and return their offset.
@@ -37,20 +35,12 @@ class AlignedFile:
         Args:
             data: Bytes, or a contiguous array.
         """
-        self._write(bytes(-self.size_bytes % ALIGNMENT_BYTES))
-        offset_bytes = self.size_bytes
-        self._write(memoryview(data).cast("B") if memoryview(data).nbytes else b"")
-        return offset_bytes
-
-    def _write(self, data: Any) -> None:
+        padding = bytes(-self.size_bytes % ALIGNMENT_BYTES)
+        offset_bytes = self.size_bytes + len(padding)
+        self.stream.write(padding)
         self.stream.write(data)
-        self._digest.update(data)
-        self.size_bytes += len(data)
-
-    @property
-    def sha256(self) -> str:
-        """Hash of all bytes written so far."""
-        return str(self._digest.hexdigest())
+        self.size_bytes = offset_bytes + memoryview(data).nbytes
+        return offset_bytes
 
 
 def write_weights(
