@@ -187,6 +187,11 @@ class SimulatedMinibatchBackend:
         self.power = None if device.power_w is None else PowerTrace(clock.now_ns(), self._drawn_w(device.power_w))
         """Power so far; ``None`` where it is unknown."""
 
+    @property
+    def mode(self) -> Mode:
+        """The power mode now."""
+        return self._mode
+
     def now_ns(self) -> int:
         """Return simulated time, ns."""
         return self._clock.now_ns()
