@@ -97,8 +97,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> None:
     onnxruntime.set_default_logger_severity(4)  # of a real child, what it logs goes into a file
     monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
     monkeypatch.setattr("edgetune.stages.profiling.supervisor.Child", ChildHere)
-    for module in ("edgetune.stages.profiling.worker", "edgetune.processes.memory"):
-        monkeypatch.setattr(f"{module}.gc", WithoutCollection)
+    monkeypatch.setattr("edgetune.processes.memory.gc", WithoutCollection)
     if importlib.util.find_spec("edgetune.workloads.batch_check"):
         monkeypatch.setattr("edgetune.workloads.batch_check.Child", ChildHere)
 
