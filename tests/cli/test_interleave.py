@@ -379,6 +379,7 @@ def test_native_and_streams_are_simulated_with_the_contention_of_the_twin(edgetu
     assert longest["simulated"] == longest["simulated-native"] > longest["simulated-streams"]  # one policy here
 
 
+@pytest.mark.slow  # a minute of five live engines, which other programs on the machine make longer
 def test_every_engine_for_real(shell, network):
     several = "managed,native,streams,simulated,simulated-native"
     engines = ("--engine", several, "-o", "run.parquet", "--checkpoint", "state.txt")
