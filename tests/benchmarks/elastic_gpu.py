@@ -238,7 +238,7 @@ class Parts:
         if refused is None:
             try:
                 if sms not in self._natives_s:
-                    self._natives_s[sms] = native_launch_s(ready.context, ready.library)
+                    self._natives_s[sms] = native_launch_s(ready.context, ready.libcuda)
                 return self._natives_s[sms]
             except DeviceError as error:
                 refused = error.message
@@ -385,7 +385,7 @@ def trial(asked: argparse.Namespace) -> str | None:
 def try_native(opened: Opener, sizes: Sizes) -> None:
     """Run workload A by the native launcher for a moment."""
     with opened(builder=kept(fmad=True), patience=WaitTimes(hang_s=HANG_S)) as ready:
-        reaction_s = native_launch_s(ready.context, ready.library)
+        reaction_s = native_launch_s(ready.context, ready.libcuda)
         asked = fitted(ready, workload("A", sizes=sizes))
         gpu = replace(ready.gpu, launch_s=reaction_s)
         tasks = (asked.critical, asked.normal)

@@ -102,7 +102,7 @@ def test_cells_by_both_launchers_on_one_gpu(tmp_path):
     of = PolicyRuns(Options(["A"], names, {}, 2, 1.0, 0.01), report, Budget(None), meter)
     with native_cuda(kernels()) as cuda, open_context(load_driver(cuda), 0) as context:
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=LAUNCH_S))
-        ready = GpuSession(context, builder=lambda *_: BUILD, library=cuda.library)
+        ready = GpuSession(context, builder=lambda *_: BUILD, library=cuda.libcuda)
         pair = TaskPair("A", task("critical", 1, arrivals="uniform:200/s"), task("normal"))
         WorkloadRuns(of, ready, pair, names, 0.05, 5e-6).run(2, place)
     (figures,) = place["policies"]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from command_line import assert_two_lines
+from gpu_tasks import SOURCE, TASKS
 
 from edgetune.artifacts import io
 from edgetune.artifacts.kernel_timeline import KernelTimeline
@@ -12,28 +13,6 @@ from edgetune.stages.elastic.native import backend, build
 from fakes.cuda_gpu import FakeCudaGpu
 from fakes.cuda_native import native_cuda
 
-SOURCE = """
-__global__ void scale(const float *x, float *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = 2 * x[i];
-}
-"""
-NETWORK = """
-    source: scale.cu
-    buffers: {x: {shape: [1000], role: input}, y: {shape: [1000], role: output}}
-    calls: [{kernel: scale, grid: [8], block: [128], arguments: [x, y, {int: 1000}]}]
-"""
-TASKS = f"""kind: kernel_tasks
-version: 1
-policy: elastic
-duration: 20ms
-tasks:
-- {{name: urgent, network: small, priority: 1, arrivals: 'uniform:500/s', deadline: 1ms}}
-- {{name: normal, network: large}}
-networks:
-  small:{NETWORK}
-  large:{NETWORK}
-"""
 RUN = ("schedule", "kernels", "run", "tasks.yaml", "--launcher", "native")
 BENCH = ("schedule", "kernels", "bench", "A", "--launcher", "native")
 
@@ -55,7 +34,7 @@ def fake(monkeypatch):
         monkeypatch.setattr(
             gpu_session, "open_gpu_session", lambda index, **options: real(index, **{**options, "module": cuda})
         )
-        monkeypatch.setattr(backend, "_driver_library", lambda: cuda.library)
+        monkeypatch.setattr(backend, "_driver_library", lambda: cuda.libcuda)
         yield cuda
 
 

@@ -53,7 +53,7 @@ class NativeMachine:
 
     def native(self) -> NativeBackend:
         patience = WaitTimes(hang_s=self.hang_s)
-        return NativeBackend(self.context, self.programs, self.tasks, patience=patience, library=self.cuda.library)
+        return NativeBackend(self.context, self.programs, self.tasks, patience=patience, library=self.cuda.libcuda)
 
     def python(self) -> CudaBackend:
         return CudaBackend(self.context, self.programs, self.tasks)

@@ -229,7 +229,7 @@ def test_a_policy_without_a_table_is_refused() -> None:
 
 def test_a_session_opens_the_native_backend() -> None:
     with native_machine(*TASKS) as machine:
-        session = GpuSession(machine.context, launcher="native", library=machine.cuda.library)
+        session = GpuSession(machine.context, launcher="native", library=machine.cuda.libcuda)
         session._programs = dict(machine.programs)
         with session.open_backend(TASKS) as backend:
             assert isinstance(backend, NativeBackend)
@@ -273,5 +273,5 @@ def test_sanitizers_find_nothing(sanitizer: str) -> None:
 def test_the_time_of_a_launch_is_measured_with_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "compiled_for", lambda _: fake_image(calibrate.EMPTY_KERNEL))
     with native_machine(made={calibrate.EMPTY_KERNEL: NativeKernel(block_ns=30_000)}) as machine:
-        took_s = calibrate.native_launch_s(machine.context, machine.cuda.library)
+        took_s = calibrate.native_launch_s(machine.context, machine.cuda.libcuda)
     assert took_s > 30e-6, "the kernel is in it"

@@ -1,7 +1,7 @@
 """The fake of CUDA's driver in C++ (``cuda_native.cpp``), behind the function names of ``cuda.bindings.driver``.
 
     with native_cuda({"scale": NativeKernel(block_ns=20_000)}) as cuda:
-        driver, library = load_driver(cuda), cuda.library          for Python, and for code that calls the library
+        driver, library = load_driver(cuda), cuda.libcuda          for Python, and for code that calls the library
 
 Streams, events, graphs, launches and words of the host are those of the library, in real time; devices, contexts,
 memory and modules those of ``cuda_driver.FakeCuda``. Both sides see the same streams.
@@ -88,11 +88,11 @@ class NativeCuda(FakeCuda):
     def __init__(self, kernels: Mapping[str, NativeKernel], gpu: FakeCudaGpu | None = None) -> None:
         known = {name: FakeCudaKernel(each.sizes) for name, each in kernels.items()}
         super().__init__([gpu or FakeCudaGpu()], _RealTime(), kernels=known)
-        self.library = ctypes.CDLL(str(_built()))
+        self.libcuda = ctypes.CDLL(str(_built()))
         self._symbols: list[str] = []
         self._at: dict[str, int] = {}
-        self.library.fake_function.restype = _POINTER
-        self.library.fake_open()
+        self.libcuda.fake_function.restype = _POINTER
+        self.libcuda.fake_open()
         for name, each in kernels.items():
             self._add(name, each)
 
@@ -100,24 +100,24 @@ class NativeCuda(FakeCuda):
         argument, number = -1 if kernel.argument is None else kernel.argument, ctypes.c_int64(len(self._symbols))
         self._symbols.append(symbol)
         block_ns = ctypes.c_int64(kernel.block_ns)
-        self._at[symbol] = self.library.fake_function(number, block_ns, kernel.wave, argument, kernel.fails)
+        self._at[symbol] = self.libcuda.fake_function(number, block_ns, kernel.wave, argument, kernel.fails)
 
     def close(self) -> None:
         """Stop the thread of the GPU."""
-        self.library.fake_close()
+        self.libcuda.fake_close()
         for address in self._at.values():
-            self.library.fake_free_function(_POINTER(address))
+            self.libcuda.fake_free_function(_POINTER(address))
 
     def log(self) -> list[NativeLaunch]:
         """Return the kernels that have ended since the last time, in order."""
         found, to = [], (ctypes.c_int64 * 8 * _LOGGED_AT_ONCE)()
-        while count := self.library.fake_log(to, ctypes.c_size_t(_LOGGED_AT_ONCE)):
+        while count := self.libcuda.fake_log(to, ctypes.c_size_t(_LOGGED_AT_ONCE)):
             found += [NativeLaunch(self._symbols[row[0]], *row[1:]) for row in to[:count]]
         return found
 
     def _native(self, function: str, *arguments: Any) -> None:
         given = [_POINTER(int(each)) if isinstance(each, Handle) else each for each in arguments]
-        code = getattr(self.library, function)(*given)
+        code = getattr(self.libcuda, function)(*given)
         refuse(code, when=code != 0)
 
     def _new(self, kind: Any, what: Any, function: str, *arguments: Any) -> tuple[Any, ...]:
@@ -163,7 +163,7 @@ class NativeCuda(FakeCuda):
 
     def cuEventQuery(self, hEvent: Handle) -> tuple[Any, ...]:
         """Return whether an event is complete."""
-        return (CUresult(self.library.cuEventQuery(_POINTER(int(hEvent)))),)
+        return (CUresult(self.libcuda.cuEventQuery(_POINTER(int(hEvent)))),)
 
     @answers(1)
     def cuEventElapsedTime(self, hStart: Handle, hEnd: Handle) -> tuple[Any, ...]:
@@ -188,7 +188,7 @@ class NativeCuda(FakeCuda):
         """Launch a kernel: the library copies its arguments."""
         *numbers, stream, packed, extra = arguments
         pointers = _POINTER(int(stream)), _POINTER(packed), _POINTER(extra)
-        return (CUresult(self.library.cuLaunchKernel(_POINTER(int(function)), *numbers, *pointers)),)
+        return (CUresult(self.libcuda.cuLaunchKernel(_POINTER(int(function)), *numbers, *pointers)),)
 
     @answers(0)
     def cuMemsetD32Async(self, dstDevice: int, ui: int, N: int, hStream: Handle) -> None:

@@ -39,7 +39,6 @@ from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median, percentile
 from edgetune.units import NS
 
-_CLOSED = "closed"
 BASE = "sequential"
 """The policy that throughput is relative to."""
 _UNQUEUED_PERCENT = 10
@@ -189,7 +188,7 @@ def bench(
 def baselines(workload: TaskPair) -> tuple[GpuTask, ...]:
     """Return the critical task as it runs alone, and in a closed loop where it is in none."""
     task = workload.critical
-    return (task,) if task.arrivals == _CLOSED else (task, replace(task, arrivals=_CLOSED))
+    return (task,) if task.closed else (task, replace(task, arrivals="closed"))
 
 
 def with_load(workload: TaskPair, share: float, alone_s: float) -> TaskPair:

@@ -96,19 +96,21 @@ class EnergyPlan:
     """The result of a search.
 
     Args:
-        best: The feasible combination with the least energy of a normal request; ``None`` where none is feasible.
         tried: All that were simulated, in order.
         combinations: How many there are.
     """
 
-    best: Choice | None
     tried: tuple[Choice, ...]
     combinations: int
 
+    @property
+    def best(self) -> Choice | None:
+        """The feasible combination with the least energy of a normal request; ``None`` where none is feasible."""
+        return _least(self.tried)
+
     def best_by(self, policy: str, room: float | None = None) -> Choice | None:
         """Return the best feasible one that was tried of a policy, and of a room."""
-        found = [each for each in self.tried if each.policy == policy and room in (None, each.room)]
-        return _least(found)
+        return _least(each for each in self.tried if each.policy == policy and room in (None, each.room))
 
 
 def try_out(at: GpuInMode, tasks: Sequence[GpuTask], policy: str, room: float, *, duration_s: float) -> Choice:
@@ -131,10 +133,11 @@ def try_out(at: GpuInMode, tasks: Sequence[GpuTask], policy: str, room: float, *
     critical = [each for each in answered if each.task.critical]
     left: dict[str, int] = {}
     for each in loop.requests:
-        if not each.task.critical and each.outcome != "ok" and each.task.arrivals != "closed":
+        if not (each.task.critical or each.task.closed) and each.outcome != "ok":
             left[each.task.name] = left.get(each.task.name, 0) + 1
     overdue = sum(
-        each.outcome != "ok" and each.due_ns is not None and each.due_ns <= each.ended_ns for each in loop.requests
+        each.task.critical and each.outcome != "ok" and each.due_ns is not None and each.due_ns <= each.ended_ns
+        for each in loop.requests
     )
     return Choice(
         mode=at.mode,
@@ -199,8 +202,7 @@ def least_energy(modes: Sequence[Mode], policies: Sequence[str], rooms: Sequence
         around = [each for each in _neighbours(place, axes) if at(each) is not None]
         nearest = min(around, key=lambda each: _rank(tried[each]), default=place)
         place = nearest if _rank(tried[nearest]) < _rank(tried[place]) else None
-    found = tuple(tried.values())
-    return EnergyPlan(_least(found), found, len(fewest) * len(policies) * len(rooms))
+    return EnergyPlan(tuple(tried.values()), len(fewest) * len(policies) * len(rooms))
 
 
 def _clocks(mode: Mode) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer
+from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.elastic.abi import Dim
 from edgetune.stages.elastic.gpu import Resources
 
@@ -126,6 +127,11 @@ class GpuTask:
     priority: int = 0
     arrivals: str = "closed"
     deadline_s: float | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether its requests come when earlier ones have been answered, and have no rate."""
+        return parse_arrivals(self.arrivals).kind == "closed"
 
     @property
     def critical(self) -> bool:

@@ -116,7 +116,7 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
         POLICIES.find(name)
     chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, opts.workloads or WORKLOADS))]
     duration_s, share = parse_time_s(opts.duration, what="--duration"), _share(opts.load)
-    if share is not None and all(each.critical.arrivals == "closed" for each in chosen):
+    if share is not None and all(each.critical.closed for each in chosen):
         which = " and ".join(each.name for each in chosen)
         message = (
             f"--load sets the rate of critical requests, and those of {which} have no rate: each follows the one before"

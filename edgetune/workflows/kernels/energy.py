@@ -72,7 +72,7 @@ def energy(opts: EnergyOptions, reporter: Reporter) -> EnergyFigures:
     with blaming("--device"):
         gpu = find_gpu(twin.board)
     tasks = _tasks(opts, gpu, policies, duration_s)
-    in_modes = dict(zip(modes, map(_in_mode, [gpu] * len(modes), modes, kernel_rates(twin, modes)), strict=True))
+    in_modes = {mode: _in_mode(gpu, mode, rates) for mode, rates in zip(modes, kernel_rates(twin, modes), strict=True)}
     with reporter.bar("simulating", None) as advance:
 
         def trial(mode: Mode, policy: str, room: float) -> Choice:

@@ -131,8 +131,8 @@ def launcher_of(word: str, policies: Sequence[str], *, recorded: bool = False) -
     if found == "native":
         for name in policies:
             check_table(name, POLICIES.find(name))
-    if found == "native" and recorded:
-        raise InputError("--launcher native does not record blocks", "leave out --blocks, or use --launcher python")
+        if recorded:
+            raise InputError("--launcher native does not record blocks", "leave out --blocks, or use --launcher python")
     return found
 
 

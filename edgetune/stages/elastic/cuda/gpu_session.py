@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from edgetune.processes.memory import without_collections
 from edgetune.stages.elastic.backend import Launch, Residency
 from edgetune.stages.elastic.compiler import arch_of, compile
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
@@ -168,7 +169,7 @@ class GpuSession:
         """Why the GPU cannot be used any more; ``None`` where it can."""
         self._recorded, self._seed, self._patience = recorded, seed, patience
         self._builder, self._made_timer_image = builder, timer_image
-        self._launcher, self.library = launcher, library
+        self._launcher, self.libcuda = launcher, library
         self._programs: dict[str, Program] = {}
         self._builds: dict[tuple[str, frozenset[str]], Build] = {}
 
@@ -277,7 +278,7 @@ class GpuSession:
         self, tasks: Sequence[GpuTask], records: BlockRecords | None, launcher: Launcher
     ) -> CudaBackend | NativeBackend:
         if launcher == "native":
-            return NativeBackend(self.context, self._programs, tasks, patience=self._patience, library=self.library)
+            return NativeBackend(self.context, self._programs, tasks, patience=self._patience, library=self.libcuda)
         return CudaBackend(self.context, self._programs, tasks, patience=self._patience, records=records)
 
     def build(self, network: KernelSequence) -> Build:
@@ -303,13 +304,8 @@ class GpuSession:
 def _no_collection() -> Iterator[None]:
     """Collect Python's garbage now and not during a run, where it would take milliseconds."""
     gc.collect()
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    with without_collections():
         yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 @contextmanager
