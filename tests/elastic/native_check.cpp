@@ -72,7 +72,7 @@ int main() {
     for (std::uint32_t task = 0; task < kTasks; ++task) {
         tasks.push_back({task == 0 ? 1 : 0, static_cast<std::uint32_t>(calls.size()), kCalls});
         for (std::uint32_t at = 0; at < kCalls; ++at) {
-            calls.push_back({kBlocks, 64, kSms, static_cast<std::uint32_t>(rows.size()), {kSms, 1, kSms}, 20e-6, 60e-6, 0});
+            calls.push_back({kBlocks, 64, kSms, static_cast<std::uint32_t>(rows.size()), {kSms, 1, kSms}, 20e-6, 60e-6, 0, 0});
             for (std::uint32_t blocks = 0; blocks <= kSms; ++blocks) {
                 rows.push_back(static_cast<std::uint32_t>(limits.size()));
                 if (blocks < kSms) limits.push_back({1024, {kSms - blocks, 2, kSms - blocks}});
