@@ -125,10 +125,11 @@ def report_energy(figures: EnergyFigures, terminal: Terminal) -> None:
         answer(figures.document)
         return
     plan, best = figures.plan, figures.best
+    how = "simulated" if figures.simulated else "run"
     print_folded(
         f"{best.mode}, policy {best.policy}, room {best.room:.0%}: {format_si(best.energy_j, 'J')} per best-effort "
         f"request at {best.power_w:.1f} W; critical requests are answered within {format_duration(best.latency_s)} "
-        f"({len(plan.tried)} of {plan.combinations:,} combinations simulated on {figures.device})"
+        f"({len(plan.tried)} of {plan.combinations:,} combinations {how} on {figures.device})"
     )
     rows = [(each, plan.best_by(each)) for each in figures.policies]
     rooms = sorted({each.room for each in plan.tried}, reverse=True)

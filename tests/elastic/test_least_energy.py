@@ -8,7 +8,7 @@ import pytest
 from kernel_scenes import FREE, GPU, call, task
 
 from edgetune.artifacts.mode import Mode
-from edgetune.stages.elastic.energy import Choice, GpuInMode, least_energy, try_out
+from edgetune.stages.elastic.energy import Choice, GpuInMode, confirmed, least_energy, try_out
 
 AT = GpuInMode(Mode(gpu_mhz=1000), GPU, FREE, rest_w=10.0, active_w=5.0, flop_j=1e-11, byte_j=1e-10)
 
@@ -79,3 +79,38 @@ def test_the_search_finds_the_optimum_of_smooth_figures_with_few_trials() -> Non
 def test_nothing_feasible_has_no_best() -> None:
     plan = least_energy(MODES[:3], ("elastic",), (1.0,), lambda *words: replace(_made(*words), late=1))
     assert (plan.best, len(plan.tried) > 0, plan.combinations) == (None, True, 3)
+
+
+def test_the_best_is_tried_again_until_a_choice_was_the_best_twice() -> None:
+    slow, fast = Mode(gpu_mhz=300), Mode(gpu_mhz=900)
+    readings = {slow: iter([9.0, 15.0]), fast: iter([10.0, 10.0])}  # the first one of the slow mode is low by chance
+
+    def trial(mode: Mode, policy: str, room: float) -> Choice:
+        return Choice(mode, policy, room, 1e-3, 0, 100, 10, 0, power_w=next(readings[mode]))
+
+    plan = confirmed(least_energy([slow, fast], ["elastic"], [1.0], trial), trial)
+    assert [(each.mode, each.runs, each.power_w) for each in plan.tried] == [(slow, 2, 12.0), (fast, 2, 10.0)]
+    assert plan.best is plan.tried[1]
+
+
+def test_a_deadline_missed_in_the_second_run_counts() -> None:
+    lates = iter([0, 3])
+
+    def trial(mode: Mode, policy: str, room: float) -> Choice:
+        return Choice(mode, policy, room, 1e-3, next(lates), 100, 10, 0, power_w=10)
+
+    plan = confirmed(least_energy([Mode()], ["elastic"], [1.0], trial), trial)
+    assert plan.best is None
+    assert plan.tried[0].late == 3
+
+
+def test_power_limits_are_a_clock_too() -> None:
+    limits = [Mode(power_limit_w=watts) for watts in (100, 150, 200, 250)]
+
+    def trial(mode: Mode, policy: str, room: float) -> Choice:
+        return Choice(mode, policy, room, 1e-3, 0, 100, 10, 0, power_w=(mode.power_limit_w or 0) + 1)
+
+    plan = least_energy(limits, ["elastic"], [1.0], trial)
+    assert plan.combinations == 4
+    assert plan.best is not None
+    assert plan.best.mode == limits[0]

@@ -1,12 +1,12 @@
 """The way to answer with the least energy: power mode, policy and room of normal work, under the critical deadline.
 
     power mode    clocks: how fast the GPU computes, what it draws
-    policy        who goes first                                     each combination is simulated; those that answer
-    room          share of the multiprocessors that pieces           every critical request in time are compared by
-                  of normal kernels may take                         the energy of a normal request
+    policy        who goes first                                     each combination is simulated or run; those that
+    room          share of the multiprocessors that pieces           answer every critical request in time are compared
+                  of normal kernels may take                         by the energy of a normal request
 
 Normal work that is given less room keeps critical work waiting less, so that a slower power mode may meet its
-deadline. Combinations are many: a coarse grid of modes is simulated, then the neighbours of the best one, until none is
+deadline. Combinations are many: a coarse grid of modes is tried, then the neighbours of the best one, until none is
 better.
 """
 
@@ -19,7 +19,7 @@ from itertools import product
 
 from edgetune.artifacts.mode import Mode
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.backend import LaunchRecord
+from edgetune.stages.elastic.backend import LaunchRecord, RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import GpuTimingModel, seen_by_policies
@@ -32,7 +32,7 @@ ROOMS = (1.0, 0.75, 0.5, 0.25)
 """Shares of the multiprocessors that normal work may be given."""
 _COARSE = 3
 """Levels of a knob in the coarse grid: both ends and the middle."""
-_KNOBS = ("cpu_mhz", "gpu_mhz", "mem_mhz")
+_KNOBS = ("cpu_mhz", "gpu_mhz", "mem_mhz", "power_limit_w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class GpuInMode:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A combination, and what its simulation gave.
+    """A combination, and what it gave.
 
     Args:
         mode, policy, room: The combination.
@@ -68,6 +68,8 @@ class Choice:
         critical_per_s, normal_per_s: Answered requests a second.
         unanswered: Normal requests that came at a rate and were not answered, but for one in flight of each task.
         power_w: Mean power, W.
+        throttled: Whether the device throttled meanwhile, so that it was in another mode.
+        runs: How often it was tried.
     """
 
     mode: Mode
@@ -79,11 +81,13 @@ class Choice:
     normal_per_s: float
     unanswered: int
     power_w: float
+    throttled: bool = False
+    runs: int = 1
 
     @property
     def feasible(self) -> bool:
         """Whether every critical request was answered in time, and normal work kept up with its rate."""
-        return self.late == 0 and self.unanswered == 0 and self.normal_per_s > 0
+        return self.late == 0 and self.unanswered == 0 and self.normal_per_s > 0 and not self.throttled
 
     @property
     def energy_j(self) -> float:
@@ -96,7 +100,7 @@ class EnergyPlan:
     """The result of a search.
 
     Args:
-        tried: All that were simulated, in order.
+        tried: All that were simulated or run, in order.
         combinations: How many there are.
     """
 
@@ -123,32 +127,50 @@ def try_out(at: GpuInMode, tasks: Sequence[GpuTask], policy: str, room: float, *
         room: Share of the multiprocessors that the policy counts on for pieces of normal kernels.
         duration_s: How long requests come, s.
     """
-    seen = seen_by_policies(at.gpu, at.model)
-    seen = replace(seen, sm_count=max(1, round(room * seen.sm_count)))
+    seen = with_room(seen_by_policies(at.gpu, at.model), room)
     simulated = SimulatedGpu(EventClock(), at.gpu, tasks, model=at.model, most_residencies=0)
     loop = ElasticLoop(make_policy(policy, tasks, seen), simulated, tasks, gpu=seen, duration_s=duration_s)
     loop.run()
     ended_s = simulated.now_ns() / NS
-    answered = [each for each in loop.requests if each.outcome == "ok"]
+    return choice_of(loop.requests, at.mode, policy, room, ran_s=ended_s, power_w=_power_w(at, loop.launches, ended_s))
+
+
+def with_room(gpu: Gpu, room: float) -> Gpu:
+    """Return a GPU as policies see it that may count on a share of its multiprocessors."""
+    return replace(gpu, sm_count=max(1, round(room * gpu.sm_count)))
+
+
+def choice_of(
+    requests: Sequence[RequestRecord], mode: Mode, policy: str, room: float, *, ran_s: float, power_w: float
+) -> Choice:
+    """Return what a combination gave.
+
+    Args:
+        requests: All of its run.
+        mode, policy, room: The combination.
+        ran_s: How long the run took, s.
+        power_w: Mean power, W.
+    """
+    answered = [each for each in requests if each.outcome == "ok"]
     critical = [each for each in answered if each.task.critical]
     left: dict[str, int] = {}
-    for each in loop.requests:
+    for each in requests:
         if not (each.task.critical or each.task.closed) and each.outcome != "ok":
             left[each.task.name] = left.get(each.task.name, 0) + 1
     overdue = sum(
         each.task.critical and each.outcome != "ok" and each.due_ns is not None and each.due_ns <= each.ended_ns
-        for each in loop.requests
+        for each in requests
     )
     return Choice(
-        mode=at.mode,
+        mode=mode,
         policy=policy,
         room=room,
         latency_s=max((each.ended_ns - each.arrived_ns for each in critical), default=0) / NS,
         late=sum(each.met is False for each in critical) + overdue,
-        critical_per_s=len(critical) / ended_s,
-        normal_per_s=(len(answered) - len(critical)) / ended_s,
+        critical_per_s=len(critical) / ran_s,
+        normal_per_s=(len(answered) - len(critical)) / ran_s,
         unanswered=sum(max(0, count - 1) for count in left.values()),
-        power_w=_power_w(at, loop.launches, ended_s),
+        power_w=power_w,
     )
 
 
@@ -178,11 +200,9 @@ def least_energy(modes: Sequence[Mode], policies: Sequence[str], rooms: Sequence
     Args:
         modes: At least one.
         policies, rooms: At least one each; the first room is that of the coarse grid.
-        trial: Simulates a combination.
+        trial: Simulates or runs a combination.
     """
-    fewest: dict[tuple[float, ...], Mode] = {}
-    for mode in sorted(modes, key=lambda mode: mode.cpu_cores or 0):
-        fewest.setdefault(_clocks(mode), mode)
+    fewest = _fewest_cores(modes)
     levels = [sorted(set(values)) for values in zip(*fewest, strict=True)]
     axes: list[Sequence[object]] = [*levels, list(policies), list(rooms)]
     tried: dict[tuple[int, ...], Choice] = {}
@@ -202,7 +222,47 @@ def least_energy(modes: Sequence[Mode], policies: Sequence[str], rooms: Sequence
         around = [each for each in _neighbours(place, axes) if at(each) is not None]
         nearest = min(around, key=lambda each: _rank(tried[each]), default=place)
         place = nearest if _rank(tried[nearest]) < _rank(tried[place]) else None
-    return EnergyPlan(tuple(tried.values()), len(fewest) * len(policies) * len(rooms))
+    return EnergyPlan(tuple(tried.values()), combinations(modes, policies, rooms))
+
+
+def combinations(modes: Sequence[Mode], policies: Sequence[str], rooms: Sequence[float]) -> int:
+    """Return how many combinations ``least_energy`` chooses from."""
+    return len(_fewest_cores(modes)) * len(policies) * len(rooms)
+
+
+def confirmed(plan: EnergyPlan, trial: Trial) -> EnergyPlan:
+    """Return a plan whose best combination was tried twice.
+
+    The least of many readings is one that happened to be low, and a deadline that was met may be missed the next time.
+    So the best is tried again, and what both runs gave counts; if that makes another the best, so is that one.
+    """
+    tried = list(plan.tried)
+    while (best := _least(tried)) is not None and best.runs == 1:
+        tried[tried.index(best)] = _together(best, trial(best.mode, best.policy, best.room))
+    return replace(plan, tried=tuple(tried))
+
+
+def _together(one: Choice, other: Choice) -> Choice:
+    """Return what two runs of a combination, of the same length, gave."""
+    return replace(
+        one,
+        latency_s=max(one.latency_s, other.latency_s),
+        late=one.late + other.late,
+        critical_per_s=(one.critical_per_s + other.critical_per_s) / 2,
+        normal_per_s=(one.normal_per_s + other.normal_per_s) / 2,
+        unanswered=one.unanswered + other.unanswered,
+        power_w=(one.power_w + other.power_w) / 2,
+        throttled=one.throttled or other.throttled,
+        runs=one.runs + other.runs,
+    )
+
+
+def _fewest_cores(modes: Iterable[Mode]) -> dict[tuple[float, ...], Mode]:
+    """Return modes by their clocks, of those that differ in cores alone the one with the fewest."""
+    fewest: dict[tuple[float, ...], Mode] = {}
+    for mode in sorted(modes, key=lambda mode: mode.cpu_cores or 0):
+        fewest.setdefault(_clocks(mode), mode)
+    return fewest
 
 
 def _clocks(mode: Mode) -> tuple[float, ...]:

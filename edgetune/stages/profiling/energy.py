@@ -22,6 +22,9 @@ from edgetune.stats import Warmup, find_warmup
 MINIMUM_SAMPLES = 5
 """Fresh readings below which a mean is not given."""
 
+SPARE_READINGS = 2
+"""One reading straddles the start of the window and one its end."""
+
 _MISSED = 1.5
 """A gap longer than this many refresh intervals means that readings were missed; the later one covers its own only."""
 
@@ -108,6 +111,11 @@ def find_transient(power_w: Sequence[float]) -> Warmup:
 def settling_s(sensor: PowerSensor) -> float:
     """Return the time after the start of work in which readings do not count, s."""
     return max(sensor.settle_s, _DISCARDED_INTERVALS * sensor.refresh_s)
+
+
+def measurable_s(sensor: PowerSensor) -> float:
+    """Return how long work must run for a mean of its power, where it is steady, s."""
+    return settling_s(sensor) + (MINIMUM_SAMPLES + SPARE_READINGS) * sensor.refresh_s
 
 
 def _inside(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, refresh_s: float) -> list[_Covered]:

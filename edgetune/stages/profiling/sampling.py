@@ -10,16 +10,13 @@ from typing import Any
 from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording, PowerSensor
 from edgetune.devices.device import Device, Runner
 from edgetune.stages.profiling.disturbances import LOOK_EVERY_S, DeviceWatch
-from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, power_figures, settling_s
+from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, SPARE_READINGS, measurable_s, power_figures, settling_s
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import SamplingReport
 from edgetune.stats import find_warmup, median
 
 _SHORTEST_CHUNK_S = 0.02
 """A call of the runner costs a fraction of a millisecond; after the first, calls are made long enough to hide it."""
-
-_SPARE_READINGS = 2
-"""One reading straddles the start of the window and one its end."""
 
 _SILENT_INTERVALS = 3
 """A sensor without a new reading for so many refresh intervals is not waited for: one may be late, another lost."""
@@ -145,7 +142,7 @@ def _power_wait_s(power: PowerSensor | Absent, samples: Samples, readings: Seque
         return 0.0
     start_ns = samples.power_window_start_ns(find_warmup(samples.times_s).length, settling_s(power))
     end_ns = samples.end_ns[-1]
-    needed_s = (MINIMUM_SAMPLES + _SPARE_READINGS) * power.refresh_s - (end_ns - start_ns) / 1e9
+    needed_s = (MINIMUM_SAMPLES + SPARE_READINGS) * power.refresh_s - (end_ns - start_ns) / 1e9
     if needed_s > 0:
         return needed_s
     figures = power_figures(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=power.refresh_s)
@@ -153,7 +150,7 @@ def _power_wait_s(power: PowerSensor | Absent, samples: Samples, readings: Seque
         return 0.0
     if not readings or end_ns - readings[-1].time_ns > _SILENT_INTERVALS * power.refresh_s * 1e9:
         return 0.0
-    return max(_SPARE_READINGS, math.ceil(_GROWTH * (end_ns - start_ns) / 1e9 / power.refresh_s)) * power.refresh_s
+    return max(SPARE_READINGS, math.ceil(_GROWTH * (end_ns - start_ns) / 1e9 / power.refresh_s)) * power.refresh_s
 
 
 def typical_sampling_s(power: PowerSensor | Absent, minibatch_s: float, options: ProfileOptions) -> float:
@@ -164,4 +161,4 @@ def typical_sampling_s(power: PowerSensor | Absent, minibatch_s: float, options:
     needed_s = (rule.fixed or 1.5 * rule.minimum) * minibatch_s
     if isinstance(power, Absent):
         return needed_s
-    return max(needed_s, settling_s(power) + (MINIMUM_SAMPLES + _SPARE_READINGS) * power.refresh_s)
+    return max(needed_s, measurable_s(power))

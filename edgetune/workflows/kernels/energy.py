@@ -1,9 +1,11 @@
-"""The power mode, policy and room for normal work that answer with the least energy, on a twin."""
+"""The power mode, policy and room for normal work that answer with the least energy, on a twin or a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from edgetune.artifacts.files import name_of, write_atomically
@@ -11,24 +13,42 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.json_format import json_document
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.discover import open_device
 from edgetune.devices.modes import select_modes
 from edgetune.devices.twin.device import load_twin
 from edgetune.devices.twin.kernel_rates import KernelRates, kernel_rates
 from edgetune.errors import InfeasibleError, InputError, blaming
-from edgetune.stages.elastic.energy import ROOMS, Choice, EnergyPlan, GpuInMode, least_energy, try_out
+from edgetune.stages.elastic.cuda import gpu_session
+from edgetune.stages.elastic.cuda.building import check_source
+from edgetune.stages.elastic.energy import (
+    ROOMS,
+    Choice,
+    EnergyPlan,
+    GpuInMode,
+    Trial,
+    combinations,
+    confirmed,
+    least_energy,
+    try_out,
+)
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import compiled_for
 from edgetune.stages.elastic.model import GpuTimingModel, note_of
 from edgetune.stages.elastic.policies import POLICIES
+from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.tasks import check_count, tasks_of
 from edgetune.stages.elastic.work import GpuTask
-from edgetune.units import parse_share, parse_time_s
+from edgetune.units import format_duration, format_si, parse_share, parse_time_s
 from edgetune.version import __version__
+from edgetune.workflows.kernels.gpu import builder_of, gpu_index
+from edgetune.workflows.kernels.measured_energy import MeasuredTrials, run_s, sensor_of
 from edgetune.workflows.kernels.options import EnergyOptions
-from edgetune.workflows.kernels.plan import check_kernels, folder_of
+from edgetune.workflows.kernels.plan import check_kernels, folder_of, include_folders
 from edgetune.workflows.output import Target, check_outputs, choose_target
+from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.stopping import STOPS, stop_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,63 +59,142 @@ class EnergyFigures:
         plan: All that were tried.
         best: The best of them.
         policies: Their names, in the order asked for.
-        device: The twin.
+        device: The device.
+        simulated: Whether it is a twin.
         document: The same as written.
         target: Where the document went.
+        stopped: The exit code of a signal that ended the search; 0 where none did.
     """
 
     plan: EnergyPlan
     best: Choice
     policies: Sequence[str]
     device: str
+    simulated: bool
     document: dict[str, Any]
     target: Target
+    stopped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where combinations are tried: modes, a trial, how long requests come in it, and conditions of the figures."""
+
+    modes: Sequence[Mode]
+    trial: Trial
+    duration_s: float
+    conditions: Mapping[str, Any]
 
 
 def energy(opts: EnergyOptions, reporter: Reporter) -> EnergyFigures:
-    """Simulate power modes, policies and rooms, and write what was tried.
+    """Try power modes, policies and rooms, on a twin or a GPU, and write what was tried.
 
     Raises:
-        InputError: no twin, an unknown mode or policy, tasks that cannot be simulated, no critical task, one without a
-            deadline, or no normal task.
+        InputError: an unknown device, mode or policy, no power readings, tasks that cannot run there, no critical task,
+            one without a deadline, or no normal task.
+        DeviceError: the GPU or its compiler is missing, or a mode cannot be set.
         InfeasibleError: no combination that was tried keeps the deadlines; they are written all the same.
     """
     target = choose_target(opts.output, "energy.json", last=True, stdout=reporter.stdout)
     check_outputs({"-o": target.file}, [opts.tasks], {"-o": "energy"})
-    twin = load_twin(opts.device)[0]
-    modes = select_modes(opts.modes, twin.space).modes
     policies = list(dict.fromkeys(name.strip() for name in opts.policy.split(",")))
     for name in policies:
         POLICIES.find(name)
-    rooms = _rooms(opts.room)
-    duration_s = parse_time_s(opts.duration, what="--duration")
-    with blaming("--device"):
-        gpu = find_gpu(twin.board)
-    tasks = _tasks(opts, gpu, policies, duration_s)
-    in_modes = {mode: _in_mode(gpu, mode, rates) for mode, rates in zip(modes, kernel_rates(twin, modes), strict=True)}
-    with reporter.bar("simulating", None) as advance:
+    rooms, stopped = _rooms(opts.room), 0
+    simulated = opts.device.partition(":")[0] == "twin"
+    tried: list[Choice] = []
+    with (_on_twin if simulated else _on_gpu)(opts, policies) as place, reporter.bar("trying", None) as advance:
+        count = combinations(place.modes, policies, rooms)
+        if not simulated:
+            reporter.info(f"{count} combinations, of which some are run, for {format_duration(place.duration_s)} each")
 
         def trial(mode: Mode, policy: str, room: float) -> Choice:
             if advance is not None:
                 advance(1, f"{mode}, {policy}, room {room:.0%}")
-            return try_out(in_modes[mode], tasks, policy, room, duration_s=duration_s)
+            found = place.trial(mode, policy, room)
+            tried.append(found)
+            if not simulated:
+                reporter.detail(f"{mode}, {policy}, room {room:.0%}: {_words(found)}")
+            return found
 
-        plan = least_energy(modes, policies, rooms, trial)
+        try:
+            plan = least_energy(place.modes, policies, rooms, trial)
+            plan = plan if simulated else confirmed(plan, trial)
+        except STOPS as end:
+            reporter.info(f"stopped; {len(tried)} of {count} combinations were tried, and the best of them is told")
+            plan, stopped = EnergyPlan(tuple(tried), count), stop_code(end)
+            if not tried:
+                raise
     document = {
-        "kind": "energy", "tool": f"edgetune {__version__}", "simulated": True, "device": opts.device,
-        "model": note_of(gpu), "tasks": opts.tasks, "duration_s": duration_s, "combinations": plan.combinations,
+        "kind": "energy", "tool": f"edgetune {__version__}", "simulated": simulated, "device": opts.device,
+        **place.conditions, "tasks": opts.tasks, "duration_s": place.duration_s, "combinations": plan.combinations,
         "best": None if plan.best is None else _told(plan.best), "tried": [_told(each) for each in plan.tried],
     }  # fmt: skip
-    SimulationLabel(True, reporter).announce()
+    SimulationLabel(simulated, reporter).announce()
     if target.path is not None:
         write_atomically(json_document(document), target.path)
         target.report(reporter)
     if plan.best is None:
-        least = min(plan.tried, key=lambda each: (each.late, each.unanswered, each.latency_s))
-        short = f"{least.late} critical requests late" if least.late else f"{least.unanswered} normal ones unanswered"
-        message = f"no combination that was tried keeps the deadlines; the nearest has {short}, at {least.mode}"
+        least = min(plan.tried, key=lambda each: (each.late, each.unanswered, each.throttled, each.latency_s))
+        message = f"no combination that was tried keeps the deadlines; the nearest has {_words(least)}, at {least.mode}"
         raise InfeasibleError(message, "give a longer deadline, fewer requests, or faster modes (--modes MAXN)")
-    return EnergyFigures(plan, plan.best, policies, opts.device, document, target)
+    return EnergyFigures(plan, plan.best, policies, opts.device, simulated, document, target, stopped)
+
+
+def _words(choice: Choice) -> str:
+    """Return what a combination gave: its energy, or why it does not count."""
+    if choice.late:
+        return f"{choice.late} critical requests late"
+    if choice.unanswered or not choice.normal_per_s:
+        return f"{choice.unanswered} normal ones unanswered"
+    return "the device throttled" if choice.throttled else f"{format_si(choice.energy_j, 'J')} per best-effort request"
+
+
+@contextmanager
+def _on_twin(opts: EnergyOptions, policies: Sequence[str]) -> Iterator[_Place]:
+    """Yield combinations simulated on a twin and the model of its GPU."""
+    twin = load_twin(opts.device)[0]
+    modes = select_modes(opts.modes or "grid:441", twin.space).modes
+    duration_s = parse_time_s(opts.duration or "200ms", what="--duration")
+    with blaming("--device"):
+        gpu = find_gpu(twin.board)
+    tasks = _tasks(opts)
+    with blaming(name_of(opts.tasks)):
+        tasks = compiled_for(gpu, tasks)
+        check_kernels(tasks, gpu)
+        check_count(tasks, policies[:1], gpu, duration_s=duration_s)
+    in_modes = {mode: _in_mode(gpu, mode, rates) for mode, rates in zip(modes, kernel_rates(twin, modes), strict=True)}
+
+    def trial(mode: Mode, policy: str, room: float) -> Choice:
+        return try_out(in_modes[mode], tasks, policy, room, duration_s=duration_s)
+
+    yield _Place(modes, trial, duration_s, {"model": note_of(gpu)})
+
+
+@contextmanager
+def _on_gpu(opts: EnergyOptions, policies: Sequence[str]) -> Iterator[_Place]:
+    """Yield combinations run on a GPU, with its power read; the device is put back as it was found."""
+    index = gpu_index(opts.device)
+    device, asked_s = open_device(opts.device), opts.duration and parse_time_s(opts.duration, what="--duration")
+    power, tasks = sensor_of(device), _tasks(opts)
+    duration_s, modes = run_s(power, asked_s or None), choose_modes(device, opts.modes).modes
+    with blaming(name_of(opts.tasks)):
+        for task in tasks:
+            check_source(task.network)
+        check_count(tasks, policies[:1], None, duration_s=duration_s)
+    document = read(KernelTasks, opts.tasks)
+    include, persistent = include_folders(document, opts.tasks), Persistent.name in policies
+    builder = builder_of(include, persistent=persistent)
+    trials = MeasuredTrials(
+        device,
+        partial(gpu_session.open_gpu_session, index, seed=document.seed, builder=builder),
+        lambda ready: ready.measured(ready.fitted(tasks)),
+        duration_s=duration_s,
+        seed=document.seed,
+    )
+    conditions = {"power_source": power.source}
+    with trials.ready():
+        yield _Place(modes, trials, duration_s, conditions)
 
 
 def _told(choice: Choice) -> dict[str, Any]:
@@ -112,8 +211,8 @@ def _rooms(words: str | None) -> Sequence[float]:
     return sorted(set(rooms), reverse=True)
 
 
-def _tasks(opts: EnergyOptions, gpu: Gpu, policies: Sequence[str], duration_s: float) -> tuple[GpuTask, ...]:
-    """Return the tasks, compiled for the GPU, with the deadline that was asked for."""
+def _tasks(opts: EnergyOptions) -> tuple[GpuTask, ...]:
+    """Return the tasks with the deadline that was asked for."""
     document, file = read(KernelTasks, opts.tasks), name_of(opts.tasks)
     deadline_s = None if opts.deadline is None else parse_time_s(opts.deadline, what="--deadline")
     with blaming(file):
@@ -128,9 +227,6 @@ def _tasks(opts: EnergyOptions, gpu: Gpu, policies: Sequence[str], duration_s: f
             raise InputError(f"no task is {kind}", "energy is that of best-effort work beside critical work")
         if without is not None:
             raise InputError(f"task {without} has no deadline", "give it one, or name --deadline")
-        tasks = compiled_for(gpu, tasks)
-        check_kernels(tasks, gpu)
-        check_count(tasks, policies[:1], gpu, duration_s=duration_s)
     return tasks
 
 

@@ -20,7 +20,7 @@ from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import WITHOUT
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession, Launcher
+from edgetune.stages.elastic.cuda.gpu_session import Builder, GpuSession, Launcher
 from edgetune.stages.elastic.cuda.green import why_not_green
 from edgetune.stages.elastic.native.build import native_library
 from edgetune.stages.elastic.native.table import check_table
@@ -102,18 +102,25 @@ def opened(
             what works without.
     """
 
-    def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
-        options = CompileOptions(include=tuple(include), cache=compiled_folder())
-        return build(network, context, recorded=recorded, options=options, indexing=indexing, persistent=persistent)
-
     index, launch_s = gpu_index(device), known_launch_s
     if launcher == "native":
         native_library()  # a missing compiler is told before anything else takes time
         launch_s = launch_costs.native_launch_s
     with gpu_session.open_gpu_session(
-        index, sm_count=sms, recorded=records, seed=seed, launch_s=launch_s, builder=builder, launcher=launcher
-    ) as ready:
+        index, sm_count=sms, recorded=records, seed=seed, launch_s=launch_s, launcher=launcher,
+        builder=builder_of(include, indexing=indexing, persistent=persistent),
+    ) as ready:  # fmt: skip
         yield ready
+
+
+def builder_of(include: Sequence[str], *, indexing: Indexing = "computed", persistent: bool = False) -> Builder:
+    """Return what compiles networks for a GPU; arguments as ``opened``."""
+    options = CompileOptions(include=tuple(include), cache=compiled_folder())
+
+    def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
+        return build(network, context, recorded=recorded, options=options, indexing=indexing, persistent=persistent)
+
+    return builder
 
 
 def launcher_of(word: str, policies: Sequence[str], *, recorded: bool = False) -> Launcher:

@@ -348,10 +348,17 @@ class EnergyOptions:
     tasks: Annotated[str, Option("File of tasks, or - for standard input.", metavar="TASKS.yaml", argument=True)] = (
         field(kw_only=False)
     )
-    device: Annotated[str, Option("The twin of a board.", ("--device", "-d"), "Where", "NAME")] = "twin:orin-agx"
+    device: Annotated[
+        str, Option("The twin of a board, or a GPU: nvidia:N, jetson.", ("--device", "-d"), "Where", "NAME")
+    ] = "twin:orin-agx"
     modes: Annotated[
-        str, Option("Power modes to choose from, as of edgetune profile.", group="Problem", metavar="MODES")
-    ] = "grid:441"
+        str | None,
+        Option(
+            "Power modes to choose from, as of edgetune profile. Default: grid:441 of a twin, else the highest, or "
+            "that of a GPU whose clocks cannot be set.",
+            group="Problem", metavar="MODES",
+        ),
+    ] = None  # fmt: skip
     policy: Annotated[str, Option("Policies to choose from.", ("--policy", "-p"), "Problem", "LIST")] = (
         "sequential,elastic"
     )
@@ -367,8 +374,13 @@ class EnergyOptions:
         Option("Deadline of all critical tasks. Default: those of the file.", group="Problem", metavar="TIME"),
     ] = None
     duration: Annotated[
-        str | float, Option("How long requests arrive in each simulation.", group="Problem", metavar="TIME")
-    ] = "200ms"
+        str | float | None,
+        Option(
+            "How long requests arrive in each trial. Default: 200ms on a twin, otherwise 5s or what the power sensor "
+            "needs.",
+            group="Problem", metavar="TIME",
+        ),
+    ] = None  # fmt: skip
     output: Annotated[
         str | None,
         Option("File of all that was tried (.json). Default: energy.json.", ("-o", "--output"), "Files", "FILE"),

@@ -128,6 +128,12 @@ def folder_of(tasks: str) -> Path:
     return Path() if tasks == "-" else Path(tasks).parent
 
 
+def include_folders(document: KernelTasks, tasks: str) -> list[str]:
+    """Return the folders of the sources of a file of tasks, where their headers are looked for."""
+    sources = (each.source for each in document.networks if each.source is not None)
+    return [*dict.fromkeys(str((folder_of(tasks) / source).parent) for source in sources)]
+
+
 def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:
     words = document.policy if opts.policy is None else opts.policy
     names = [word.strip() for word in words.split(",")]

@@ -48,7 +48,7 @@ from edgetune.units import NS
 from edgetune.workflows.kept_rows import FinishedRun
 from edgetune.workflows.kernels.gpu import gpu_conditions, launcher_of, opened
 from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions
-from edgetune.workflows.kernels.plan import KernelRun, check_kernels, folder_of, plan_of, report_unused
+from edgetune.workflows.kernels.plan import KernelRun, check_kernels, include_folders, plan_of, report_unused
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.stopping import Stopping, noting_signals
 
@@ -172,13 +172,12 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
     if opts.plot is not None and not opts.blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
     indexing = indexing_of(opts.indexing)
-    plan, file, folder = plan_of(opts, reporter), name_of(opts.tasks), folder_of(opts.tasks)
+    plan, file = plan_of(opts, reporter), name_of(opts.tasks)
     launcher = launcher_of(opts.launcher, plan.policies, recorded=opts.blocks)
     for task in plan.tasks:
         with blaming(f"{file}: task {task.name}"):
             check_source(task.network)
-    sources = (each.source for each in plan.document.networks if each.source is not None)
-    include = [*dict.fromkeys(str((folder / source).parent) for source in sources), *opts.include]
+    include = [*include_folders(plan.document, opts.tasks), *opts.include]
     with opened(
         opts.device,
         sms=opts.sms,
