@@ -29,7 +29,7 @@ _edgetune() {
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --turn-time --most-turns --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels simulate") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --gpu --assume --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule kernels run") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --device -d --sms --indexing --launcher --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
-        "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --assume --in-flight --device -d --sms --indexing --launcher --admit-within --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --assume --in-flight --normal-sms --device -d --sms --indexing --launcher --admit-within --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels energy") options="--device -d --modes --policy -p --room --deadline --duration --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -371,6 +371,7 @@ _edgetune() {
         "schedule kernels bench --gpu") values="orin-agx orin-nano xavier rtx-2060 h200 h100"; expects=1 ;;
         "schedule kernels bench --assume") values=""; expects=1 ;;
         "schedule kernels bench --in-flight") values=""; expects=1 ;;
+        "schedule kernels bench --normal-sms") values=""; expects=1 ;;
         "schedule kernels bench --device") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels bench -d") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels bench --sms") values=""; expects=1 ;;

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from edgetune import limits
 from edgetune.artifacts.artifact import Raw
-from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveFloat
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from edgetune.artifacts.document import Document, head_of, stated, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
@@ -120,6 +120,7 @@ class KernelTask:
         priority: 0 is best effort; above it, a higher number is more critical.
         arrivals: The arrival process in words (``closed``, ``uniform:10/s``, ``poisson:10/s``, ``trace:FILE``).
         deadline_s: Relative deadline of a request, s; ``None`` without one.
+        sms: The most multiprocessors of a best-effort task; ``None`` for all.
     """
 
     name: str
@@ -127,6 +128,7 @@ class KernelTask:
     priority: int = 0
     arrivals: str = "closed"
     deadline_s: float | None = None
+    sms: int | None = None
 
 
 MDTB = "mdtb:"
@@ -174,6 +176,7 @@ class _Task:
     priority: int = 0
     arrivals: str = "closed"
     deadline: str | None = None
+    sms: PositiveInt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +260,7 @@ def _tasks(said: Iterable[_Task], networks: Iterable[str], *, name: str) -> tupl
             raise InputError(f"{where}: priority is {task.priority}", "0 is best effort, 1 and more are critical")
         _check_network(task.network, list(networks), where)
         deadline_s = None if task.deadline is None else parse_time_s(task.deadline, what=f"{where}: deadline")
-        found[task.name] = KernelTask(task.name, task.network, task.priority, task.arrivals, deadline_s)
+        found[task.name] = KernelTask(task.name, task.network, task.priority, task.arrivals, deadline_s, task.sms)
     return tuple(found.values())
 
 
@@ -342,6 +345,7 @@ def _task_words(task: KernelTask) -> dict[str, Any]:
         priority=task.priority,
         arrivals=task.arrivals,
         deadline=None if task.deadline_s is None else exact_time(task.deadline_s),
+        sms=task.sms,
     )
 
 

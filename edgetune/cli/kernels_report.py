@@ -71,6 +71,7 @@ def report_figures(figures: BenchFigures, terminal: Terminal) -> None:
     for each in figures.found:
         beside = each.normal if each.normal_arrivals == "closed" else f"{each.normal} ({each.normal_arrivals})"
         beside = beside if each.in_flight == 1 else f"{each.in_flight} x {beside}"
+        beside += "" if each.normal_sms is None else f" (at most {each.normal_sms} multiprocessors)"
         alone = format_duration(each.alone_p50_s - each.waking_s)
         woken = f" (and {format_duration(each.waking_s)} where the host was idle)" if each.waking_s else ""
         print_folded(

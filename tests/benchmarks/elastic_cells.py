@@ -30,6 +30,7 @@ from edgetune.stages.elastic.bench import (
 )
 from edgetune.stages.elastic.bound import describe_bound, latency_bound, measured_costs
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
+from edgetune.stages.elastic.cuda.green import part_size
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
@@ -40,7 +41,9 @@ from edgetune.units import NS
 
 NATIVE = "elastic (native)"
 """The policy elastic by the native launcher; its latency is relative to alone by the loop, as that of all others is."""
-ROWS = (*POLICIES, NATIVE)
+HALF = "multistream (half)"
+"""The policy multistream with normal work on half of the multiprocessors."""
+ROWS = (*POLICIES, NATIVE, HALF)
 GROUP_S, RUN_S = 5.0, 0.05
 """Guesses until they are measured: time to make a workload ready, at most ``GROUP`` of all, and what a run takes longer
 than its duration, s."""
@@ -75,7 +78,7 @@ def fitted(ready: GpuSession, asked: TaskPair) -> TaskPair:
 
 def chosen(name: str, tasks: Sequence[GpuTask], gpu: Gpu) -> Any:
     """Return the policy of a row."""
-    return make_policy("elastic" if name == NATIVE else name, tasks, gpu)
+    return make_policy(name.partition(" (")[0], tasks, gpu)
 
 
 @dataclass(slots=True)
@@ -230,7 +233,14 @@ class WorkloadRuns:
         native = runner(
             lambda tasks: self.ready.open_backend(tasks, "native"), policies, self._gpu(NATIVE), duration_s=duration_s
         )
-        return policies, lambda tasks, name, turn: (native if name == NATIVE else python)(tasks, name, turn)
+
+        def run(tasks: Sequence[GpuTask], name: str, turn: int) -> RequestLatencies:
+            if name == HALF:
+                sms = part_size(self.ready.context, gpu.sm_count // 2)
+                tasks = [each if each.critical else replace(each, sms=sms) for each in tasks]
+            return (native if name == NATIVE else python)(tasks, name, turn)
+
+        return policies, run
 
     def _gpu(self, name: str) -> Gpu:
         """Return the GPU as a policy sees it, with the reaction of its launcher."""

@@ -45,8 +45,8 @@ HOST_S = 24e-6
 """Of the H100's host a launch, s: 4.5 to 6.1 us of it are the driver's, the others those of the loop in Python, which
 was measured to take 13 to 22 us with kernels that do nothing."""
 NEAR = 0.15
-NATIVE = " (native)"
-"""Behind the name of a policy by the native launcher."""
+NATIVE, HALF = " (native)", " (half)"
+"""Behind the name of a policy: by the native launcher, and with normal work on half of the multiprocessors."""
 
 
 def measured_ms(text: str) -> dict[tuple[int, str], float]:
@@ -132,8 +132,9 @@ def measured_policies(text: str) -> dict[tuple[int, str], tuple[Host, dict[str, 
 def modelled_policy(gpu: Gpu, name: str, model: GpuTimingModel, policy: str) -> Cell:
     """Return a cell on the model."""
     asked, seen = workload(name), seen_by_policies(gpu, model)
-    tasks = compiled_for(gpu, (asked.critical, asked.normal))
-    made = make_policy(policy.removesuffix(NATIVE), tasks, seen)
+    sms = gpu.sm_count // 2 if policy.endswith(HALF) else None
+    tasks = compiled_for(gpu, (asked.critical, replace(asked.normal, sms=sms)))
+    made = make_policy(policy.partition(" (")[0], tasks, seen)
     run = runner(simulated(gpu, model), {policy: made}, seen, duration_s=_RUN_S)
     latencies_s = run(tasks, policy, 0).latencies_s
     return Cell(1e3 * median(latencies_s[asked.critical.name]), len(latencies_s[asked.normal.name]) / _RUN_S)

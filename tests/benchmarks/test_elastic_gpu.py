@@ -5,6 +5,7 @@ from argparse import Namespace
 from functools import partial
 
 import pytest
+from elastic_cells import HALF
 from elastic_gpu import PARTS, Parts, main, trial
 from elastic_model import measured_policies
 
@@ -71,10 +72,10 @@ def test_all_parts_on_two_sizes_within_a_time(command, tmp_path, capsys):
         assert len(size["overhead"]["gru"]["ratios"]) == 30
         assert size["shards"]["call_s"] == pytest.approx(20e-6, rel=0.01)
         (workload,) = size["policies"]
-        assert [each["policy"] for each in workload["policies"]] == list(POLICIES)
+        assert [each["policy"] for each in workload["policies"]] == [*POLICIES, HALF]
         assert 2 <= workload["turns"] <= 3
-        assert len(size["cells"]) == workload["turns"] * (len(POLICIES) + 1)
-        assert {"multistream", "elastic"} == {each["policy"] for each in workload["policies"] if each["bound"]}
+        assert len(size["cells"]) == workload["turns"] * (len(POLICIES) + 2)
+        assert {"multistream", "elastic", HALF} == {each["policy"] for each in workload["policies"] if each["bound"]}
         assert (tmp_path / f"blocks-{size['sms']}.parquet").exists()
     for line in (
         "equality   gru          9 ways",
@@ -86,7 +87,7 @@ def test_all_parts_on_two_sizes_within_a_time(command, tmp_path, capsys):
     assert list(read) == [(16, "A"), (8, "A")]
     for size, (host, cells) in zip(found["sizes"], read.values(), strict=True):
         assert host.next_s == pytest.approx(size["shards"]["reaction_s"], rel=0.01)
-        assert list(cells) == list(POLICIES)
+        assert list(cells) == [*POLICIES, HALF]
         (workload,) = size["policies"]
         for each in workload["policies"]:
             awake_s = workload["alone_p50_s"] - workload["waking_s"]

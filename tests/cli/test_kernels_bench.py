@@ -55,6 +55,17 @@ def test_requests_in_flight_and_assumptions_are_told(edgetune):
     assert "beside 2 x cifarnet on" in shown.out
 
 
+def test_a_part_of_the_multiprocessors_for_the_normal_network(edgetune):
+    words = ("--policy", "sequential,multistream", "--json")
+    whole, part = (json.loads(edgetune(*SHORT, *words, *more).out) for more in ((), ("--normal-sms", "4")))
+    assert (whole["workloads"][0]["normal_sms"], part["workloads"][0]["normal_sms"]) == (None, 4)
+    rates = [[each["normal_per_s"] for each in document["workloads"][0]["policies"]] for document in (whole, part)]
+    assert rates[0][0] == rates[1][0], "sequential, which the others are compared with, stays as it is"
+    assert rates[0][1] != rates[1][1]
+    shown = edgetune(*SHORT, *words[:-1], "--normal-sms", "4")
+    assert "beside cifarnet (at most 4 multiprocessors) on" in shown.out.replace("\n", " ").replace("  ", " ")
+
+
 def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_path):
     file = tmp_path / "bench.json"
     words = ("--gpu", "orin-nano", "--policy", "sequential", "--duration", "30ms")

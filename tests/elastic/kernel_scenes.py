@@ -1,6 +1,8 @@
 """A small GPU in round numbers, kernels and tasks for it, and policies that do one thing."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import ClassVar
 
 from edgetune.serving.clock import EventClock
@@ -45,8 +47,10 @@ class Scene:
     def __init__(
         self, *priorities: int, gpu: Gpu = GPU, model: GpuTimingModel = FREE,
         fault: Callable[[Launch], str | None] | None = None, most_residencies: int | None = None,
+        sms: Sequence[int | None] = (),
     ) -> None:  # fmt: skip
         tasks = [task(f"t{place}", priority=priority) for place, priority in enumerate(priorities or (0,))]
+        tasks = [replace(each, sms=most) for each, most in zip_longest(tasks, sms)]
         self.clock = EventClock()
         self.gpu = SimulatedGpu(
             self.clock, gpu, tasks, model=model, fault=fault or (lambda _: None), most_residencies=most_residencies

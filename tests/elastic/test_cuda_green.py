@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from cuda_scene import BUILD, VALUES, Machine, network
+from cuda_scene import BUILD, VALUES, Machine, launch, moments, network, task
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic.cuda.green import green_context, green_halves, why_not_green
+from edgetune.stages.elastic.cuda.green import green_context, green_halves, part_of, part_size, why_not_green
 from edgetune.stages.elastic.cuda.program import Program
 from fakes.cuda_gpu import FakeCudaGpu
 
@@ -93,3 +93,34 @@ def test_where_they_do_not_there_is_a_reason(machine: Machine, words: str) -> No
     assert reason is not None
     assert re.match(words, reason)
     assert machine.cuda.leaked() == []
+
+
+def test_a_task_that_may_use_a_part_has_its_streams_there_and_the_kernels_of_the_whole() -> None:
+    machine = Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)])
+    with machine.backend(task("a", 1), task("b", sms=24), task("c", sms=200)) as backend:
+        for number, name in enumerate("abc"):
+            backend.launch(launch(number, name))
+        found = moments(backend)
+    assert [each.failure for each in found] == [None] * 6
+    assert [each.sm_count for each in machine.cuda.launches] == [132, 24, 132]
+    assert machine.cuda.leaked() == []
+
+
+def test_a_part_of_a_part() -> None:
+    machine = Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)])
+    with machine.context() as context, green_context(context, 32) as part:
+        stream = part.stream(0, part_of(part, 8))
+        program = Program(part, network(), BUILD)
+        program.write(VALUES)
+        program.warm_up(stream)
+        assert part_of(part, 32) is None
+        assert part_size(part, 9) == 16
+    assert {each.sm_count for each in machine.cuda.launches} == {8}
+    assert machine.cuda.leaked() == []
+
+
+def test_a_part_of_another_size_than_was_asked_for_is_refused() -> None:
+    machine = Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)])
+    with machine.context() as context, pytest.raises(DeviceError, match="to 9 multiprocessors has 16") as refused:
+        part_of(context, 9)
+    assert refused.value.hint == "ask for 16"

@@ -1,6 +1,7 @@
 """From a document of kernel tasks to tasks that can be run."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelTasks
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.gpu import Resources, find_gpu
+from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.model import check_fits, check_known
 from edgetune.stages.elastic.source.parse import parse
 from edgetune.stages.elastic.tasks import tasks_of
-from edgetune.stages.elastic.work import KernelSequence, Pointer, Scalar
+from edgetune.stages.elastic.work import Call, KernelSequence, Logical, Pointer, Scalar
 
 TASKS = """kind: kernel_tasks
 version: 1
@@ -84,3 +86,16 @@ def test_the_example_can_be_simulated_and_run():
             assert len(call.arguments) == takes[call.kernel]
             check_known(call)
             check_fits(call, find_gpu("xavier"))
+
+
+def test_a_part_of_the_multiprocessors_is_read_and_only_for_best_effort_tasks(tmp_path):
+    text = TASKS.replace("{name: sort, network: mine}", "{name: sort, network: mine, sms: 4}")
+    assert [each.sms for each in tasks(tmp_path, text)] == [None, 4, None]
+    document = io.from_bytes(text.encode(), kind="kernel_tasks", name="tasks.yaml")
+    assert io.from_bytes(document.to_bytes("yaml"), kind="kernel_tasks", name="again.yaml").tasks == document.tasks
+    detect, *_ = tasks(tmp_path, TASKS.replace("priority: 1,", "priority: 1, sms: 4,"))
+    network = KernelSequence("n", (Call("k", Logical((1, 1, 1), (1, 1, 1))),))
+    with pytest.raises(InputError, match="task detect is critical, and sms: 4"):
+        check_tasks([replace(detect, network=network)])
+    with pytest.raises(InputError, match=r"tasks\.sort\.sms is 0"):
+        tasks(tmp_path, TASKS.replace("{name: sort, network: mine}", "{name: sort, network: mine, sms: 0}"))

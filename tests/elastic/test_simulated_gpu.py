@@ -366,3 +366,15 @@ def test_a_gpu_that_is_not_in_the_catalogue_is_refused_with_the_nearest():
     with pytest.raises(InputError) as refused:
         find_gpu("orin-agz")
     assert "did you mean orin-agx?" in refused.value.hint
+
+
+def test_a_task_with_a_part_of_the_multiprocessors_stays_there_and_keeps_no_other_waiting():
+    scene = Scene(0, 0, sms=(1, None))
+    scene.launch(call(blocks=24, threads=128, block_us=100), 0)  # 8 fit on the one that it may use: three waves
+    scene.launch(call(blocks=8, threads=128, block_us=100), 1)
+    ends = scene.run()
+    assert ends[0, "ended"] == LATENCY + 3 * 200
+    assert ends[1, "started"] == LATENCY, "the other one is free, though blocks of the first still wait"
+    assert ends[1, "ended"] == LATENCY + 200
+    assert {each.sm for each in scene.gpu.residencies if each.launch == 0} == {0}
+    assert {each.sm for each in scene.gpu.residencies if each.launch == 1} == {1}

@@ -158,6 +158,14 @@ class FakeCuda(CudaWork):
         refuse(codes.NOT_SUPPORTED, when=not gpu.green)
         return (_multiprocessors(gpu.sm_count),)
 
+    @answers(1)
+    def cuCtxGetDevResource(self, hCtx: Handle, type_: IntEnum) -> tuple[Any, ...]:
+        """Return the multiprocessors of a context."""
+        check_type(type_, CUdevResourceType)
+        context = handle_of(hCtx, "context")
+        refuse(codes.NOT_SUPPORTED, when=not context.work.gpu.green)
+        return (_multiprocessors(context.sm_count),)
+
     @answers(3)
     def cuDevSmResourceSplitByCount(self, nbGroups: int, input_: Any, flags: int, minCount: int) -> tuple[Any, ...]:
         """Split multiprocessors into groups of a size that the GPU supports and that is at least the requested one."""
@@ -184,6 +192,15 @@ class FakeCuda(CudaWork):
         """Return a context that can be made current; it lives as long as the green context."""
         refuse(codes.INVALID_CONTEXT, when=hCtx.kind != "green" or not hCtx.alive)
         return (Handle("context", hCtx.what),)
+
+    @answers(1)
+    def cuGreenCtxStreamCreate(self, greenCtx: Handle, flags: int, priority: int) -> tuple[Any, ...]:
+        """Make a stream of a green context; its context is the primary one, whose kernels run on it."""
+        refuse(codes.INVALID_CONTEXT, when=greenCtx.kind != "green" or not greenCtx.alive)
+        refuse(codes.INVALID_VALUE, when=flags != codes.NON_BLOCKING)
+        (made,) = self.cuStreamCreateWithPriority(flags, priority)[1:]
+        made.what.sm_count = greenCtx.what.sm_count
+        return (made,)
 
     @answers(0)
     def cuGreenCtxDestroy(self, hCtx: Handle) -> None:

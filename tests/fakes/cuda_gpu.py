@@ -179,11 +179,15 @@ class FakeMemory:
 
 @dataclass(slots=True)
 class FakeStream:
-    """A stream and the time at which its last work ends; what is queued behind a wait for a value is held back."""
+    """A stream and the time at which its last work ends; what is queued behind a wait for a value is held back.
+
+    Kernels of a stream of a green context use only ``sm_count`` multiprocessors.
+    """
 
     priority: int
     tail_ns: int = 0
     held: deque[Callable[[], None]] | None = None
+    sm_count: int | None = None
 
 
 @dataclass(slots=True)

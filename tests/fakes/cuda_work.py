@@ -172,7 +172,7 @@ class CudaWork(CudaState):
             shared_bytes=sharedMemBytes,
             arguments=arguments,
             priority=stream.priority,
-            sm_count=context.sm_count,
+            sm_count=stream.sm_count or context.sm_count,
             queued_ns=self.clock.now_ns(),
         )
         context.work.queue(stream, lambda: context.work.launch(kernel, launch, stream))

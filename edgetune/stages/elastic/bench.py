@@ -125,6 +125,7 @@ class WorkloadBenchmark:
         critical, normal: Networks.
         arrivals, normal_arrivals: Of their requests.
         in_flight: Requests of the normal network in flight.
+        normal_sms: Multiprocessors that it may use; ``None`` for all.
         alone_p50_s, alone_p99_s, alone_max_s: Latency of the critical network alone, s.
         waking_s: How much of that a host takes to wake that was idle, s.
         deadline_s: Of critical requests, s.
@@ -140,6 +141,7 @@ class WorkloadBenchmark:
     arrivals: str
     normal_arrivals: str
     in_flight: int
+    normal_sms: int | None
     alone_p50_s: float
     alone_p99_s: float
     alone_max_s: float
@@ -174,6 +176,7 @@ def bench(
     warm: list[RequestLatencies] = []
     runs: dict[str, list[RequestLatencies]] = {policy: [] for policy in policies}
     tasks = (workload.critical, *workload.normals)
+    by_turns = tuple(replace(task, sms=None) for task in tasks)  # a task that has the GPU to itself needs no part of it
     for turn in range(turns):
         on_run(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
         one, *closed = (with_answers(run((task,), SOLO, turn), workload, SOLO) for task in baselines(workload))
@@ -181,7 +184,8 @@ def bench(
         warm.append(closed[0] if closed else one)
         for policy in policies if turn % 2 == 0 else reversed(policies):
             on_run(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
-            runs[policy].append(with_answers(run(tasks, policy, turn), workload, policy))
+            sharing = by_turns if policy == BASE else tasks
+            runs[policy].append(with_answers(run(sharing, policy, turn), workload, policy))
     return _figures(workload, alone, warm, runs, deadline=deadline, seed=seed)
 
 
@@ -249,7 +253,7 @@ def _figures(
     answered_per_s = math.fsum(answers.rate_per_s(critical) for answers in alone) / len(alone)
     return WorkloadBenchmark(
         workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
-        workload.normal.arrivals, workload.in_flight,
+        workload.normal.arrivals, workload.in_flight, workload.normal.sms,
         median(alone_s), percentile(alone_s, 99), max(alone_s), waking_s, deadline_s,
         min(1.0, answered_per_s * median(alone_s)), len(alone),
         tuple(

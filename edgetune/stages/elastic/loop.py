@@ -300,8 +300,8 @@ def check_tasks(tasks: Sequence[GpuTask]) -> None:
     """Check that tasks can run together.
 
     Raises:
-        InputError: there are none, two have one name, one has no kernels, or arrivals are unknown or come from standard
-            input.
+        InputError: there are none, two have one name, one has no kernels, a critical one may not use all
+            multiprocessors, or arrivals are unknown or come from standard input.
     """
     if not tasks:
         raise InputError("there are no tasks to run", "name at least one")
@@ -311,6 +311,9 @@ def check_tasks(tasks: Sequence[GpuTask]) -> None:
             raise InputError(f"two tasks are called {task.name}", "give each a name of its own")
         if not task.network.calls:
             raise InputError(f"network {task.network.name} of task {task.name} has no kernels", "give it calls")
+        if task.critical and task.sms is not None:
+            message = f"task {task.name} is critical, and sms: {task.sms} leaves it a part of the multiprocessors"
+            raise InputError(message, "sms is for best-effort tasks")
         with blaming(f"task {task.name}"):
             if parse_arrivals(task.arrivals).kind == "live":
                 hint = "write closed, uniform:10/s, poisson:10/s or trace:FILE"

@@ -159,8 +159,9 @@ class Multiprocessors:
         return ended
 
     def place(
-        self, launch: int, demand: BlockDemand, blocks: int, *, logical: int, now_ns: int, freed_only: bool = False
-    ) -> list[BlockGroup]:
+        self, launch: int, demand: BlockDemand, blocks: int, *, logical: int, now_ns: int, freed_only: bool = False,
+        sms: int | None = None,
+    ) -> list[BlockGroup]:  # fmt: skip
         """Place as many blocks as have room; return their groups.
 
         Args:
@@ -170,8 +171,9 @@ class Multiprocessors:
             logical: Logical blocks of each.
             now_ns: Their start.
             freed_only: Whether they had no room before the last call of ``take_ended``.
+            sms: Only on so many multiprocessors, the first ones.
         """
-        where = self._freed if freed_only else self._all
+        where = self._all[:sms] if sms is not None else self._freed if freed_only else self._all
         rooms = [(multiprocessor, room) for multiprocessor in where if (room := multiprocessor.room(demand)) > 0]
         placed = [
             BlockGroup(launch, multiprocessor.number, count, now_ns, demand, logical * demand.logical_ns)

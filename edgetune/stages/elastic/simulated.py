@@ -7,7 +7,8 @@
 Launches of a stream run in order. Of those at the head of their streams the one of the highest priority goes first,
 then the one that came first: only when all of its blocks are placed, those of the next are (Amert et al. 2017, GPU
 Scheduling on the NVIDIA TX2: Hidden Details Revealed: one queue for each priority, and only the head of the most urgent
-one gets room). Running blocks are never preempted.
+one gets room). Running blocks are never preempted. Tasks that may use a part of the multiprocessors alone have a queue
+of their own: they keep no others from theirs.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ class SimulatedGpu:
         self._clock, self._gpu, self._fault, self._most_residencies = clock, gpu, fault, most_residencies
         self._model = model or GpuTimingModel()
         self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
+        self._sms: Mapping[str, int | None] = {task.name: task.sms for task in tasks}
         self._streams: dict[str, deque[_Queued]] = {task.name: deque() for task in tasks}
         self._quotas = {task.name: NO_QUOTA for task in tasks}
         self._ended: set[int] = set()
@@ -216,16 +218,21 @@ class SimulatedGpu:
 
     def _place(self) -> None:
         """Place blocks, the most urgent first, until those of one launch have no room."""
+        kept: list[tuple[int, int, int, _Queued]] = []  # those without room in their part of the multiprocessors
         while self._ready:
             queued = self._ready[0][-1]
             if queued.launch.persistent:
                 self._place_persistent(queued)
             else:
                 self._place_some(queued)
-            if queued.unplaced or queued.ranks:
+            waits = bool(queued.unplaced or queued.ranks)
+            if waits and self._sms[queued.launch.task] is None:
                 self._no_room = queued.launch.number
                 break
-            heapq.heappop(self._ready)
+            done = heapq.heappop(self._ready)
+            kept += [done] if waits else []
+        for each in kept:
+            heapq.heappush(self._ready, each)
 
     def _place_some(self, queued: _Queued) -> None:
         now_ns, number = self.now_ns(), queued.launch.number
@@ -233,8 +240,9 @@ class SimulatedGpu:
         while queued.unplaced:
             blocks, logical = queued.unplaced[0]
             groups = self._on.place(
-                number, queued.demand, blocks, logical=logical, now_ns=now_ns, freed_only=freed_only
-            )
+                number, queued.demand, blocks, logical=logical, now_ns=now_ns, freed_only=freed_only,
+                sms=self._sms[queued.launch.task],
+            )  # fmt: skip
             placed = self._begin(queued, groups)
             if placed < blocks:
                 queued.unplaced[0] = (blocks - placed, logical)
@@ -259,8 +267,9 @@ class SimulatedGpu:
         if wanted:
             freed_only = number == self._no_room
             groups = self._on.place(
-                number, queued.demand, wanted, logical=1, now_ns=self.now_ns(), freed_only=freed_only
-            )
+                number, queued.demand, wanted, logical=1, now_ns=self.now_ns(), freed_only=freed_only,
+                sms=self._sms[queued.launch.task],
+            )  # fmt: skip
         placed = self._begin(queued, groups)
         deal(queued.take(able[:placed], quota), groups)
         queued.ranks = able[placed:] if placed < wanted else []

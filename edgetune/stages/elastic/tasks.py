@@ -45,7 +45,7 @@ def tasks_of(
         asked = own.get(task.network)
         with blaming(f"task {task.name}"):
             network = benchmark(task.network.removeprefix(MDTB)) if asked is None else asked
-        found.append(GpuTask(task.name, network, task.priority, task.arrivals, task.deadline_s))
+        found.append(GpuTask(task.name, network, task.priority, task.arrivals, task.deadline_s, task.sms))
     return tuple(found)
 
 

@@ -120,6 +120,7 @@ class GpuTask:
         priority: 0 is best effort; of two others the higher one is more critical.
         arrivals: In the words of ``edgetune.serving``: ``closed``, ``uniform:10/s``, ``poisson:10/s``, a trace.
         deadline_s: A request is due this long after its arrival; ``None`` for no deadline.
+        sms: The most multiprocessors that its kernels may use; ``None`` for all.
     """
 
     name: str
@@ -127,6 +128,7 @@ class GpuTask:
     priority: int = 0
     arrivals: str = "closed"
     deadline_s: float | None = None
+    sms: int | None = None
 
     @property
     def closed(self) -> bool:

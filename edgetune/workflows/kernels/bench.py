@@ -207,7 +207,7 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
     """Run a workload alone and by all policies."""
     opts, names, duration_s = asked.opts, asked.names, asked.duration_s
     critical, normal = place.fitted((each.critical, each.normal))
-    fitted = replace(each, critical=critical, normal=normal, in_flight=opts.in_flight)
+    fitted = replace(each, critical=critical, normal=replace(normal, sms=opts.normal_sms), in_flight=opts.in_flight)
     tasks = (critical, *fitted.normals)
     known = place.gpu if place.conditions["simulated"] else None
     with blaming(f"workload {each.name}"):  # the records of one run are kept

@@ -308,6 +308,13 @@ class BenchOptions:
             metavar="N", least=1, most=8,
         ),
     ] = 1  # fmt: skip
+    normal_sms: Annotated[
+        int | None,
+        Option(
+            "Multiprocessors that the normal network may use, by all policies but sequential. Default: all.",
+            metavar="N", least=1,
+        ),
+    ] = None  # fmt: skip
     device: Annotated[
         str | None, Option("Run on a real GPU instead: nvidia:0 or jetson.", ("--device", "-d"), "Where", "NAME")
     ] = None

@@ -28,6 +28,7 @@ from edgetune.stages.elastic.backend import Launch, LaunchEvent
 from edgetune.stages.elastic.cuda.blocks import BlockRecords, EventTimes
 from edgetune.stages.elastic.cuda.context import HANG_S, Context
 from edgetune.stages.elastic.cuda.driver import KernelFailedError
+from edgetune.stages.elastic.cuda.green import part_of
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.units import NS
@@ -72,7 +73,7 @@ class CudaBackend:
     Args:
         context: The GPU.
         programs: Of every task, by name; warmed up.
-        tasks: Each gets a stream of its priority.
+        tasks: Each gets a stream of its priority, on as many multiprocessors as it may use.
         patience: How to wait.
         records: Room for block records, where they are asked for.
     """
@@ -89,10 +90,11 @@ class CudaBackend:
         self._context, self._programs, self._records = context, programs, records
         self._patience, self._now_ns, self._sleep_s = patience or WaitTimes(), context.now_ns, context.sleep_s
         ranks = stream_priorities(tasks, *context.priorities())
-        self._streams = {task.name: context.stream(ranks[task.priority]) for task in tasks}
+        parts = {task.name: part_of(context, task.sms) for task in tasks}
+        self._streams = {task.name: context.stream(ranks[task.priority], parts[task.name]) for task in tasks}
         self._times = EventTimes(context)
         self._beside = {  # for blocks of persistent launches that come back
-            task.name: itertools.cycle([context.stream(ranks[task.priority]) for _ in range(_BESIDE)])
+            task.name: itertools.cycle([context.stream(ranks[task.priority], parts[task.name]) for _ in range(_BESIDE)])
             for task in tasks
             if programs[task.name].control is not None
         }

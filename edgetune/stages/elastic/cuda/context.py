@@ -128,9 +128,18 @@ class Context:
             self.driver.call(function, to, what, size_bytes, stream)
             self.synchronise(stream)
 
-    def stream(self, priority: int = 0) -> Any:
-        """Return a stream that waits for no other; a lower number is a higher priority."""
-        return self._noted("cuStreamDestroy", self.driver.call("cuStreamCreateWithPriority", NON_BLOCKING, priority))
+    def stream(self, priority: int = 0, part: Any = None) -> Any:
+        """Return a stream that waits for no other; a lower number is a higher priority.
+
+        Args:
+            priority: Its priority.
+            part: A green context, on whose multiprocessors alone its kernels run; see ``green.part_of``.
+        """
+        if part is None:
+            made = self.driver.call("cuStreamCreateWithPriority", NON_BLOCKING, priority)
+        else:
+            made = self.driver.call("cuGreenCtxStreamCreate", part, NON_BLOCKING, priority)
+        return self.noted("cuStreamDestroy", made)
 
     def priorities(self) -> tuple[int, int]:
         """Return the lowest and the highest priority of streams, e.g. 0 and -5."""
@@ -139,11 +148,11 @@ class Context:
 
     def event(self) -> Any:
         """Return an event that keeps the time."""
-        return self._noted("cuEventDestroy", self.driver.call("cuEventCreate", 0))
+        return self.noted("cuEventDestroy", self.driver.call("cuEventCreate", 0))
 
     def load(self, image: bytes) -> Any:
         """Load machine code and return the module."""
-        return self._noted("cuModuleUnload", self.driver.call("cuModuleLoadData", image))
+        return self.noted("cuModuleUnload", self.driver.call("cuModuleLoadData", image))
 
     def function(self, module: Any, symbol: str, dynamic_shared_bytes: int = 0) -> Any:
         """Return a kernel of a module, permitted to be launched with so much dynamic shared memory."""
@@ -159,7 +168,7 @@ class Context:
     def host_words(self, count: int) -> tuple[int, int]:
         """Return the address of so many words of the host's memory, all zero, and the GPU's address of them."""
         size_bytes = 4 * count
-        words = self._noted("cuMemFreeHost", self.driver.call("cuMemHostAlloc", size_bytes, _DEVICE_MAP))
+        words = self.noted("cuMemFreeHost", self.driver.call("cuMemHostAlloc", size_bytes, _DEVICE_MAP))
         ctypes.memset(int(words), 0, size_bytes)
         return int(words), int(self.driver.call("cuMemHostGetDevicePointer", words, 0))
 
@@ -174,7 +183,7 @@ class Context:
         self.driver.call("cuStreamBeginCapture", stream, mode)
         record()
         graph = self.driver.call("cuStreamEndCapture", stream)
-        made = self._noted("cuGraphExecDestroy", self.driver.call("cuGraphInstantiate", graph, 0))
+        made = self.noted("cuGraphExecDestroy", self.driver.call("cuGraphInstantiate", graph, 0))
         self.driver.call("cuGraphDestroy", graph)
         return made
 
@@ -226,7 +235,8 @@ class Context:
                 with suppress(DeviceError):
                     self.driver.call(function, handle)
 
-    def _noted(self, function: str, handle: Any) -> Any:
+    def noted(self, function: str, handle: Any) -> Any:
+        """Return a handle, to which this function is applied at the end of the scope."""
         self._made.append((function, handle))
         return handle
 

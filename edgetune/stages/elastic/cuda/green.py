@@ -2,6 +2,7 @@
 
     with green_context(context, 16) as part:              132 multiprocessors --split--> 16 --> green context
     with green_halves(context) as (first, second):        132 --split--> 64 | 64 | 4 left over
+    context.stream(0, part_of(context, 16))               a stream whose kernels run on 16 of them
 
 A green context gives best-effort work multiprocessors of its own, or lets a big GPU stand for a small one: its
 bandwidth and its caches are still those of the big one, and results say so. Whether a GPU and its driver have green
@@ -98,6 +99,40 @@ def _green(context: Context, group: Any) -> Iterator[Context]:
         if not part.hung:
             with suppress(DeviceError):
                 driver.call("cuGreenCtxDestroy", green)
+
+
+def part_of(context: Context, sm_count: int | None) -> Any:
+    """Return a green context for streams whose kernels may use only so many multiprocessors; ``None`` for all.
+
+    It is no context of its own: what is loaded and allocated in ``context`` is used by its streams, of which CUDA gives
+    the primary context as theirs (CUDA Driver API, ``cuCtxFromGreenCtx``, ``cuStreamGetCtx_v2``).
+
+    Raises:
+        DeviceError: the GPU, the driver or the bindings lack green contexts, or there is no part of this size.
+    """
+    driver, gpu = context.driver, context.facts.gpu
+    if sm_count is None or sm_count >= gpu.sm_count:
+        return None
+    group, got = _group(context, sm_count)
+    if got != sm_count:
+        message = f"the nearest part of {gpu.name} to {sm_count} multiprocessors has {got}"
+        raise DeviceError(message, f"ask for {got}")
+    described = driver.call("cuDevResourceGenerateDesc", [group], 1)
+    device = driver.call("cuDeviceGet", context.facts.index)
+    return context.noted("cuGreenCtxDestroy", driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM))
+
+
+def part_size(context: Context, sm_count: int) -> int:
+    """Return how many multiprocessors the smallest part of at least so many has; errors as ``part_of``."""
+    return _group(context, sm_count)[1]
+
+
+def _group(context: Context, sm_count: int) -> tuple[Any, int]:
+    """Return multiprocessors of a context, at least so many, and their number."""
+    driver = context.driver
+    whole = driver.call("cuCtxGetDevResource", context.handle, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
+    group = _split(driver, whole, sm_count, context.facts.gpu)[0]
+    return group, int(group.sm.smCount)
 
 
 def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:

@@ -18,6 +18,7 @@ from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.cuda.backend import WaitTimes, stream_priorities
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import NotOfferedError
+from edgetune.stages.elastic.cuda.green import part_of
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.native.structs import Api, FormRow, LineRow, ReadyRow
 from edgetune.stages.elastic.work import GpuTask
@@ -73,7 +74,8 @@ class NativeBackend:
         ready = iter(self.calls)
         for place, task in enumerate(tasks):
             offset_bytes = 4 * _LINE_WORDS * place
-            stream, program = context.stream(ranks[task.priority]), programs[task.name]
+            stream = context.stream(ranks[task.priority], part_of(context, task.sms))
+            program = programs[task.name]
             line = self.lines[place]
             line.stream = int(stream)
             line.ended, line.ended_address = self._words + offset_bytes, seen_by_gpu + offset_bytes
