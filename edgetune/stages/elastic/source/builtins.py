@@ -99,7 +99,8 @@ KEYWORDS = _words("""
     __volatile__ _Pragma __extension__ __int128 __local__ __builtin_align__ defined once unroll
 """)
 
-_VECTORS = re.compile(r"(make_)?(u?(char|short|int|long|longlong)|float|double)[1-4]")
+VECTORS = re.compile(r"(u?(char|short|int|long|longlong)|float|double)[1-4]")
+"""Vector types; their functions have ``make_`` in front."""
 _MATH = _words("""
     abs labs llabs fabs fmod remainder remquo fma fmax fmin fdim nan exp exp2 exp10 expm1 log log10 log2 log1p logb
     sqrt cbrt hypot pow sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc tgamma lgamma ceil
@@ -107,9 +108,9 @@ _MATH = _words("""
     copysign signbit isnan isinf isfinite isnormal rsqrt rcbrt sincos sincospi sinpi cospi erfinv erfcinv erfcx
     normcdf normcdfinv j0 j1 jn y0 y1 yn cyl_bessel_i0 cyl_bessel_i1 norm3d norm4d rnorm3d rnorm4d norm rnorm rhypot
     min max umin umax llmin llmax ullmin ullmax fdividef
-    swap forward move get tuple pair numeric_limits
 """)
 _NAMES = _words("""
+    swap forward move get tuple pair numeric_limits
     INFINITY NAN HUGE_VAL HUGE_VALF M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_E M_LN2 M_LN10 M_LOG2E M_LOG10E M_SQRT2
     M_SQRT1_2 M_2_SQRTPI NULL RAND_MAX EOF CHAR_BIT UINT_MAX INT_MAX INT_MIN LONG_MAX LONG_MIN ULONG_MAX LLONG_MAX
     LLONG_MIN ULLONG_MAX SHRT_MAX SHRT_MIN USHRT_MAX CHAR_MAX CHAR_MIN UCHAR_MAX SCHAR_MAX SCHAR_MIN SIZE_MAX
@@ -149,11 +150,16 @@ def known(word: str) -> bool:
     """Return whether CUDA C itself gives a name a meaning."""
     if word in KEYWORDS or word in _NAMES or word in INDICES or word in WARP or word in BARRIERS or word in TENSOR_CORE:
         return True
-    bare = word[:-1] if word.endswith(("f", "l")) else word
-    if word in _MATH or bare in _MATH:
+    if arithmetic(word):
         return True
-    patterns = (_VECTORS, _ATOMIC, _INTRINSICS, _HALF, _RUNTIME_TYPES, _COMPLEX)
+    patterns = (_ATOMIC, _INTRINSICS, _HALF, _RUNTIME_TYPES, _COMPLEX)
     return any(pattern.fullmatch(word) for pattern in patterns)
+
+
+def arithmetic(word: str) -> bool:
+    """Return whether a name is that of a vector type or of a function whose value its arguments alone decide."""
+    bare = word[:-1] if word.endswith(("f", "l")) else word
+    return word in _MATH or bare in _MATH or VECTORS.fullmatch(word.removeprefix("make_")) is not None
 
 
 def atomic(word: str) -> bool:

@@ -24,7 +24,8 @@ from edgetune.stages.elastic.source.builtins import (
 )
 from edgetune.stages.elastic.source.index_parameters import readers, unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
-from edgetune.stages.elastic.source.spin_wait import waiting_loop, waiting_macro
+from edgetune.stages.elastic.source.recursion import waiting_call
+from edgetune.stages.elastic.source.spin_wait import waiting_loop, waiting_macro, watched_in
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
@@ -329,10 +330,15 @@ def _bodiless(piece: Definition, kernel: ParsedKernel, on_device: frozenset[str]
 
 
 def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:
-    loop = waiting_loop(kernel.reach)
+    watched = watched_in(kernel.reach)
+    loop = waiting_loop(kernel.reach, watched)
     if loop is not None:
         node, reason, piece = loop
         yield kernel.refusal("spin-wait", kernel.line(node, piece), name=reason)
+    call = waiting_call(kernel.reach, watched, kernel.source.macros)
+    if call is not None:
+        node, reason, piece = call
+        yield kernel.refusal("recursion", kernel.line(node, piece), name=reason)
     macro = waiting_macro(kernel.reach)
     if macro is not None:
         yield kernel.refusal("spin-wait", _line(macro, kernel), name=f"in the macro {macro.name}")

@@ -2,95 +2,205 @@
 
     int spin(int *flag)         { return *flag ? 1 : spin(flag); }            waits: the same question again
     int walk(Node *n, int key)  { return n ? walk(n->next, key) : 0; }        gets on: another n, and n decides
+    float4 all(float s)         { return all(s, s, s, s); }                   no recursion: another function of the name
+    template <int n> int sum(int *x) { return x[n] + sum<n - 1>(x); }         ends when it is compiled
+    int deep(int n)             { return deep(n); }                           waits for nobody: it reads no memory
 
 Recursion gets on if each of its calls changes an argument that a condition of the called function depends on, and none
-of its functions polls.
+of its functions polls. Recursion by calls that are only possible, as types are not known, counts where it reads memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 
+from edgetune.stages.elastic.source.builtins import POLLING, arithmetic, atomic
+from edgetune.stages.elastic.source.call_graph import Call, Function, call_graph
+from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
+from edgetune.stages.elastic.source.macros import Macro
+from edgetune.stages.elastic.source.name_resolution import hidden_words
+from edgetune.stages.elastic.source.operand_types import is_plain
+from edgetune.stages.elastic.source.spin_wait import Watched
 from edgetune.stages.elastic.source.syntax import (
+    CLASSES,
     Node,
     arguments,
-    callee,
-    calls,
+    around,
     closure,
     declared_name,
     find,
+    has,
     names,
+    squeezed,
     text_of,
+    walk,
+    words,
 )
 from edgetune.stages.elastic.source.translation_unit import Definition
 
 _CONDITIONAL = ("if_statement", "while_statement", "do_statement", "for_statement", "switch_statement",
                 "conditional_expression")  # fmt: skip
+_STEP = re.compile(r"(?P<name>\w+)(?P<sign>[+-])[1-9]\d*[uUlL]*")
+_INTEGERS = frozenset({"int", "unsigned", "long", "size_t"})
 
 
-def waiting_call(reach: Sequence[Definition], polled: Collection[str]) -> tuple[Node, str, Definition] | None:
+def waiting_call(
+    reach: Sequence[Definition], watched: Watched, macros: Mapping[str, Sequence[Macro]]
+) -> tuple[Node, str, Definition] | None:
     """Return a call by which recursion may wait, the reason and the definition around it; ``None`` without one.
 
     Args:
         reach: A kernel's definition and those that it reaches.
-        polled: Names of functions that read what other threads may change.
+        watched: What other threads may change.
+        macros: Of the file, by name.
     """
-    functions = [piece for piece in reach if piece.kind == "function" and piece.node is not None and piece.name]
-    called: dict[str, set[str]] = {}
-    for piece in functions:
-        called.setdefault(piece.name, set()).update(_callee(call) for call in _calls(piece))
-    reached = {name: closure(called[name], lambda each: called.get(each, ())) for name in called}
-    for piece in functions:
-        for call in _calls(piece):
-            other = _callee(call)
-            if piece.name not in reached.get(other, ()):
+    graph = call_graph(reach, macros)
+    own = [each for each in graph if each.called == each.caller]
+    ending = {each.caller for each in own if _ends_compiled([other for other in own if other.caller == each.caller])}
+    graph = [each for each in graph if each.called != each.caller or each.caller not in ending]
+    for calls, sure in (([each for each in graph if not each.doubtful], True), (graph, False)):
+        reached = _reached(calls)
+        for call in (each for each in calls if each.caller in reached.get(each.called, ())):
+            turns = [each for each in reached[call.caller] if call.caller in reached.get(each, ())]
+            polls = any(_polls(each, watched) for each in turns)
+            if not polls and not sure and not any(_reads(each, watched) for each in turns):
                 continue
-            polls = piece.name in polled or other in polled
-            if polls or not any(_gets_on(call, piece, each) for each in functions if each.name == other):
-                through = "" if other == piece.name else f" through {other}"
-                return call, f"{piece.name} calls itself{through}", piece
+            if polls or not (_gets_on(call, macros) or _alone(reached[call.caller], macros)):
+                through = "" if call.called == call.caller else f" through {_shown(call.called)}"
+                return call.node, f"{_shown(call.caller)} calls itself{through}", call.caller.piece
     return None
 
 
-def _calls(piece: Definition) -> Iterator[Node]:
-    assert piece.node is not None
-    return calls(piece.node)
+def _reached(calls: Sequence[Call]) -> dict[Function, set[Function]]:
+    """Return, for each function that calls any, the functions that it calls in any number of steps."""
+    onward: dict[Function, list[Function]] = {}
+    for each in calls:
+        onward.setdefault(each.caller, []).append(each.called)
+    return {function: closure(onward[function], lambda each: onward.get(each, ())) for function in onward}
 
 
-def _callee(call: Node) -> str:
-    return callee(call).split("::")[-1].partition("<")[0]
+def _shown(function: Function) -> str:
+    return "a lambda" if function.node.type == "lambda_expression" else function.name
 
 
-def _gets_on(call: Node, caller: Definition, called: Definition) -> bool:
+def _gets_on(call: Call, macros: Mapping[str, Sequence[Macro]]) -> bool:
     """Return whether a call changes a parameter that a condition of the called function depends on."""
-    kept = {name for name in _parameters(caller) if name not in _written(caller)}
-    changed = {
-        name
-        for name, given in zip(_parameters(called), arguments(call), strict=False)
-        if text_of(given) not in kept
-    }  # fmt: skip
-    return bool(changed & _deciding(called))
+    if call.node.type != "call_expression":
+        return False
+    kept = {name for name in _parameters(call.caller) if name not in _written(call.caller)}
+    changed = set[str]()
+    for name, given in zip(_parameters(call.called), arguments(call.node), strict=False):
+        text = squeezed(given).strip("()")
+        if text not in kept and not hidden_words(text, macros) & kept:
+            changed.add(name)
+    return bool(changed & _deciding(call.called))
 
 
-def _parameters(piece: Definition) -> list[str]:
+def _parameters(function: Function) -> list[str]:
     """Return the names of a function's parameters, empty where one has none."""
-    declarator = next(piece.find("function_declarator"), None)
-    given = None if declarator is None else declarator.child_by_field_name("parameters")
-    found = (
-        []
-        if given is None
-        else [declared_name(each.child_by_field_name("declarator")) for each in given.named_children]
-    )
+    found = (declared_name(each.child_by_field_name("declarator")) for each in parameter_nodes(function.node))
     return ["" if name is None else text_of(name) for name in found]
 
 
-def _written(piece: Definition) -> set[str]:
+def _written(function: Function) -> set[str]:
     """Return the names in assignments of a function."""
-    return {text_of(each) for node in piece.find("assignment_expression", "update_expression") for each in names(node)}
+    changes = find(function.node, "assignment_expression", "update_expression")
+    return {text_of(each) for node in changes for each in names(node)}
 
 
-def _deciding(piece: Definition) -> set[str]:
+def _deciding(function: Function) -> set[str]:
     """Return the names in conditions of a function, operands of ``&&`` and ``||`` included."""
-    conditions = [each.child_by_field_name("condition") for each in piece.find(*_CONDITIONAL)]
-    conditions += [each for each in piece.find("binary_expression") if {"&&", "||"} & {of.type for of in each.children}]
+    conditions = [each.child_by_field_name("condition") for each in find(function.node, *_CONDITIONAL)]
+    logical = find(function.node, "binary_expression")
+    conditions += [each for each in logical if {"&&", "||"} & {of.type for of in each.children}]
     return {text_of(name) for each in conditions if each is not None for name in find(each, "identifier")}
+
+
+def _polls(function: Function, watched: Watched) -> bool:
+    """Return whether a function holds a word for what other threads may change."""
+    marks = watched.polled | POLLING | {"volatile"}
+    return any(word in marks or atomic(word) for word in words(text_of(function.node)))
+
+
+def _reads(function: Function, watched: Watched) -> bool:
+    """Return whether a function reads memory that all threads share, or may do so through a pointer."""
+    return any(_is_read(node) or text_of(node) in watched.memory for node in walk(function.node))
+
+
+def _is_read(node: Node) -> bool:
+    through = node.type == "field_expression" and any(each.type == "->" for each in node.children)
+    pointed = node.type == "pointer_expression" and text_of(node).startswith("*")
+    return through or pointed or node.type in ("subscript_expression", "gnu_asm_expression")
+
+
+def _alone(functions: Collection[Function], macros: Collection[str]) -> bool:
+    """Return whether the values of functions depend on their arguments alone, which are numbers and vectors."""
+    named = {each.name for each in functions}
+    return all(map(_of_plain_values, functions)) and all(
+        name not in macros and (name in each.typing.variables or name in named or arithmetic(name))
+        for each in functions
+        for name in map(text_of, find(each.node, "identifier", "namespace_identifier"))
+    )
+
+
+def _of_plain_values(function: Function) -> bool:
+    if function.member or function.node.type == "lambda_expression" or any(map(_is_read, walk(function.node))):
+        return False
+    if has(function.node, "reference_declarator", "abstract_reference_declarator", "new_expression"):
+        return False
+    specifiers = (each for node in find(function.node, "declaration") for each in node.children)
+    if {"__shared__", "extern"} & set(map(text_of, specifiers)):
+        return False
+    types = function.typing.types
+    kinds = [types.declared(function.node, None), *function.typing.variables.values()]
+    kinds += [types.named_by(each) for each in find(function.node, "type_identifier")]
+    return all(kind is not None and is_plain(kind) for kind in kinds)
+
+
+def _ends_compiled(own: Sequence[Call]) -> bool:
+    """Return whether a template calls itself only with a number that each time is larger, or each time smaller.
+
+    Each call is of another function then, and the compiler must come to an end of them.
+
+    Args:
+        own: The calls of a function by itself.
+    """
+    steps = {_step(each) for each in own}
+    return len(steps) == 1 and None not in steps
+
+
+def _step(call: Call) -> tuple[str, str] | None:
+    """Return the parameter and the sign of a call like ``f<n - 1>()`` in a template with a parameter ``n``.
+
+    The parameter is one of the function, or of its class: ``Sum<n - 1>::of()``.
+    """
+    called, function = call.node.child_by_field_name("function"), call.caller.node
+    owner = around(function, *CLASSES)
+    owner_name = None if owner is None else owner.child_by_field_name("name")
+    places = {call.caller.name: function.parent}
+    if owner is not None and owner_name is not None:
+        places[text_of(owner_name)] = owner.parent
+    for given in () if called is None else find(called, "template_argument_list"):
+        name = None if given.parent is None else given.parent.child_by_field_name("name")
+        template = None if name is None else places.get(text_of(name))
+        if template is None or template.type != "template_declaration":
+            continue
+        if around(given, "template_argument_list", within=called) is not None:
+            continue
+        for argument, number in zip(given.named_children, _numbers(template), strict=False):
+            found = _STEP.fullmatch(squeezed(argument))
+            if found and found["name"] == number:
+                return found["name"], found["sign"]
+    return None
+
+
+def _numbers(template: Node) -> list[str]:
+    """Return the names of the parameters of a template that are numbers, empty for others."""
+    given = template.child_by_field_name("parameters")
+    found = list[str]()
+    for each in () if given is None else given.named_children:
+        name, kind = declared_name(each.child_by_field_name("declarator")), each.child_by_field_name("type")
+        number = name is not None and kind is not None and set(text_of(kind).split()) <= _INTEGERS
+        found.append(text_of(name) if number and name is not None else "")
+    return found

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import POLLING, atomic
-from edgetune.stages.elastic.source.recursion import waiting_call
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
     Node,
@@ -39,7 +38,7 @@ _DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", "t
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class Watched:
     """Variables and functions that other threads may change.
 
     Args:
@@ -65,26 +64,26 @@ class _Loop:
     """
 
     node: Node
-    watched: _Watched
+    watched: Watched
     assignments: list[tuple[str, Node | None, Node]]
     written: set[str]
     renewed: set[str] = field(default_factory=set)
     tainted: set[str] = field(default_factory=set)
 
 
-def waiting_loop(reach: Sequence[Definition]) -> tuple[Node, str, Definition] | None:
-    """Return a loop or a recursive call that may wait, why, and its definition; ``None`` where there is none.
+def waiting_loop(reach: Sequence[Definition], watched: Watched) -> tuple[Node, str, Definition] | None:
+    """Return a loop that may wait, why, and its definition; ``None`` where there is none.
 
     Args:
         reach: A kernel's definition and those that it reaches.
+        watched: What other threads may change.
     """
-    watched = _watched(reach)
     for piece in reach:
         for node in piece.find(*LOOPS):
             reason = _waits(node, watched)
             if reason is not None:
                 return node, reason, piece
-    return waiting_call(reach, watched.polled)
+    return None
 
 
 def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
@@ -96,7 +95,8 @@ def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
     return None
 
 
-def _watched(reach: Sequence[Definition]) -> _Watched:
+def watched_in(reach: Sequence[Definition]) -> Watched:
+    """Return what other threads may change in the definitions that a kernel reaches."""
     memory: set[str] = set()
     for piece in reach:
         if piece.kind == "variable" and {"__device__", "__managed__", "__shared__"} & set(piece.tokens):
@@ -107,7 +107,7 @@ def _watched(reach: Sequence[Definition]) -> _Watched:
         for piece in reach:
             found |= _polled_in(piece, found)
         if len(found) == before:
-            return _Watched(frozenset(found), frozenset(memory))
+            return Watched(frozenset(found), frozenset(memory))
 
 
 def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
@@ -124,7 +124,7 @@ def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
     return found
 
 
-def _waits(node: Node, watched: _Watched) -> str | None:
+def _waits(node: Node, watched: Watched) -> str | None:
     condition = node.child_by_field_name("condition")
     once = node.type == "do_statement" and condition is not None
     if once and condition is not None and text_of(condition).strip("() \t\r\n") in ("0", "false"):

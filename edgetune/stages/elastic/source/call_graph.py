@@ -1,0 +1,258 @@
+"""Which functions call which: calls are resolved by the number of arguments, and by their types where these are plain.
+
+    __device__ float4 make_float4(float s) { return make_float4(s, s, s, s); }      calls CUDA's, not itself
+    __device__ int wait(int *m) { return *m ? 1 : (wait)(m); }                      names itself: may call itself
+
+The graph has every call that there may be. A name that is not called plainly may be called all the same. Overloaded
+operators, and objects that are called, have doubtful edges where the type of an operand is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
+from edgetune.stages.elastic.source.macros import Macro
+from edgetune.stages.elastic.source.name_resolution import hidden_words
+from edgetune.stages.elastic.source.operand_types import PARAMETER, Typing, fits, is_plain, types_of, typing_of
+from edgetune.stages.elastic.source.syntax import (
+    CLASSES,
+    Node,
+    arguments,
+    around,
+    declared_name,
+    find,
+    squeezed,
+    text_of,
+    walk,
+)
+from edgetune.stages.elastic.source.translation_unit import Definition, function_declarator, name_parts
+
+_OPERATIONS = ("binary_expression", "unary_expression", "pointer_expression", "update_expression",
+               "subscript_expression", "assignment_expression", "field_expression")  # fmt: skip
+_NAMES = ("identifier", "type_identifier", "namespace_identifier")
+CALLED = "operator()"
+"""Name of lambdas, and of functions for which an object is called."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function with a body, a method, or a lambda.
+
+    Args:
+        name: Without scopes; ``operator+`` of an operator.
+        node: Its ``function_definition`` or ``lambda_expression``.
+        piece: The definition that holds it.
+        kinds: The types of its parameters, without those of ``...``.
+        least: Arguments that must be given.
+        most: Arguments that may be given; ``None`` where there is no limit.
+        typing: The types of its variables.
+        member: Whether it belongs to a class.
+    """
+
+    name: str
+    node: Node
+    piece: Definition
+    kinds: tuple[str | None, ...]
+    least: int
+    most: int | None
+    typing: Typing
+    member: bool
+
+    def takes(self, given: Sequence[str | None] | None) -> bool:
+        """Return whether arguments of these types may be given to it; ``None`` stands for any arguments."""
+        if given is None:
+            return True
+        enough = self.least <= len(given) and (self.most is None or len(given) <= self.most)
+        return enough and all(map(fits, given, self.kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that there may be.
+
+    Args:
+        node: The call, or the name of the function.
+        caller: The function that holds it.
+        called: A function that it may call.
+        doubtful: Whether only a type that is not known makes it a call of this function.
+    """
+
+    node: Node
+    caller: Function
+    called: Function
+    doubtful: bool = False
+
+
+@dataclass(slots=True)
+class _Names:
+    """What names of functions mean.
+
+    Args:
+        functions: By name.
+        macros: By name.
+        open_ended: Functions that a declaration of their own gives defaults.
+    """
+
+    functions: dict[str, list[Function]]
+    macros: Mapping[str, Sequence[Macro]]
+    open_ended: set[str] = field(default_factory=set)
+
+
+def call_graph(reach: Sequence[Definition], macros: Mapping[str, Sequence[Macro]]) -> list[Call]:
+    """Return the calls between the functions that a kernel reaches, itself included, in the order of ``reach``.
+
+    Args:
+        reach: A kernel's definition and those that it reaches.
+        macros: Of the file, by name.
+    """
+    types, names = types_of(reach), _Names({}, macros)
+    for piece in reach:
+        for node in piece.find("function_definition", "lambda_expression"):
+            typing = typing_of(node, types, macros)
+            function = _function(node, piece, typing)
+            names.functions.setdefault(function.name, []).append(function)
+        for node in piece.find("function_declarator"):
+            name = declared_name(node)
+            if name is not None and next(find(node, "optional_parameter_declaration"), None) is not None:
+                names.open_ended.add(text_of(name))
+    return [call for some in names.functions.values() for function in some for call in _calls(function, names)]
+
+
+def _function(node: Node, piece: Definition, typing: Typing) -> Function:
+    if node.type == "lambda_expression":
+        return Function(CALLED, node, piece, (), 0, None, typing, member=False)
+    declarator = function_declarator(node)
+    text = "" if declarator is None else "".join(text_of(declarator).split("(")[0].split()).split("::")[-1]
+    if text.startswith("operator"):
+        name = CALLED if text == "operator" else text
+    else:
+        name = next(reversed(name_parts(node)), "")
+    parameters = parameter_nodes(node)
+    pack = any(each.type == "..." or "variadic" in each.type for each in parameters)
+    plain = [each for each in parameters if each.type != "..."]
+    kinds = tuple(None if "variadic" in each.type else
+                  typing.types.declared(each, each.child_by_field_name("declarator")) for each in plain)  # fmt: skip
+    least = sum(each.type == "parameter_declaration" for each in plain)
+    member = len(name_parts(node)) > 1 or around(node, *CLASSES) is not None
+    return Function(name, node, piece, kinds, least, None if pack else len(plain), typing, member)
+
+
+def _calls(function: Function, names: _Names) -> Iterator[Call]:
+    """Yield the calls in a function; those in a lambda are also calls of the function around it."""
+    body = function.node.child_by_field_name("body") or function.node
+    initialisers = [each for each in function.node.children if each.type == "field_initializer_list"]
+    for part in (*initialisers, body):
+        for node in walk(part):
+            if node.type == "call_expression":
+                yield from _of_call(node, function, names)
+            elif node.type in _OPERATIONS:
+                yield from _of_operation(node, function, names)
+            elif node.type in _NAMES or (node.type == "field_identifier" and _delegates(node)):
+                yield from _of_name(node, function, names)
+
+
+def _delegates(node: Node) -> bool:
+    return node.parent is not None and node.parent.type == "field_initializer"
+
+
+def called_name(call: Node) -> Node | None:
+    """Return the name in what a call calls: of ``a::f<int>`` and ``s.f`` the ``f``; ``None`` where there is none."""
+    here = call.child_by_field_name("function")
+    while here is not None and here.type not in (*_NAMES, "field_identifier"):
+        if here.type == "dependent_name":
+            here = next(iter(here.named_children), None)
+        elif here.type in ("template_function", "template_method", "template_type", "qualified_identifier"):
+            here = here.child_by_field_name("name")
+        elif here.type == "field_expression":
+            here = here.child_by_field_name("field")
+        else:
+            return None
+    return here
+
+
+def _given(call: Node, caller: Function, names: _Names) -> list[str | None] | None:
+    """Return the types of a call's arguments; ``None`` where their number is not certain."""
+    given = arguments(call)
+    packs = next(find(call, "parameter_pack_expansion"), None) is not None
+    words = {text_of(each) for argument in given for each in find(argument, "identifier")} & names.macros.keys()
+    commas = any("," in macro.body for word in words for inner in hidden_words(word, names.macros) | {word}
+                 for macro in names.macros.get(inner, ()))  # fmt: skip
+    return None if packs or commas else [caller.typing.of(each) for each in given]
+
+
+def _of_call(call: Node, caller: Function, names: _Names) -> Iterator[Call]:
+    name = called_name(call)
+    text = "" if name is None else text_of(name)
+    if text not in names.functions:
+        plain = name is not None and name.type == "identifier" and text not in caller.piece.declared
+        for each in [] if plain or text in names.macros else names.functions.get(CALLED, []):
+            part = caller.typing.fields.get(text)
+            if each != caller or text in caller.typing.variables or part is None or is_plain(part):
+                yield Call(call, caller, each, doubtful=True)  # a part of an object is of another type than the object
+        return
+    given = None if text in names.macros else _given(call, caller, names)
+    for each in names.functions[text]:
+        if each.takes(given) or (given is not None and text in names.open_ended and len(given) < len(each.kinds)):
+            yield Call(call, caller, each)
+
+
+def _of_name(name: Node, caller: Function, names: _Names) -> Iterator[Call]:
+    """Yield calls of a function whose name stands somewhere else than in front of arguments, or in a macro."""
+    word = text_of(name)
+    if word in names.macros:
+        for hidden in sorted(hidden_words(word, names.macros) & names.functions.keys()):
+            yield from (Call(name, caller, each) for each in names.functions[hidden])
+    if word not in names.functions or (name.type == "identifier" and word in caller.typing.variables):
+        return
+    call = around(name, "call_expression")
+    if call is not None and called_name(call) == name:
+        return
+    if name.type == "type_identifier" and not _made(name):
+        return
+    yield from (Call(name, caller, each) for each in names.functions[word])
+
+
+def _made(name: Node) -> bool:
+    """Return whether an object of a class is made where its name stands: not where a pointer to it is declared."""
+    declaration = name.parent
+    if declaration is None or declaration.type not in ("declaration", "compound_literal_expression", "new_expression"):
+        return False
+    declarators = declaration.children_by_field_name("declarator")
+    return not declarators or any(
+        not any(inner.type in ("pointer_declarator", "reference_declarator") for inner in walk(each))
+        for each in declarators
+    )
+
+
+def _of_operation(node: Node, caller: Function, names: _Names) -> Iterator[Call]:
+    """Yield the overloaded operators that an operation may be."""
+    parts = [node.child_by_field_name(each) for each in ("left", "argument", "right")]
+    operands = [each for each in parts if each is not None]
+    if node.type == "subscript_expression":
+        sign = "[]"
+    elif node.type == "field_expression":
+        sign = "->" if any(each.type == "->" for each in node.children) else "."
+    else:
+        sign = next((squeezed(each) for each in node.children if not each.is_named), "")
+    functions = names.functions.get(f"operator{sign}", [])
+    if not functions:
+        return
+    kinds = [caller.typing.of(each) for each in operands]
+    if all(kind is not None and is_plain(kind) and (kind.endswith("*") or not _vector(kind)) for kind in kinds):
+        return
+    for each in functions:
+        first = None if each.member else kinds[0]
+        wanted = each.kinds[1:] if not each.member and len(operands) > 1 else each.kinds[:1]
+        if each.member and kinds[0] is not None and is_plain(kinds[0]):
+            continue
+        given = kinds[1:]
+        if (each.member or not each.kinds or fits(first, each.kinds[0])) and all(map(fits, given, wanted)):
+            if each == caller and PARAMETER in kinds and not {None, PARAMETER} & set(each.kinds):
+                continue  # a type that is a parameter of a class has fewer parameters than the class
+            yield Call(node, caller, each, doubtful=not {None, PARAMETER}.isdisjoint(kinds))
+
+
+def _vector(kind: str) -> bool:
+    return kind[-1:] in "1234"
