@@ -184,7 +184,7 @@ def test_an_index_out_of_reach_is_refused(text):
     ],
 )
 def test_a_function_that_is_defined_elsewhere_is_refused(text):
-    assert refusals(text) == ["unknown-name"]
+    assert refusals(text) == ["undefined-function"]
 
 
 def test_a_function_may_be_declared_before_it_is_defined():

@@ -49,6 +49,8 @@ indirect-call: {name} is called through a pointer, so it is not known what it do
     -> call the function by its name
 unknown-name: {name} is not defined here{where}, and may hide anything
     -> define it in this file, or give the folder of its header with --include
+undefined-function: {name} is declared, but defined neither in this file nor in a header that was found
+    -> define it in this file, or include the file that defines it
 redefined-builtin: {name} is redefined here, so the kernel does not say what it does
     -> give what is defined another name
 reserved-name: the name {name} is taken: elastic forms are named KERNEL__grid and KERNEL__block, and use edgetune_...

@@ -33,7 +33,6 @@ from edgetune.stages.elastic.source.syntax import (
     above,
     around,
     closure,
-    declared_name,
     deeper_than,
     find,
     line_of,
@@ -45,9 +44,9 @@ from edgetune.stages.elastic.source.translation_unit import (
     Definition,
     ParsedKernel,
     declares,
-    device_words,
     leading_words,
 )
+from edgetune.stages.elastic.source.undefined_functions import undefined_functions
 from edgetune.stages.elastic.source.variants import anchor
 
 _DEEPEST = 150
@@ -304,29 +303,18 @@ def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:
     declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.name, *source.definitions}
     if not source.missing:  # else a header might define what is tested with #ifdef
         declared |= source.asked
-    on_device = device_words(source.macros)
     found: dict[str, Definition] = {}
     for piece in kernel.reach:
         for word in sorted(piece.names - declared):
             if not known(word) and danger(word) is None:
                 found.setdefault(word, piece)
-        found.update((word, piece) for word in _bodiless(piece, kernel, on_device))
     missing = ", ".join(source.missing)
     where = f" ({missing} {'were' if len(source.missing) > 1 else 'was'} not found)" if missing else ""
     for word, piece in list(found.items())[:_MOST_UNKNOWN]:
         yield kernel.refusal("unknown-name", _line(piece, kernel, word), name=word, where=where)
-
-
-def _bodiless(piece: Definition, kernel: ParsedKernel, on_device: frozenset[str]) -> Iterator[str]:
-    """Yield the functions of the GPU that a definition declares and that no file defines."""
-    if piece.kind not in ("type", "variable") or "friend" in piece.tokens:
-        return
-    for node in piece.find("declaration", "field_declaration"):
-        if leading_words(node) & on_device:
-            for declarator in find(node, "function_declarator"):
-                name = declared_name(declarator)
-                if name is not None and text_of(name) not in kernel.source.functions:
-                    yield text_of(name)
+    undefined = {name: kernel.line(node, piece) for name, node, piece in undefined_functions(kernel)}
+    for name, line in list(undefined.items())[:_MOST_UNKNOWN]:
+        yield kernel.refusal("undefined-function", line, name=name)
 
 
 def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:

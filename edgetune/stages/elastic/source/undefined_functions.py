@@ -1,0 +1,117 @@
+"""Functions of the GPU that a kernel may call and that no file defines.
+
+template <class T> struct Shared { __device__ T *get() { extern __device__ void error(); error(); return 0; } };
+template <> struct Shared<float> { __device__ float *get() { extern __shared__ float floats[]; return floats; } };
+Shared<float> s;                    calls no error(): the compiler makes nothing of the first template
+Shared<int> s;                      calls error(), which may be defined in another file and do anything
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from edgetune.stages.elastic.source.call_graph import called_name
+from edgetune.stages.elastic.source.syntax import (
+    CLASSES,
+    CONDITIONS,
+    Node,
+    around,
+    declared_name,
+    find,
+    squeezed,
+    text_of,
+    walk,
+    words,
+)
+from edgetune.stages.elastic.source.translation_unit import (
+    Definition,
+    ParsedKernel,
+    device_words,
+    function_declarator,
+    leading_words,
+)
+
+_OF_TEMPLATES = ("template_type", "template_function", "template_method")
+
+
+def undefined_functions(kernel: ParsedKernel) -> Iterator[tuple[str, Node, Definition]]:
+    """Yield the functions that a kernel reaches and no file defines: name, call or declaration, holder."""
+    on_device = device_words(kernel.source.macros)
+    for piece in kernel.reach:
+        if piece.node is None or "friend" in piece.tokens or _never_made(piece, kernel):
+            continue
+        # constexpr int n(m); in a function is a variable
+        wanted = on_device - {"constexpr"} if piece.kind == "function" else on_device
+        for node in (each for each in piece.find("declaration", "field_declaration") if leading_words(each) & wanted):
+            for name in map(declared_name, find(node, "function_declarator")):
+                if name is not None and text_of(name) not in kernel.source.functions:
+                    yield text_of(name), *_first_call(text_of(name), kernel, (node, piece))
+
+
+def _first_call(name: str, kernel: ParsedKernel, otherwise: tuple[Node, Definition]) -> tuple[Node, Definition]:
+    for piece in kernel.reach:
+        for call in piece.find("call_expression"):
+            called = called_name(call)
+            if called is not None and text_of(called) == name:
+                return call, piece
+    return otherwise
+
+
+def _never_made(piece: Definition, kernel: ParsedKernel) -> bool:
+    """Return whether a template is used only with arguments for which there are specialisations."""
+    name, given = _template(piece)
+    if name is None or given is not None:
+        return False
+    definitions = kernel.source.definitions.get(name, ())
+    special = [each for each in definitions if _template(each)[1] is not None and _beside(each, piece)]
+    if not special or len(special) + 1 < len(definitions):
+        return False
+    arguments = {_template(each)[1] for each in special}
+    others = (each for each in kernel.reach if each is not piece)
+    return all(_special(node, each, arguments) for each in others for node in _mentions(name, each))
+
+
+def _beside(one: Definition, other: Definition) -> bool:
+    """Return whether two definitions are in one file under the same condition of the preprocessor."""
+    if one.node is None or other.node is None or one.file != other.file:
+        return False
+    return around(one.node, *CONDITIONS) == around(other.node, *CONDITIONS)
+
+
+def _template(piece: Definition) -> tuple[str | None, str | None]:
+    """Return the name of a template and the arguments of a specialisation; ``None`` for what it has not."""
+    node = piece.node
+    if node is None or node.type != "template_declaration":
+        return None, None
+    parameters, inner = node.child_by_field_name("parameters"), node.named_children[-1]
+    named = inner.child_by_field_name("name") if inner.type in CLASSES else None
+    if inner.type == "function_definition":
+        declarator = function_declarator(inner)
+        named = None if declarator is None else declarator.child_by_field_name("declarator")
+    if named is None:
+        return None, None
+    if named.type in _OF_TEMPLATES:
+        name, given = named.child_by_field_name("name"), named.child_by_field_name("arguments")
+        whole = name is not None and given is not None and parameters is not None and not parameters.named_children
+        return (text_of(name), squeezed(given)) if whole and name is not None and given is not None else (None, None)
+    return (text_of(named), None) if named.type in ("identifier", "type_identifier") else (None, None)
+
+
+def _mentions(name: str, piece: Definition) -> Iterator[Node | None]:
+    """Yield the places where a definition names a template; ``None`` in a macro."""
+    if piece.node is None:
+        yield from [None] * (name in piece.tokens)
+        return
+    own = _template(piece)[1] is not None  # Shared in Shared<float> means itself
+    for node in walk(piece.node):
+        if not node.children and text_of(node) == name:
+            given = node.parent is not None and node.parent.type in _OF_TEMPLATES
+            if given or not own:
+                yield node
+
+
+def _special(mention: Node | None, piece: Definition, special: Collection[str | None]) -> bool:
+    """Return whether a mention of a template has arguments for which there is a specialisation."""
+    whole = None if mention is None else mention.parent
+    given = whole.child_by_field_name("arguments") if whole is not None and whole.type in _OF_TEMPLATES else None
+    return given is not None and squeezed(given) in special and not set(words(text_of(given))) & piece.declared
