@@ -142,3 +142,35 @@ def test_without_tree_sitter_it_is_said_what_to_install(monkeypatch):
 def test_text_that_is_no_unicode():
     text = b"__global__ void k() { } // caf\xe9".decode("utf-8", "surrogateescape")
     assert parse(text, "k.cu").text == b"__global__ void k() { } // caf\xe9"
+
+
+CONSTRUCTOR = (
+    "#define DC __device__\nstruct R { int *m; DC R(int *x) : m(x) { BODY } DC int get() { return *m; } };\n"
+    "__global__ void k(int *d) { R r(d); d[threadIdx.x] = r.get(); }\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (CONSTRUCTOR, set()),
+        (CONSTRUCTOR.replace("BODY", "while (*m == 0) { }"), {"spin-wait"}),
+        (CONSTRUCTOR.replace("BODY", "extern __device__ void g(); g();"), {"undefined-function"}),
+        ("#ifndef DC\n" + CONSTRUCTOR.replace("struct", "#endif\nstruct", 1), {"unparsable"}),
+    ],
+    ids=["plain", "waits", "calls what is not defined", "a macro under a condition"],
+)
+def test_a_constructor_behind_a_macro_for_its_specifiers_is_read(text, codes):
+    (kernel,) = transform(text.replace("BODY", ""), "k.cu").kernels
+    assert {each.code for each in kernel.refusals} == codes
+
+
+def test_a_type_of_a_template_that_is_made_in_an_expression_is_read_and_written_as_it_was():
+    text = """template <typename T> struct P { struct S { T v; __device__ S(T x) : v(x) {} }; };
+template <typename T> __device__ typename P<T>::S made(T b) { return typename P<T>::S(b + blockIdx.x); }
+__global__ void k(int *d, int n) { d[threadIdx.x] = made(n).v; }
+"""
+    done = transform(text, "k.cu")
+    assert done.kernels[0].variants, done.kernels[0].refusals
+    assert "tname" not in done.source
+    assert done.source.count("typename P<T>::S(b") == 3

@@ -1,12 +1,10 @@
-"""Macros of CUDA C, and the text for the parser: macros written out, unreadable invocations and attributes blanked.
+"""Macros of CUDA C, and the text in which some of them are written out.
 
     #define EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)
     EACH(at, count) y[at] = x[at];       is read as       for (int at = blockIdx.x * ...; at < (count); ...) y[at] = ...
 
-    #define SCALE(T) void scale_##T(T *x) { ... }
-    SCALE(float)                         is read as       (as many blanks), so that the next kernel is seen
-
-    __align__(16)                        is read as       alignas  (16)
+    #define FN __host__ __device__
+    FN Pair(int x) : a(x) {}             is read as       __host__ __device__ Pair(int x) : a(x) {}
 
 A macro is written out only if any preprocessor would do the same whatever else is defined: it is defined once, under no
 condition, never undefined, before its use, and its body has no ``#``, no string, not itself and no unpaired brace.
@@ -19,7 +17,7 @@ Source of the rules: the C++ standard, [cpp.replace].
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
@@ -45,82 +43,12 @@ class Macro:
     file: str
 
 
-_SKIPPED_TOKENS = re.compile(
-    rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*",
-    re.DOTALL | re.MULTILINE,
-)
-_OPENS = re.compile(rb"\b(?:namespace(?:\s+[\w:]+)?|extern\s+\"C(?:\+\+)?\")\s*\{")
-_STRINGS_OF_LINKAGE = re.compile(rb'extern\s+"C(?:\+\+)?"')
-
-
-def without_invocations(source: bytes, macros: Collection[str]) -> bytes:
-    """Return source with invocations of macros at file level blanked out; the same source where there are none.
-
-    Only invocations outside all braces but those of namespaces are blanked. Positions stay as they are.
-
-    Args:
-        source: Of a file.
-        macros: The names of macros with arguments.
-    """
-    bare = _SKIPPED_TOKENS.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
-    if not macros or bare.count(b"{") != bare.count(b"}"):
-        return source
-    out = bytearray(source)
-    for start, end in _file_level_invocations(source, bare, macros):
-        out[start:end] = re.sub(rb"[^\r\n]", b" ", out[start:end])
-    return bytes(out)
-
-
-def _file_level_invocations(source: bytes, bare: bytes, macros: Collection[str]) -> Iterator[tuple[int, int]]:
-    names = b"|".join(re.escape(each.encode()) for each in macros)
-    invocation = re.compile(rb"(?:^|(?<=[;}\n]))[ \t]*(?:" + names + rb")\s*\(")
-    for found in invocation.finditer(bare):
-        if _level(source, bare, found.start()) != 0:
-            continue
-        end = _parenthesis_end(bare, found.end())
-        if end is None:
-            continue
-        rest = re.compile(rb"[ \t]*;?").match(bare, end)
-        yield found.start(), end if rest is None else rest.end()
-
-
-def _level(source: bytes, bare: bytes, at: int) -> int:
-    """Return how many braces are open, those of namespaces and linkage not counted."""
-    heads = {found.end() - 1 for found in _OPENS.finditer(_with_linkage(source, bare[:at]))}
-    open_braces: list[bool] = []
-    for found in re.finditer(rb"[{}]", bare[:at]):
-        if found[0] == b"{":
-            open_braces.append(found.start() in heads)
-        elif open_braces:
-            open_braces.pop()
-    return sum(not each for each in open_braces)
-
-
-def _with_linkage(source: bytes, bare: bytes) -> bytes:
-    """Return bare source with ``extern "C"`` in it, whose quotes were taken for a string."""
-    out = bytearray(bare)
-    for found in _STRINGS_OF_LINKAGE.finditer(source[: len(bare)]):
-        out[found.start() : found.end()] = found[0]
-    return bytes(out)
-
-
-def _parenthesis_end(bare: bytes, at: int) -> int | None:
-    """Return where the parenthesis that was opened before ``at`` ends; ``None`` where there are statements in it."""
-    depth = 1
-    for found in re.finditer(rb"[(){};]", bare[at:]):
-        if found[0] in b"{};":
-            return None
-        depth += 1 if found[0] == b"(" else -1
-        if not depth:
-            return at + found.end()
-    return None
-
-
 _ROUNDS = 4
 """Depth of macros in macros that are written out."""
 _LONGEST = 4_000_000
 """Bytes of a source with macros written out: a few lines of macros that use each other may make a very long text."""
 _HIDDEN = INDICES | BARRIERS | {"for", "return", "break", "continue"}
+_SPECIFIERS = frozenset({b"__device__", b"__host__", b"__forceinline__", b"inline", b"__inline__", b"__noinline__"})
 _COMMENTS = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
 _STRINGS = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 _SKIPPED = re.compile(
@@ -189,18 +117,19 @@ class _Macro:
     end: int
 
 
-def expanded(source: bytes, headers: Sequence[bytes] = ()) -> Expanded:
+def expanded(source: bytes, headers: Sequence[bytes] = (), *, specifiers: bool = False) -> Expanded:
     """Return a source with the macros written out that hide loops, indices, barriers or exits.
 
     Args:
         source: Of a file.
         headers: The headers that it includes, and theirs.
+        specifiers: Whether macros are written out, too, that stand for ``__device__`` and the like.
     """
     done = Expanded(source)
     for _ in range(_ROUNDS):
         edits = []
         longer = 0
-        for edit in _invocations(done.text, headers):
+        for edit in _invocations(done.text, headers, specifiers):
             edits.append(edit)
             longer += len(edit[2])
             if longer > _LONGEST:
@@ -221,14 +150,14 @@ def used(text: bytes) -> set[str]:
     return {each.decode() for each in _WORD.findall(_bare(text))}
 
 
-def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int, int, bytes]]:
+def _invocations(source: bytes, headers: Sequence[bytes], specifiers: bool) -> Iterator[tuple[int, int, bytes]]:
     """Yield the uses of macros in order: start, end and replacement.
 
     The arguments of a macro that stays are written out only where it makes no string of them and no comma is in doubt.
     """
     if any(_UNCLEAR.search(text) or _ODD.search(_bare(text)) for text in (source, *headers)):
         return
-    macros, reach = _macros(source, headers)
+    macros, reach = _macros(source, headers, specifiers)
     if not macros:
         return
     bare = _bare(source)
@@ -278,7 +207,9 @@ def _written_out(
     return start, end, b" " + body + b" " + b"\n" * source.count(b"\n", start, end)
 
 
-def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro], dict[bytes, set[bytes]]]:
+def _macros(
+    source: bytes, headers: Sequence[bytes], specifiers: bool
+) -> tuple[dict[bytes, _Macro], dict[bytes, set[bytes]]]:
     """Return the macros to write out, and for every macro the words, commas and # of its body and of macros in it."""
     often: dict[bytes, int] = {}
     found: dict[bytes, _Macro] = {}
@@ -303,7 +234,13 @@ def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro
     hidden = {each.encode() for each in _HIDDEN}
     nothing = set[bytes]()
     reach = {name: closure(tokens[name], lambda word: tokens.get(word, nothing)) for name in tokens}
-    usable_names = (name for name in found if often[name] == 1 and name not in reach[name] and reach[name] & hidden)
+    wanted = {name for name in found if reach[name] & hidden}
+    plain = {name: set(macro.body.split()) for name, macro in found.items() if macro.parameters is None and specifiers}
+    allowed = set(_SPECIFIERS)
+    for _ in range(_ROUNDS):
+        allowed |= {name for name, body in plain.items() if body and body <= allowed}
+    wanted |= allowed & plain.keys()
+    usable_names = (name for name in wanted if often[name] == 1 and name not in reach[name])
     return {name: found[name] for name in usable_names}, reach
 
 
@@ -374,18 +311,3 @@ def _odd(arguments: Sequence[bytes], name: bytes, reach: Mapping[bytes, set[byte
     words = {word for each in arguments for word in _WORD.findall(each)}
     made = b"#" in reach[name] and not words.isdisjoint(reach)
     return made or name in words or any(b"," in reach.get(word, ()) for word in words)
-
-
-_ALIGN = re.compile(rb"\b__align__(?=\s*\()")
-_ALIGNAS = b"alignas  "
-_ALIGNAS_PATTERN = re.compile(r"\balignas {2}(?=\s*\()")
-
-
-def for_parser(source: bytes) -> bytes:
-    """Return source as the parser understands it, of the same length."""
-    return _ALIGN.sub(_ALIGNAS, source)
-
-
-def for_compiler(text: str) -> str:
-    """Return text that was taken from parsed source with its original words."""
-    return _ALIGNAS_PATTERN.sub("__align__", text)

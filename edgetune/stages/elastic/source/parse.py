@@ -21,7 +21,8 @@ from edgetune.stages.elastic.source.builtins import HEADERS, danger
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.groups import without_groups
 from edgetune.stages.elastic.source.kernel_scan import described
-from edgetune.stages.elastic.source.macros import Macro, expanded, for_parser, used, without_invocations
+from edgetune.stages.elastic.source.macros import Macro, expanded, used
+from edgetune.stages.elastic.source.parser_text import for_parser, without_invocations
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     Node,
@@ -77,7 +78,8 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     tree = _tree(for_parser(source))
     read = _Read([(tree.root_node, name)])
     _read_headers(read, tree.root_node, folders, top=True)
-    out = expanded(source, [bytes(root.text or b"") for root, _ in read.roots[1:]])
+    broken = bool(tree.root_node.has_error)  # as by a macro for __device__ in front of a constructor
+    out = expanded(source, [bytes(root.text or b"") for root, _ in read.roots[1:]], specifiers=broken)
     if out.stretches:
         tree = _tree(for_parser(out.text))
         read.roots[0] = (tree.root_node, name)

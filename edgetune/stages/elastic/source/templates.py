@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import TransformResult
-from edgetune.stages.elastic.source.macros import for_parser
+from edgetune.stages.elastic.source.parser_text import for_parser
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,

@@ -29,8 +29,8 @@ from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
 from edgetune.stages.elastic.source.groups import HEADER, LIBRARY
 from edgetune.stages.elastic.source.legality import illegalities
-from edgetune.stages.elastic.source.macros import for_compiler
 from edgetune.stages.elastic.source.parse import included, parse
+from edgetune.stages.elastic.source.parser_text import for_compiler
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONTAINERS,

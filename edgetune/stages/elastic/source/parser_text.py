@@ -1,0 +1,102 @@
+"""The text for the parser, of the length of the source: what the parser does not understand is blanked or replaced.
+
+#define SCALE(T) void scale_##T(T *x) { ... }
+SCALE(float)                         is read as       (as many blanks), so that the next kernel is seen
+
+__align__(16)                        is read as       alignas  (16)
+
+return typename A<T>::B(x);          is read as       return /*tname*/A<T>::B(x);
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+_SKIPPED_TOKENS = re.compile(
+    rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*",
+    re.DOTALL | re.MULTILINE,
+)
+_OPENS = re.compile(rb"\b(?:namespace(?:\s+[\w:]+)?|extern\s+\"C(?:\+\+)?\")\s*\{")
+_STRINGS_OF_LINKAGE = re.compile(rb'extern\s+"C(?:\+\+)?"')
+
+
+def without_invocations(source: bytes, macros: Collection[str]) -> bytes:
+    """Return source with invocations of macros at file level blanked out; the same source where there are none.
+
+    Only invocations outside all braces but those of namespaces are blanked. Positions stay as they are.
+
+    Args:
+        source: Of a file.
+        macros: The names of macros with arguments.
+    """
+    bare = _SKIPPED_TOKENS.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
+    if not macros or bare.count(b"{") != bare.count(b"}"):
+        return source
+    out = bytearray(source)
+    for start, end in _file_level_invocations(source, bare, macros):
+        out[start:end] = re.sub(rb"[^\r\n]", b" ", out[start:end])
+    return bytes(out)
+
+
+def _file_level_invocations(source: bytes, bare: bytes, macros: Collection[str]) -> Iterator[tuple[int, int]]:
+    names = b"|".join(re.escape(each.encode()) for each in macros)
+    invocation = re.compile(rb"(?:^|(?<=[;}\n]))[ \t]*(?:" + names + rb")\s*\(")
+    for found in invocation.finditer(bare):
+        if _level(source, bare, found.start()) != 0:
+            continue
+        end = _parenthesis_end(bare, found.end())
+        if end is None:
+            continue
+        rest = re.compile(rb"[ \t]*;?").match(bare, end)
+        yield found.start(), end if rest is None else rest.end()
+
+
+def _level(source: bytes, bare: bytes, at: int) -> int:
+    """Return how many braces are open, those of namespaces and linkage not counted."""
+    heads = {found.end() - 1 for found in _OPENS.finditer(_with_linkage(source, bare[:at]))}
+    open_braces: list[bool] = []
+    for found in re.finditer(rb"[{}]", bare[:at]):
+        if found[0] == b"{":
+            open_braces.append(found.start() in heads)
+        elif open_braces:
+            open_braces.pop()
+    return sum(not each for each in open_braces)
+
+
+def _with_linkage(source: bytes, bare: bytes) -> bytes:
+    """Return bare source with ``extern "C"`` in it, whose quotes were taken for a string."""
+    out = bytearray(bare)
+    for found in _STRINGS_OF_LINKAGE.finditer(source[: len(bare)]):
+        out[found.start() : found.end()] = found[0]
+    return bytes(out)
+
+
+def _parenthesis_end(bare: bytes, at: int) -> int | None:
+    """Return where the parenthesis that was opened before ``at`` ends; ``None`` where there are statements in it."""
+    depth = 1
+    for found in re.finditer(rb"[(){};]", bare[at:]):
+        if found[0] in b"{};":
+            return None
+        depth += 1 if found[0] == b"(" else -1
+        if not depth:
+            return at + found.end()
+    return None
+
+
+_ALIGN = re.compile(rb"\b__align__(?=\s*\()")
+_ALIGNAS = b"alignas  "
+_ALIGNAS_PATTERN = re.compile(r"\balignas {2}(?=\s*\()")
+_TYPENAME = re.compile(rb"\btypename[ \t](?=[ \t]*(?:(?:::)?\w+(?:<[^;(){}]*>)?)+::[ \t]*\w+[ \t]*[({])")
+"""Before a type that is made in an expression: ``typename A<T>::B(x)``."""
+_NO_TYPENAME = b"/*tname*/"
+
+
+def for_parser(source: bytes) -> bytes:
+    """Return source as the parser understands it, of the same length."""
+    return _TYPENAME.sub(_NO_TYPENAME, _ALIGN.sub(_ALIGNAS, source))
+
+
+def for_compiler(text: str) -> str:
+    """Return text that was taken from parsed source with its original words."""
+    return _ALIGNAS_PATTERN.sub("__align__", text).replace(_NO_TYPENAME.decode(), "typename ")
