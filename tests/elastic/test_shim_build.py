@@ -118,3 +118,13 @@ def test_a_kernel_under_a_condition_that_does_not_hold_is_missed_by_name() -> No
     assert caught.value.message.startswith("mine.cu: a kernel is missing after compilation")
     assert "k" in caught.value.message.split("compilation")[1]
     assert "#if" in caught.value.hint
+
+
+def test_dynamic_shared_memory_of_a_header_is_the_runtimes(tmp_path):
+    (tmp_path / "of").mkdir()
+    (tmp_path / "of" / "shared.cuh").write_text('#pragma once\n#include "inner.cuh"\n')
+    (tmp_path / "of" / "inner.cuh").write_text(
+        "struct Shared { __device__ int *get() { extern __shared__ int ints[]; return ints; } };\n"
+    )
+    source = '#include "of/shared.cuh"\n__global__ void k(int *x) { Shared s; x[threadIdx.x] = s.get()[threadIdx.x]; }\n'
+    assert build(source, include=[tmp_path]).kernels == ("k",)

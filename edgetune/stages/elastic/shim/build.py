@@ -45,6 +45,8 @@ _DYNAMIC = re.compile(
 _NOT_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE
 )
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
@@ -69,8 +71,9 @@ def build(
     folder = Folder()
     text, program = folder.path / "source.cpp", folder.path / "program"
     text.write_text(_translated(source, Path(name).name, symbols), encoding="utf-8", errors="surrogateescape")
+    _translate_headers(source, include, folder.path)
     runtime = _runtime()
-    headers = [f"-I{path}" for path in (*include, _HERE / "include")]
+    headers = [f"-I{path}" for path in (folder.path / "include", *include, _HERE / "include")]
     files = ["-include", str(_HERE / _HEADER), str(text), str(runtime.path / _OBJECT), "-o", str(program)]
     _compile([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name)
     text.unlink()
@@ -113,6 +116,28 @@ def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
         f"const unsigned int edgetune_shim::entry_count = {len(kernels)};\n"
         f"const char *const edgetune_shim::source_name = {json.dumps(name, ensure_ascii=False)};\n"
     )
+
+
+def _translate_headers(source: str, include: Sequence[Path], folder: Path) -> None:
+    """Write headers to where the compiler looks first, if any has dynamic shared memory: a pointer to the runtime's."""
+    found = _headers(source, include, {})
+    if not any("__shared__" in each[0] for text in found.values() for each in _DYNAMIC.finditer(text)):
+        return
+    for wanted, text in found.items():
+        copy = folder / "include" / wanted
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(_DYNAMIC.sub(_dynamic, text), encoding="utf-8", errors="surrogateescape")
+
+
+def _headers(source: str, include: Sequence[Path], found: dict[str, str]) -> dict[str, str]:
+    """Return the headers that a source includes from folders, and theirs, by the name by which they are included."""
+    for wanted in _INCLUDE.findall(_COMMENT.sub(" ", source)):
+        path = next((each / wanted for each in include if (each / wanted).is_file()), None)
+        if path is not None and wanted not in found and ".." not in Path(wanted).parts:
+            text = path.read_text(encoding="utf-8", errors="surrogateescape")
+            found[wanted] = f"#line 1 {json.dumps(str(path), ensure_ascii=False)}\n{text}"
+            _headers(text, [path.parent, *include], found)
+    return found
 
 
 def _dynamic(found: re.Match[str]) -> str:

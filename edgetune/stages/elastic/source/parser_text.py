@@ -87,7 +87,8 @@ def _parenthesis_end(bare: bytes, at: int) -> int | None:
 _ALIGN = re.compile(rb"\b__align__(?=\s*\()")
 _ALIGNAS = b"alignas  "
 _ALIGNAS_PATTERN = re.compile(r"\balignas {2}(?=\s*\()")
-_TYPENAME = re.compile(rb"\btypename[ \t](?=[ \t]*(?:(?:::)?\w+(?:<[^;(){}]*>)?)+::[ \t]*\w+[ \t]*[({])")
+_TYPE = r"\w+(?:<[^;(){}\n]{0,200}>)?"
+_TYPENAME = re.compile(rf"\btypename[ \t](?=[ \t]*(?:::)?{_TYPE}(?:::{_TYPE})*::[ \t]*\w+[ \t]*[({{])".encode())
 """Before a type that is made in an expression: ``typename A<T>::B(x)``."""
 _NO_TYPENAME = b"/*tname*/"
 
