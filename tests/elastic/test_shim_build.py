@@ -126,5 +126,6 @@ def test_dynamic_shared_memory_of_a_header_is_the_runtimes(tmp_path):
     (tmp_path / "of" / "inner.cuh").write_text(
         "struct Shared { __device__ int *get() { extern __shared__ int ints[]; return ints; } };\n"
     )
-    source = '#include "of/shared.cuh"\n__global__ void k(int *x) { Shared s; x[threadIdx.x] = s.get()[threadIdx.x]; }\n'
+    source = '#include "of/shared.cuh"\n'
+    source += "__global__ void k(int *x) { Shared s; x[threadIdx.x] = s.get()[threadIdx.x]; }\n"
     assert build(source, include=[tmp_path]).kernels == ("k",)
