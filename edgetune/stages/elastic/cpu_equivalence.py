@@ -41,12 +41,13 @@ from edgetune.stages.elastic.shim.run import (
 from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
 
 Shard = tuple[int, int]
-Answer = Literal["equal", "different", "racy", "fails"]
+Answer = Literal["equal", "different", "racy", "fails", "no output"]
 
 _WARP_THREADS = 32
 _MOST_SHARDS = 16
 _A_FEW_BLOCKS = 3
 _MOST_REENTRIES = 4
+_NO_OUTPUT = "it changes no memory: there is nothing to compare"
 _SUM_TOLERANCE = 1e-4
 """Of the largest number of a buffer: float32 rounds to 6e-8, and a thousand additions in another order may each differ
 by that."""
@@ -130,7 +131,8 @@ class Verdict:
     Args:
         kernel: Its name.
         answer: ``equal``; ``different``: a form does something else; ``racy``: the original differs from itself;
-            ``fails``: the original does not run to its end.
+            ``fails``: the original does not run to its end; ``no output``: it changes no memory, so that nothing shows
+            whether its forms do the same.
         sequences: Sequences of launches of elastic forms that were run.
         forms: The number of forms.
         reason: Why it is not equal, one line; empty where it is.
@@ -263,6 +265,7 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
     original = ShimLaunch(
         kernel.name, call.logical.grid, call.logical.block, call.arguments, call.logical.dynamic_shared_bytes
     )
+    nothing = next(built.run_all([([], FORWARD)], trial.buffers, limit_s)).buffers
     expected: Buffers = {}
     for outcome, schedule in zip(
         built.run_all([([original], schedule) for schedule in matrix.schedules], trial.buffers, limit_s),
@@ -274,6 +277,8 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
         expected = expected or {name: array for name, array in outcome.buffers.items() if name != CONTROL}
         if reason := different(expected, outcome.buffers, kernel):
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
+    if all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items()):
+        return Verdict(kernel.name, "no output", 0, forms, _NO_OUTPUT)
     tried = list(ways(elastic, call.logical, matrix))
     table = (Pointer(TABLE),) if TABLE in trial.buffers else ()
     sequences = [(_launches(call, way, table), way.schedule) for way in tried]

@@ -163,7 +163,7 @@ def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
     return random.integers(0, 100, shape).astype(dtype)
 
 
-_TYPES = {
+TYPES = {
     "float": "float32", "double": "float64", "int": "int32", "unsigned": "uint32", "unsigned int": "uint32",
     "uint": "uint32", "long long": "int64", "unsigned long long": "uint64", "size_t": "uint64", "int64_t": "int64",
     "uint64_t": "uint64", "int32_t": "int32", "uint32_t": "uint32", "char": "int8", "unsigned char": "uint8",
@@ -198,7 +198,7 @@ def guessed_launch(kernel: CudaKernel) -> str | None:
 def _argument(parameter: Parameter) -> str | None:
     bare = " ".join(_WORDS.sub(" ", parameter.type).replace("[", " [").split())
     pointer = bare.endswith(("*", "[ ]", "[]"))
-    kind = _TYPES.get(bare.rstrip("*[] ").strip())
+    kind = TYPES.get(bare.rstrip("*[] ").strip())
     if kind is None or bare.count("*") + bare.count("[") > pointer:
         return None
     if pointer:

@@ -40,7 +40,7 @@ _FAILURES = {
     "crash": "is the memory of the launch as large as the kernel takes it to be?",
 }
 """Remedies for an original that does not end well, by how it ended (see ``shim.run.ShimResult``)."""
-_BY_THE_ORIGINAL = ("racy", "fails")
+_BY_THE_ORIGINAL = ("racy", "fails", "no output")
 """Answers about the original: with a guessed launch the guess may be at fault, e.g. a row of threads for a tile."""
 
 
@@ -227,6 +227,10 @@ def unclear(verdict: Verdict, guessed: bool, on: str = "") -> PartialError:
         return PartialError(
             f"{verdict.kernel} cannot be checked{on} by a guessed launch: {verdict.reason}",
             f"give the launch that it is written for: --launch '{verdict.kernel} grid=... block=... ARGUMENT=...'",
+        )
+    if verdict.answer == "no output":
+        return PartialError(
+            f"{verdict.kernel} cannot be checked{on}: {verdict.reason}", "give a launch in which it writes something"
         )
     if verdict.answer == "racy":
         return PartialError(f"{verdict.kernel} is racy by itself{on}: {verdict.reason}", _RACE)

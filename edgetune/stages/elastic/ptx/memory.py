@@ -24,6 +24,8 @@ _PARAMETER_BYTES = 4096
 _UNWRITTEN = 0xFF
 _MOST_BYTES = 1 << 30
 _MOST_SHARED_BYTES = 1 << 20
+_NUMBERS = {"f32": "f4", "f64": "f8", "u32": "u4", "b32": "u4", "s32": "i4", "u64": "u8", "b64": "u8", "s64": "i8"}
+"""Types of variables as numpy names them; of others the bytes are compared."""
 
 
 class StoppedError(Exception):
@@ -78,11 +80,16 @@ class Memory:
         self._views: dict[int, Array] = {}
 
     def contents(self) -> Mapping[str, Array]:
-        """Return the buffers as they are now."""
+        """Return the buffers, and behind them the variables of the module that kernels write, as they are now."""
         found = {}
         for name, array in self._buffers.items():
             raw = self._bytes[self._places[name] : self._places[name] + array.nbytes]
             found[name] = raw.copy().view(array.dtype).reshape(array.shape)
+        for each in self._module.variables.values():
+            if each.space == "global":
+                raw = self._bytes[self.symbols[each.name] : self.symbols[each.name] + each.size_bytes].copy()
+                name = each.name if each.name not in found else f"__device__ {each.name}"
+                found[name] = raw.view(_NUMBERS.get(each.type, "u1"))
         return found
 
     def enter(self, entry: Entry, launch: ShimLaunch) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.shim.run import Built, Folder
+from edgetune.stages.elastic.shim.variables import device_variables
 
 FLAGS = (
     "-std=gnu++17",
@@ -30,6 +31,7 @@ FLAGS = (
     "-fwrapv",
     "-fno-finite-loops",  # a loop that never ends is kept, and found
     "-fno-exceptions",
+    "-fno-ipa-reference-addressable",  # static variables that nothing reads here are results all the same
 )
 _LINK_FLAGS = ("-no-pie",)
 _LIMIT_S = 300
@@ -77,7 +79,7 @@ def build(
     files = ["-include", str(_HERE / _HEADER), str(text), str(runtime.path / _OBJECT), "-o", str(program)]
     _compile([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name)
     text.unlink()
-    return Built(Path(name).name, program, symbols, folder)
+    return Built(Path(name).name, program, symbols, folder, device_variables(program, _code(source)))
 
 
 def kernel_names(source: str) -> tuple[str, ...]:
@@ -85,9 +87,14 @@ def kernel_names(source: str) -> tuple[str, ...]:
     return tuple(_qualified(source))
 
 
+def _code(source: str) -> str:
+    """Return a source without comments, directives and the contents of strings."""
+    return _NOT_CODE.sub(lambda found: '""' if found[0][0] in "\"'" else " ", source)
+
+
 def _qualified(source: str) -> dict[str, str]:
     """Return the kernels of a source that are no templates, each with its namespaces."""
-    code = _NOT_CODE.sub(lambda found: '""' if found[0][0] in "\"'" else " ", source)
+    code = _code(source)
     names: dict[str, str] = {}
     scopes: list[str] = []
     for found in _TOKEN.finditer(code):

@@ -1,10 +1,10 @@
 // The program that a source becomes: runs sequences of launches of its kernels.
 //
 //   program JOB RESULTS    JOB: buffers, and sequences of launches, each with a schedule    (written by run.py)
-//                          RESULTS: for each sequence a record, then its buffers            (read by run.py)
+//                          RESULTS: for each sequence a record, its buffers, its variables  (read by run.py)
 //
 // Each sequence runs in a process of its own, forked from one that has the buffers as they were given: a wrong kernel
-// may crash, and globals of the source begin as they are written there.
+// may crash, and variables of the source begin as they are written there, or as run.py fills them.
 
 #include "runtime.hpp"
 
@@ -57,8 +57,8 @@ struct Buffer {
     size_t bytes;
 };
 
-static Buffer *buffers;
-static unsigned int buffer_count;
+static Buffer *buffers, *variables;  // variables of the source are where the program has them
+static unsigned int buffer_count, variable_count;
 
 struct Reader {
     const char *at;
@@ -205,6 +205,27 @@ static size_t read_buffers(Reader &job) {
     return bytes;
 }
 
+static Buffer *places(Reader &job, unsigned int &count) {
+    count = job.number();
+    Buffer *found = static_cast<Buffer *>(calloc(count + 1, sizeof *found));
+    for (unsigned int i = 0; i < count; ++i) {
+        unsigned long long place[2];
+        job.copy(place, sizeof place);
+        found[i] = {reinterpret_cast<char *>(place[0]), place[1]};
+    }
+    return found;
+}
+
+static size_t read_variables(Reader &job) {
+    size_t bytes = 0;
+    variables = places(job, variable_count);
+    for (unsigned int i = 0; i < variable_count; ++i) bytes += variables[i].bytes;
+    unsigned int count;
+    const Buffer *filled = places(job, count);
+    for (unsigned int i = 0; i < count; ++i) job.copy(filled[i].address, filled[i].bytes);
+    return bytes;
+}
+
 // The few bytes around a buffer that are no page of their own were zero and must still be.
 static void look_at_margins() {
     for (unsigned int i = 0; i < buffer_count; ++i) {
@@ -225,6 +246,8 @@ static void follow(Reader job, char *results) {
     look_at_margins();
     char *to = results + sizeof(Record);
     for (unsigned int i = 0; i < buffer_count; to += buffers[i++].bytes) memcpy(to, buffers[i].address, buffers[i].bytes);
+    for (unsigned int i = 0; i < variable_count; to += variables[i++].bytes)
+        memcpy(to, variables[i].address, variables[i].bytes);
     record->status = ok;
     _exit(0);
 }
@@ -236,7 +259,8 @@ static int serve(const char *job_path, const char *results_path) {
     for (unsigned int i = 0; i < resident; ++i)  // before the forks: once and not for each
         for (unsigned int j = 0; j < threads; ++j) prime(i * most_threads + j);
     const unsigned int sequences = job.number();
-    const size_t each = rounded(read_buffers(job) + sizeof(Record), 8);
+    const size_t buffer_bytes = read_buffers(job), variable_bytes = read_variables(job);
+    const size_t each = rounded(sizeof(Record) + buffer_bytes + variable_bytes, 8);
     char *results = mapped(results_path, O_RDWR, PROT_READ | PROT_WRITE, MAP_SHARED, each * sequences);
     find_shared_memory();
     for (unsigned int i = 0; i < sequences; ++i) {

@@ -24,6 +24,7 @@ import numpy as np
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.abi import Dim
+from edgetune.stages.elastic.shim.variables import DeviceVariable
 from edgetune.stages.elastic.work import Argument, Pointer
 
 Order = Literal["forward", "reverse", "random"]
@@ -101,7 +102,8 @@ class ShimResult:
             an integer by zero, trapped.
         message: What happened and where, one line; empty after success.
         line: Of the source, from 1, where it is known.
-        buffers: Their contents after the last launch; empty unless all went well.
+        buffers: Their contents after the last launch, and those of variables of the source in device memory; empty
+            unless all went well.
     """
 
     status: Status
@@ -147,12 +149,14 @@ class Built:
         program: The program that runs them.
         kernels: Their symbols.
         folder: Of the program; its files are removed with the last reference to it.
+        variables: Of the source in device memory.
     """
 
     name: str
     program: Path
     kernels: tuple[str, ...]
     folder: Folder
+    variables: tuple[DeviceVariable, ...] = ()
 
     def run(
         self,
@@ -187,7 +191,7 @@ class Built:
             InputError: as ``run``.
         """
         arrays = {name: np.ascontiguousarray(array) for name, array in buffers.items()}
-        each = _result_bytes(arrays)
+        each = self._result_bytes(arrays)
         at_once = max(1, _MOST_RESULT_BYTES // each)
         for start in range(0, len(sequences), at_once):
             for outcome in self._go(sequences[start : start + at_once], arrays, limit_s):
@@ -198,7 +202,7 @@ class Built:
     def _go(self, sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> Iterator[ShimResult]:
         with scratch_folder() as folder:
             job, results = Path(folder, "job"), Path(folder, "results")
-            job.write_bytes(_job(self.kernels, sequences, arrays, limit_s))
+            job.write_bytes(self._job(sequences, arrays, limit_s))
             results.touch()
             try:
                 done = subprocess.run(
@@ -217,7 +221,7 @@ class Built:
                 last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
                 raise DeviceError(f"cannot run kernels on the CPU: {' '.join(last)}", "free memory or disk space")
             answer = memoryview(results.read_bytes())
-        each = _result_bytes(arrays)
+        each = self._result_bytes(arrays)
         for start in range(0, len(sequences) * each, each):
             yield self._outcome(answer[start : start + each], arrays)
 
@@ -237,7 +241,40 @@ class Built:
             flat = np.frombuffer(answer, array.dtype, array.size, offset)
             buffers[name] = flat.reshape(array.shape)
             offset += array.nbytes
+        for each in self._compared:
+            name = each.name if each.name not in arrays else f"__device__ {each.name}"
+            buffers[name] = np.frombuffer(answer, each.dtype, each.count, offset)
+            offset += each.nbytes
         return ShimResult("ok", "", None, buffers)
+
+    @property
+    def _compared(self) -> list[DeviceVariable]:
+        return [each for each in self.variables if not each.constant]
+
+    def _result_bytes(self, arrays: Buffers) -> int:
+        """Return the size of one sequence's record, buffers and variables, rounded up to a multiple of eight."""
+        contents = sum(each.nbytes for each in (*arrays.values(), *self._compared))
+        return -(-(_RECORD.size + contents) // 8) * 8
+
+    def _job(self, sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> bytes:
+        numbers = {name: number for number, name in enumerate(arrays)}
+        blocks = [math.prod(launch.block) for launches, _ in sequences for launch in launches]
+        threads = min(max(blocks, default=1), _MOST_THREADS)  # a launch of more is refused there
+        in_turns = any(launch.taking for launches, _ in sequences for launch in launches)
+        resident = _IN_TURNS if in_turns else 1
+        parts = [struct.pack("<IIIII", limit_s, threads, resident, len(sequences), len(arrays))]
+        for array in arrays.values():
+            parts += [struct.pack("<Q", array.nbytes), array.tobytes()]
+        for some in (self._compared, filled := [each for each in self.variables if each.filled is not None]):
+            parts.append(struct.pack("<I", len(some)))
+            parts += [struct.pack("<QQ", each.address, each.nbytes) for each in some]
+        parts += [each.filled.tobytes() for each in filled if each.filled is not None]
+        for launches, schedule in sequences:
+            body = [struct.pack("<III", _ORDERS[schedule.order], schedule.seed, len(launches))]
+            body += [_packed(launch, self.kernels, numbers) for launch in launches]
+            packed = b"".join(body)
+            parts += [struct.pack("<I", len(packed)), packed]
+        return b"".join(parts)
 
     def _line(self, program_counter: int) -> int:
         """Return the line of the source that an instruction comes from; 0 where that is not known."""
@@ -252,28 +289,6 @@ class Built:
             if Path(file).name == self.name and line.isdigit():
                 return int(line)
         return 0
-
-
-def _result_bytes(arrays: Buffers) -> int:
-    """Return the size of one sequence's record and buffers, rounded up to a multiple of eight."""
-    return -(-(_RECORD.size + sum(array.nbytes for array in arrays.values())) // 8) * 8
-
-
-def _job(kernels: Sequence[str], sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> bytes:
-    numbers = {name: number for number, name in enumerate(arrays)}
-    blocks = [math.prod(launch.block) for launches, _ in sequences for launch in launches]
-    threads = min(max(blocks, default=1), _MOST_THREADS)  # a launch of more is refused there
-    in_turns = any(launch.taking for launches, _ in sequences for launch in launches)
-    resident = _IN_TURNS if in_turns else 1
-    parts = [struct.pack("<IIIII", limit_s, threads, resident, len(sequences), len(arrays))]
-    for array in arrays.values():
-        parts += [struct.pack("<Q", array.nbytes), array.tobytes()]
-    for launches, schedule in sequences:
-        body = [struct.pack("<III", _ORDERS[schedule.order], schedule.seed, len(launches))]
-        body += [_packed(launch, kernels, numbers) for launch in launches]
-        packed = b"".join(body)
-        parts += [struct.pack("<I", len(packed)), packed]
-    return b"".join(parts)
 
 
 def _packed(launch: ShimLaunch, kernels: Sequence[str], buffers: Mapping[str, int]) -> bytes:

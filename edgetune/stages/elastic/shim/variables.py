@@ -1,0 +1,104 @@
+"""The variables of a source in device memory, which each run begins with as written, and which are compared behind it.
+
+    __device__ int total;        found in the compiled program, where all are, those inside of functions too
+    __constant__ float c[16];    the host fills it before a launch; here it gets numbers, so that no two places look alike
+
+Their types are read from the source where they stand there plainly; of others the bytes are compared.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgetune.errors import DeviceError
+from edgetune.stages.elastic.sample_launches import TYPES, Array
+
+_SYMBOL = re.compile(
+    r"^(?P<name>[^|\n]*?) *\|(?P<address>[0-9a-f]+)\| *[BbDduV] *\| *OBJECT\|(?P<bytes>[0-9a-f]+)\|", re.MULTILINE
+)
+_OF_THE_RUNTIME = re.compile(
+    r"(guard variable for )?(edgetune_shim::|(threadIdx|blockIdx|blockDim|gridDim)$|.*@|completed\.)"
+)
+_DECLARED = re.compile(
+    r"\b(?P<space>__device__|__constant__|__managed__)\s(?P<type>[\w\s]*?)\b(?P<name>\w+)\s*(?P<array>\[[^;={]*\])?\s*"
+    r"(?P<behind>[={;,])"
+)
+_QUALIFIERS = re.compile(r"\b(__\w+__|const|volatile|static|extern|inline|constexpr)\b")
+_VECTOR = re.compile(r"(?<=[a-z])[1-4]$")
+_LIKELY_SIZES = (1, 17)
+"""Integers of constant memory are often sizes or places."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceVariable:
+    """A variable of a compiled source.
+
+    Args:
+        name: With its namespaces, or the function that it stands in.
+        address: In the program.
+        dtype: Of its elements; bytes where the source does not say it plainly.
+        count: Of its elements.
+        constant: Whether only the host writes it.
+        filled: Its numbers, where the host would fill it; ``None`` where it begins as the source says.
+    """
+
+    name: str
+    address: int
+    dtype: np.dtype[np.generic]
+    count: int
+    constant: bool = False
+    filled: Array | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Its size, bytes."""
+        return self.count * self.dtype.itemsize
+
+
+def device_variables(program: Path, source: str) -> tuple[DeviceVariable, ...]:
+    """Return the variables that a program has of its source.
+
+    Args:
+        program: As g++ made it.
+        source: Without comments.
+
+    Raises:
+        DeviceError: there is no ``nm``.
+    """
+    finder = shutil.which("nm")
+    if finder is None:
+        raise DeviceError("the CPU shim needs nm, which is not installed", "install it, e.g. `apt install binutils`")
+    listed = subprocess.run([finder, "-C", "-f", "sysv", program], capture_output=True, text=True, check=True).stdout
+    return tuple(_variables(listed, {found["name"]: found for found in _DECLARED.finditer(source)}))
+
+
+def _variables(listed: str, declared: dict[str, re.Match[str]]) -> Iterator[DeviceVariable]:
+    for found in _SYMBOL.finditer(listed):
+        if _OF_THE_RUNTIME.match(found["name"]):
+            continue
+        size_bytes = int(found["bytes"], 16)
+        dtype, constant, filled = np.dtype(np.uint8), False, None
+        if as_written := declared.get(found["name"].rpartition("::")[2]):
+            kind = _VECTOR.sub("", " ".join(_QUALIFIERS.sub(" ", as_written["type"]).split()))
+            named = np.dtype(TYPES.get(kind, np.uint8))
+            dtype = named if size_bytes % named.itemsize == 0 else dtype
+            constant = as_written["space"] == "__constant__"
+            if constant and as_written["behind"] == ";" and kind in TYPES:
+                filled = _numbers(found["name"], dtype, size_bytes // dtype.itemsize)
+        yield DeviceVariable(
+            found["name"], int(found["address"], 16), dtype, size_bytes // dtype.itemsize, constant, filled
+        )
+
+
+def _numbers(name: str, dtype: np.dtype[np.generic], count: int) -> Array:
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    numbers = random.uniform(-1, 1, count) if dtype.kind == "f" else random.integers(*_LIKELY_SIZES, count)
+    return numbers.astype(dtype)
