@@ -8,6 +8,9 @@ is its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), wi
 Memory is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...)
 and ``:LOW..HIGH`` (integers below HIGH) say otherwise. Types are named with their bits, as numpy names them: C's int is
 int32, unsigned int uint32, float float32, double float64, char int8.
+
+A texture is a number, e.g. ``uint64:1``: on the CPU what it holds is made of the number and the coordinates. A surface
+is ``surface[BYTES]``, ``surface[ROWSxBYTES]`` or ``surface[LAYERSxROWSxBYTES]``, BYTES of a row.
 """
 
 from __future__ import annotations
@@ -146,8 +149,14 @@ def _value(text: str) -> bytes:
 
 
 def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
-    dtype = _type(memory["type"])
     shape = tuple(int(size) for size in memory["shape"].split("x"))
+    if memory["type"] == "surface":
+        if len(shape) > _DIMENSIONS:
+            raise ValueError(f"a surface has bytes, rows and layers, and {memory['shape']} are {len(shape)} sizes")
+        layers, rows, size = (1, 1, *shape)[-_DIMENSIONS:]
+        sizes = np.array([size, rows, layers, 0], "<u4").view(np.uint8)  # struct Surface of shim/textures.hpp
+        return np.concatenate([sizes, random.integers(0, 100, layers * rows * size, np.uint8)])
+    dtype = _type(memory["type"])
     fill = memory["fill"]
     if fill == "zero":
         return np.zeros(shape, dtype)
@@ -172,7 +181,12 @@ TYPES = {
 }  # fmt: skip
 """numpy's names of CUDA's types on 64-bit Linux."""
 
+_TEXTURES, _SURFACES = ("cudaTextureObject_t", "CUtexObject"), ("cudaSurfaceObject_t", "CUsurfObject")
+OBJECTS = (*_TEXTURES, *_SURFACES)
+"""Types of parameters that only the host of a GPU can make."""
+
 _MOST_NUMBERS = 65536
+_SURFACE = "16x64x512"
 _SIZE = 16
 _SHARED_BYTES = 16384
 _LAUNCHES = {1: "grid=4 block=64", 2: "grid=2,2 block=16,16", 3: "grid=2,2,2 block=8,4,4"}
@@ -188,15 +202,19 @@ def guessed_launch(kernel: CudaKernel) -> str | None:
     Sizes are small and memory is large, so that a kernel which takes sizes as numbers stays within it. Whether it does
     shows when it runs: a guess that fails says nothing about the kernel.
     """
-    arguments = [_argument(each) for each in kernel.parameters]
+    arguments = [_argument(each, number) for number, each in enumerate(kernel.parameters, 1)]
     if any(each is None for each in arguments):
         return None
     shared = f" shared={_SHARED_BYTES}" if kernel.dynamic_shared else ""
     return " ".join([f"{kernel.name} {_LAUNCHES[kernel.axes]}{shared}", *filter(None, arguments)])
 
 
-def _argument(parameter: Parameter) -> str | None:
+def _argument(parameter: Parameter, number: int) -> str | None:
     bare = " ".join(_WORDS.sub(" ", parameter.type).replace("[", " [").split())
+    if bare in _TEXTURES:
+        return f"{parameter.name}=uint64:{number}"
+    if bare in _SURFACES:
+        return f"{parameter.name}=surface[{_SURFACE}]"
     pointer = bare.endswith(("*", "[ ]", "[]"))
     kind = TYPES.get(bare.rstrip("*[] ").strip())
     if kind is None or bare.count("*") + bare.count("[") > pointer:

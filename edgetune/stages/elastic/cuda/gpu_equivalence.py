@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer
-from edgetune.errors import DeviceError, EdgetuneError
+from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.abi import NO_QUOTA, PER_THREAD
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
@@ -30,7 +30,7 @@ from edgetune.stages.elastic.cuda.driver import KernelFailedError
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import compile_forms
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
-from edgetune.stages.elastic.sample_launches import SampleLaunch
+from edgetune.stages.elastic.sample_launches import OBJECTS, SampleLaunch
 from edgetune.stages.elastic.work import KernelSequence
 
 SLICES = (1, 2, 7)
@@ -166,6 +166,10 @@ def check(
     for trial in trials:
         name = trial.call.kernel
         if name not in elastic:
+            continue
+        if any(word in OBJECTS for each in elastic[name].kernel.parameters for word in each.type.split()):
+            why = "it takes a texture or surface, which a launch in a comment cannot make on a GPU"
+            untried[name] = InputError(why, "check it on the CPU: leave --device out")
             continue
         if lost is not None:
             untried.setdefault(name, lost)

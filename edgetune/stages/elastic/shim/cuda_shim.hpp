@@ -9,7 +9,7 @@
 // templates too, and everything so declared lies in one piece that is filled with a pattern before each block.
 // Dynamic shared memory is rewritten by build.py to point to one array. What must wait is in fibers.cpp.
 //
-// Only what kernels of one file need is here; no host API, no textures. Half precision and groups have headers of their own.
+// Only what kernels of one file need is here; no host API. Textures, half precision and groups have files of their own.
 #pragma once
 
 #include <assert.h>
@@ -387,6 +387,8 @@ static inline unsigned int __funnelshift_r(unsigned int low, unsigned int high, 
     by &= 31;
     return by ? low >> by | high << (32 - by) : low;
 }
+
+#include "textures.hpp"
 
 // ---- launches --------------------------------------------------------------------------------------------------------
 

@@ -152,6 +152,12 @@ static const char *crash_text(int number, const void *address) {
     return text;
 }
 
+void beside_surface(const Surface &surface, int byte, int row, int layer) {
+    fail(crash, 0, "%s is beside a surface of %u layers of %u rows of %u bytes, at byte %d of row %d of layer %d: "
+         "block (%u,%u,%u), thread (%u,%u,%u)", launch.kernel->name, surface.layers, surface.rows, surface.bytes, byte, row,
+         layer, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
+}
+
 static void on_signal(int number, siginfo_t *info, void *context) {
     const ucontext_t *interrupted = static_cast<ucontext_t *>(context);
 #if defined(__x86_64__)

@@ -1,7 +1,7 @@
 """The variables of a source in device memory, which each run begins with as written, and which are compared behind it.
 
     __device__ int total;        found in the compiled program, where all are, those inside of functions too
-    __constant__ float c[16];    the host fills it before a launch; here it gets numbers, so that no two places look alike
+    __constant__ float c[16];    the host fills it before a launch; here it gets numbers, none like its neighbours
 
 Their types are read from the source where they stand there plainly; of others the bytes are compared.
 """

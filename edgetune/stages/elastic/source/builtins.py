@@ -61,7 +61,7 @@ _CLUSTER = re.compile(r"__cluster\w*|\w*clusterlaunchcontrol\w*")
 _NAMED_BARRIER = re.compile(r"__barrier_sync\w*|__nv_bar\w*|__named_barrier\w*")
 _RUNTIME = re.compile(r"cu(da|Graph|Stream|Launch)?[A-Z]\w*")
 _RUNTIME_TYPES = re.compile(
-    r"cuda(TextureObject_t|SurfaceObject_t|ReadMode\w+|BoundaryMode\w+|TextureType\w+|Pos|Extent)"
+    r"cuda(TextureObject_t|SurfaceObject_t|ReadMode\w+|BoundaryMode\w+|TextureType\w+|Pos|Extent)|CU(tex|surf)Object"
 )
 _COMPLEX = re.compile(r"cu(Complex|DoubleComplex|FloatComplex|C[a-z]+f?|Real|Imag)|cuDouble\w+|cuFloat\w+")
 
@@ -119,9 +119,7 @@ _NAMES = _words("""
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ssize_t ptrdiff_t intptr_t uintptr_t
     uint uchar ushort ulong uint3 dim3 std half half2 __half __half2 nv_bfloat16 nv_bfloat162 __nv_bfloat16
     __nv_bfloat162 __nv_fp8_e4m3 __nv_fp8_e5m2 nullptr_t int_fast32_t uint_fast32_t clock_t
-    printf assert memcpy memset memcmp malloc free strlen clock clock64 surf1Dread surf1Dwrite surf2Dread surf2Dwrite
-    surf3Dread surf3Dwrite texture surface tex1D tex2D tex3D tex1Dfetch tex1DLod tex2DLod tex3DLod tex1DLayered
-    tex2DLayered tex2Dgather texCubemap cuComplex
+    printf assert memcpy memset memcmp malloc free strlen clock clock64 texture surface cuComplex
     integral_constant true_type false_type enable_if enable_if_t is_same is_same_v conditional conditional_t decay_t
     remove_reference_t is_floating_point is_integral infinity quiet_NaN lowest epsilon array size_of
     __CUDA_ARCH__ __CUDACC__ __cplusplus __FILE__ __LINE__ __func__ __FUNCTION__
@@ -140,6 +138,10 @@ _INTRINSICS = re.compile(
     r"|prof_trigger|isnan\w*|isinf\w*|finite\w*|assume|builtin_(expect|assume|unreachable|nanf?|inff?|huge_valf?)|nv_\w+|bfloat16\w*|viadd\w*|vimax\w*|vimin\w*"
     r"|is(Shared|Global|Local|Constant)|cvta_\w+)"
 )
+_TEXTURES = re.compile(
+    r"tex((1D|2D|3D|Cubemap)(Lod|Grad)?|(1D|2D|Cubemap)Layered(Lod|Grad)?|1Dfetch|2Dgather)"
+    r"|surf(1D|2D|3D|Cubemap|(1D|2D|Cubemap)Layered)(read|write)"
+)
 _ATOMIC = re.compile(
     r"(__)?atomic(Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)(_block|_system)?|__iAtomic\w+|__fAtomic\w+"
 )
@@ -152,7 +154,7 @@ def known(word: str) -> bool:
         return True
     if arithmetic(word):
         return True
-    patterns = (_ATOMIC, _INTRINSICS, _HALF, _RUNTIME_TYPES, _COMPLEX)
+    patterns = (_ATOMIC, _INTRINSICS, _HALF, _TEXTURES, _RUNTIME_TYPES, _COMPLEX)
     return any(pattern.fullmatch(word) for pattern in patterns)
 
 
