@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <type_traits>
 #include <utility>
@@ -74,6 +75,19 @@ struct dim3 {
     constexpr operator uint3() const { return {x, y, z}; }
 };
 
+// What structs and prototypes of headers name, and no kernel looks into.
+typedef struct CUstream_st *cudaStream_t, *CUstream;
+typedef struct CUevent_st *cudaEvent_t, *CUevent;
+typedef struct cudaArray *cudaArray_t;
+typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
+typedef struct cudaGraphicsResource *cudaGraphicsResource_t;
+typedef struct CUgraph_st *cudaGraph_t;
+typedef struct CUgraphExec_st *cudaGraphExec_t;
+typedef unsigned long long CUdeviceptr;
+typedef enum cudaError { cudaSuccess } cudaError_t;
+struct cudaExtent { size_t width, height, depth; };
+struct cudaPos { size_t x, y, z; };
+
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
@@ -108,6 +122,9 @@ struct Lane {
 
 // Wait for all lanes of the mask that have not returned.
 void warp_meeting(Place place, unsigned int mask, Lane &lane);
+
+// Count from the beginning at the first of the calls in a kernel, and faster and faster at a call that is repeated.
+long long ticks(int site);
 
 unsigned int lane_number();
 unsigned int living_lanes();
@@ -217,6 +234,13 @@ static inline void __threadfence_system() {}
 static inline void __nanosleep(unsigned int) {}
 static inline void __trap() { __builtin_trap(); }
 
+// Clocks are counters of the thread, which end a wait, and are equal in all forms of a kernel that times itself.
+#define clock() ((clock_t)edgetune_shim::ticks(__COUNTER__))
+#define clock64() edgetune_shim::ticks(__COUNTER__)
+#define __clock() ((int)edgetune_shim::ticks(__COUNTER__))
+#define __clock64() edgetune_shim::ticks(__COUNTER__)
+#define __globaltimer() ((unsigned long long)edgetune_shim::ticks(__COUNTER__))
+
 // ---- atomics ---------------------------------------------------------------------------------------------------------
 
 namespace edgetune_shim {
@@ -263,6 +287,14 @@ static inline T atomicCAS(T *address, edgetune_shim::Same<T> expected, edgetune_
     if (old == expected) *address = value;
     edgetune_shim::after_atomic(address);
     return old;
+}
+template <class T>
+static inline T atomicCAS_block(T *address, edgetune_shim::Same<T> expected, edgetune_shim::Same<T> value) {
+    return atomicCAS(address, expected, value);
+}
+template <class T>
+static inline T atomicCAS_system(T *address, edgetune_shim::Same<T> expected, edgetune_shim::Same<T> value) {
+    return atomicCAS(address, expected, value);
 }
 
 // ---- loads, bits, arithmetic ----------------------------------------------------------------------------------------

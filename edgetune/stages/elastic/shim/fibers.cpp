@@ -41,6 +41,8 @@ struct Fiber {
     Votes votes;
     unsigned int mask;
     Lane *lane;
+    int clock_site;
+    long long ticks, tick;
 };
 
 struct Block {  // one that runs
@@ -230,6 +232,15 @@ void warp_meeting(Place place, unsigned int mask, Lane &lane) {
     wait();
 }
 
+// A physical thread may be several logical ones, one after another: each of them comes to the first call again.
+long long ticks(int site) {
+    self->tick = site == self->clock_site ? 2 * self->tick : 1;
+    if (site < self->clock_site) self->ticks = 0;
+    self->clock_site = site;
+    if (self->tick < 1ll << 40) self->ticks += self->tick;
+    return self->ticks;
+}
+
 unsigned int lane_number() { return self->number & 31; }
 
 unsigned int living_lanes() {
@@ -289,7 +300,11 @@ static void begin_block(Block &block, uint3 index) {
     memset(dynamic_shared, schedule.pattern, launch.dynamic_bytes + watched_bytes);
     block.index = blockIdx = index;
     block.running = true;
-    for (unsigned int i = 0; i < threads; ++i) block.fibers[i].state = ready;
+    for (unsigned int i = 0; i < threads; ++i) {
+        block.fibers[i].state = ready;
+        block.fibers[i].clock_site = -1;
+        block.fibers[i].ticks = 0;
+    }
     block.ready_left = threads;
     block.turn = 0;
     arrange(block.turns, threads);

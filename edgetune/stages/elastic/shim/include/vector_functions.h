@@ -1,0 +1,1 @@
+// Found by sources that include <vector_functions.h>; all that the CPU shim has is in cuda_shim.hpp, which is there already.

@@ -1,0 +1,99 @@
+"""Clocks, random numbers and headers of CUDA on the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.run import ShimLaunch
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.work import Pointer
+
+
+def verdict(text: str) -> Verdict:
+    return check(transform(text, "one.cu"), sample_launches_in(text, "one.cu"), name="one.cu", matrix=BRIEF)[0]
+
+
+def run(text: str, out: np.ndarray, threads: int = 1) -> np.ndarray:
+    launch = ShimLaunch("k", (1, 1, 1), (threads, 1, 1), (Pointer("out"),))
+    outcome = build(text).run([launch], {"out": out})
+    assert outcome.message == ""
+    return outcome.buffers["out"]
+
+
+TIMED = """#include <time.h>
+// launch timed grid=4 block=32 in=float32[128] out=float32[4] timer=int64[8]
+__global__ void timed(const float *in, float *out, clock_t *timer) {
+    __shared__ float held[32];
+    if (threadIdx.x == 0) timer[blockIdx.x] = clock();
+    held[threadIdx.x] = in[blockIdx.x * 32 + threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = held[0] + held[31];
+    __syncthreads();
+    if (threadIdx.x == 0) timer[gridDim.x + blockIdx.x] = clock();
+}
+"""
+
+
+def test_forms_of_a_kernel_that_times_itself_are_equal() -> None:
+    found = verdict(TIMED)
+    assert (found.answer, found.reason, found.forms) == ("equal", "", 4)
+
+
+def test_a_loop_that_waits_for_a_clock_ends() -> None:
+    text = "__global__ void k(long long *out) { long long start = clock64(); while (clock64() - start < 1000000000) ;"
+    got = run(text + " out[threadIdx.x] = clock64() - start; }", np.zeros(8, np.int64), threads=8)
+    assert (got > 1000000000).all()
+    assert len(set(got)) == 1
+
+
+def test_random_numbers_are_those_of_their_seed_and_sequence() -> None:
+    text = """#include <curand_kernel.h>
+    __global__ void k(float *out) {
+        curandState state;
+        curand_init(7, threadIdx.x, 0, &state);
+        out[threadIdx.x] = curand_uniform(&state);
+        out[64 + threadIdx.x] = curand_normal(&state);
+        curandStatePhilox4_32_10_t philox;
+        curand_init(7, 3, threadIdx.x, &philox);
+        float4 four = curand_uniform4(&philox);
+        out[128 + threadIdx.x] = four.x + (four.y == four.z) + (curand_poisson(&philox, 2.0) > 100);
+    }"""
+    got = run(text, np.zeros(192, np.float32), threads=64)
+    uniform, normal, offset = got.reshape(3, 64)
+    assert uniform.min() > 0
+    assert uniform.max() <= 1
+    assert len(set(uniform)) == len(set(offset)) == 64
+    assert abs(normal).max() > 1
+    assert abs(normal.mean()) < 0.5
+
+
+def test_forms_of_a_kernel_that_draws_random_numbers_are_equal() -> None:
+    text = """#include <curand_kernel.h>
+// launch k grid=4 block=8 states=uint64[192] out=float32[32]
+__global__ void k(curandState *states, float *out) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    curandState state = states[i];
+    out[i] = curand_normal(&state);
+    states[i] = state;
+}
+"""
+    assert verdict(text).answer == "equal"
+
+
+HEADERS = ("vector_types", "vector_functions", "builtin_types", "driver_types", "host_defines", "texture_types")
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_of_cuda_are_there(header: str) -> None:
+    text = f"#include <{header}.h>\nstruct Plan {{ cudaStream_t stream; cudaEvent_t done; float4 *memory; }};\n"
+    text += "cudaError_t start(Plan *plan);\n__global__ void k(int *out) { out[0] = sizeof(Plan); }"
+    assert run(text, np.zeros(1, np.int32))[0] == 24
+
+
+def test_atomics_of_the_system_and_of_a_block() -> None:
+    text = "__global__ void k(int *out) { atomicCAS_system(&out[0], 0, 3); atomicCAS_block(&out[1], 0, 4); }"
+    np.testing.assert_array_equal(run(text, np.zeros(2, np.int32)), [3, 4])
