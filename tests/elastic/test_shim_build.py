@@ -34,7 +34,21 @@ def test_an_error_has_the_line_of_the_source() -> None:
         build("__global__ void k(int *a) {\n    a[0] = 1;\n    b[0] = 2;\n}\n", "mine.cu")
     assert caught.value.message.startswith("mine.cu:3: ")
     assert "b" in caught.value.message
-    assert "host API" in caught.value.hint
+    assert "define it there" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "hint"),
+    [
+        ("cudaMalloc(a, 4);", "'cudaMalloc' was not declared|.cudaMalloc. was not declared", "has no host API"),
+        ('asm("lop3.b32 %0, %1, %1, %1, 0x96;" : "=r"(a[0]) : "r"(a[1]));', "inline assembly", "on a GPU"),
+        ("static_assert(sizeof(int) == 8);", "static assertion failed", "on a GPU"),
+    ],
+)
+def test_the_hint_is_that_of_the_cause(body: str, message: str, hint: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        build(f"__global__ void k(int *a) {{ {body} }}", "mine.cu")
+    assert hint in caught.value.hint
 
 
 def test_a_header_that_is_not_found_is_named() -> None:

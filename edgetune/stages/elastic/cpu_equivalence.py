@@ -25,7 +25,7 @@ from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, PER_THREAD, TABLE, Di
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import SampleLaunch
-from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.build import NotCompiledError, build
 from edgetune.stages.elastic.shim.run import (
     FORWARD,
     LIMIT_S,
@@ -171,26 +171,54 @@ def check(
             an instruction that the interpreter does not know.
         DeviceError: there is no g++.
     """
-    partial = bool(transformed.device) or transformed.language == "ptx"
-    there = (elastic for elastic in transformed.kernels if elastic.variants or not partial)
-    by_name = {elastic.kernel.name: elastic for elastic in there}
-    tried = [by_name[trial.call.kernel] for trial in trials if trial.call.kernel in by_name]
-    symbols = dict.fromkeys(
-        symbol for elastic in tried for symbol in (elastic.kernel.name, *(form.symbol for form in elastic.variants))
-    )
-    if not symbols:
+    there = _kernels(transformed)
+    tried = [trial for trial in trials if trial.call.kernel in there]
+    if not tried:
         return ()
-    built: Runner
-    if transformed.language == "ptx":
-        built = PtxProgram.of(transformed.source, name)
-    else:
-        built = build(transformed.compiled, name, tuple(symbols), include)
+    built = runner_of(transformed, [trial.call.kernel for trial in tried], name, include)
     wanted = matrix or Matrix()
     return tuple(
-        _verdict(built, by_name[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)
-        for trial in trials
-        if trial.call.kernel in by_name
+        _verdict(built, there[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)
+        for trial in tried
     )
+
+
+def _kernels(transformed: TransformResult) -> dict[str, ElasticKernel]:
+    """Return the kernels that can be run, by name."""
+    partial = bool(transformed.device) or transformed.language == "ptx"
+    return {each.kernel.name: each for each in transformed.kernels if each.variants or not partial}
+
+
+def runner_of(
+    transformed: TransformResult, kernels: Sequence[str], name: str = "kernel.cu", include: Sequence[Path] = ()
+) -> Runner:
+    """Return what runs kernels and their forms; one kernel is compiled alone where g++ refuses the whole source.
+
+    Args:
+        transformed: The source with its elastic forms.
+        kernels: Names of kernels of it.
+        name: Of the file, for messages.
+        include: Folders of headers.
+
+    Raises:
+        NotCompiledError: g++ refuses the source.
+        InputError: g++ takes too long, or the PTX cannot be read.
+        DeviceError: there is no g++.
+    """
+    if transformed.language == "ptx":
+        return PtxProgram.of(transformed.source, name)
+    there = _kernels(transformed)
+    symbols = tuple(
+        dict.fromkeys(
+            symbol for kernel in kernels for symbol in (kernel, *(form.symbol for form in there[kernel].variants))
+        )
+    )
+    try:
+        return build(transformed.compiled, name, symbols, include)
+    except NotCompiledError:
+        if transformed.alone is None or len(set(kernels)) > 1 or len(there) == 1:
+            raise
+        return build(transformed.alone(kernels[0]), name, symbols, include)
 
 
 def _with_tables(trial: SampleLaunch, indexing: Indexing) -> SampleLaunch:

@@ -6,7 +6,8 @@ FILE.cu -> CudaKernel (what it takes and uses) -> Variant (a form of it, with a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.stages.elastic.abi import Indexing, Level
@@ -124,6 +125,7 @@ class TransformResult:
             same lines: for compilers that do not know the host's API. Empty where there are none.
         indexing: How the forms get the indices of logical blocks.
         language: Of the source: ``cuda``, or ``ptx``, which is compiled already.
+        alone: Returns the device source with one kernel only, by its name: for a compiler that refuses another one.
     """
 
     source: str
@@ -132,6 +134,7 @@ class TransformResult:
     device: str = ""
     indexing: Indexing = "computed"
     language: Literal["cuda", "ptx"] = "cuda"
+    alone: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
 
     @property
     def compiled(self) -> str:

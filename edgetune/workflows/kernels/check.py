@@ -18,6 +18,7 @@ from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
+from edgetune.stages.elastic.shim.build import NotCompiledError
 from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.kernels.gpu import gpu_index
 from edgetune.workflows.reporting import Reporter
@@ -121,7 +122,7 @@ def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -
     """Try kernels on the CPU.
 
     Raises:
-        InputError: a given launch does not suit its kernel, or g++ refuses the source.
+        InputError: a given launch does not suit its kernel.
         DeviceError: there is no g++, which PTX does not need.
     """
 
@@ -132,11 +133,16 @@ def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -
     with reporter.bar("checking on the CPU", None):
         found = list[tuple[Verdict, bool]]()
         compiled = source.done.language == "cuda"
-        for trials in [launches.given] if compiled else [[each] for each in launches.given]:
+        batches = [list(launches.given)] if compiled else [[each] for each in launches.given]
+        for trials in batches:
+            kernels = list(dict.fromkeys(each.call.kernel for each in trials))
             try:
                 found += [(each, False) for each in verdicts(trials)]
-            except UnknownInstructionError as error:
-                untried[trials[0].call.kernel] = error
+            except (NotCompiledError, UnknownInstructionError) as error:
+                if len(kernels) == 1:
+                    untried[kernels[0]] = error
+                else:  # one of them is at fault, and the others can be checked
+                    batches += [[each for each in trials if each.call.kernel == kernel] for kernel in kernels]
         for trial in launches.guessed:
             try:
                 found += [(each, True) for each in verdicts([trial])]

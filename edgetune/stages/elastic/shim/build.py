@@ -52,6 +52,24 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTI
 _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
+_ASSEMBLER = re.compile(r":\d+: Error: |impossible constraint in .asm|invalid 'asm'|unknown register name")
+_ON_A_GPU = "check it on a GPU: --check --device nvidia:0"
+_NAME = "was not declared|has not been declared|does not name a type|is not a member of|no matching function"
+_HINTS = (
+    ("No such file", "include its folder with -I; of CUDA's own headers the CPU check has only the usual ones"),
+    (
+        rf".(cu(da|blas|fft|dnn)?[A-Z]\w*). ({_NAME})|<<|thrust",
+        "the CPU check has no host API: keep kernels in a file of their own",
+    ),
+    (_NAME, f"the CPU check lacks it, or the file does not define it: define it there, or {_ON_A_GPU}"),
+    ("", f"the CPU check compiles kernels by g++, as C++17: mend it, or {_ON_A_GPU}"),
+)
+"""What to do about an error of g++, by its text; the last is for all others."""
+
+
+class NotCompiledError(InputError):
+    """g++ refuses a source."""
+
 
 def build(
     source: str, name: str = "kernel.cu", kernels: Sequence[str] | None = None, include: Sequence[Path] = ()
@@ -66,7 +84,8 @@ def build(
         include: Folders of headers.
 
     Raises:
-        InputError: g++ refuses the source; the message has the user's own line.
+        NotCompiledError: g++ refuses the source; the message has the user's own line.
+        InputError: it takes too long, or there is no room.
         DeviceError: there is no g++.
     """
     symbols = tuple(kernels) if kernels is not None else kernel_names(source)
@@ -201,20 +220,20 @@ def _compile(arguments: Sequence[str], name: str) -> None:
         return
     found = list(_ERROR.finditer(written))
     first = next((error for error in found if error["file"] == name), found[0] if found else None)
+    if _ASSEMBLER.search(written):
+        raise NotCompiledError(f"{name}: it holds inline assembly, which the CPU cannot run", _ON_A_GPU)
     if first is None:
         said = written.strip().splitlines()
         missing = next((line for line in said if "undefined reference" in line), None)
         if missing is not None:
             what = missing[missing.index("undefined reference") :]
             hint = "define all that kernels use in one file, and write `extern __shared__` without macros"
-            raise InputError(f"{name}: {what}", hint)
+            raise NotCompiledError(f"{name}: {what}", hint)
         raise InputError(f"g++ cannot build {name}: {said[-1]}", "see whether g++ works and the disk has room")
-    hint = "the CPU shim compiles kernels as C++17, without the host API; keep kernels in a file of their own"
-    if "No such file" in first["text"]:
-        hint = "include its folder; of CUDA's own headers the CPU shim has cuda_runtime.h, cuda.h and math_constants.h"
     if first["file"] == _TABLE:
         missed = f"{name}: a kernel is missing after compilation: {first['text']}"
-        raise InputError(
+        raise NotCompiledError(
             missed, "is it inside an #if whose condition is false? #define what the condition needs at the top"
         )
-    raise InputError(f"{first['file']}:{first['line']}: {first['text']}", hint)
+    hint = next(hint for sign, hint in _HINTS if re.search(sign, first["text"]))
+    raise NotCompiledError(f"{first['file']}:{first['line']}: {first['text']}", hint)

@@ -136,14 +136,16 @@ enum Mode { from, up, down, across };
 // Semantics: PTX ISA, shfl.sync.
 template <Mode mode, class T>
 T shuffle(Place place, unsigned int mask, T value, int by, int width = 32) {
-    static_assert(sizeof(T) <= 8, "shuffles move at most eight bytes");
     const int self = static_cast<int>(lane_number()), first = self & ~(width - 1), last = first + width - 1;
     int source = mode == from ? first + (by & (width - 1)) : mode == up ? self - by : mode == down ? self + by : self ^ by;
     if ((mode == up && source < first) || (mode > up && source > last)) source = self;
-    Lane lane{0, source, 0, 0, 0};
-    memcpy(&lane.value, &value, sizeof(T));
-    warp_meeting(place, mask, lane);
-    memcpy(&value, &lane.value, sizeof(T));
+    for (size_t moved = 0; moved < sizeof(T); moved += 8) {  // groups shuffle what is larger, too
+        const size_t bytes = sizeof(T) - moved < 8 ? sizeof(T) - moved : 8;
+        Lane lane{0, source, 0, 0, 0};
+        memcpy(&lane.value, reinterpret_cast<char *>(&value) + moved, bytes);
+        warp_meeting(place, mask, lane);
+        memcpy(reinterpret_cast<char *>(&value) + moved, &lane.value, bytes);
+    }
     return value;
 }
 

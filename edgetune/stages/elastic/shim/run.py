@@ -253,7 +253,7 @@ class Built:
 
     def _result_bytes(self, arrays: Buffers) -> int:
         """Return the size of one sequence's record, buffers and variables, rounded up to a multiple of eight."""
-        contents = sum(each.nbytes for each in (*arrays.values(), *self._compared))
+        contents = sum(each.nbytes for each in arrays.values()) + sum(each.nbytes for each in self._compared)
         return -(-(_RECORD.size + contents) // 8) * 8
 
     def _job(self, sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> bytes:

@@ -19,10 +19,12 @@ class FormOptions:
     Args:
         indexing: How a block gets the index of a logical one.
         persistent: Whether each kernel gets a persistent form too.
+        only: The one kernel whose forms are written; ``None``: those of all.
     """
 
     indexing: Indexing = "computed"
     persistent: bool = False
+    only: str | None = None
 
 
 _FIRST_THREAD = "if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)"

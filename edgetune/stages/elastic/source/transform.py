@@ -86,6 +86,7 @@ def transform(
     *,
     indexing: Indexing = "computed",
     persistent: bool = False,
+    only: str | None = None,
 ) -> TransformResult:
     """Make the kernels of a source file elastic.
 
@@ -97,6 +98,7 @@ def transform(
         asked: Instances of template kernels besides those that the file uses: ``kernel<float, 16>``.
         indexing: How the forms get the indices of logical blocks.
         persistent: Whether each kernel gets a persistent form too, whose blocks take logical blocks from a counter.
+        only: The one kernel whose forms are written; ``None``: those of all.
 
     Raises:
         InputError: the file has no kernel, is transformed already, or takes longer than the limit allows; or an
@@ -107,16 +109,20 @@ def transform(
         raise InputError(
             f"{name} is transformed already: it holds elastic forms", "transform the file that it was made from"
         )
+
+    def alone(kernel: str) -> str:
+        return transform(text, name, folders, (), asked, indexing=indexing, persistent=persistent, only=kernel).device
+
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
         instances = instantiated(text.removeprefix(_BOM), name, asked)
-        options = FormOptions(indexing, persistent)
+        options = FormOptions(indexing, persistent, only)
         found = instances.placed(_transformed(parse(instances.text, name, folders), launched, options), name)
         useless = [each.kernel.name for each in found.kernels if not each.variants and each.kernel.name not in launched]
         fewer = instances.without(useless)
         if fewer is None:
-            return found
+            return replace(found, alone=alone)
         left = _transformed(parse(fewer.text, name, folders), launched, options)
-        return replace(fewer.placed(left, name), kernels=found.kernels)
+        return replace(fewer.placed(left, name), kernels=found.kernels, alone=alone)
 
 
 def _transformed(source: ParsedFile, launched: Collection[str], options: FormOptions) -> TransformResult:
@@ -124,6 +130,7 @@ def _transformed(source: ParsedFile, launched: Collection[str], options: FormOpt
     for kernel in source.kernels:
         made, forms = _made(kernel, options)
         elastic.append(made)
+        forms = forms if options.only in (None, kernel.name) else ""
         if forms or kernel.name in launched:
             kept.append(kernel)
         if forms:
