@@ -301,6 +301,9 @@ def test_a_kernel_that_only_sleeps_is_ended_too(monkeypatch: pytest.MonkeyPatch)
         pytest.param("\nvolatile int z = 0; out[0] = 7 / z;", "divided an integer by zero", marks=X86),
         ("\n*(volatile int *)8 = 1;", "memory that is not its own"),
         ("\n__trap();", "trapped"),
+        ("\nout[1 << 20] = 1;", "memory that is not its own, nearest to that of buffer out: byte 4194304 of 16"),
+        ("\nout[-(1 << 20)] = 1;", "nearest to that of buffer out: byte -4194304 of 16"),
+        ("\nassert(out[0] == 7);", "k failed its assertion out[0] == 7: block (0,0,0), thread (0,0,0)"),
     ],
 )
 def test_a_crash_is_an_outcome_with_its_line(body: str, said: str) -> None:
@@ -329,6 +332,15 @@ def test_writes_past_dynamic_shared_memory_are_seen() -> None:
     outcome = run("extern __shared__ int s[];\ns[4] = 0;", out=np.zeros(1, np.int32), block=(1, 1, 1), shared=16)
     assert outcome.status == "crash"
     assert "past the 16 bytes of dynamic shared memory" in outcome.message
+
+
+@pytest.mark.parametrize("place", [4 << 10, 60 << 10, 1 << 16])
+def test_writes_far_past_dynamic_shared_memory_are_seen_and_leave_the_index_alone(place: int) -> None:
+    body = f"extern __shared__ int s[];\nfor (int i = 0; i <= {place}; ++i) s[i] = 1 << 30;"
+    outcome = run(body, out=np.zeros(1, np.int32), grid=(3, 1, 1), block=(1, 1, 1), shared=16)
+    assert outcome.status == "crash"
+    assert "past the 16 bytes of dynamic shared memory" in outcome.message
+    assert "(0,0,0)" in outcome.message
 
 
 def test_a_crash_spoils_no_other_sequence() -> None:

@@ -30,8 +30,9 @@ from edgetune.workflows.reporting import Reporter
 
 _STDIN_FILE = "stdin.cu"
 _RACE = (
-    "a race: two threads touch one place and one of them writes; put a barrier between, or use an atomic operation, "
-    "or give a launch in which each thread has its own place"
+    "the order of threads decides what stays in one place: in a block put a barrier between writing and reading, across "
+    "blocks give each thread its own place, or add and compare by atomicAdd, atomicMin, atomicMax and the like, whose "
+    "order does not matter (what atomicExch and atomicCAS leave, and what every atomic operation returns, depends on it)"
 )
 _FAILURES = {
     "hang": "an endless loop: see what its condition waits for, and whether the sizes of the launch let it end",
@@ -235,6 +236,10 @@ def unclear(verdict: Verdict, guessed: bool, on: str = "") -> PartialError:
     if verdict.answer == "racy":
         return PartialError(f"{verdict.kernel} is racy by itself{on}: {verdict.reason}", _RACE)
     hint = _FAILURES.get(verdict.reason.partition(":")[0], "correct the kernel, or the launch that it is given")
+    if "failed its assertion" in verdict.reason:
+        hint = "give a launch for whose numbers the assertion holds, or correct the kernel"
+    if "surface" in verdict.reason:
+        hint = "give the surface the size that the kernel takes it to have, e.g. surface[ROWSxBYTES], BYTES of a row"
     if "dynamic shared memory" in verdict.reason:
         hint = "say in the launch how much of it a block is given, in bytes, e.g. shared=1024"
     return PartialError(f"{verdict.kernel} does not run to its end{on}: {verdict.reason}", hint)

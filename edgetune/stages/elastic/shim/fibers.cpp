@@ -25,7 +25,9 @@ namespace edgetune_shim {
 constexpr size_t stack_bytes = 8 * page_bytes;  // of a fiber; 512 KiB are what a CUDA thread may have of local memory
 constexpr size_t watched_bytes = 256;  // behind the dynamic shared memory, to see writes that go too far
 
-alignas(1024) unsigned char dynamic_shared[most_dynamic_bytes + watched_bytes];
+// The variables of the runtime behind it are out of reach: pages that a launch has no use for cannot be touched.
+constexpr size_t dynamic_pages_bytes = (most_dynamic_bytes + watched_bytes + 2 * page_bytes) / page_bytes * page_bytes;
+alignas(page_bytes) unsigned char dynamic_shared[dynamic_pages_bytes];
 Schedule schedule;
 Launch launch;
 
@@ -362,7 +364,19 @@ static void between_turns(unsigned int physical_blocks) {
         launch.control[2] = random_number() % (launch.rank + physical_blocks + 2);
 }
 
+static void protect_dynamic_shared() {
+    const size_t used = (launch.dynamic_bytes + watched_bytes + page_bytes - 1) / page_bytes * page_bytes;
+    mprotect(dynamic_shared, used, PROT_READ | PROT_WRITE);
+    mprotect(dynamic_shared + used, dynamic_pages_bytes - used, PROT_NONE);
+}
+
+bool beside_dynamic_shared(const void *address) {
+    const auto *at = static_cast<const unsigned char *>(address);
+    return at >= dynamic_shared && at < dynamic_shared + dynamic_pages_bytes;
+}
+
 void run_grid(const unsigned int *grid, const unsigned int *block) {
+    protect_dynamic_shared();
     gridDim = dim3(grid[0], grid[1], grid[2]);
     blockDim = dim3(block[0], block[1], block[2]);
     threads = block[0] * block[1] * block[2];

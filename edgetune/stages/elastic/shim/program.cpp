@@ -133,6 +133,7 @@ static void run_sequence(Reader &job) {
 // ---- what a kernel can do wrong --------------------------------------------------------------------------------------
 
 static unsigned int limit_s;
+constexpr size_t most_bytes_off = 1ull << 36;  // from a buffer: a wrong index of 32 bits goes no further
 
 static const char *crash_text(int number, const void *address) {
     static char text[200];
@@ -146,9 +147,25 @@ static const char *crash_text(int number, const void *address) {
         }
     }
     if (number == SIGFPE) return "divided an integer by zero";
-    if (number == SIGABRT) return "failed an assertion, or wrote past a private array";
+    if (number == SIGABRT) return "wrote past a private array";
     if (number == SIGILL || number == SIGTRAP) return "trapped";
-    snprintf(text, sizeof text, "read or wrote memory that is not its own, at %p", address);
+    if (beside_dynamic_shared(address)) {
+        snprintf(text, sizeof text, "read or wrote past the %u bytes of dynamic shared memory of its block: byte %zu",
+                 launch.dynamic_bytes, static_cast<size_t>(at - reinterpret_cast<char *>(dynamic_shared)));
+        return text;
+    }
+    const size_t place = reinterpret_cast<size_t>(address);
+    if (place < page_bytes) return "read or wrote memory that is not its own, through a pointer that is null";
+    const Buffer *nearest = nullptr;
+    size_t least = most_bytes_off;
+    for (unsigned int i = 0; i < buffer_count; ++i) {
+        const size_t start = reinterpret_cast<size_t>(buffers[i].address), end = start + buffers[i].bytes;
+        const size_t off = place < start ? start - place : place - end;
+        if (off < least) nearest = buffers + i, least = off;
+    }
+    if (!nearest) return "read or wrote memory that is not its own, far from all buffers";
+    snprintf(text, sizeof text, "read or wrote memory that is not its own, nearest to that of buffer %u: byte %lld of %zu",
+             static_cast<unsigned int>(nearest - buffers), static_cast<long long>(at - nearest->address), nearest->bytes);
     return text;
 }
 
@@ -287,6 +304,13 @@ static int serve(const char *job_path, const char *results_path) {
 }
 
 }  // namespace edgetune_shim
+
+// In place of the C library's, which says nothing of blocks and threads.
+extern "C" void __assert_fail(const char *condition, const char *, unsigned int line, const char *) noexcept {
+    using namespace edgetune_shim;
+    fail(crash, static_cast<int>(line), "%s failed its assertion %s: block (%u,%u,%u), thread (%u,%u,%u)",
+         launch.kernel->name, condition, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
+}
 
 int main(int count, char **words) {
     if (count != 3) {

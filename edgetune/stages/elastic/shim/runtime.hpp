@@ -46,6 +46,9 @@ void prime(unsigned int number);
 // Find where the shared memory of the source is.
 void find_shared_memory();
 
+// Whether an address that cannot be touched is behind the dynamic shared memory of a block.
+bool beside_dynamic_shared(const void *address);
+
 void run_grid(const unsigned int *grid, const unsigned int *block);
 
 }  // namespace edgetune_shim

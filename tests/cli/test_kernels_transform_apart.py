@@ -1,0 +1,27 @@
+"""A kernel that does not compile for the CPU keeps no other kernel of the file from being checked."""
+
+import json
+import shutil
+
+import pytest
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+
+SPOILED = """__device__ int asm_of(int v) { int r; asm("lop3.b32 %0, %1, %1, %1, 0x96;" : "=r"(r) : "r"(v)); return r; }
+__global__ void spoiler(int *a) { a[blockIdx.x * blockDim.x + threadIdx.x] = asm_of(a[0]); }
+__global__ void one(int *a) { a[blockIdx.x * blockDim.x + threadIdx.x] += 1; }
+__global__ void two(int *a) { a[blockIdx.x * blockDim.x + threadIdx.x] += 2; }
+"""
+
+
+@pytest.mark.parametrize("given", [(), ("spoiler", "one", "two"), ("spoiler",)])
+def test_the_others_are_checked_and_the_reason_is_told(edgetune, tmp_path, given):
+    file = tmp_path / "spoiled.cu"
+    file.write_text(SPOILED)
+    launches = [word for name in given for word in ("--launch", f"{name} grid=2 block=32 a=int32[64]")]
+    ended = edgetune("schedule", "kernels", "transform", str(file), "--check", "--json", *launches)
+    assert ended.code == 5
+    rows = {each["name"]: each["check"] for each in json.loads(ended.out)["kernels"]}
+    assert [rows[name]["answer"] for name in ("spoiler", "one", "two")] == ["not tried", "equal", "equal"]
+    assert "inline assembly" in rows["spoiler"]["why"]
+    assert "--device nvidia:0" in ended.err
