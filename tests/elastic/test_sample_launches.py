@@ -25,6 +25,17 @@ def test_a_struct_is_its_members() -> None:
     assert trial.call.arguments == (Scalar(expected),)
 
 
+def test_memory_is_filled_by_range_and_step() -> None:
+    words = "grid=1 block=1 a=float32[50]:0.5..1 b=int32[5]:0..40:15 c=float32[3]:-1..1:0.5 d=float32[9]:2..4"
+    filled = sample_launches_in(f"// launch k {words}", "k.cu")[0].buffers
+    assert filled["a"].min() >= 0.5
+    assert filled["a"].max() < 1
+    assert len(set(filled["a"])) > 40
+    assert list(filled["b"]) == [0, 15, 30, 0, 15]
+    assert list(filled["c"]) == [-1, -0.5, 0]
+    assert set(filled["d"]) == {2, 3}
+
+
 def test_memory_is_filled_as_asked() -> None:
     (trial,) = sample_launches_in(
         "// launch k grid=1 block=1 a=int32[5]:count b=int16[100]:-3..4 c=float64[100]\n", "k.cu"
@@ -62,6 +73,9 @@ def test_a_sentence_is_no_launch() -> None:
         ("grid=1 block=1 a=float[3]x", "neither"),
         ("grid=1 block=1 a=real32[3]", "no type"),
         ("grid=1 block=1 a=int32[3]:many", "none of zero, count"),
+        ("grid=1 block=1 a=int32[3]:0.5..2", "are no integers"),
+        ("grid=1 block=1 a=int32[3]:5..2", "holds no number"),
+        ("grid=1 block=1 a=int32[3]:0..9:0", "holds no number"),
         ("grid=1 block=1 a=int32[3] a=int32[3]", "twice"),
         ("grid=1 block=1 n=uint8:300", "fit"),
         ("grid=1 block=1 n=int32:1.5", "1.5"),

@@ -6,8 +6,9 @@
 An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``, or a value, ``TYPE:NUMBER``. A struct
 is its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), with padding written as a member too.
 Memory is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...)
-and ``:LOW..HIGH`` (integers below HIGH) say otherwise. Types are named with their bits, as numpy names them: C's int is
-int32, unsigned int uint32, float float32, double float64, char int8.
+and ``:LOW..HIGH`` (integers below HIGH; with a point in one of them, e.g. ``:0.0..1.0``, numbers in between) say
+otherwise. With a step, ``:0..960:15``, they are 0, 15, 30 ... below 960, and then from 0 again. Types are named with
+their bits, as numpy names them: C's int is int32, unsigned int uint32, float float32, double float64, char int8.
 
 A texture is a number, e.g. ``uint64:1``: on the CPU what it holds is made of the number and the coordinates. A surface
 is ``surface[BYTES]``, ``surface[ROWSxBYTES]`` or ``surface[LAYERSxROWSxBYTES]``, BYTES of a row.
@@ -31,7 +32,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 _LINE = re.compile(r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE)
 _MEMORY = re.compile(r"(?P<type>[a-z]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")
 _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's unsigned int, uint64 for unsigned long",
          "long": "int64", "ulong": "uint64", "float": "float32 for C's float, float64 for double"}  # fmt: skip
 """Names of C that mean another size to numpy."""
@@ -163,13 +165,27 @@ def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
     if fill == "count":
         return np.arange(np.prod(shape)).astype(dtype).reshape(shape)
     if fill is not None:
-        limits = _RANGE.fullmatch(fill)
-        if limits is None:
-            raise ValueError(f"{fill!r} is none of zero, count, LOW..HIGH")
-        return random.integers(int(limits[1]), int(limits[2]), shape).astype(dtype)
+        return _in_range(fill, shape, dtype, random)
     if dtype.kind == "f":
         return random.uniform(-1, 1, shape).astype(dtype)
     return random.integers(0, 100, shape).astype(dtype)
+
+
+def _in_range(fill: str, shape: tuple[int, ...], dtype: np.dtype[Any], random: np.random.Generator) -> Array:
+    limits = _RANGE.fullmatch(fill)
+    if limits is None:
+        raise ValueError(f"{fill!r} is none of zero, count, LOW..HIGH, LOW..HIGH:STEP")
+    number = float if "." in fill.replace("..", " ") else int
+    if number is float and dtype.kind != "f":
+        raise ValueError(f"{fill!r} are no integers, as those of {dtype.name} are")
+    low, high, step = (number(each or 1) for each in limits.groups())
+    if high <= low or step <= 0:
+        raise ValueError(f"{fill!r} holds no number: LOW is below HIGH, and STEP above 0")
+    if limits[3] is not None:
+        return np.resize(np.arange(low, high, step), shape).astype(dtype)
+    if number is float:
+        return random.uniform(low, high, shape).astype(dtype)
+    return random.integers(int(low), int(high), shape).astype(dtype)
 
 
 TYPES = {
