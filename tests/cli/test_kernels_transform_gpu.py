@@ -26,6 +26,17 @@ __global__ void shift(int *y) { y[blockIdx.x * blockDim.x + threadIdx.x] += 1; }
 RACY = """// launch last grid=3 block=32 x=int32[1]:zero
 __global__ void last(int *x) { x[0] = blockIdx.x * 32 + threadIdx.x; }
 """
+
+
+def touch(memory, launch):
+    memory.view(int.from_bytes(launch.arguments[0], "little"), "uint8", 1)[0] = 7
+
+
+TOUCHING = {
+    symbol: FakeCudaKernel(sizes if symbol.startswith("_Z") else (*sizes, 32), 1000, touch)
+    for name, parameters, sizes in (("scale", "Pfi", (8, 4)), ("shift", "Pi", (8,)), ("last", "Pi", (8,)))
+    for symbol in (f"_Z{len(name)}{name}{parameters}", f"{name}__grid", f"{name}__block")
+}
 FILES = ("schedule", "kernels", "transform")
 CHECK = ("--check", "--device", "nvidia:0", "--quiet")
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
@@ -45,12 +56,12 @@ def source(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fake(monkeypatch):
-    """Put a fake GPU into the machine, on which kernels do nothing unless it is said what."""
+    """Put a fake GPU into the machine, on which kernels write one byte unless it is said what."""
     load, opened = driver.load_driver, context.open_context
 
     def put(kernels: dict[str, FakeCudaKernel] | None = None, *, gpus: int = 1, **more) -> FakeCuda:
         clock = FakeClock()
-        cuda = FakeCuda([FakeCudaGpu()] * gpus, clock, kernels=kernels, **more)
+        cuda = FakeCuda([FakeCudaGpu()] * gpus, clock, kernels=TOUCHING | (kernels or {}), **more)
         monkeypatch.setattr(driver, "load_driver", lambda: load(cuda))
         on_its_clock = partial(opened, now_ns=ticking(clock, 1000), sleep_s=clock.sleep_s)
         monkeypatch.setattr(context, "open_context", on_its_clock)

@@ -188,7 +188,7 @@ def test_the_file_is_written_where_the_check_is_not_possible(edgetune, source, t
     out = tmp_path / "out.cu"
     text = "#include <cuda_bf16.h>\n" + GOOD
     ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "-o", str(out))
-    assert ended.code == 2
+    assert ended.code == 5
     assert "cuda_bf16.h" in ended.err
     assert "scale__grid(" in out.read_text()
 

@@ -30,9 +30,9 @@ from edgetune.workflows.reporting import Reporter
 
 _STDIN_FILE = "stdin.cu"
 _RACE = (
-    "the order of threads decides what stays in one place: in a block put a barrier between writing and reading; "
-    "across blocks give each thread its own place, or use atomicAdd, atomicMin, atomicMax and the like, whose order does not "
-    "matter (what atomicExch and atomicCAS leave, and what every atomic operation returns, depends on it)"
+    "a race: the order of threads decides what is left; in a block put a barrier between writing and reading; "
+    "across blocks give each thread its own place, or use atomicAdd, atomicMin, atomicMax and the like, whose order "
+    "does not matter (what atomicExch and atomicCAS leave, and what every atomic operation returns, depends on it)"
 )
 _FAILURES = {
     "hang": "an endless loop: see what its condition waits for, and whether the sizes of the launch let it end",

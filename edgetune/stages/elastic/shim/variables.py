@@ -31,6 +31,7 @@ _DECLARED = re.compile(
     r"\b(?P<space>__device__|__constant__|__managed__)\s(?P<type>[\w\s]*?)\b(?P<name>\w+)\s*(?P<array>\[[^;={]*\])?\s*"
     r"(?P<behind>[={;,])"
 )
+_TYPEDEF = re.compile(r"\btypedef\s+(?P<type>\w[\w ]*?)\s+(?P<name>\w+)\s*;")
 _QUALIFIERS = re.compile(r"\b(__\w+__|const|volatile|static|extern|inline|constexpr)\b")
 _VECTOR = re.compile(r"(?<=[a-z])[1-4]$")
 _LIKELY_SIZES = (1, 17)
@@ -77,19 +78,22 @@ def device_variables(program: Path, source: str) -> tuple[DeviceVariable, ...]:
     if finder is None:
         raise DeviceError("the CPU shim needs nm, which is not installed", "install it, e.g. `apt install binutils`")
     listed = subprocess.run([finder, "-C", "-f", "sysv", program], capture_output=True, text=True, check=True).stdout
-    return tuple(_variables(listed, {found["name"]: found for found in _DECLARED.finditer(source)}))
+    return tuple(_variables(listed, source))
 
 
-def _variables(listed: str, declared: dict[str, re.Match[str]]) -> Iterator[DeviceVariable]:
+def _variables(listed: str, source: str) -> Iterator[DeviceVariable]:
+    declared = {found["name"]: found for found in _DECLARED.finditer(source)}
+    named = {found["name"]: found["type"] for found in _TYPEDEF.finditer(source)}
     for found in _SYMBOL.finditer(listed):
         if _OF_THE_RUNTIME.match(found["name"]):
             continue
         size_bytes = int(found["bytes"], 16)
         dtype, constant, filled = np.dtype(np.uint8), False, None
         if as_written := declared.get(found["name"].rpartition("::")[2]):
-            kind = _VECTOR.sub("", " ".join(_QUALIFIERS.sub(" ", as_written["type"]).split()))
-            named = np.dtype(TYPES.get(kind, np.uint8))
-            dtype = named if size_bytes % named.itemsize == 0 else dtype
+            bare = " ".join(_QUALIFIERS.sub(" ", as_written["type"]).split())
+            kind = _VECTOR.sub("", named.get(bare, bare))
+            said = np.dtype(TYPES.get(kind, np.uint8))
+            dtype = said if size_bytes % said.itemsize == 0 else dtype
             constant = as_written["space"] == "__constant__"
             if constant and as_written["behind"] == ";" and kind in TYPES:
                 filled = _numbers(found["name"], dtype, size_bytes // dtype.itemsize)
