@@ -110,6 +110,18 @@ def test_without_a_compiler_for_the_cpu_the_gpu_is_enough(edgetune, source, fake
 
 
 @needs_compiler
+def test_kernels_with_textures_are_checked_on_the_cpu_only(edgetune, source, fake):
+    cuda = fake()
+    text = "__global__ void read(cudaTextureObject_t t, float *x) { x[threadIdx.x] = tex1D<float>(t, threadIdx.x); }\n"
+    ended = edgetune(*FILES, source(text), *CHECK, "--json")
+    assert ended.code == 5
+    assert "it takes a texture or surface" in ended.err
+    assert told(ended)["read"]["check"]["answer"] == "equal"
+    assert told(ended)["read"]["check_on_gpu"]["answer"] == "not tried"
+    assert cuda.launches == []
+
+
+@needs_compiler
 def test_a_race_that_the_gpu_hides_is_shown_by_the_cpu(edgetune, source, fake):
     fake()
     ended = edgetune(*FILES, source(RACY), *CHECK, "--json")
