@@ -153,6 +153,7 @@ def check(
     matrix: Matrix | None = None,
     include: Sequence[Path] = (),
     limit_s: int = LIMIT_S,
+    runner: Runner | None = None,
 ) -> tuple[Verdict, ...]:
     """Run trials of kernels in all their forms; return a verdict of each.
 
@@ -163,32 +164,53 @@ def check(
         matrix: The ways to try; the full matrix by default.
         include: Folders of headers.
         limit_s: CPU time after which a sequence of launches counts as endless, s.
+        runner: The kernels and their forms, where they are built already.
 
     Raises:
         InputError: g++ refuses the source, a trial is no launch that a kernel of the source takes, or a PTX kernel has
             an instruction that the interpreter does not know.
         DeviceError: there is no g++.
     """
-    partial = bool(transformed.device) or transformed.language == "ptx"
-    there = (elastic for elastic in transformed.kernels if elastic.variants or not partial)
-    by_name = {elastic.kernel.name: elastic for elastic in there}
-    tried = [by_name[trial.call.kernel] for trial in trials if trial.call.kernel in by_name]
-    symbols = dict.fromkeys(
-        symbol for elastic in tried for symbol in (elastic.kernel.name, *(form.symbol for form in elastic.variants))
-    )
-    if not symbols:
+    there = _kernels(transformed)
+    tried = [trial for trial in trials if trial.call.kernel in there]
+    if not tried:
         return ()
-    built: Runner
-    if transformed.language == "ptx":
-        built = PtxProgram.of(transformed.source, name)
-    else:
-        built = build(transformed.compiled, name, tuple(symbols), include)
+    built = runner or runner_of(transformed, [trial.call.kernel for trial in tried], name, include)
     wanted = matrix or Matrix()
     return tuple(
-        _verdict(built, by_name[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)
-        for trial in trials
-        if trial.call.kernel in by_name
+        _verdict(built, there[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)
+        for trial in tried
     )
+
+
+def _kernels(transformed: TransformResult) -> dict[str, ElasticKernel]:
+    """Return the kernels that can be run, by name."""
+    partial = bool(transformed.device) or transformed.language == "ptx"
+    return {each.kernel.name: each for each in transformed.kernels if each.variants or not partial}
+
+
+def runner_of(
+    transformed: TransformResult, kernels: Sequence[str], name: str = "kernel.cu", include: Sequence[Path] = ()
+) -> Runner:
+    """Return what runs kernels and their forms.
+
+    Args:
+        transformed: The source with its elastic forms.
+        kernels: Names of kernels of it.
+        name: Of the file, for messages.
+        include: Folders of headers.
+
+    Raises:
+        InputError: g++ refuses the source.
+        DeviceError: there is no g++.
+    """
+    if transformed.language == "ptx":
+        return PtxProgram.of(transformed.source, name)
+    there = _kernels(transformed)
+    symbols = dict.fromkeys(
+        symbol for kernel in kernels for symbol in (kernel, *(form.symbol for form in there[kernel].variants))
+    )
+    return build(transformed.compiled, name, tuple(symbols), include)
 
 
 def _with_tables(trial: SampleLaunch, indexing: Indexing) -> SampleLaunch:

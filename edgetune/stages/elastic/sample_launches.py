@@ -7,27 +7,31 @@ An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``
 is its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), with padding written as a member too.
 Memory is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...)
 and ``:LOW..HIGH`` (integers below HIGH) say otherwise. Types are named with their bits, as numpy names them: C's int is
-int32, unsigned int uint32, float float32, double float64, char int8.
+int32, unsigned int uint32, float float32, double float64, char int8. CUDA's vectors are several numbers of one type:
+``float4[16]`` is 64 of float32, ``int2:3,4`` two of int32. An instance of a template is named as it is launched,
+``k<float, 16>``, or by its copy, ``k_float_16``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import Dim
-from edgetune.stages.elastic.kernel import CudaKernel, Parameter
+from edgetune.stages.elastic.kernel import VECTORS
 from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_LINE = re.compile(r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE)
-_MEMORY = re.compile(r"(?P<type>[a-z]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
+_LINE = re.compile(
+    r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+(?:[ \t]*<.*?>(?=[ \t]))?)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE
+)
+_MEMORY = re.compile(r"(?P<type>[a-z_]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's unsigned int, uint64 for unsigned long",
          "long": "int64", "ulong": "uint64", "float": "float32 for C's float, float64 for double"}  # fmt: skip
@@ -46,10 +50,14 @@ class SampleLaunch:
     Args:
         call: The kernel, its logical launch and its arguments.
         buffers: Device memory by name as it is before the launch.
+        words: The launch as it was written.
+        place: Where it was written: file and line.
     """
 
     call: Call
     buffers: Mapping[str, Array]
+    words: str = ""
+    place: str = ""
 
 
 def sample_launches_in(source: str, name: str) -> tuple[SampleLaunch, ...]:
@@ -67,10 +75,11 @@ def sample_launches_in(source: str, name: str) -> tuple[SampleLaunch, ...]:
     for found in _LINE.finditer(source):
         if "grid=" not in found["words"]:  # a sentence
             continue
+        kernel, line = instance_symbol(found["kernel"]), source.count("\n", 0, found.start()) + 1
         try:
-            trials.append(_trial(found["kernel"], found["words"].split(), len(trials)))
+            trial = _trial(kernel, found["words"].split(), len(trials))
+            trials.append(replace(trial, words=f"{kernel} {found['words']}", place=f"{name}:{line}"))
         except ValueError as error:
-            line = source.count("\n", 0, found.start()) + 1
             raise InputError(f"{name}:{line}: cannot read the launch of {found['kernel']}: {error}", HINT) from None
         except MemoryError:
             message = f"{name}: there is no room here for the memory of the launch of {found['kernel']}"
@@ -120,14 +129,23 @@ def _dim(text: str) -> Dim:
     return x, y, z
 
 
-def _type(name: str) -> np.dtype[Any]:
+def instance_symbol(instance: str) -> str:
+    """Return the name of the copy of a template kernel: ``kernel_float_16`` of ``kernel<float, 16>``."""
+    return "_".join(re.findall(r"\w+", instance))
+
+
+def _type(name: str) -> tuple[np.dtype[Any], int]:
+    """Return the type of the numbers that a type has, and how many: 4 of ``float4``."""
+    if name in VECTORS:
+        number, count = VECTORS[name]
+        return np.dtype(number).newbyteorder("<"), count
     if name in _OF_C:
         raise ValueError(f"{name!r} does not say its size: write {_OF_C[name]}")
     try:
         dtype: np.dtype[Any] = np.dtype(name).newbyteorder("<")
     except TypeError:
-        raise ValueError(f"{name!r} is no type; types are numpy's, e.g. float32, int32, uint8") from None
-    return dtype
+        raise ValueError(f"{name!r} is no type; types are numpy's, e.g. float32, int32, uint8, or float4 ...") from None
+    return dtype, 1
 
 
 def _value(text: str) -> bytes:
@@ -136,7 +154,9 @@ def _value(text: str) -> bytes:
         kind, colon, numbers = member.partition(":")
         if not colon:
             raise ValueError(f"{member!r} is neither TYPE[SHAPE] nor TYPE:NUMBER")
-        dtype = _type(kind)
+        dtype, count = _type(kind)
+        if count > 1 and len(numbers.split(",")) != count:
+            raise ValueError(f"{member!r} needs {count} numbers, with commas between")
         number = float if dtype.kind == "f" else int
         try:
             packed += np.array([number(each) for each in numbers.split(",")], dtype).tobytes()
@@ -146,8 +166,8 @@ def _value(text: str) -> bytes:
 
 
 def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
-    dtype = _type(memory["type"])
-    shape = tuple(int(size) for size in memory["shape"].split("x"))
+    dtype, count = _type(memory["type"])
+    shape = (*(int(size) for size in memory["shape"].split("x")), *[count] * (count > 1))
     fill = memory["fill"]
     if fill == "zero":
         return np.zeros(shape, dtype)
@@ -161,47 +181,3 @@ def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
     if dtype.kind == "f":
         return random.uniform(-1, 1, shape).astype(dtype)
     return random.integers(0, 100, shape).astype(dtype)
-
-
-_TYPES = {
-    "float": "float32", "double": "float64", "int": "int32", "unsigned": "uint32", "unsigned int": "uint32",
-    "uint": "uint32", "long long": "int64", "unsigned long long": "uint64", "size_t": "uint64", "int64_t": "int64",
-    "uint64_t": "uint64", "int32_t": "int32", "uint32_t": "uint32", "char": "int8", "unsigned char": "uint8",
-    "uint8_t": "uint8", "int8_t": "int8", "short": "int16", "unsigned short": "uint16", "long": "int64",
-    "unsigned long": "uint64", "bool": "uint8", "uchar": "uint8", "half": "float16", "__half": "float16",
-}  # fmt: skip
-"""numpy's names of CUDA's types on 64-bit Linux."""
-
-_MOST_NUMBERS = 65536
-_SIZE = 16
-_SHARED_BYTES = 16384
-_LAUNCHES = {1: "grid=4 block=64", 2: "grid=2,2 block=16,16", 3: "grid=2,2,2 block=8,4,4"}
-"""By the axes that a kernel reads; tiles of 16 times 16 are the usual ones."""
-_WORDS = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct)\b")
-
-
-def guessed_launch(kernel: CudaKernel) -> str | None:
-    """Return a small launch of a kernel as words of a comment, or ``None`` where a parameter is of no plain type.
-
-        saxpy(float *y, float *x, float a, int n)  ->  saxpy grid=4 block=64 y=float32[65536] ... a=float32:1 n=int32:16
-
-    Sizes are small and memory is large, so that a kernel which takes sizes as numbers stays within it. Whether it does
-    shows when it runs: a guess that fails says nothing about the kernel.
-    """
-    arguments = [_argument(each) for each in kernel.parameters]
-    if any(each is None for each in arguments):
-        return None
-    shared = f" shared={_SHARED_BYTES}" if kernel.dynamic_shared else ""
-    return " ".join([f"{kernel.name} {_LAUNCHES[kernel.axes]}{shared}", *filter(None, arguments)])
-
-
-def _argument(parameter: Parameter) -> str | None:
-    bare = " ".join(_WORDS.sub(" ", parameter.type).replace("[", " [").split())
-    pointer = bare.endswith(("*", "[ ]", "[]"))
-    kind = _TYPES.get(bare.rstrip("*[] ").strip())
-    if kind is None or bare.count("*") + bare.count("[") > pointer:
-        return None
-    if pointer:
-        fill = "" if kind.startswith("float") else f":0..{_SIZE}"
-        return f"{parameter.name}={kind}[{_MOST_NUMBERS}]{fill}"
-    return f"{parameter.name}={kind}:{1 if kind.startswith('float') or kind.endswith('int8') else _SIZE}"
