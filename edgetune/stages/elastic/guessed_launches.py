@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.stages.elastic.cpu_equivalence import Runner, Verdict, check, different, runner_of
+from edgetune.stages.elastic.cpu_equivalence import Matrix, Runner, Verdict, check, different, runner_of
 from edgetune.stages.elastic.kernel import CudaKernel, HostLaunch, Parameter, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
-from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, ShimLaunch, chance
+from edgetune.stages.elastic.shim.run import ShimLaunch
 
 _NUMBERS = 65536
 """Numbers of each memory."""
@@ -44,7 +44,6 @@ _ENOUGH = 0.5
 """Of the threads of a launch, changed numbers of memory: no better guess is looked for."""
 _LIMIT_S = 1
 _MOST_HANGS = 3
-_ORDERS = (FORWARD, REVERSE, chance(1))
 
 
 def unguessable(kernel: CudaKernel) -> Parameter | None:
@@ -102,7 +101,7 @@ def _best(runner: Runner, kernel: CudaKernel, guesses: Sequence[str]) -> SampleL
         launch = ShimLaunch(
             kernel.name, call.logical.grid, call.logical.block, call.arguments, call.logical.dynamic_shared_bytes
         )
-        outcomes = list(runner.run_all([([launch], order) for order in _ORDERS], guess.buffers, _LIMIT_S))
+        outcomes = list(runner.run_all([([launch], order) for order in Matrix().schedules], guess.buffers, _LIMIT_S))
         hangs += any(each.status == "hang" for each in outcomes)
         if hangs == _MOST_HANGS:
             break

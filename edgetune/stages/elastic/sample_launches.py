@@ -14,6 +14,7 @@ int32, unsigned int uint32, float float32, double float64, char int8. CUDA's vec
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -172,7 +173,7 @@ def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
     if fill == "zero":
         return np.zeros(shape, dtype)
     if fill == "count":
-        return np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+        return np.arange(math.prod(shape)).astype(dtype).reshape(shape)
     if fill is not None:
         limits = _RANGE.fullmatch(fill)
         if limits is None:
