@@ -47,6 +47,8 @@ _NOT_CODE = re.compile(
 )
 _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
+_ASSEMBLER = re.compile(r"^[^:\n]+:(?P<line>\d+): Error: (?P<text>.*)$", re.MULTILINE)
+_ON_A_GPU = "check it on a GPU (--device nvidia:0), or as PTX, which an interpreter runs"
 
 
 def build(
@@ -170,6 +172,9 @@ def _compile(arguments: Sequence[str], name: str) -> None:
     found = list(_ERROR.finditer(written))
     first = next((error for error in found if error["file"] == name), found[0] if found else None)
     if first is None:
+        if (wrong := _ASSEMBLER.search(written)) is not None:
+            line = wrong["line"]
+            raise InputError(f"{name}:{line}: the CPU cannot run inline assembly of GPUs: {wrong['text']}", _ON_A_GPU)
         said = written.strip().splitlines()
         missing = next((line for line in said if "undefined reference" in line), None)
         if missing is not None:
@@ -178,6 +183,8 @@ def _compile(arguments: Sequence[str], name: str) -> None:
             raise InputError(f"{name}: {what}", hint)
         raise InputError(f"g++ cannot build {name}: {said[-1]}", "see whether g++ works and the disk has room")
     hint = "the CPU shim compiles kernels as C++17, without the host API; keep kernels in a file of their own"
+    if re.search(r"\basm\b|constraint", first["text"]):
+        hint = _ON_A_GPU
     if "No such file" in first["text"]:
         hint = "include its folder; of CUDA's own headers the CPU shim has cuda_runtime.h, cuda.h and math_constants.h"
     if first["file"] == _TABLE:
