@@ -54,6 +54,11 @@ typedef double Either;
 #else
 typedef float Either;
 #endif
+#ifdef WIDE
+typedef float2 Same;
+#else
+typedef struct { float x; float y; } Same;
+#endif
 """
 
 
@@ -65,6 +70,7 @@ typedef float Either;
         ("float x[]", "float32[65536]"),
         ("Complex *", "float32[65536]"),
         ("uchar4 *", "uint8[65536]:0..16"),
+        ("Same *", "float32[65536]"),
         ("half2 *", "float16[65536]"),
         ("clock_t *", "int64[65536]:0..16"),
         ("Vertex *", "int32[65536]:0..16"),
@@ -77,7 +83,8 @@ typedef float Either;
         ("Derived", None),
         ("Either *", None),
         ("float **", None),
-        ("void *", None),
+        ("const void *", "int32[65536]:0..16"),
+        ("void **", None),
         ("Unheard *", None),
     ],
 )
@@ -117,6 +124,20 @@ def test_launches_of_the_file_are_read_as_far_as_they_are_constant():
     constant = (HostLaunch((64, None), (16, 8), 0), HostLaunch((4096,), (32,), None))
     assert kernel_of(HOST, "k_8").launches == (through_a_template, *constant)
     assert kernel_of(HOST, "k_4").launches == (HostLaunch((16,), (4,), 32),)
+
+
+def test_a_launch_by_a_variable_may_be_of_any_kernel_that_is_not_launched_by_name():
+    kernels = "__global__ void k(int *x) {}\n__global__ void named(int *x) {}\n"
+    host = "void f(void (*of)(int *)) { of<<<2, 96>>>(0); named<<<2, 48>>>(0); }"
+    assert kernel_of(kernels + host).launches == (HostLaunch((2,), (96,)),)
+    assert kernel_of(kernels + host, "named").launches == (HostLaunch((2,), (48,)),)
+
+
+@needs_compiler
+def test_a_guess_that_changes_little_is_told():
+    done = transform("__global__ void k(int *x, int n) { if (n < 0) x[threadIdx.x] = 1; }", "k.cu")
+    _, verdict = check_guesses(done, guessed_launches(done.kernels[0].kernel), name="k.cu")
+    assert (verdict.answer, verdict.reason) == ("equal", "256 threads of the guess change 0 numbers of memory")
 
 
 def test_guesses_begin_with_the_blocks_of_the_file_on_small_grids():

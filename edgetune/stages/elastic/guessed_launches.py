@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -42,6 +43,8 @@ _SMALL = (64, 16, 4, 2, 1, 32, 128)
 """Values of integers besides the sizes of the launch."""
 _ENOUGH = 0.5
 """Of the threads of a launch, changed numbers of memory: no better guess is looked for."""
+_FEW = 0.1
+"""Likewise: below this share the verdict says how few are changed."""
 _LIMIT_S = 1
 _MOST_HANGS = 3
 
@@ -82,8 +85,12 @@ def check_guesses(
     """
     kernel = next(each.kernel for each in transformed.kernels if each.kernel.name == guesses[0].split()[0])
     runner = runner_of(transformed, [kernel.name], name, include)
-    best = _best(runner, kernel, guesses) if len(guesses) > 1 else read_guess(guesses[0])
+    best, share = _best(runner, kernel, guesses)
     (verdict,) = check(transformed, [best], name=name, include=include, runner=runner)
+    if verdict.answer == "equal" and share < _FEW:
+        threads = best.call.logical.blocks * best.call.logical.threads
+        changed = round(share * threads)
+        verdict = replace(verdict, reason=f"{threads} threads of the guess change {changed} numbers of memory")
     return best, verdict
 
 
@@ -93,8 +100,11 @@ def read_guess(words: str) -> SampleLaunch:
     return launch
 
 
-def _best(runner: Runner, kernel: CudaKernel, guesses: Sequence[str]) -> SampleLaunch:
-    """Return the first guess by which most threads change memory, else that by which most is changed."""
+def _best(runner: Runner, kernel: CudaKernel, guesses: Sequence[str]) -> tuple[SampleLaunch, float]:
+    """Return the first guess by which most threads change memory, else that by which most is changed.
+
+    With it comes how much is changed: numbers of memory for each thread; below 0 where no guess suits.
+    """
     best, most, hangs = read_guess(guesses[0]), -1.0, 0
     for guess in map(read_guess, guesses):
         call = guess.call
@@ -113,7 +123,7 @@ def _best(runner: Runner, kernel: CudaKernel, guesses: Sequence[str]) -> SampleL
             best, most = guess, share
         if share >= _ENOUGH:
             break
-    return best
+    return best, most
 
 
 def _shapes(kernel: CudaKernel) -> Iterator[tuple[Sequence[int], Sequence[int], int]]:

@@ -53,6 +53,13 @@ class _Constants:
     bound: Mapping[str, str]
     known: Mapping[str, tuple[Definition, ...]]
 
+    def launch(self, given: Sequence[Node]) -> HostLaunch | None:
+        """Return a launch by what stands between ``<<<`` and ``>>>``; ``None`` where its block is no constant."""
+        block = self.sizes(given[1])
+        sizes = tuple(each for each in block if each is not None and each > 0)
+        shared = self.number(text_of(given[2])) if len(given) > 2 else 0
+        return HostLaunch(self.sizes(given[0]), sizes, shared) if len(sizes) == len(block) else None
+
     def sizes(self, node: Node, levels: int = _MOST_LEVELS) -> Sizes:
         """Return the sizes that ``3``, ``dim3(16, B)`` or the name of a dim3 means."""
         if node.type == "call_expression" and text_of(node).startswith("dim3"):
@@ -139,12 +146,14 @@ def host_launches(
 
     Args:
         root: The tree of the file.
-        kernels: Names; that of an instance has the template's arguments behind it: ``scale_float_16``.
+        kernels: Names; that of an instance has the template's arguments behind it: ``scale_float_16``. A launch by a
+            variable may be of any kernel that is not launched by name.
         macros: Those of the file and its headers.
         known: The definitions of the file.
     """
     bodies = {name: each[0].body for name, each in macros.items() if each[0].parameters is None}
     found: dict[str, dict[HostLaunch, None]] = {}
+    by_variable: dict[HostLaunch, None] = {}
     launches = list(find(root, "kernel_call_syntax"))
     declared = _declarations(root) if launches else {}
     for syntax in launches:
@@ -154,18 +163,14 @@ def host_launches(
         function = around(syntax, "function_definition")
         places = [None] if function is None else [function.id, None]
         before = [each for place in places for each in declared.get(place, ()) if each.start_byte < syntax.start_byte]
-        for kernel in kernels:
-            bound = _bound(syntax.parent, kernel)
-            if bound is None:
-                continue
-            constants = _Constants(bodies, before, bound, known)
-            block = constants.sizes(given[1])
-            shared = constants.number(text_of(given[2])) if len(given) > 2 else 0
-            sizes = tuple(each for each in block if each is not None and each > 0)
-            if len(sizes) == len(block):
-                launch = HostLaunch(constants.sizes(given[0]), sizes, shared)
+        of_kernels = [(kernel, bound) for kernel in kernels if (bound := _bound(syntax.parent, kernel)) is not None]
+        for kernel, bound in of_kernels:
+            launch = _Constants(bodies, before, bound, known).launch(given)
+            if launch is not None:
                 found.setdefault(kernel, {})[launch] = None
-    return {kernel: tuple(each) for kernel, each in found.items()}
+        if not of_kernels and (launch := _Constants(bodies, before, {}, known).launch(given)) is not None:
+            by_variable[launch] = None
+    return {kernel: tuple(found.get(kernel, by_variable)) for kernel in kernels}
 
 
 def _declarations(root: Node) -> dict[int | None, list[Node]]:

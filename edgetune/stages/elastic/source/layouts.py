@@ -68,6 +68,8 @@ def parameter_layout(declared: str, known: Mapping[str, tuple[Definition, ...]])
     """
     bare = " ".join(_LEFT_OUT.sub(" ", declared).split())
     stars = bare.count("*") + bare.count("[")
+    if stars == 1 and re.fullmatch(r"void ?\*", bare):
+        return ("int32",), True  # what it is made of is not known; whole words are read most often
     layout = _layout(re.sub(r"\[[^]]*\]|\*", " ", bare), known) if stars <= 1 and "&" not in bare else None
     return ((), stars > 0) if layout is None else (layout.members, stars > 0)
 
@@ -82,8 +84,9 @@ def _layout(written: str, known: Mapping[str, tuple[Definition, ...]], levels: i
         number, count = VECTORS[name]
         size = bytes_of(number)
         return Layout((number,) * count, size if count == 3 else min(16, size * count))
-    found = {_defined(piece, name, known, levels - 1) for piece in pieces} if levels else set()
-    return found.pop() if len(found) == 1 else None  # several meanings under an #if
+    found = [_defined(piece, name, known, levels - 1) for piece in pieces] if levels else []
+    same = len({each and each.members for each in found}) == 1  # else it has several meanings, under an #if
+    return found[0] if same else None
 
 
 def _defined(piece: Definition, name: str, known: Mapping[str, tuple[Definition, ...]], levels: int) -> Layout | None:
