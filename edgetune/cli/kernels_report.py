@@ -18,7 +18,7 @@ from edgetune.workflows.kernels.bench import BenchFigures
 from edgetune.workflows.kernels.energy import EnergyFigures
 from edgetune.workflows.kernels.gpu import Calibrated
 from edgetune.workflows.kernels.options import TransformOptions
-from edgetune.workflows.kernels.transform import Transformed, check_row, document
+from edgetune.workflows.kernels.transform import Transformed, check_row, document, guess_of
 
 _NOTE = (
     "p50, p99: latency of the critical network; x alone: times what it takes alone on the GPU. throughput x: answers "
@@ -56,6 +56,9 @@ def report_transformed(found: Transformed, opts: TransformOptions, terminal: Ter
             table(columns, [tuple(row.values()) for _, row in rows])
         else:
             table(["where", *columns], [(where, *row.values()) for where, row in rows])
+        if opts.explain:
+            guesses = dict.fromkeys(guess_of(each, one) for each in found.made for one in found.tried)
+            print_lines(*(f"guessed launch: {guess}" for guess in guesses if guess))
     found.require_elastic()
     to_file = opts.output not in (None, "-")
     if opts.output == "-" or not (to_file or terminal.json or opts.explain or opts.checks):

@@ -44,9 +44,10 @@ def transform(opts: TransformOptions, terminal: Terminal) -> None:
 
     Launches to check with are comments in the file, // launch KERNEL grid=... , or given here; where there are neither,
     one is guessed for kernels that take plain pointers and numbers. Arguments stand in the order of the parameters:
-    TYPE[SIZE] is memory, TYPE:NUMBER a value. Types have their bits in their names: C's int is int32, unsigned int
-    uint32, long int64, float float32, double float64. shared=BYTES is dynamic shared memory. A kernel that was not
-    checked is an error (exit code 5).
+    TYPE[SIZE] is memory (TYPE[SIZE]:zero, :count, :LOW..HIGH say how it is filled), TYPE:NUMBER a value, members of a
+    struct are joined by +. Types have their bits in their names: C's int is int32, float float32, float4 float4.
+    shared=BYTES is dynamic shared memory. More: edgetune help launches. A kernel that was not checked is an error (exit
+    code 5).
 
     Of kernels whose source is not there or not readable (templates, CUTLASS, Triton) give the PTX: each gets the form
     KERNEL__grid, and --check runs it in an interpreter. Launches name a kernel by its symbol and give all parameters.

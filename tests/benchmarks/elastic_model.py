@@ -38,7 +38,9 @@ _NEXT = re.compile(
     r"(, by the native launcher (?P<native>[\d.]+) us)?"
 )
 _WORKLOAD = re.compile(r"^policies +(?P<name>\w+): .* alone (?P<ms>[\d.]+) ms")
-_POLICY = re.compile(r"^ +(?P<name>\w+( \(native\)| \(half\))?) +p50 x(?P<latency>[\d.]+) .* normal (?P<normal>[\d.]+)/s")
+_POLICY = re.compile(
+    r"^ +(?P<name>\w+( \(native\)| \(half\))?) +p50 x(?P<latency>[\d.]+) .* normal (?P<normal>[\d.]+)/s"
+)
 _DURATION_S = 0.02
 _RUN_S = 0.3
 HOST_S = 24e-6

@@ -7,7 +7,7 @@ import sys
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.errors import PartialError
+from edgetune.errors import InputError, PartialError
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.source import syntax
 from edgetune.stages.elastic.source.transform import transform as source_transform
@@ -106,12 +106,34 @@ def test_bad_arguments(edgetune, source, tmp_path):
     assert_two_lines(edgetune("schedule", "kernels", "transform", str(tmp_path / "none.cu")), 2)
     assert_two_lines(edgetune("schedule", "kernels", "transform", file, "-o", file), 2)
     assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--include", str(tmp_path / "none")), 2)
-    assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--launch", "other grid=1 block=1"), 2)
+    ended = edgetune("schedule", "kernels", "transform", file, "--launch", "scales grid=1 block=1")
+    assert_two_lines(ended, 2)
+    assert "k.cu has no kernel scales" in ended.err
+    assert "did you mean scale?" in ended.err
     assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--launch", "scale grid=x block=1"), 2)
     for words in ("", "scale", "scale block=32"):
         ended = edgetune("schedule", "kernels", "transform", file, "--launch", words)
         assert_two_lines(ended, 2)
         assert f"--launch {words!r} is no launch" in ended.err
+
+
+@pytest.mark.parametrize("named", ["scales", "scale<uint8>"])
+def test_a_comment_with_the_launch_of_no_kernel_is_an_error(edgetune, source, named):
+    file = source(GOOD.replace("launch scale ", f"launch {named} "))
+    ended = edgetune("schedule", "kernels", "transform", file, "--check", "--quiet")
+    assert_two_lines(ended, 2)
+    assert f"{file}:1: {file} has no kernel {named.replace('<', '_').strip('>')}" in ended.lines[0]
+    assert "scale" in ended.lines[1]
+
+
+def test_causes_that_no_launch_helps_are_named_beside_those_that_one_does():
+    whys = {"a": InputError("no b.h", "include it"), "b": InputError("no b.h", "include it"), "c": InputError("x", "y")}
+    done = source_transform(GOOD, "k.cu")
+    tried = transform.CheckResult(untried=whys)
+    with pytest.raises(PartialError) as caught:
+        transform.judge(transform.Transformed("k.cu", done, tried=(tried,)))
+    assert caught.value.message == "3 of 1 elastic kernels not checked; a, b: no b.h; c: x"
+    assert caught.value.hint == "include it; or y"
 
 
 def test_answers_for_machines(edgetune, source):
@@ -147,6 +169,10 @@ def test_a_launch_is_guessed_or_given(edgetune, source):
     ended = edgetune("schedule", "kernels", "transform", source(plain), "--check")
     assert ended.code == 0, ended.err
     assert "guessed" in ended.out
+    told = json.loads(edgetune("schedule", "kernels", "transform", source(plain), "--check", "--json").out)
+    assert told["kernels"][0]["check"]["guess"] == "scale grid=4 block=64 x=float32[65536] n=int32:256"
+    explained = edgetune("schedule", "kernels", "transform", source(plain), "--check", "--explain").out
+    assert "guessed launch: scale grid=4 block=64 x=float32[65536] n=int32:256" in explained
     words = "scale grid=2 block=32 x=float32[64] n=int32:40"
     ended = edgetune("schedule", "kernels", "transform", source(plain), "--launch", words)
     assert ended.code == 0, ended.err
@@ -177,7 +203,7 @@ def test_a_guessed_launch_that_does_not_suit_says_nothing_of_the_kernel(edgetune
     ended = edgetune("schedule", "kernels", "transform", source(racy), "--check", "--json", "--quiet")
     assert json.loads(ended.out)["kernels"][0]["check"]["answer"] == "unclear"
     assert "cannot be checked by a guessed launch" in ended.lines[-2]
-    assert "--launch 'last grid=" in ended.lines[-1]
+    assert "--launch 'last grid=4 block=64 y=int32[65536]:0..16'" in ended.lines[-1]
     assert "racy" not in ended.err
     given = edgetune("schedule", "kernels", "transform", source(racy), "--launch", "last grid=2 block=32 y=int32[4]")
     assert "last is racy by itself" in given.err
@@ -193,10 +219,10 @@ def test_the_file_is_written_where_the_check_is_not_possible(edgetune, source, t
     assert "scale__grid(" in out.read_text()
 
 
-UNGUESSED = """struct Pair { float a, b; };
+UNGUESSED = """struct Pair { float a, *b; };
 __global__ void pairs(Pair *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) x[i].a += x[i].b;
+    if (i < n) x[i].a += *x[i].b;
 }
 """
 
@@ -207,7 +233,8 @@ def test_a_check_that_did_not_try_a_kernel_is_not_done(edgetune, source, text, c
     ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "--quiet")
     assert ended.code == 5
     assert f"error: {count} elastic kernels not checked; pairs: it has no launch" in ended.err
-    assert "--launch 'KERNEL grid=" in ended.lines[-1]
+    assert "none can be guessed for parameter x of type Pair *" in ended.err
+    assert "--launch 'pairs grid=4 block=64 x=... n=int32:256'" in ended.lines[-1]
     told = json.loads(edgetune("schedule", "kernels", "transform", source(text), "--check", "--json").out)
     assert told["kernels"][-1]["check"]["answer"] == "not tried"
 
@@ -265,7 +292,7 @@ def test_a_kernel_that_is_left_as_it_is_is_not_called_elastic(edgetune, source):
     ],
 )
 def test_faults_of_an_original_are_named(answer, reason, hint):
-    told = transform.unclear(Verdict("wrong", answer, 0, 2, reason), guessed=False)
+    told = transform.unclear(Verdict("wrong", answer, 0, 2, reason), None)
     assert reason in told.message
     assert told.hint.startswith(hint)
 
@@ -275,7 +302,7 @@ def test_a_difference_under_a_guess_is_only_told_where_no_constant_table_may_be_
     text = f"{table}\n__global__ void k(float *x) {{ x[threadIdx.x] = {'table[threadIdx.x]' if table else '1'}; }}\n"
     done = source_transform(text, "k.cu")
     verdict = Verdict("k", "different", 1, 2, "x[9] is 1, not 2")
-    tried = transform.CheckResult(verdicts=((verdict, True),))
+    tried = transform.CheckResult(verdicts=((verdict, "k grid=4 block=64"),))
     assert transform.check_row(done.kernels[0], tried)["answer"] == told
     with pytest.raises(PartialError, match="a guessed launch" if table else "other results than the original"):
         transform.judge(transform.Transformed("k.cu", done, tried=(tried,)))

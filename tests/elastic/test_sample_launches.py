@@ -36,6 +36,18 @@ def test_memory_is_filled_by_range_and_step() -> None:
     assert set(filled["d"]) == {2, 3}
 
 
+def test_vectors_are_several_numbers() -> None:
+    (trial,) = sample_launches_in("// launch k grid=1 block=1 a=float4[8] b=uchar4[2x3]:count c=int2:3,4\n", "k.cu")
+    assert (trial.buffers["a"].shape, trial.buffers["a"].dtype) == ((8, 4), np.float32)
+    np.testing.assert_array_equal(trial.buffers["b"].ravel(), range(24))
+    assert trial.call.arguments[2] == Scalar(np.array([3, 4], "<i4").tobytes())
+
+
+def test_an_instance_is_named_as_it_is_launched() -> None:
+    text = "// launch k<float, 16> grid=1 block=1\n// launch k<A<int>> grid=1 block=1\n// launch k_2 grid=1 block=1\n"
+    assert [each.call.kernel for each in sample_launches_in(text, "k.cu")] == ["k_float_16", "k_A_int", "k_2"]
+
+
 def test_memory_is_filled_as_asked() -> None:
     (trial,) = sample_launches_in(
         "// launch k grid=1 block=1 a=int32[5]:count b=int16[100]:-3..4 c=float64[100]\n", "k.cu"
@@ -77,6 +89,7 @@ def test_a_sentence_is_no_launch() -> None:
         ("grid=1 block=1 a=int32[3]:5..2", "holds no number"),
         ("grid=1 block=1 a=int32[3]:0..9:0", "holds no number"),
         ("grid=1 block=1 a=int32[3] a=int32[3]", "twice"),
+        ("grid=1 block=1 n=float2:1", "needs 2 numbers"),
         ("grid=1 block=1 n=uint8:300", "fit"),
         ("grid=1 block=1 n=int32:1.5", "1.5"),
         ("grid=1 block=1 n=int:1", "'int' does not say its size: write int32 for C's int"),

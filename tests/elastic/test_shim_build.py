@@ -57,6 +57,15 @@ def test_a_header_that_is_not_found_is_named() -> None:
     assert "include its folder" in caught.value.hint
 
 
+@pytest.mark.parametrize("constraint", ["=r", "=f"])
+def test_assembly_of_gpus_is_said_to_run_elsewhere(constraint: str) -> None:
+    with pytest.raises(InputError, match=r"mine\.cu:2: ") as caught:
+        build(
+            f'__global__ void k(int *a) {{\n  int l; asm("mov.u32 %0, 7;" : "{constraint}"(l)); a[0] = l; }}', "mine.cu"
+        )
+    assert "--device nvidia:0" in caught.value.hint
+
+
 def test_a_declared_but_undefined_function_is_named() -> None:
     source = 'extern __device__ float f(float); extern "C" __global__ void k(float *x) { x[0] = f(x[0]); }'
     with pytest.raises(InputError, match=r"k\.cu: undefined reference to .f\(float\)"):

@@ -9,8 +9,9 @@ import pytest
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.stages.elastic.guessed_launches import guessed_launches
 from edgetune.stages.elastic.kernel import TransformResult
-from edgetune.stages.elastic.sample_launches import guessed_launch, sample_launches_in
+from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.shim.build import build
 from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, ShimLaunch, ShimResult
 from edgetune.stages.elastic.source.transform import transform
@@ -31,7 +32,7 @@ def made(text: str) -> TransformResult:
 
 
 def verdict(transformed: TransformResult) -> Verdict:
-    guess = guessed_launch(transformed.kernels[0].kernel)
+    guess = guessed_launches(transformed.kernels[0].kernel)[0]
     return check(transformed, sample_launches_in(f"// launch {guess}", "a guess"), matrix=BRIEF)[0]
 
 
@@ -41,7 +42,7 @@ def run(body: str, out: np.ndarray) -> ShimResult:
 
 
 def test_a_launch_is_guessed_for_textures_and_surfaces_and_forms_are_equal() -> None:
-    guess = guessed_launch(made(BLUR).kernels[0].kernel)
+    guess = guessed_launches(made(BLUR).kernels[0].kernel)[0]
     assert guess == "blur grid=2,2 block=16,16 texture=uint64:1 to=surface[16x64x512]"
     found = verdict(made(BLUR))
     assert (found.answer, found.reason) == ("equal", "")

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from edgetune.errors import InputError
 from edgetune.stages.elastic.compiler import compile
 from edgetune.stages.elastic.cpu_equivalence import check
-from edgetune.stages.elastic.sample_launches import guessed_launch, sample_launches_in
+from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 
 KERNELS = [path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.cu"))]
@@ -178,22 +178,6 @@ def test_a_named_namespace_in_an_unnamed_one_is_out_of_the_reach_of_forms_behind
         done = transform(f"{spaces}\n{text}{'}' * spaces.count('{')}\n", "k.cu")
         compiled = compile(done.source, "sm_87", name="k.cu")
         assert {"k__grid", "k__block"} <= set(compiled.symbols), spaces
-
-
-@pytest.mark.parametrize(
-    ("place", "launch"),
-    [
-        ("threadIdx.x", "grid=4 block=64"),
-        ("blockIdx.y", "grid=4 block=64"),
-        ("threadIdx . y", "grid=2,2 block=16,16"),
-        ("ROW", "grid=2,2 block=16,16"),
-        ("helper()", "grid=2,2,2 block=8,4,4"),
-    ],
-)
-def test_a_guessed_launch_has_the_axes_that_the_kernel_asks_for(place, launch):
-    text = "#define ROW (threadIdx.y)\n__device__ int helper() { return threadIdx.z; }\n"
-    done = transform(f"{text}__global__ void k(int *x) {{ x[0] = {place}; }}", "k.cu")
-    assert guessed_launch(done.kernels[0].kernel) == f"k {launch} x=int32[65536]:0..16"
 
 
 def test_a_kernel_in_a_comment_is_none():

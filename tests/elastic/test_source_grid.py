@@ -206,6 +206,11 @@ def test_an_index_out_of_reach_is_refused_in_headers_too(tmp_path: Path):
         'asm("bar.sync 1, 64;");',
         'asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(x[0]) : "l"(x));',
         'asm("mov.u32 %0, %%ctaid.x;" : "=r"(x[0]));',
+        'asm("mov.u32 %0, %ctaid.x;" : "=r"(x[0]));',
+        'asm volatile("mov.u64 %0, %globaltimer;" : "=l"(x[0]));',
+        'asm("mov.u32 %0, %%warpid;" : "=r"(x[0]));',
+        'asm("mov.u32 %0, %%laneid_of_grid;" : "=r"(x[0]));',
+        'asm("add.u32 %0, %%laneid, %%smid;" : "=r"(x[0]));',
         'asm("exit;");',
         'asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(x[0]) : "l"(x));',
         'asm volatile("{ .reg .pred p; setp.eq.u32 p, %0, 0; @p bra done; done: }" :: "r"(x[0]));',
@@ -222,6 +227,7 @@ def test_assembly_that_may_do_more_than_arithmetic_is_refused(body):
     "body",
     [
         'asm volatile("st.global.cg.u32 [%0], %1;" :: "l"(x), "r"(1));',
+        'asm("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(x[0]) : "r"(x[1]), "r"(x[2]), "r"(x[3]));',
         'asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(x[0]) : "r"(x[1]), "r"(x[2]), "r"(x[3]));',
         'asm volatile("{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %1, 0;\\n\\t@p ld.global.nc.u32 %0, [%2];\\n\\t}"'
         ' : "=r"(x[0]) : "r"(x[1]), "l"(x));',
@@ -229,6 +235,20 @@ def test_assembly_that_may_do_more_than_arithmetic_is_refused(body):
 )
 def test_assembly_that_is_harmless_is_accepted(body):
     assert refusals(f"__global__ void k(int *x) {{ {body} }}") == []
+
+
+@pytest.mark.parametrize("register", ["laneid", "lanemask_lt"])
+def test_the_lane_keeps_its_meaning_where_threads_keep_their_places(register):
+    text = f'__global__ void k(int *x) {{ asm("mov.u32 %0, %%{register};" : "=r"(x[blockIdx.x * 32 + threadIdx.x])); }}'
+    (kernel,) = transform(text, "k.cu").kernels
+    assert [each.level for each in kernel.variants] == ["grid"]
+    assert [each.code for each in kernel.refusals] == ["tensor-core"]
+
+
+def test_modes_of_textures_are_types():
+    text = "struct Mode { cudaTextureReadMode read; cudaTextureFilterMode filter; cudaTextureAddressMode address; };\n"
+    kernel = "__global__ void k(int *x, Mode m) { x[blockIdx.x] = m.read == cudaReadModeElementType; }"
+    assert refusals(text + kernel) == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.source.templates import instantiated, symbol_of
+from edgetune.stages.elastic.sample_launches import instance_symbol
+from edgetune.stages.elastic.source.templates import instantiated
 from edgetune.stages.elastic.source.transform import transform
 
 SCALE = """template <typename T, int N = 4>
@@ -65,7 +66,7 @@ def test_a_template_without_known_arguments_is_refused_with_the_option_that_name
     assert refused.code == "template"
     assert "--instantiate" in refused.remedy
     (kernel,) = transform(SCALE, "k.cu", asked=["scale<float, 16>"]).kernels
-    assert kernel.kernel.name == "scale_float_16" == symbol_of("scale<float, 16>")
+    assert kernel.kernel.name == "scale_float_16" == instance_symbol("scale<float, 16>")
     assert kernel.variants
 
 

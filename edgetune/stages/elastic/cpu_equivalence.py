@@ -155,6 +155,7 @@ def check(
     matrix: Matrix | None = None,
     include: Sequence[Path] = (),
     limit_s: int = LIMIT_S,
+    runner: Runner | None = None,
 ) -> tuple[Verdict, ...]:
     """Run trials of kernels in all their forms; return a verdict of each.
 
@@ -165,6 +166,7 @@ def check(
         matrix: The ways to try; the full matrix by default.
         include: Folders of headers.
         limit_s: CPU time after which a sequence of launches counts as endless, s.
+        runner: The kernels and their forms, where they are built already.
 
     Raises:
         InputError: g++ refuses the source, a trial is no launch that a kernel of the source takes, or a PTX kernel has
@@ -175,7 +177,7 @@ def check(
     tried = [trial for trial in trials if trial.call.kernel in there]
     if not tried:
         return ()
-    built = runner_of(transformed, [trial.call.kernel for trial in tried], name, include)
+    built = runner or runner_of(transformed, [trial.call.kernel for trial in tried], name, include)
     wanted = matrix or Matrix()
     return tuple(
         _verdict(built, there[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)

@@ -12,6 +12,19 @@ from typing import Literal
 
 from edgetune.stages.elastic.abi import Indexing, Level
 
+VECTORS = {
+    f"{name}{count}": (number, count)
+    for name, number in {
+        "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
+        "long": "int64", "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64", "float": "float32",
+        "double": "float64", "half": "float16", "__half": "float16",
+    }.items()
+    for count in (1, 2, 3, 4)
+}  # fmt: skip
+"""CUDA's vector types, each with numpy's name of its numbers and their count."""
+TEXTURES, SURFACES = ("cudaTextureObject_t", "CUtexObject"), ("cudaSurfaceObject_t", "CUsurfObject")
+"""Types of parameters that only the host of a GPU can make."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -20,10 +33,30 @@ class Parameter:
     Args:
         type: Its type as written, e.g. ``const float *``.
         name: Its name.
+        members: The numbers that it is made of, or the memory that it points to, by numpy's names and with padding:
+            four ``float32`` of ``float4 *``; empty where the type is not plain.
+        pointer: Whether it points to memory.
     """
 
     type: str
     name: str
+    members: tuple[str, ...] = ()
+    pointer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostLaunch:
+    """A launch of a kernel in the host's code, as far as it is constant.
+
+    Args:
+        grid: Blocks along each axis; ``None`` where that is no constant.
+        block: Threads along each axis.
+        shared_bytes: Dynamic shared memory; ``None`` where it is no constant.
+    """
+
+    grid: tuple[int | None, ...]
+    block: tuple[int, ...]
+    shared_bytes: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +77,7 @@ class CudaKernel:
         extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
         axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
         tables: Whether it reads tables of the file in constant memory, whose size a launch has to fit.
+        launches: Its launches in the file whose blocks have a constant size.
     """
 
     name: str
@@ -57,6 +91,7 @@ class CudaKernel:
     extern_c: bool = False
     axes: int = 1
     tables: bool = False
+    launches: tuple[HostLaunch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ is its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), wi
 Memory is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...)
 and ``:LOW..HIGH`` (integers below HIGH; with a point in one of them, e.g. ``:0.0..1.0``, numbers in between) say
 otherwise. With a step, ``:0..960:15``, they are 0, 15, 30 ... below 960, and then from 0 again. Types are named with
-their bits, as numpy names them: C's int is int32, unsigned int uint32, float float32, double float64, char int8.
+their bits, as numpy names them: C's int is int32, unsigned int uint32, float float32, double float64, char int8. CUDA's
+vectors are several numbers of one type: ``float4[16]`` is 64 of float32, ``int2:3,4`` two of int32. An instance of a
+template is named as it is launched, ``k<float, 16>``, or by its copy, ``k_float_16``.
 
 A texture is a number, e.g. ``uint64:1``: on the CPU what it holds is made of the number and the coordinates. A surface
 is ``surface[BYTES]``, ``surface[ROWSxBYTES]`` or ``surface[LAYERSxROWSxBYTES]``, BYTES of a row.
@@ -16,22 +18,25 @@ is ``surface[BYTES]``, ``surface[ROWSxBYTES]`` or ``surface[LAYERSxROWSxBYTES]``
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import Dim
-from edgetune.stages.elastic.kernel import CudaKernel, Parameter
+from edgetune.stages.elastic.kernel import VECTORS
 from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_LINE = re.compile(r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE)
-_MEMORY = re.compile(r"(?P<type>[a-z]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
+_LINE = re.compile(
+    r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+(?:[ \t]*<.*?>(?=[ \t]))?)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE
+)
+_MEMORY = re.compile(r"(?P<type>[a-z_]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")
 _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's unsigned int, uint64 for unsigned long",
@@ -51,10 +56,14 @@ class SampleLaunch:
     Args:
         call: The kernel, its logical launch and its arguments.
         buffers: Device memory by name as it is before the launch.
+        words: The launch as it was written.
+        place: Where it was written: file and line.
     """
 
     call: Call
     buffers: Mapping[str, Array]
+    words: str = ""
+    place: str = ""
 
 
 def sample_launches_in(source: str, name: str) -> tuple[SampleLaunch, ...]:
@@ -72,10 +81,11 @@ def sample_launches_in(source: str, name: str) -> tuple[SampleLaunch, ...]:
     for found in _LINE.finditer(source):
         if "grid=" not in found["words"]:  # a sentence
             continue
+        kernel, line = instance_symbol(found["kernel"]), source.count("\n", 0, found.start()) + 1
         try:
-            trials.append(_trial(found["kernel"], found["words"].split(), len(trials)))
+            trial = _trial(kernel, found["words"].split(), len(trials))
+            trials.append(replace(trial, words=f"{kernel} {found['words']}", place=f"{name}:{line}"))
         except ValueError as error:
-            line = source.count("\n", 0, found.start()) + 1
             raise InputError(f"{name}:{line}: cannot read the launch of {found['kernel']}: {error}", HINT) from None
         except MemoryError:
             message = f"{name}: there is no room here for the memory of the launch of {found['kernel']}"
@@ -125,14 +135,23 @@ def _dim(text: str) -> Dim:
     return x, y, z
 
 
-def _type(name: str) -> np.dtype[Any]:
+def instance_symbol(instance: str) -> str:
+    """Return the name of the copy of a template kernel: ``kernel_float_16`` of ``kernel<float, 16>``."""
+    return "_".join(re.findall(r"\w+", instance))
+
+
+def _type(name: str) -> tuple[np.dtype[Any], int]:
+    """Return the type of the numbers that a type has, and how many: 4 of ``float4``."""
+    if name in VECTORS:
+        number, count = VECTORS[name]
+        return np.dtype(number).newbyteorder("<"), count
     if name in _OF_C:
         raise ValueError(f"{name!r} does not say its size: write {_OF_C[name]}")
     try:
         dtype: np.dtype[Any] = np.dtype(name).newbyteorder("<")
     except TypeError:
-        raise ValueError(f"{name!r} is no type; types are numpy's, e.g. float32, int32, uint8") from None
-    return dtype
+        raise ValueError(f"{name!r} is no type; types are numpy's, e.g. float32, int32, uint8, or float4 ...") from None
+    return dtype, 1
 
 
 def _value(text: str) -> bytes:
@@ -141,7 +160,9 @@ def _value(text: str) -> bytes:
         kind, colon, numbers = member.partition(":")
         if not colon:
             raise ValueError(f"{member!r} is neither TYPE[SHAPE] nor TYPE:NUMBER")
-        dtype = _type(kind)
+        dtype, count = _type(kind)
+        if count > 1 and len(numbers.split(",")) != count:
+            raise ValueError(f"{member!r} needs {count} numbers, with commas between")
         number = float if dtype.kind == "f" else int
         try:
             packed += np.array([number(each) for each in numbers.split(",")], dtype).tobytes()
@@ -151,19 +172,20 @@ def _value(text: str) -> bytes:
 
 
 def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
-    shape = tuple(int(size) for size in memory["shape"].split("x"))
+    sizes = tuple(int(size) for size in memory["shape"].split("x"))
     if memory["type"] == "surface":
-        if len(shape) > _DIMENSIONS:
-            raise ValueError(f"a surface has bytes, rows and layers, and {memory['shape']} are {len(shape)} sizes")
-        layers, rows, size = (1, 1, *shape)[-_DIMENSIONS:]
-        sizes = np.array([size, rows, layers, 0], "<u4").view(np.uint8)  # struct Surface of shim/textures.hpp
-        return np.concatenate([sizes, random.integers(0, 100, layers * rows * size, np.uint8)])
-    dtype = _type(memory["type"])
+        if len(sizes) > _DIMENSIONS:
+            raise ValueError(f"a surface has bytes, rows and layers, and {memory['shape']} are {len(sizes)} sizes")
+        layers, rows, size = (1, 1, *sizes)[-_DIMENSIONS:]
+        head = np.array([size, rows, layers, 0], "<u4").view(np.uint8)  # struct Surface of shim/textures.hpp
+        return np.concatenate([head, random.integers(0, 100, layers * rows * size, np.uint8)])
+    dtype, count = _type(memory["type"])
+    shape = (*sizes, *[count] * (count > 1))
     fill = memory["fill"]
     if fill == "zero":
         return np.zeros(shape, dtype)
     if fill == "count":
-        return np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+        return np.arange(math.prod(shape)).astype(dtype).reshape(shape)
     if fill is not None:
         return _in_range(fill, shape, dtype, random)
     if dtype.kind == "f":
@@ -186,56 +208,3 @@ def _in_range(fill: str, shape: tuple[int, ...], dtype: np.dtype[Any], random: n
     if number is float:
         return random.uniform(low, high, shape).astype(dtype)
     return random.integers(int(low), int(high), shape).astype(dtype)
-
-
-TYPES = {
-    "float": "float32", "double": "float64", "int": "int32", "unsigned": "uint32", "unsigned int": "uint32",
-    "uint": "uint32", "long long": "int64", "unsigned long long": "uint64", "size_t": "uint64", "int64_t": "int64",
-    "uint64_t": "uint64", "int32_t": "int32", "uint32_t": "uint32", "char": "int8", "unsigned char": "uint8",
-    "uint8_t": "uint8", "int8_t": "int8", "short": "int16", "unsigned short": "uint16", "long": "int64",
-    "unsigned long": "uint64", "bool": "uint8", "uchar": "uint8", "half": "float16", "__half": "float16",
-}  # fmt: skip
-"""numpy's names of CUDA's types on 64-bit Linux."""
-
-_TEXTURES, _SURFACES = ("cudaTextureObject_t", "CUtexObject"), ("cudaSurfaceObject_t", "CUsurfObject")
-OBJECTS = (*_TEXTURES, *_SURFACES)
-"""Types of parameters that only the host of a GPU can make."""
-
-_MOST_NUMBERS = 65536
-_SURFACE = "16x64x512"
-_SIZE = 16
-_SHARED_BYTES = 16384
-_LAUNCHES = {1: "grid=4 block=64", 2: "grid=2,2 block=16,16", 3: "grid=2,2,2 block=8,4,4"}
-"""By the axes that a kernel reads; tiles of 16 times 16 are the usual ones."""
-_WORDS = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct)\b")
-
-
-def guessed_launch(kernel: CudaKernel) -> str | None:
-    """Return a small launch of a kernel as words of a comment, or ``None`` where a parameter is of no plain type.
-
-        saxpy(float *y, float *x, float a, int n)  ->  saxpy grid=4 block=64 y=float32[65536] ... a=float32:1 n=int32:16
-
-    Sizes are small and memory is large, so that a kernel which takes sizes as numbers stays within it. Whether it does
-    shows when it runs: a guess that fails says nothing about the kernel.
-    """
-    arguments = [_argument(each, number) for number, each in enumerate(kernel.parameters, 1)]
-    if any(each is None for each in arguments):
-        return None
-    shared = f" shared={_SHARED_BYTES}" if kernel.dynamic_shared else ""
-    return " ".join([f"{kernel.name} {_LAUNCHES[kernel.axes]}{shared}", *filter(None, arguments)])
-
-
-def _argument(parameter: Parameter, number: int) -> str | None:
-    bare = " ".join(_WORDS.sub(" ", parameter.type).replace("[", " [").split())
-    if bare in _TEXTURES:
-        return f"{parameter.name}=uint64:{number}"
-    if bare in _SURFACES:
-        return f"{parameter.name}=surface[{_SURFACE}]"
-    pointer = bare.endswith(("*", "[ ]", "[]"))
-    kind = TYPES.get(bare.rstrip("*[] ").strip())
-    if kind is None or bare.count("*") + bare.count("[") > pointer:
-        return None
-    if pointer:
-        fill = "" if kind.startswith("float") else f":0..{_SIZE}"
-        return f"{parameter.name}={kind}[{_MOST_NUMBERS}]{fill}"
-    return f"{parameter.name}={kind}:{1 if kind.startswith('float') or kind.endswith('int8') else _SIZE}"

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from edgetune.choices import nearest
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic import cpu_equivalence
 from edgetune.stages.elastic.compiler import CompileOptions
@@ -15,9 +16,10 @@ from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda import context as cuda_context
 from edgetune.stages.elastic.cuda import driver, gpu_equivalence
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.guessed_launches import check_guesses, guessed_launches, read_guess, unguessable
+from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
-from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
+from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, sample_launches_in
 from edgetune.stages.elastic.shim.build import NotCompiledError
 from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.kernels.gpu import gpu_index
@@ -25,7 +27,6 @@ from edgetune.workflows.reporting import Reporter
 
 CPU = "CPU"
 CHECK_WITHOUT = "without --device the check runs on the CPU"
-_LAUNCH = "write the launch as a comment beside the kernel, or as --launch 'KERNEL grid=... block=... ARGUMENT=...'"
 _NO_END = InputError(
     "it does not run to its end on the CPU, and on a GPU nothing could stop it", "see its report from the CPU"
 )
@@ -57,12 +58,12 @@ class Launches:
 
     Args:
         given: By the file and the command line.
-        guessed: One for each kernel without a given launch.
+        guessed: For each kernel without a given launch some to choose from, as words, by its name.
         missing: Why a kernel has neither, by its name.
     """
 
     given: Sequence[SampleLaunch]
-    guessed: Sequence[SampleLaunch]
+    guessed: Mapping[str, Sequence[str]]
     missing: Mapping[str, EdgetuneError]
 
 
@@ -72,13 +73,13 @@ class CheckResult:
 
     Args:
         where: ``CPU``, or the GPU as it was asked for.
-        verdicts: Of each launch, and whether that was guessed.
+        verdicts: Of each launch, and its words if it was guessed.
         untried: Why a kernel, or one of its launches, could not be run, and the remedy, by its name.
         gpu: The GPU's own name; ``None`` of the CPU.
     """
 
     where: str = CPU
-    verdicts: tuple[tuple[Verdict, bool], ...] = ()
+    verdicts: tuple[tuple[Verdict, str | None], ...] = ()
     untried: Mapping[str, EdgetuneError] = field(default_factory=dict)
     gpu: str | None = None
 
@@ -102,20 +103,32 @@ def launches_of(source: KernelSource, text: str, words: Sequence[str]) -> Launch
         *sample_launches_in("\n".join(f"// launch {each}" for each in words), "--launch"),
     ]
     kernels = {one.kernel.name for one in source.done.kernels}
-    for named in (each.split()[0] for each in words):
-        if named not in kernels:
-            names = ", ".join(sorted(source.elastic))
-            raise InputError(f"--launch: {source.name} has no kernel {named}", f"one of {names}")
-    known = {trial.call.kernel for trial in given}
-    guessed, missing = list[SampleLaunch](), dict[str, EdgetuneError]()
+    for launch in given:
+        if launch.call.kernel not in kernels:
+            hint = nearest(launch.call.kernel, sorted(kernels), listed=f"it has {', '.join(sorted(kernels))}")
+            raise InputError(f"{launch.place}: {source.name} has no kernel {launch.call.kernel}", hint)
+    known = {launch.call.kernel for launch in given}
+    guessed, missing = dict[str, Sequence[str]](), dict[str, EdgetuneError]()
     for kernel in (each.kernel for each in source.done.kernels if each.variants and each.kernel.name not in known):
-        guess = guessed_launch(kernel)
-        if guess is None:
-            why = InputError("it has no launch, and none can be guessed for its parameters", _LAUNCH)
+        guessed[kernel.name] = guessed_launches(kernel)
+        if (why := _not_guessed(kernel, guessed[kernel.name][0])) is not None:
             missing[kernel.name] = why
-        else:
-            guessed += sample_launches_in(f"// launch {guess}", "a guess")
+            del guessed[kernel.name]
     return Launches(given, guessed, missing)
+
+
+def _not_guessed(kernel: CudaKernel, words: str) -> InputError | None:
+    """Return the error for a kernel with a parameter that cannot be guessed.
+
+    Args:
+        kernel: The kernel.
+        words: A launch in which such parameters are left open.
+    """
+    parameter = unguessable(kernel)
+    if parameter is None:
+        return None
+    message = f"it has no launch, and none can be guessed for parameter {parameter.name} of type {parameter.type}"
+    return InputError(message, f"write TYPE[SIZE] for memory, TYPE:NUMBER for a value: --launch '{words}'")
 
 
 def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -> CheckResult:
@@ -131,23 +144,24 @@ def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -
 
     untried = dict(launches.missing)
     with reporter.bar("checking on the CPU", None):
-        found = list[tuple[Verdict, bool]]()
+        found = list[tuple[Verdict, str | None]]()
         compiled = source.done.language == "cuda"
         batches = [list(launches.given)] if compiled else [[each] for each in launches.given]
         for trials in batches:
             kernels = list(dict.fromkeys(each.call.kernel for each in trials))
             try:
-                found += [(each, False) for each in verdicts(trials)]
+                found += [(each, None) for each in verdicts(trials)]
             except (NotCompiledError, UnknownInstructionError) as error:
                 if len(kernels) == 1:
                     untried[kernels[0]] = error
                 else:  # one of them is at fault, and the others can be checked
                     batches += [[each for each in trials if each.call.kernel == kernel] for kernel in kernels]
-        for trial in launches.guessed:
+        for kernel, guesses in launches.guessed.items():
             try:
-                found += [(each, True) for each in verdicts([trial])]
+                best, verdict = check_guesses(source.done, guesses, name=source.name, include=source.folders)
+                found.append((verdict, best.words))
             except InputError as error:  # it cannot be built, e.g. because it stands under an #if that does not hold
-                untried[trial.call.kernel] = error
+                untried[kernel] = error
     return CheckResult(CPU, tuple(found), untried)
 
 
@@ -169,11 +183,13 @@ def tried_on_gpu(source: KernelSource, launches: Launches, device: str, reporter
             return (*_on_cpu_too(source, launches, reporter), on_gpu)
         on_cpu = _on_cpu_too(source, launches, reporter)
         endless = {each.kernel for one in on_cpu for each, _ in one.verdicts if each.answer == "fails"}
-        trials = [each for each in (*launches.given, *launches.guessed) if each.call.kernel not in endless]
+        suited = {each.kernel: words for one in on_cpu for each, words in one.verdicts if words is not None}
+        guesses = {kernel: suited.get(kernel, words[0]) for kernel, words in launches.guessed.items()}
+        trials = [*launches.given, *map(read_guess, guesses.values())]
+        trials = [each for each in trials if each.call.kernel not in endless]
         with reporter.bar(f"checking on {device}", None):
             checked = gpu_equivalence.check(context, built, source.done, trials)
-        guesses = {each.call.kernel for each in launches.guessed}
-        verdicts = tuple((each, each.kernel in guesses) for each in checked.verdicts)
+        verdicts = tuple((each, guesses.get(each.kernel)) for each in checked.verdicts)
         untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **checked.untried}
         return (*on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))
 

@@ -18,9 +18,9 @@ from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.forms import Forms, compile_forms
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.shrink import Rules, Shrunk, overhead_score
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
-from edgetune.stages.elastic.source.templates import symbol_of
 from edgetune.stages.elastic.source.transform import transform
 from edgetune.stages.elastic.tables import rows_of
 from edgetune.stages.elastic.work import Logical
@@ -121,7 +121,7 @@ def _shrunk(opts: ShrinkOptions, rules: Rules) -> tuple[Forms, CompiledSource, S
     instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
     indexing = indexing_of(opts.indexing)
     transformed = transform(text, name, opts.folders, asked=instances, indexing=indexing)
-    wanted = symbol_of(instances[0]) if instances else opts.kernel
+    wanted = instance_symbol(instances[0]) if instances else opts.kernel
     kernel = _kernel(transformed, wanted, name).kernel.name
     options = CompileOptions(opts.fmad, tuple(map(str, opts.folders)), tuple(opts.define))
     compiled, found = compile_forms(

@@ -41,6 +41,9 @@ _FAILURES = {
     "crash": "is the memory of the launch as large as the kernel takes it to be?",
 }
 """Remedies for an original that does not end well, by how it ended (see ``shim.run.ShimResult``)."""
+_MOST_CAUSES = 2
+_MOST_NAMES = 3
+"""That one message names."""
 _BY_THE_ORIGINAL = ("racy", "fails", "no output")
 """Answers about the original: with a guessed launch the guess may be at fault, e.g. a row of threads for a tile."""
 
@@ -160,9 +163,14 @@ def check_row(each: ElasticKernel, tried: CheckResult) -> dict[str, object]:
     }  # fmt: skip
     if worst is None and why is not None:
         return row | {"answer": "not tried", "launch": "given" if mine else "none", "why": why.message}
-    verdict, guessed = worst or mine[0]
-    answer = "unclear" if guessed and _may_be_the_guess(verdict, each) else verdict.answer
-    return row | {"answer": answer, "launch": "guessed" if guessed else "given", "why": verdict.reason}
+    verdict, guess = worst or mine[0]
+    answer = "unclear" if guess and _may_be_the_guess(verdict, each) else verdict.answer
+    return row | {"answer": answer, "launch": "guessed" if guess else "given", "why": verdict.reason}
+
+
+def guess_of(each: ElasticKernel, tried: CheckResult) -> str | None:
+    """Return the guessed launch that a kernel was checked with, as words; ``None`` where it was given or none was."""
+    return next((words for verdict, words in tried.verdicts if verdict.kernel == each.kernel.name), None)
 
 
 def document(found: Transformed) -> dict[str, Any]:
@@ -176,10 +184,11 @@ def document(found: Transformed) -> dict[str, Any]:
             "steps": list(each.steps),
         }
         for place in found.tried if each.variants else ():
+            row = check_row(each, place) | {"guess": guess_of(each, place)}
             if place.gpu is None:
-                one["check"] = check_row(each, place)
+                one["check"] = row
             else:
-                one["check_on_gpu"] = {"device": place.where, "gpu": place.gpu, **check_row(each, place)}
+                one["check_on_gpu"] = {"device": place.where, "gpu": place.gpu, **row}
         kernels.append(one)
     return {"kernels": kernels, "refusals": [asdict(refused) for refused in found.done.refusals]}
 
@@ -199,21 +208,33 @@ def judge(found: Transformed) -> None:
     asked = [one for one in tried if one.gpu is not None] or tried
     verdicts = [(_on(one, asked), *each) for one in tried for each in one.verdicts]
     kernels = {each.kernel.name: each for each in found.done.kernels}
-    for on, verdict, guessed in verdicts:
-        if verdict.answer == "different" and not (guessed and _may_be_the_guess(verdict, kernels[verdict.kernel])):
+    for on, verdict, guess in verdicts:
+        if verdict.answer == "different" and not (guess and _may_be_the_guess(verdict, kernels[verdict.kernel])):
             raise PartialError(
                 f"{verdict.kernel}{on}: a form gives other results than the original: {verdict.reason}",
                 "do not use it, and report the kernel; --explain shows how it was transformed",
             )
-    unknown = sorted((each for each in verdicts if each[1].answer != "equal"), key=lambda each: each[2])
+    unknown = sorted((each for each in verdicts if each[1].answer != "equal"), key=lambda each: each[2] or "")
     if unknown:
-        on, verdict, guessed = unknown[0]
-        raise unclear(verdict, guessed, on)
+        on, verdict, guess = unknown[0]
+        raise unclear(verdict, guess, on)
     for one in asked:
         if one.untried:
-            name, why = next(iter(one.untried.items()))
-            count = f"{len(one.untried)} of {len(found.made)} elastic kernels not checked{_on(one, asked)}"
-            raise PartialError(f"{count}; {name}: {why.message}", why.hint)
+            raise _not_checked(one, f"{len(one.untried)} of {len(found.made)} elastic kernels not checked", asked)
+
+
+def _not_checked(one: CheckResult, count: str, asked: Sequence[CheckResult]) -> PartialError:
+    """Return the error for kernels that were not checked: each cause with its kernels, each remedy once."""
+    causes: dict[str, list[str]] = {}
+    for name, why in one.untried.items():
+        causes.setdefault(why.message, []).append(name)
+    told = [
+        f"{', '.join(names[:_MOST_NAMES])}{', ...' * (len(names) > _MOST_NAMES)}: {why}"
+        for why, names in causes.items()
+    ]
+    more = f"; and {len(told) - _MOST_CAUSES} other causes" if len(told) > _MOST_CAUSES else ""
+    hints = dict.fromkeys(one.untried[causes[why][0]].hint for why in list(causes)[:_MOST_CAUSES])
+    return PartialError(f"{count}{_on(one, asked)}; {'; '.join(told[:_MOST_CAUSES])}{more}", "; or ".join(hints))
 
 
 def _on(one: CheckResult, asked: Sequence[CheckResult]) -> str:
@@ -222,12 +243,12 @@ def _on(one: CheckResult, asked: Sequence[CheckResult]) -> str:
     return "" if asked[0].gpu is None else f" on {where}"
 
 
-def unclear(verdict: Verdict, guessed: bool, on: str = "") -> PartialError:
+def unclear(verdict: Verdict, guess: str | None, on: str = "") -> PartialError:
     """Return the error for an original that is racy or fails, or for an unsuitable guess."""
-    if guessed:
+    if guess:
         return PartialError(
             f"{verdict.kernel} cannot be checked{on} by a guessed launch: {verdict.reason}",
-            f"give the launch that it is written for: --launch '{verdict.kernel} grid=... block=... ARGUMENT=...'",
+            f"correct the guess to the launch that it is written for: --launch '{guess}'",
         )
     if verdict.answer == "no output":
         return PartialError(

@@ -29,8 +29,8 @@ from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import KernelFailedError
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import compile_forms
-from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
-from edgetune.stages.elastic.sample_launches import OBJECTS, SampleLaunch
+from edgetune.stages.elastic.kernel import SURFACES, TEXTURES, ElasticKernel, TransformResult
+from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.work import KernelSequence
 
 SLICES = (1, 2, 7)
@@ -167,7 +167,8 @@ def check(
         name = trial.call.kernel
         if name not in elastic:
             continue
-        if any(word in OBJECTS for each in elastic[name].kernel.parameters for word in each.type.split()):
+        types = {word for each in elastic[name].kernel.parameters for word in each.type.split()}
+        if types & {*TEXTURES, *SURFACES}:
             why = "it takes a texture or surface, which a launch in a comment cannot make on a GPU"
             untried[name] = InputError(why, "check it on the CPU: leave --device out")
             continue

@@ -52,8 +52,11 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTI
 _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
-_ASSEMBLER = re.compile(r":\d+: Error: |impossible constraint in .asm|invalid 'asm'|unknown register name")
-_ON_A_GPU = "check it on a GPU: --check --device nvidia:0"
+_ASSEMBLER = re.compile(
+    r":(?P<line>\d+):(?:\d+:)? "
+    r"(?:Error: |error: .*(?:impossible constraint in .asm|invalid 'asm'|unknown register name))"
+)
+_ON_A_GPU = "check it on a GPU (--device nvidia:0), or as PTX, which an interpreter runs"
 _NAME = "was not declared|has not been declared|does not name a type|is not a member of|no matching function"
 _HINTS = (
     ("No such file", "include its folder with -I; of CUDA's own headers the CPU check has only the usual ones"),
@@ -220,8 +223,8 @@ def _compile(arguments: Sequence[str], name: str) -> None:
         return
     found = list(_ERROR.finditer(written))
     first = next((error for error in found if error["file"] == name), found[0] if found else None)
-    if _ASSEMBLER.search(written):
-        raise NotCompiledError(f"{name}: it holds inline assembly, which the CPU cannot run", _ON_A_GPU)
+    if (wrong := _ASSEMBLER.search(written)) is not None:
+        raise NotCompiledError(f"{name}:{wrong['line']}: the CPU cannot run inline assembly of GPUs", _ON_A_GPU)
     if first is None:
         said = written.strip().splitlines()
         missing = next((line for line in said if "undefined reference" in line), None)

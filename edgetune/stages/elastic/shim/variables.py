@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic.sample_launches import TYPES, Array
+from edgetune.stages.elastic.sample_launches import Array
+from edgetune.stages.elastic.source.layouts import NUMBERS
 
 _SYMBOL = re.compile(
     r"^(?P<name>[^|\n]*?) *\|(?P<address>[0-9a-f]+)\| *[BbDduV] *\| *OBJECT\|(?P<bytes>[0-9a-f]+)\|", re.MULTILINE
@@ -92,10 +93,10 @@ def _variables(listed: str, source: str) -> Iterator[DeviceVariable]:
         if as_written := declared.get(found["name"].rpartition("::")[2]):
             bare = " ".join(_QUALIFIERS.sub(" ", as_written["type"]).split())
             kind = _VECTOR.sub("", named.get(bare, bare))
-            said = np.dtype(TYPES.get(kind, np.uint8))
+            said = np.dtype(NUMBERS.get(kind, np.uint8))
             dtype = said if size_bytes % said.itemsize == 0 else dtype
             constant = as_written["space"] == "__constant__"
-            if constant and as_written["behind"] == ";" and kind in TYPES:
+            if constant and as_written["behind"] == ";" and kind in NUMBERS:
                 filled = _numbers(found["name"], dtype, size_bytes // dtype.itemsize)
         yield DeviceVariable(
             found["name"], int(found["address"], 16), dtype, size_bytes // dtype.itemsize, constant, filled

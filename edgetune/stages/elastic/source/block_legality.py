@@ -151,7 +151,7 @@ def _in_function(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
         if body is None or body.type != "compound_statement":
             continue
         uniform = uniformity(kernel, function, body, of_warps=True)
-        given = {parameter_of(each).name for each in parameter_nodes(function)}
+        given = {parameter_of(each, {}).name for each in parameter_nodes(function)}
         for each in _primitives(body, set()):
             known = uniform.same_for_all(each, body) and not _depends(each, body, given)
             if not known and not _masked(each, kernel.source):

@@ -2,7 +2,8 @@
 
     out[blockIdx.x] = __ldg(p)                                 names without a definition in the file
     asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(d) : ...)      harmless
-    asm("mov.u32 %0, %%smid;" : "=r"(d))                       reads a special register: refused
+    asm("mov.u32 %0, %%laneid;" : "=r"(d))                     keeps its meaning where threads keep their places
+    asm("mov.u32 %0, %%smid;" : "=r"(d))                       reads another special register: refused
     asm volatile("bar.sync 1, 64;")                            waits: refused
 
 A name that is neither here nor defined in the parsed files may be a macro or a function of a header that was not found;
@@ -61,7 +62,8 @@ _CLUSTER = re.compile(r"__cluster\w*|\w*clusterlaunchcontrol\w*")
 _NAMED_BARRIER = re.compile(r"__barrier_sync\w*|__nv_bar\w*|__named_barrier\w*")
 _RUNTIME = re.compile(r"cu(da|Graph|Stream|Launch)?[A-Z]\w*")
 _RUNTIME_TYPES = re.compile(
-    r"cuda(TextureObject_t|SurfaceObject_t|ReadMode\w+|BoundaryMode\w+|TextureType\w+|Pos|Extent)|CU(tex|surf)Object"
+    r"cuda(TextureObject_t|SurfaceObject_t|(Texture)?(Read|Filter|Address)Mode\w*|BoundaryMode\w+|TextureType\w+|Pos"
+    r"|Extent)|CU(tex|surf)Object"
 )
 _COMPLEX = re.compile(r"cu(Complex|DoubleComplex|FloatComplex|C[a-z]+f?|Real|Imag)|cuDouble\w+|cuFloat\w+")
 
@@ -192,10 +194,13 @@ _HARMLESS = _words("""
     add sub mul mad mul24 mad24 sad div rem abs neg min max popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a
     addc subc madc fma rcp sqrt rsqrt sin cos lg2 ex2 tanh copysign testp set setp selp slct and or xor not cnot lop3
     shf shl shr mov prmt ld ldu st cvt cvta prefetch prefetchu pack isspacep vadd vsub vabsdiff vmin vmax vshl vshr
-    vmad vset vadd2 vadd4 vsub2 vsub4
+    vmad vset vadd2 vadd4 vsub2 vsub4 vavrg2 vavrg4 vabsdiff2 vabsdiff4 vmin2 vmin4 vmax2 vmax4 vset2 vset4
 """)
 _WARP = frozenset({"mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "shfl", "vote", "match", "redux", "activemask"})
 _WAITING = re.compile(r"\.(volatile|relaxed|acquire|release|acq_rel|mmio)\b|\bld\S*\.(cv|cg)\b")
+_REGISTER = re.compile(r"%+([A-Za-z_]\w*)")
+_OF_LANES = _words("laneid lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt")
+"""Special registers that are the same wherever a thread has the same place in its block; with ``%`` before them."""
 _STRINGS = ("string_literal", "raw_string_literal", "concatenated_string")
 
 
@@ -214,9 +219,10 @@ def wrong_with(node: Node) -> str | None:
 
 
 def of_warps(node: Node) -> bool:
-    """Return whether inline assembly holds instructions that threads of a warp run together."""
+    """Return whether inline assembly depends on a thread's place in its warp, or on the others of the warp."""
     code = node.child_by_field_name("assembly_code")
-    return code is not None and any(_opcode(each) in _WARP for each in _instructions(code))
+    instructions = [] if code is None else _instructions(code)
+    return any(_opcode(each) in _WARP or _REGISTER.search(each) for each in instructions)
 
 
 def _instructions(code: Node) -> list[str]:
@@ -232,7 +238,11 @@ def _opcode(instruction: str) -> str:
 
 
 def _harmless(instruction: str) -> bool:
-    if "%%" in instruction or _WAITING.search(instruction) or ":" in instruction.replace("::", ""):
+    if (
+        not _OF_LANES.issuperset(_REGISTER.findall(instruction))
+        or _WAITING.search(instruction)
+        or ":" in instruction.replace("::", "")
+    ):
         return False
     if instruction.startswith((".reg", "//")):
         return True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from edgetune.stages.elastic.kernel import CudaKernel, Parameter
+from edgetune.stages.elastic.kernel import CudaKernel, HostLaunch, Parameter
 from edgetune.stages.elastic.source.builtins import BARRIERS, WARP, atomic
+from edgetune.stages.elastic.source.layouts import parameter_layout
 from edgetune.stages.elastic.source.syntax import (
     Node,
     arguments,
@@ -28,19 +29,26 @@ _ADDING = ("atomicAdd", "atomicSub", "atomicAdd_block", "atomicAdd_system")
 _AXIS = re.compile(r"\bthreadIdx[\s.]*\b([xyz])\b")
 
 
-def described(function: ParsedFunction, reach: Sequence[Definition]) -> CudaKernel:
+def described(
+    function: ParsedFunction,
+    reach: Sequence[Definition],
+    known: Mapping[str, tuple[Definition, ...]],
+    launches: tuple[HostLaunch, ...],
+) -> CudaKernel:
     """Return the facts of a kernel.
 
     Args:
         function: The kernel.
         reach: Its own definition and those that it reaches.
+        known: The definitions of its file, by name.
+        launches: Its launches in the file.
     """
     tokens = [token for piece in reach for token in piece.tokens]
     shared = list(_shared(reach))
     return CudaKernel(
         name=function.name,
         line=line_of(function.node),
-        parameters=tuple(parameter_of(each) for each in parameter_nodes(function.node)),
+        parameters=tuple(parameter_of(each, known) for each in parameter_nodes(function.node)),
         barriers=sum(token in BARRIERS for token in tokens),
         static_shared=not all(shared),
         dynamic_shared=any(shared),
@@ -49,6 +57,7 @@ def described(function: ParsedFunction, reach: Sequence[Definition]) -> CudaKern
         extern_c=_extern_c(function.node),
         axes=max((_axes(piece) for piece in reach), default=1),
         tables=any(piece.kind == "variable" and "__constant__" in piece.tokens for piece in reach),
+        launches=launches,
     )
 
 
@@ -68,11 +77,12 @@ def parameter_nodes(function: Node) -> list[Node]:
     return [] if [text_of(each) for each in found] == ["void"] else found
 
 
-def parameter_of(node: Node) -> Parameter:
+def parameter_of(node: Node, known: Mapping[str, tuple[Definition, ...]]) -> Parameter:
     """Return a parameter; its name is empty where it has none."""
     name = declared_name(node.child_by_field_name("declarator"))
     left_out = [] if name is None else [name]
-    return Parameter(plain(node, [*left_out, *_default(node)]), "" if name is None else text_of(name))
+    written = plain(node, [*left_out, *_default(node)])
+    return Parameter(written, "" if name is None else text_of(name), *parameter_layout(written, known))
 
 
 def parameter_text(node: Node) -> str:

@@ -20,6 +20,7 @@ from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.builtins import HEADERS, danger
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.groups import without_groups
+from edgetune.stages.elastic.source.host_launches import host_launches
 from edgetune.stages.elastic.source.kernel_scan import described
 from edgetune.stages.elastic.source.macros import Macro, expanded, used
 from edgetune.stages.elastic.source.parser_text import for_parser, without_invocations
@@ -92,11 +93,13 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         source, out, name, tree, functions, macros, definitions(read.roots, macros), read.missing,
         _changes(read.roots), _asked(tree.root_node), notes,
     )  # fmt: skip
-    kernels = (each for some in functions.values() for each in some if "__global__" in each.words and each.file == name)
+    kernels = [each for some in functions.values() for each in some if "__global__" in each.words and each.file == name]
+    launches = host_launches(tree.root_node, {each.name for each in kernels}, macros, parsed.definitions)
     for function in sorted(kernels, key=lambda each: int(each.node.start_byte)):
         start = piece_of(function.node, function.name, "function", function.file)
         reached = tuple(reach(start, parsed.definitions))
-        parsed.kernels.append(ParsedKernel(described(function, reached), function, reached, parsed))
+        facts = described(function, reached, parsed.definitions, launches.get(function.name, ()))
+        parsed.kernels.append(ParsedKernel(facts, function, reached, parsed))
     if not parsed.kernels and not notes:
         code = re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", source, flags=re.DOTALL)
         wrong = tree.root_node.has_error and b"__global__" in code

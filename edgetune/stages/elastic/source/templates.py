@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.source.parser_text import for_parser
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
@@ -157,7 +158,7 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
         if bound is None or not template.kernel:
             uses += [] if bound is None else _uses(template.function, templates, bound)
         elif _movable(template, root):
-            symbol = symbol_of(" ".join([use[0], *use[1]]))
+            symbol = instance_symbol(" ".join([use[0], *use[1]]))
             if symbol in taken:
                 continue
             taken.add(symbol)
@@ -288,11 +289,6 @@ def _movable(template: _Template, root: Node) -> bool:
         for word in words(text_of(value))
     }
     return not used & changed and not hidden & template.parameters.keys()
-
-
-def symbol_of(instance: str) -> str:
-    """Return the name of the copy of ``kernel<float, 16>``: ``kernel_float_16``."""
-    return "_".join(re.findall(r"\w+", instance))
 
 
 def _copy(template: _Template, bound: Mapping[str, str], symbol: str, source: bytes) -> str:
