@@ -12,7 +12,8 @@ from edgetune.processes.streams import write_bytes
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
 from edgetune.stages.elastic.bound import NOTE, describe_bound
 from edgetune.stages.elastic.energy import Choice
-from edgetune.stages.elastic.source.explain import cost, describe, explained
+from edgetune.stages.elastic.source.explain import cost, describe, explained, located
+from edgetune.stages.elastic.source.places import shown_place
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.kernels.bench import BenchFigures
 from edgetune.workflows.kernels.energy import EnergyFigures
@@ -35,10 +36,10 @@ def show_reasons(found: Transformed, opts: TransformOptions, terminal: Terminal)
     elif not terminal.json:
         for each in done.kernels:
             for refused in each.refusals:
-                line = f"line {refused.line}: {each.kernel.name}: {cost(each, refused)}: {describe(refused)}"
-                terminal.screen.info(line)
+                place = shown_place(refused.file, refused.line)
+                terminal.screen.info(f"{place}: {each.kernel.name}: {cost(each, refused)}: {describe(refused)}")
         for refused in done.refusals:
-            terminal.screen.info(f"line {refused.line}: {describe(refused)}")
+            terminal.screen.info(located(refused))
 
 
 def report_transformed(found: Transformed, opts: TransformOptions, terminal: Terminal) -> None:

@@ -38,6 +38,7 @@ from edgetune.stages.elastic.shim.run import (
     Taking,
     chance,
 )
+from edgetune.stages.elastic.source.headers import of_toolkit
 from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
 
 Shard = tuple[int, int]
@@ -182,7 +183,8 @@ def check(
     if transformed.language == "ptx":
         built = PtxProgram.of(transformed.source, name)
     else:
-        built = build(transformed.compiled, name, tuple(symbols), include)
+        folders = [each for each in include if not of_toolkit(each)]  # the shim has headers of its own in their place
+        built = build(transformed.compiled, name, tuple(symbols), folders)
     wanted = matrix or Matrix()
     return tuple(
         _verdict(built, by_name[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)

@@ -43,6 +43,7 @@ class CudaKernel:
         extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
         axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
         tables: Whether it reads tables of the file in constant memory, whose size a launch has to fit.
+        file: The header that defines it; ``None``: the file itself.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CudaKernel:
     extern_c: bool = False
     axes: int = 1
     tables: bool = False
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Refusal:
         remedy: What to do about it, one line.
         kernel: Its name; ``None`` for the whole file.
         level: ``grid``: no form was made; ``block``: only the grid is elastic.
+        file: The header in which the line is; ``None``: the file itself.
     """
 
     code: str
@@ -92,6 +95,7 @@ class Refusal:
     remedy: str
     kernel: str | None = None
     level: Level = "grid"
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

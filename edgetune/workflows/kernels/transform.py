@@ -73,7 +73,7 @@ class Transformed:
         """
         if not self.made:
             first = next((each for one in self.done.kernels for each in one.refusals), None) or self.done.refusals[0]
-            message = f"{self.name}:{first.line}: no kernel can be made elastic: {first.reason}"
+            message = f"{first.file or self.name}:{first.line}: no kernel can be made elastic: {first.reason}"
             raise InputError(message, first.remedy)
 
 

@@ -17,6 +17,7 @@ from edgetune.stages.elastic.source.block_loops import FormOptions
 from edgetune.stages.elastic.source.builtins import BLOCK_INDICES
 from edgetune.stages.elastic.source.index_parameters import readers
 from edgetune.stages.elastic.source.name_resolution import Variable
+from edgetune.stages.elastic.source.places import shown_place
 from edgetune.stages.elastic.source.region_tree import (
     BarrierLoop,
     BarrierStatement,
@@ -141,14 +142,14 @@ def _list(variables: Collection[Variable]) -> str:
 def explained(done: TransformResult) -> Iterator[str]:
     """Yield the explanation of a file, line by line."""
     for each in done.kernels:
-        yield f"{each.kernel.name} (line {each.kernel.line}): {used(each.kernel)}"
+        yield f"{each.kernel.name} ({shown_place(each.kernel.file, each.kernel.line)}): {used(each.kernel)}"
         for level in get_args(Level):
             symbols = [variant.symbol for variant in each.variants if variant.level == level]
             if symbols:
                 yield f"  {level}: {', '.join(symbols)}"
         yield from (f"    {step}" for step in each.steps)
-        yield from (f"  {cost(each, refused)}: line {refused.line}: {describe(refused)}" for refused in each.refusals)
-    yield from (f"line {refused.line}: {describe(refused)}" for refused in done.refusals)
+        yield from (f"  {cost(each, refused)}: {located(refused)}" for refused in each.refusals)
+    yield from map(located, done.refusals)
 
 
 def cost(each: ElasticKernel, refused: Refusal) -> str:
@@ -156,6 +157,11 @@ def cost(each: ElasticKernel, refused: Refusal) -> str:
     if each.variants:
         return "the grid alone is elastic"
     return "left as it is" if refused.level == "grid" else "nor could its blocks be elastic"
+
+
+def located(refused: Refusal) -> str:
+    """Return a refusal as one line with its place."""
+    return f"{shown_place(refused.file, refused.line)}: {describe(refused)}"
 
 
 def describe(refused: Refusal) -> str:

@@ -6,7 +6,7 @@ kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.block_legality import lanes_apart, returns_before_warp
@@ -228,10 +228,16 @@ def _hidden_in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
     source, end = kernel.source, anchor(kernel).end_byte
     copied = [kernel.reach[0], *readers(kernel, INDICES).values()]
     nodes = [each.node for each in copied if each.node is not None]
-    start = 0 if any(each.file != source.name for each in copied) else min(int(each.start_byte) for each in nodes)
+    used = [
+        (int(each.node.start_byte) if each.file == source.name else 0, _with_macros(words(text_of(each.node)), kernel))
+        for each in copied
+        if each.node is not None
+    ]
 
     def changes(word: str) -> bool:
-        return any(start < each < end for each in source.changes.get(word, ()))
+        """Return whether a macro is defined or undefined between something that uses it and the forms."""
+        starts = [start for start, words_of in used if word in words_of]
+        return any(min(starts, default=end) < each < end for each in source.changes.get(word, ()))
 
     for piece in kernel.reach:
         if piece.kind != "macro":
@@ -261,11 +267,13 @@ def _asked_in(node: Node, kernel: ParsedKernel) -> set[str]:
         for part in ("condition", "name")
         for each in directive.children_by_field_name(part)
     )
+    return _with_macros((word for each in conditions for word in words(text_of(each))), kernel)
+
+
+def _with_macros(names: Iterable[str], kernel: ParsedKernel) -> set[str]:
+    """Return names, and those in the bodies of the macros among them."""
     macros = kernel.source.macros
-    return closure(
-        (word for each in conditions for word in words(text_of(each))),
-        lambda word: (each for macro in macros.get(word, ()) for each in words(macro.body)),
-    )
+    return closure(names, lambda word: (each for macro in macros.get(word, ()) for each in words(macro.body)))
 
 
 def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:

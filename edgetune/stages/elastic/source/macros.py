@@ -23,7 +23,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
-from edgetune.stages.elastic.source.syntax import closure
+from edgetune.stages.elastic.source.directives import code_only, directives
+from edgetune.stages.elastic.source.syntax import Tree, closure, find, text_of, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,17 @@ _SKIPPED_TOKENS = re.compile(
 )
 _OPENS = re.compile(rb"\b(?:namespace(?:\s+[\w:]+)?|extern\s+\"C(?:\+\+)?\")\s*\{")
 _STRINGS_OF_LINKAGE = re.compile(rb'extern\s+"C(?:\+\+)?"')
+
+
+def readable_tree(source: bytes) -> Tree:
+    """Return the syntax of a file, without invocations of its macros at file level where they break the tree."""
+    tree = tree_of(source)
+    if not tree.root_node.has_error:
+        return tree
+    defined = find(tree.root_node, "preproc_function_def")
+    called = {text_of(name) for each in defined for name in each.children_by_field_name("name")}
+    without = without_invocations(source, called)
+    return tree if without == source else tree_of(without)
 
 
 def without_invocations(source: bytes, macros: Collection[str]) -> bytes:
@@ -121,13 +133,6 @@ _ROUNDS = 4
 _LONGEST = 4_000_000
 """Bytes of a source with macros written out: a few lines of macros that use each other may make a very long text."""
 _HIDDEN = INDICES | BARRIERS | {"for", "return", "break", "continue"}
-_COMMENTS = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
-_STRINGS = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-_SKIPPED = re.compile(
-    rf"{_COMMENTS}|(?:\b(?:u8|[uUL]))?(?:{_STRINGS})"
-    rf"|(?P<directive>^[ \t]*#(?:\\\r?\n|{_COMMENTS}|{_STRINGS}|[^\n])*)".encode(),
-    re.DOTALL | re.MULTILINE,
-)
 _UNCLEAR = re.compile(
     rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]|%:|\?\?[=/]|(?:push|pop)_macro|[*/]\\\r?\n[*/]|\\[ \t\f\v]+\r?$", re.MULTILINE
 )
@@ -136,7 +141,6 @@ or end on two lines, spaces behind a line continuation; also other spellings of 
 _ODD = re.compile(rb"[#$\x80-\xff]|\\(?!\r?\n)")
 """Characters outside comments, strings and directives that make a source unclear: directives behind comments, and
 letters that names do not have here."""
-_DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*(?P<word>\w*)[ \t]*(?P<rest>.*)", re.DOTALL)
 _DEFINE = re.compile(rb"(?P<name>\w+)(?:\((?P<parameters>[^()]*)\))?(?P<body>.*)", re.DOTALL)
 _TOKEN = re.compile(rb"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
 _OPENED = re.compile(rb"\s*\(")
@@ -144,7 +148,6 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _OPAQUE = re.compile(rb"[#\"'@\\$\x80-\xff]|\bnamespace\b")
 """Text in the body of a macro that is never written out. A namespace is one, as forms would stand behind it."""
 _PAIRS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
-_COMMENT = re.compile(rf"{_COMMENTS}|(?P<string>{_STRINGS})".encode(), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,7 @@ def expanded(source: bytes, headers: Sequence[bytes] = ()) -> Expanded:
 
 def used(text: bytes) -> set[str]:
     """Return the words of a source outside comments, strings and directives."""
-    return {each.decode() for each in _WORD.findall(_bare(text))}
+    return {each.decode() for each in _WORD.findall(code_only(text))}
 
 
 def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int, int, bytes]]:
@@ -226,12 +229,12 @@ def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int,
 
     The arguments of a macro that stays are written out only where it makes no string of them and no comma is in doubt.
     """
-    if any(_UNCLEAR.search(text) or _ODD.search(_bare(text)) for text in (source, *headers)):
+    if any(_UNCLEAR.search(text) or _ODD.search(code_only(text)) for text in (source, *headers)):
         return
     macros, reach = _macros(source, headers)
     if not macros:
         return
-    bare = _bare(source)
+    bare = code_only(source)
     done = handed = behind = 0
     for found in re.finditer(rb"\b(?:" + b"|".join(reach) + rb")\b", bare):
         if found.start() < done:
@@ -251,11 +254,6 @@ def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int,
             done = closed
         elif closed > done:
             handed = max(handed, closed)
-
-
-def _bare(text: bytes) -> bytes:
-    """Return a source with spaces for its comments, strings and directives."""
-    return _SKIPPED.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), text)
 
 
 def _written_out(
@@ -283,23 +281,23 @@ def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro
     often: dict[bytes, int] = {}
     found: dict[bytes, _Macro] = {}
     tokens: dict[bytes, set[bytes]] = {}
-    included = max((end for word, _, end, _ in _directives(source) if word == b"include"), default=0)
+    included = max((each.end for each in directives(source) if each.word == b"include"), default=0)
     maybe = any(map(_includes_perhaps, (source, *headers)))
     for text in (source, *headers):
-        for word, rest, end, asked in _directives(text):
-            conditional = asked or (maybe and text is not source)
-            defined = _DEFINE.match(rest)
-            if word not in (b"define", b"undef") or defined is None:
+        for each in directives(text):
+            conditional = each.conditional or (maybe and text is not source)
+            defined = _DEFINE.match(each.rest)
+            if each.word not in (b"define", b"undef") or defined is None:
                 continue
             name, given = defined["name"], defined["parameters"]
             whole = all(defined["body"].count(left) == defined["body"].count(right) for left, right in _PAIRS)
-            usable = word == b"define" and not conditional and whole and not _OPAQUE.search(defined["body"])
+            usable = each.word == b"define" and not conditional and whole and not _OPAQUE.search(defined["body"])
             body = defined["body"].strip()
             often[name] = often.get(name, 0) + (1 if usable else 2)
             tokens.setdefault(name, set()).update(_WORD.findall(body), [sign for sign in (b",", b"#") if sign in body])
             parameters = None if given is None else tuple(each.strip() for each in given.split(b",") if each.strip())
             if all(map(_WORD.fullmatch, parameters or ())):
-                found[name] = _Macro(parameters, body, end if text is source else included)
+                found[name] = _Macro(parameters, body, each.end if text is source else included)
     hidden = {each.encode() for each in _HIDDEN}
     nothing = set[bytes]()
     reach = {name: closure(tokens[name], lambda word: tokens.get(word, nothing)) for name in tokens}
@@ -309,37 +307,8 @@ def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro
 
 def _includes_perhaps(text: bytes) -> bool:
     """Return whether a header that may have been read is included under a condition: one not of CUDA, C or C++."""
-    wanted = (rest for word, rest, _, conditional in _directives(text) if word == b"include" and conditional)
+    wanted = (each.rest for each in directives(text) if each.word == b"include" and each.conditional)
     return not all(HEADERS.fullmatch(each.decode("utf-8", "replace").strip('<>" \t')) for each in wanted)
-
-
-def _directives(text: bytes) -> Iterator[tuple[bytes, bytes, int, bool]]:
-    """Yield directives: word, the rest on one line, its end, and whether it stands under a condition."""
-    raw = [found for found in _SKIPPED.finditer(text) if found["directive"] is not None]
-    spliced = (re.sub(rb"\\\r?\n", b"", found[0]) for found in raw)
-    parts = [_DIRECTIVE.match(_COMMENT.sub(lambda found: found["string"] or b" ", text)) for text in spliced]
-    words = [(each["word"], each["rest"].strip()) for each in parts if each is not None]
-    depth = -1 if _guarded(words) else 0
-    for (word, rest), found in zip(words, raw, strict=True):
-        depth += word in (b"if", b"ifdef", b"ifndef")
-        depth -= word == b"endif"
-        yield word, rest, found.end(), depth > 0
-
-
-def _guarded(words: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Return whether a header has a guard: ``#ifndef X``, ``#define X``, ..., ``#endif``."""
-    first = [each for each in words if each != (b"pragma", b"once")]
-    if len(first) < 3 or first[0][0] != b"ifndef" or first[1] != (b"define", first[0][1]) or first[-1][0] != b"endif":
-        return False
-    depth = 0
-    for place, (word, _) in enumerate(first):
-        depth += word in (b"if", b"ifdef", b"ifndef")
-        depth -= word == b"endif"
-        if depth == 1 and word in (b"else", b"elif", b"elifdef", b"elifndef"):
-            return False
-        if not depth:
-            return place == len(first) - 1
-    return False
 
 
 def _closed(bare: bytes, at: int) -> int:

@@ -20,6 +20,7 @@ from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.source.macros import for_parser
+from edgetune.stages.elastic.source.places import Place, placed
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
@@ -104,21 +105,21 @@ class Instances:
         left = [each for each in self.made if each.symbol not in symbols]
         return Instances(self.source, left) if len(left) < len(self.made) else None
 
-    def placed(self, found: TransformResult, name: str) -> TransformResult:
-        """Return the result with lines of templates instead of those of their copies, and without copied templates."""
+    def placed(self, found: TransformResult, name: str, place: Place) -> TransformResult:
+        """Return the result with lines of templates instead of those of their copies, and without copied templates.
+
+        Args:
+            found: Of the text with the copies.
+            name: Of the file.
+            place: Of a line of the source.
+        """
         templates = {each.template for each in self.made}
-        kernels = []
-        for one in found.kernels:
-            if one.kernel.name in templates and any(each.code == "template" for each in one.refusals):
-                continue
-            moved = tuple(replace(each, line=self._line(each.line)) for each in one.refusals)
-            kernel = replace(one.kernel, line=self._line(one.kernel.line))
-            kernels.append(replace(one, kernel=kernel, refusals=moved))
-        mark = re.compile(rf'^#line (\d+)(?= "{re.escape(line_mark(1, name).split(chr(34))[1])}"$)', re.MULTILINE)
-        source, device = (
-            mark.sub(lambda each: f"#line {self._line(int(each[1]))}", text) for text in (found.source, found.device)
-        )
-        return replace(found, source=source, device=device, kernels=tuple(kernels))
+        kernels = [
+            one
+            for one in found.kernels
+            if one.kernel.name not in templates or all(each.code != "template" for each in one.refusals)
+        ]
+        return placed(replace(found, kernels=tuple(kernels)), name, lambda line: place(self._line(line)))
 
     def _line(self, line: int) -> int:
         """Return the line of the template for a line of a copy; that of the source as it is."""
@@ -277,7 +278,10 @@ def _movable(template: _Template, root: Node) -> bool:
     used = set(words(text_of(template.outer)))
     later = find(root, "preproc_def", "preproc_function_def", "preproc_call")
     changed = {
-        word for each in later if each.start_byte >= template.outer.end_byte for word in words(text_of(each))[:3]
+        word
+        for each in later
+        if each.start_byte >= template.outer.end_byte and not text_of(each).startswith("#line")
+        for word in words(text_of(each))[:3]
     }
     hidden = {
         word

@@ -28,9 +28,10 @@ from edgetune.stages.elastic.source.block_loops import FormOptions
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
 from edgetune.stages.elastic.source.groups import HEADER, LIBRARY
+from edgetune.stages.elastic.source.headers import WholeText, included, with_headers
 from edgetune.stages.elastic.source.legality import illegalities
 from edgetune.stages.elastic.source.macros import for_compiler
-from edgetune.stages.elastic.source.parse import included, parse
+from edgetune.stages.elastic.source.parse import parse
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONTAINERS,
@@ -46,7 +47,7 @@ from edgetune.stages.elastic.source.syntax import (
     walk,
     words,
 )
-from edgetune.stages.elastic.source.templates import instantiated
+from edgetune.stages.elastic.source.templates import Instances, instantiated
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
 from edgetune.stages.elastic.source.variants import (
     BlockForms,
@@ -108,18 +109,25 @@ def transform(
             f"{name} is transformed already: it holds elastic forms", "transform the file that it was made from"
         )
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
-        instances = instantiated(text.removeprefix(_BOM), name, asked)
+        whole = with_headers(text.removeprefix(_BOM), name, folders)
+        instances = instantiated(whole.text, name, asked)
         options = FormOptions(indexing, persistent)
-        found = instances.placed(_transformed(parse(instances.text, name, folders), launched, options), name)
+
+        def made(copies: Instances) -> TransformResult:
+            found = _transformed(parse(copies.text, name, folders), whole, launched, options)
+            return copies.placed(found, name, whole.place)
+
+        found = made(instances)
         useless = [each.kernel.name for each in found.kernels if not each.variants and each.kernel.name not in launched]
         fewer = instances.without(useless)
         if fewer is None:
             return found
-        left = _transformed(parse(fewer.text, name, folders), launched, options)
-        return replace(fewer.placed(left, name), kernels=found.kernels)
+        return replace(made(fewer), kernels=found.kernels)
 
 
-def _transformed(source: ParsedFile, launched: Collection[str], options: FormOptions) -> TransformResult:
+def _transformed(
+    source: ParsedFile, whole: WholeText, launched: Collection[str], options: FormOptions
+) -> TransformResult:
     elastic, edits, kept = list[ElasticKernel](), list[Edit](), list[ParsedKernel]()
     for kernel in source.kernels:
         made, forms = _made(kernel, options)
@@ -134,9 +142,8 @@ def _transformed(source: ParsedFile, launched: Collection[str], options: FormOpt
     missing = tuple(refusal("header-missing", line, None, name=each) for each, line in source.missing.items())
     edits = _merged(edits)
     device = _text(source, [*edits, *_without_host_code(source, kept)], options) if kept else ""
-    return TransformResult(
-        _text(source, edits, options), tuple(elastic), (*source.notes, *missing), device, options.indexing
-    )
+    written = _text(source, edits, options, whole)
+    return TransformResult(written, tuple(elastic), (*source.notes, *missing), device, options.indexing)
 
 
 def _made(kernel: ParsedKernel, options: FormOptions) -> tuple[ElasticKernel, str]:
@@ -157,14 +164,19 @@ def _made(kernel: ParsedKernel, options: FormOptions) -> tuple[ElasticKernel, st
     return ElasticKernel(kernel.kernel, variants, forms.refusals, steps), text
 
 
-def _text(source: ParsedFile, edits: Sequence[Edit], options: FormOptions) -> str:
-    """Return the original with the forms in it; byte for byte the original where there are none."""
-    if not edits:
-        return source.text.decode("utf-8", "surrogateescape")
+def _text(source: ParsedFile, edits: Sequence[Edit], options: FormOptions, whole: WholeText | None = None) -> str:
+    """Return the original with the forms in it; byte for byte the original where there are none.
+
+    With ``whole``, headers without forms are included again.
+    """
     place = source.expanded.original
-    moved = (Edit(place(each.start), place(each.end), each.text) for each in edits)
+    moved = [Edit(place(each.start), place(each.end), each.text) for each in edits]
+    included_again = [] if whole is None else whole.restored([each.start for each in moved])
+    text = spliced(source.text, [*moved, *included_again])
+    if not edits:
+        return text
     structs = f"{STRUCT}\n{CONTROL_STRUCT}" if options.persistent else STRUCT
-    return f"{structs}\n{line_mark(1, source.name)}{spliced(source.text, moved)}"
+    return f"{structs}\n{line_mark(1, source.name)}{text}"
 
 
 def _merged(edits: Sequence[Edit]) -> list[Edit]:

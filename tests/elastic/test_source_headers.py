@@ -1,0 +1,243 @@
+"""Headers of the user are read in the places of their #include: their kernels, helpers and macros."""
+
+import shutil
+
+import pytest
+
+from edgetune.errors import InputError
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.source.headers import with_headers
+from edgetune.stages.elastic.source.transform import transform
+
+KERNEL = "__global__ void k(float *x, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+MAIN = "// launch k grid=4 block=32 x=float32[128] n=int32:100\nint main() { k<<<4, 32>>>(0, 1); }\n"
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+
+
+def made(folder, text, **headers):
+    for name, content in headers.items():
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    return transform(text, "x.cu", [folder])
+
+
+def codes(done):
+    return [each.code for one in done.kernels for each in one.refusals]
+
+
+def checked(done, folder, text):
+    verdicts = check(done, sample_launches_in(text, "x.cu"), name="x.cu", matrix=BRIEF, include=[folder])
+    return [(each.kernel, each.answer, each.reason) for each in verdicts]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("begin", "end"), [("", ""), ("#pragma once\n", ""), ("#ifndef K_H\n#define K_H\n", "#endif\n")]
+)
+def test_kernels_of_a_header_are_elastic_in_the_context_of_the_file(tmp_path, begin, end):
+    text = f'#include <stdio.h>\n#define SCALE 3.0f\ntypedef float real;\n  #include "k.cuh" // kernels\n{MAIN}'
+    header = f"{begin}{KERNEL}    if (i < n) x[i] *= SCALE + (real)i;\n}}\n{end}"
+    done = made(tmp_path, text, k_cuh=header)
+    assert codes(done) == []
+    (one,) = done.kernels
+    assert (one.kernel.file, one.kernel.line) == ("k.cuh", 1 + begin.count("\n"))
+    assert len(one.variants) == 2
+    assert checked(done, tmp_path, text) == [("k", "equal", "")]
+    assert '#include "k.cuh"' not in done.source
+    assert '#line 1 "k.cuh"' in done.source
+    assert '#line 5 "x.cu"' in done.source
+    whole = done.__class__(done.source.partition("int main()")[0], done.kernels)  # what is written compiles
+    assert checked(whole, tmp_path, text) == [("k", "equal", "")]
+
+
+def test_headers_without_kernels_are_included_again(tmp_path):
+    text = '#include "a.h"\n__global__ void k(int *x) { x[blockIdx.x] = f(); }\n#include "b.h"\n'
+    done = made(tmp_path, text, a_h="__device__ int f() { return 1; }\n", b_h="int host;\n")
+    assert codes(done) == []
+    assert done.source.endswith('#include "b.h"\n')
+    assert '#include "a.h"\n__global__ void k' in done.source
+    assert "f() {" not in done.source
+
+
+def test_a_file_of_which_nothing_is_elastic_is_as_it_was(tmp_path):
+    text = '#include "a.h"\r\n__global__ void k(int *x) { x[f()] = blockIdx.x; }\r\n'
+    assert made(tmp_path, text, a_h="#pragma once\n").source == text
+
+
+def test_headers_in_headers_and_folders(tmp_path):
+    text = '#include "in/a.cuh"\n' + MAIN
+    inner = "#pragma once\n__device__ float f(float v) { return 2 * v; }\n"
+    header = f'#include "b.h"\n#include "b.h"\n#include "not_there.h"\n{KERNEL}    if (i < n) x[i] = f(x[i]);\n}}\n'
+    done = made(tmp_path, text, in__a_cuh=header, in__b_h=inner)
+    assert codes(done) == []
+    assert done.kernels[0].kernel.file == "in/a.cuh"
+    assert '#include "in/b.h"' in done.source
+    if shutil.which("g++"):
+        assert checked(done, tmp_path, text) == [("k", "equal", "")]
+
+
+def test_messages_name_the_header_and_its_line(tmp_path):
+    text = '#include "a.h"\n__global__ void k(int *x) { x[blockIdx.x] = f(x); }\n'
+    done = made(tmp_path, text, a_h="\n\n__device__ int f(int *x)\n{\n    return gone(x);\n}\n")
+    (refused,) = done.kernels[0].refusals
+    assert (refused.code, refused.file, refused.line) == ("unknown-name", "a.h", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ('#include "k.cuh"\n#include "k.cuh"\n', KERNEL + "}\n"),  # twice without a guard
+        ('int i; #include "k.cuh"\n', KERNEL + "}\n"),
+        ('#define GUARD\n#include "k.cuh"\n', f"#ifndef GUARD\n#define GUARD\n{KERNEL}}}\n#endif\n"),
+        ('#if A\n#include "k.cuh"\n#endif\n#include "k.cuh"\n', f"#pragma once\n{KERNEL}}}\n"),
+    ],
+)
+def test_a_header_that_cannot_be_read_in_place_is_named(tmp_path, text, header):
+    with pytest.raises(InputError, match=r"x.cu has no kernel .*; k.cuh has: k") as caught:
+        made(tmp_path, text, k_cuh=header)
+    assert "k.cuh" in caught.value.hint
+
+
+def test_a_header_that_another_one_includes_out_of_reach_stays_out(tmp_path):
+    (tmp_path / "a.h").write_text('#include "b.h"\n')
+    (tmp_path / "b.h").write_text("#pragma once\nint b;\n")
+    text = '#include "b.h"\n#include "a.h"\n#include "a.h"\n'
+    assert with_headers(text, "x.cu", [tmp_path]).text == text
+
+
+def test_a_macro_of_the_kernel_alone_may_follow_a_helper(tmp_path):
+    helper = "__device__ inline int gid() { return blockIdx.x * blockDim.x + threadIdx.x; }\n"
+    rest = "#define SCALE 3.0f\n__global__ void k(float *x) { x[gid()] *= SCALE; }\n"
+    assert codes(made(tmp_path, f'#include "idx.h"\n{rest}', idx_h=helper)) == []
+    assert codes(made(tmp_path, helper + rest)) == []
+    scaled = helper.replace("threadIdx.x;", "threadIdx.x + SCALE;")
+    before = "__device__ const int SCALE = 1;\n"  # the helper means this one, and its copy would mean the macro
+    assert "macro-changed" in codes(made(tmp_path, before + scaled + rest))
+    assert "macro-changed" in codes(made(tmp_path, f'{before}#include "idx.h"\n{rest}', idx_h=scaled))
+    through = before + "#define MORE SCALE\n" + helper.replace("threadIdx.x;", "threadIdx.x + MORE;") + rest
+    assert "macro-changed" in codes(made(tmp_path, through))
+
+
+def test_a_macro_that_a_header_changes_behind_its_kernel_is_that_of_the_kernel(tmp_path):
+    header = f"#define N 4\n{KERNEL}    x[i] = N;\n}}\n#undef N\n#define N 8\n"
+    done = made(tmp_path, '#include "k.cuh"\n', k_cuh=header)
+    assert done.source.index("k__grid") < done.source.index("#undef N")
+
+
+@needs_compiler
+def test_dynamic_shared_memory_of_a_header(tmp_path):
+    header = "extern __shared__ float s[];\n__device__ float first() { return s[0]; }\n"
+    kernel = KERNEL + "    s[threadIdx.x] = i;\n    __syncthreads();\n    if (i < n) x[i] = first();\n}\n"
+    text = f'#include "s.h"\n{kernel}{MAIN.replace("block=32", "block=32 shared=128")}'
+    done = made(tmp_path, text, s_h=header)
+    assert codes(done) == []
+    assert checked(done, tmp_path, text) == [("k", "equal", "")]
+
+
+@needs_compiler
+def test_host_code_and_missing_headers_of_a_header_do_not_hinder_the_check(tmp_path):
+    header = '#pragma once\n#include "helper.h"\nvoid run(cudaStream_t stream);\n#define TWICE(v) (2 * (v))\n'
+    text = f'#include "common.h"\n{KERNEL}    if (i < n) x[i] = TWICE(i);\n}}\n{MAIN}'
+    done = made(tmp_path, text, common_h=header)
+    assert checked(done, tmp_path, text) == [("k", "equal", "")]
+
+
+def test_template_kernels_of_a_header(tmp_path):
+    header = "template <typename T> __global__ void k(T *line)\n{\n    line[blockIdx.x] += T(1);\n}\n"
+    text = '#include "k.cuh"\nint main() { k<float><<<1, 1>>>(0); }\n'
+    done = made(tmp_path, text, k_cuh=header)
+    assert [(each.kernel.name, each.kernel.file, each.kernel.line) for each in done.kernels] == [
+        ("k_float", "k.cuh", 1)
+    ]
+    assert done.kernels[0].variants
+    assert '#include "k.cuh"' in done.source
+
+
+TOOLKIT = {
+    "cuda_runtime.h": "#define __global__ __location__(global)\n",
+    "crt/host_defines.h": "#define __device__ __location__(device)\n",
+    "device_functions.h": "__SM_32_INTRINSICS_DECL__ int __ldg(const int *ptr) __DEF_IF_HOST\n",
+    "cub/cub.cuh": "#define CUB_QUOTIENT(x) a##x\n",
+}
+
+
+def test_headers_of_the_toolkit_are_not_read(tmp_path):
+    for name, text in TOOLKIT.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    include = "".join(f"#include <{name}>\n" for name in TOOLKIT)
+    text = f'{include}#include "device_functions.h"\n{KERNEL}    if (i < n) x[i] = __ldg(x);\n}}\n'
+    done = made(tmp_path, text)
+    assert codes(done) == []
+    assert done.refusals == ()
+    assert "unknown-name" in codes(made(tmp_path, text.replace("__ldg(x)", "CUB_QUOTIENT(1)")))
+
+
+@needs_compiler
+def test_the_check_does_not_take_headers_of_the_toolkit(tmp_path):
+    for name, text in TOOLKIT.items():
+        path = tmp_path / "toolkit" / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text)
+    text = f"#include <cuda_runtime.h>\n{KERNEL}    if (i < n) x[i] = i;\n}}\n{MAIN}"
+    folder = tmp_path / "toolkit"
+    assert checked(transform(text, "x.cu", [folder]), folder, text) == [("k", "equal", "")]
+
+
+IN_PARAMETERS = """{define}
+__global__ void k(float *x
+{condition}
+    , int n
+#else
+    , float m
+#endif
+    ) {{
+    x[blockIdx.x] = {used};
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("define", "condition", "used"),
+    [
+        ("#define WIDE", "#ifdef WIDE", "n"),
+        ("#define WIDE", "#ifndef WIDE", "m"),
+        ("#define WIDE 2", "#if WIDE == 2", "n"),
+        ("#define WIDE 0", "#if WIDE", "m"),
+        ("#define WIDE 0", "#if !WIDE", "n"),
+        ("#define WIDE", "#if !defined(WIDE)", "m"),
+        ("#define WIDE\n#undef WIDE", "#ifdef WIDE", "m"),
+        ("", "#if 1", "n"),
+    ],
+)
+def test_a_condition_within_parameters_that_the_file_decides(tmp_path, define, condition, used):
+    text = IN_PARAMETERS.format(define=define, condition=condition, used=used)
+    done = made(tmp_path, text)
+    assert codes(done) == []
+    assert [each.name for each in done.kernels[0].kernel.parameters] == ["x", used]
+    assert condition in done.source
+    if shutil.which("g++"):
+        argument = "n=int32:3" if used == "n" else "m=float32:3"
+        launch = f"// launch k grid=4 block=1 x=float32[4] {argument}\n"
+        assert checked(done, tmp_path, launch) == [("k", "equal", "")]
+
+
+@pytest.mark.parametrize(
+    ("define", "condition"),
+    [
+        ("", "#ifdef WIDE"),
+        ("", "#ifndef WIDE"),
+        ("#if A\n#define WIDE\n#endif", "#ifdef WIDE"),
+        ("#define WIDE (1)", "#if WIDE"),
+        ('#define WIDE\n#include "a.h"\n#include "a.h"', "#ifdef WIDE"),
+    ],
+)
+def test_a_condition_within_parameters_that_is_open_is_named(tmp_path, define, condition):
+    done = made(tmp_path, IN_PARAMETERS.format(define=define, condition=condition, used="x[1]"), a_h="#undef WIDE\n")
+    (refused,) = done.kernels[0].refusals
+    assert refused.code == "unparsable"
+    assert condition in refused.reason
