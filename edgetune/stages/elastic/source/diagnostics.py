@@ -46,7 +46,7 @@ helper-index: the function {name} reads blockIdx or gridDim and cannot be given 
 indirect-call: {name} is called through a pointer, so it is not known what it does
     -> call the function by its name
 unknown-name: {name} is not defined here{where}, and may hide anything
-    -> define it in this file, or give the folder of its header with --include
+    -> define it in this file, give the folder of its header with --include, or transform the PTX (nvcc -ptx) instead
 redefined-builtin: {name} is redefined here, so the kernel does not say what it does
     -> give what is defined another name
 reserved-name: the name {name} is taken: elastic forms are named KERNEL__grid and KERNEL__block, and use edgetune_...
@@ -69,7 +69,7 @@ not-void: a kernel returns void, and this one is declared as {name}
     -> declare it as void
 unparsable: this cannot be read as CUDA C: {name}
     -> write macros and #if out so that each branch is whole statements, give folders of headers with --include, or
-       correct it
+       correct it; or transform the PTX (nvcc -ptx), which needs no readable source
 too-deep: {name} is nested more than 150 deep, statements and expressions counted, and is not looked through
     -> take it apart into functions, or long sums into several statements
 conditional: it stands in an unnamed namespace {name}, and its forms cannot stand beside it
@@ -82,7 +82,7 @@ macro-behind: a macro defines the kernel and more behind it, and its forms canno
     -> let the macro end with the kernel
 declared-only: {name} is declared here and defined elsewhere
     -> transform the file that defines it
-header-missing: {name} was not found, so what it defines is not known
+header-missing: {name} was not found, and may define {words}
     -> put it beside the file, or give its folder with --include
 return-before-warp: some threads of a warp return and others go on to warp primitives, which would wait for their
     lanes
@@ -157,15 +157,20 @@ RULES: dict[str, Rule] = _rules("grid", _GRID) | _rules("block", _BLOCK)
 """By code."""
 
 
-def refusal(code: str, line: int, kernel: str | None, **found: str) -> Refusal:
+Line = int | tuple[str, int]
+"""A line of the text that is read, from 1; of a header with a tree of its own with that header's name."""
+
+
+def refusal(code: str, line: Line, kernel: str | None, **found: str) -> Refusal:
     """Return a refusal.
 
     Args:
         code: A row of ``RULES``.
-        line: Where in the file, from 1.
+        line: Where it shows.
         kernel: Of which kernel; ``None`` of the file.
         found: What the reason names.
     """
     rule = RULES[code]
     shown = {key: text.encode("utf-8", "replace").decode() for key, text in found.items()}  # source may be no UTF-8
-    return Refusal(code, line, rule.reason.format(**shown), rule.remedy, kernel, rule.level)
+    file, number = (None, line) if isinstance(line, int) else line
+    return Refusal(code, number, rule.reason.format(**shown), rule.remedy, kernel, rule.level, file)

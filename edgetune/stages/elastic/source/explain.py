@@ -34,6 +34,9 @@ _WARPS = (
     "logical block is one too; no other launch of these forms is right"
 )
 
+_MOST_NAMED = 3
+"""Kernels that one line names."""
+
 
 def macro_steps(kernel: ParsedKernel) -> tuple[str, ...]:
     """Return which macros of a kernel are written out in its forms."""
@@ -157,6 +160,24 @@ def cost(each: ElasticKernel, refused: Refusal) -> str:
     if each.variants:
         return "the grid alone is elastic"
     return "left as it is" if refused.level == "grid" else "nor could its blocks be elastic"
+
+
+def reasons(done: TransformResult) -> list[str]:
+    """Return the refusals of a file, a line each; one of several kernels, as of instances, or places is given once."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for each in done.kernels:
+        places: dict[str, list[str]] = {}
+        for refused in each.refusals:
+            text = f"{cost(each, refused)}: {describe(refused)}"
+            places.setdefault(text, []).append(shown_place(refused.file, refused.line))
+        for text, some in places.items():
+            found.setdefault((text, tuple(some)), []).append(each.kernel.name)
+    lines = []
+    for (text, (first, *others)), names in found.items():
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        also = f" (also {', '.join(others)})" if others else ""
+        lines.append(f"{first}: {', '.join(names[:_MOST_NAMED])}{more}: {text}{also}")
+    return [*lines, *map(located, done.refusals)]
 
 
 def located(refused: Refusal) -> str:

@@ -22,6 +22,7 @@ from edgetune.stages.elastic.source.builtins import (
     of_warps,
     wrong_with,
 )
+from edgetune.stages.elastic.source.diagnostics import Line
 from edgetune.stages.elastic.source.index_parameters import readers, unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.spin_wait import waiting_loop, waiting_macro
@@ -51,6 +52,8 @@ from edgetune.stages.elastic.source.variants import anchor
 
 _DEEPEST = 150
 """Levels of the tree that are examined: Python allows a thousand nested calls, and each level takes several."""
+_LAST = "unknown-name"
+"""Names may be unknown as a consequence of every other reason."""
 _MOST_UNKNOWN = 5
 """Unknown names that are reported of a kernel: with a header missing there are many."""
 
@@ -68,18 +71,16 @@ def illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
             *_out_of_reach(kernel), *_pointers(kernel), *_unknown(kernel), *_waiting(kernel), *_votes(kernel),
             *returns_before_warp(kernel), *lanes_apart(kernel),
         ]  # fmt: skip
-    unlike = {(each.code, each.line, each.reason): each for each in found}.values()
-    return tuple(sorted(unlike, key=lambda each: (each.level != "grid", each.line)))
+    unlike = {(each.code, each.file, each.line, each.reason): each for each in found}.values()
+    return tuple(sorted(unlike, key=lambda each: (each.level != "grid", each.code == _LAST, each.line)))
 
 
-def _line(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> int:
-    """Return the line of a word in a definition of the file itself; for those of headers the line of the kernel."""
-    if piece.file != kernel.function.file:
-        return kernel.kernel.line
+def _line(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> Line:
+    """Return the line of a word in a definition, else that of the definition."""
     for node in () if piece.node is None or word is None else walk(piece.node):
         if not node.children and text_of(node) == word:
-            return line_of(node)
-    return piece.line
+            return kernel.line(node, piece)
+    return piece.line if piece.file == kernel.function.file else (piece.file, piece.line)
 
 
 def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
@@ -153,7 +154,7 @@ def _names(kernel: ParsedKernel) -> Iterator[Refusal]:
                 yield kernel.refusal("redefined-builtin", _line(piece, kernel, word), name=word)
     for word, macros in source.macros.items():
         if word in KEYWORDS | taken and not _same(word, macros[0].body):
-            line = macros[0].line if macros[0].file == source.name else None
+            line = macros[0].line if macros[0].file == source.name else (macros[0].file, macros[0].line)
             yield kernel.refusal("redefined-builtin", line, name=word)
     if name in source.macros:
         yield kernel.refusal("redefined-builtin", name=name)
@@ -306,7 +307,17 @@ def _of_conversion(declarator: Node) -> bool:
 
 
 def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield the names that mean nothing here: they may be macros or functions of headers that were not found."""
+    missing = ", ".join(kernel.source.missing)
+    where = f" ({missing} {'were' if len(kernel.source.missing) > 1 else 'was'} not found)" if missing else ""
+    for word, piece in list(unknown_names(kernel).items())[:_MOST_UNKNOWN]:
+        yield kernel.refusal("unknown-name", _line(piece, kernel, word), name=word, where=where)
+
+
+def unknown_names(kernel: ParsedKernel) -> dict[str, Definition]:
+    """Return the names that mean nothing here, with what uses them.
+
+    They may be macros or functions of headers that were not found.
+    """
     source = kernel.source
     declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.name, *source.definitions}
     if not source.missing:  # else a header might define what is tested with #ifdef
@@ -318,10 +329,7 @@ def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:
             if not known(word) and danger(word) is None:
                 found.setdefault(word, piece)
         found.update((word, piece) for word in _bodiless(piece, kernel, on_device))
-    missing = ", ".join(source.missing)
-    where = f" ({missing} {'were' if len(source.missing) > 1 else 'was'} not found)" if missing else ""
-    for word, piece in list(found.items())[:_MOST_UNKNOWN]:
-        yield kernel.refusal("unknown-name", _line(piece, kernel, word), name=word, where=where)
+    return found
 
 
 def _bodiless(piece: Definition, kernel: ParsedKernel, on_device: frozenset[str]) -> Iterator[str]:

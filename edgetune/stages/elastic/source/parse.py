@@ -17,7 +17,7 @@ from pathlib import Path
 from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.builtins import danger
-from edgetune.stages.elastic.source.diagnostics import refusal
+from edgetune.stages.elastic.source.diagnostics import Line, refusal
 from edgetune.stages.elastic.source.directives import code_only, without_decided
 from edgetune.stages.elastic.source.groups import without_groups
 from edgetune.stages.elastic.source.headers import MOST_HEADERS, found_header, included, is_missing
@@ -56,7 +56,7 @@ class _Read:
     """The trees that were read so far with their files' names, and the headers that were not found."""
 
     roots: list[tuple[Node, str]] = field(default_factory=list)
-    missing: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, Line] = field(default_factory=dict)
 
 
 def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
@@ -74,7 +74,7 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     source = text.encode("utf-8", "surrogateescape")
     tree = readable_tree(for_parser(source))
     read = _Read([(tree.root_node, name)])
-    _read_headers(read, tree.root_node, folders, top=True)
+    _read_headers(read, tree.root_node, folders)
     headers = [bytes(root.text or b"") for root, _ in read.roots[1:]]
     out = expanded(without_decided(source, headers), headers)
     if out.text != source:
@@ -115,7 +115,7 @@ def _no_kernel(source: ParsedFile) -> InputError:
     )
 
 
-def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -> None:
+def _read_headers(read: _Read, root: Node, folders: Sequence[Path], header: str | None = None) -> None:
     """Add the trees of the headers that ``root`` includes, and of those that they include."""
     for node in find(root, "preproc_include"):
         wanted = included(node)
@@ -124,11 +124,11 @@ def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -
         found = found_header(wanted, folders)
         if found is None or len(read.roots) > MOST_HEADERS:
             if found is not None or is_missing(wanted, folders):
-                read.missing.setdefault(wanted, line_of(node) if top else 1)
+                read.missing.setdefault(wanted, line_of(node) if header is None else (header, line_of(node)))
             continue
         inner = tree_of(for_parser(found.read_bytes())).root_node
         read.roots.append((inner, wanted))
-        _read_headers(read, inner, [found.parent, *folders], top=False)
+        _read_headers(read, inner, [found.parent, *folders], wanted)
 
 
 def _macros(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[Macro, ...]]:

@@ -26,6 +26,8 @@ def placed(found: TransformResult, name: str, place: Place) -> TransformResult:
     """
 
     def moved(refused: Refusal) -> Refusal:
+        if refused.file is not None:
+            return refused
         file, line = place(refused.line)
         return replace(refused, file=file, line=line)
 

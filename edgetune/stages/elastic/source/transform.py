@@ -22,14 +22,14 @@ from pathlib import Path
 from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import CONTROL_STRUCT, STRUCT, STRUCT_NAME, Indexing, grid_symbol, persistent_symbol
-from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.kernel import ElasticKernel, Refusal, TransformResult, Variant
 from edgetune.stages.elastic.source.block_legality import returns_before_barriers, threads_apart
 from edgetune.stages.elastic.source.block_loops import FormOptions
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
 from edgetune.stages.elastic.source.groups import HEADER, LIBRARY
 from edgetune.stages.elastic.source.headers import WholeText, included, with_headers
-from edgetune.stages.elastic.source.legality import illegalities
+from edgetune.stages.elastic.source.legality import illegalities, unknown_names
 from edgetune.stages.elastic.source.macros import for_compiler
 from edgetune.stages.elastic.source.parse import parse
 from edgetune.stages.elastic.source.syntax import (
@@ -72,6 +72,8 @@ _OF_THE_HOST = re.compile(
 _OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
 """Headers of C++, which kernels need only if they say ``std``."""
 _NAMING = ("namespace_alias_definition", "using_declaration")
+_MOST_WORDS = 5
+"""Unknown names that a header's absence is explained with."""
 _USABLE = frozenset(
     ("const", "constexpr", "__device__", "__constant__", "__shared__", "__managed__", "texture", "surface")
 )
@@ -139,11 +141,22 @@ def _transformed(
             linkage = around(anchor(kernel), "linkage_specification")  # in which there are no templates
             forms = forms if linkage is None else f'extern "C++" {{\n{forms}}}\n'
             edits.append(inserted(kernel, for_compiler(head + forms)))
-    missing = tuple(refusal("header-missing", line, None, name=each) for each, line in source.missing.items())
     edits = _merged(edits)
     device = _text(source, [*edits, *_without_host_code(source, kept)], options) if kept else ""
     written = _text(source, edits, options, whole)
-    return TransformResult(written, tuple(elastic), (*source.notes, *missing), device, options.indexing)
+    return TransformResult(
+        written, tuple(elastic), (*source.notes, *_missing(source, elastic)), device, options.indexing
+    )
+
+
+def _missing(source: ParsedFile, elastic: Sequence[ElasticKernel]) -> Iterator[Refusal]:
+    """Yield the headers that were not found, if a kernel is refused for a name or text that they might explain."""
+    codes = {each.code for one in elastic for each in one.refusals} | {each.code for each in source.notes}
+    words = dict.fromkeys(word for kernel in source.kernels for word in unknown_names(kernel))
+    if source.missing and codes & {"unknown-name", "unparsable"}:
+        shown = [*list(words)[:_MOST_WORDS], *["..."] * (len(words) > _MOST_WORDS)]
+        for name, line in source.missing.items():
+            yield refusal("header-missing", line, None, name=name, words=", ".join(shown) or "what cannot be read")
 
 
 def _made(kernel: ParsedKernel, options: FormOptions) -> tuple[ElasticKernel, str]:
