@@ -7,6 +7,7 @@ import pytest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.source.explain import reasons
 from edgetune.stages.elastic.source.headers import with_headers
 from edgetune.stages.elastic.source.transform import transform
 
@@ -241,3 +242,51 @@ def test_a_condition_within_parameters_that_is_open_is_named(tmp_path, define, c
     (refused,) = done.kernels[0].refusals
     assert refused.code == "unparsable"
     assert condition in refused.reason
+
+
+@needs_compiler
+@pytest.mark.parametrize("value", [0, 1])
+def test_a_condition_that_the_file_decides_is_that_of_its_place(tmp_path, value):
+    helper = "__device__ int f() {\n#if MODE\n    return 1;\n#else\n    return (int)blockIdx.x + 5;\n#endif\n}\n"
+    changed = f"#undef MODE\n#define MODE {1 - value}\n"
+    text = f"#define MODE {value}\n{helper}{changed}{KERNEL}    if (i < n) x[i] = f();\n}}\n{MAIN}"
+    done = made(tmp_path, text)
+    assert codes(done) == []
+    assert helper in done.source
+    assert checked(done, tmp_path, text) == [("k", "equal", "")]
+
+
+def test_a_header_that_was_not_found_may_change_the_condition(tmp_path):
+    text = "#define MODE 0\n{}__global__ void k(int *x\n#if MODE\n, int n\n#endif\n) {{ x[blockIdx.x] = 1; }}\n"
+    assert codes(made(tmp_path, text.format(""))) == []
+    assert codes(made(tmp_path, text.format("#include <stdio.h>\n"))) == []
+    assert codes(made(tmp_path, text.format('#include "gone.h"\n'))) == ["unparsable"]
+
+
+@needs_compiler
+def test_a_dead_branch_does_not_stand_between_barriers(tmp_path):
+    dead = "#if SKIP\n    int j = i;\n    __syncthreads();\n#endif\n"
+    kernel = f"{KERNEL}{dead}    __shared__ float s[32];\n    s[threadIdx.x] = i;\n    __syncthreads();\n"
+    text = f"#define SKIP 0\n{kernel}    if (i < n) x[i] = s[31 - threadIdx.x];\n}}\n{MAIN}"
+    done = made(tmp_path, text)
+    assert codes(done) == []
+    assert [each.symbol for each in done.kernels[0].variants] == ["k__grid", "k__block2", "k__block4", "k__block8"]
+    assert dead in done.source
+    assert checked(done, tmp_path, text) == [("k", "equal", "")]
+
+
+def test_a_definition_that_begins_within_a_decided_condition_is_left_in_one_piece(tmp_path):
+    text = "#define A 1\n#if A\nint host(int a) {\n#else\nint host() {\n#endif\nreturn 0; }\n" + KERNEL + "}\n"
+    device = made(tmp_path, text).device
+    assert device.count("#if") == device.count("#endif") == 1
+    assert "#else\n" in device
+
+
+def test_reasons_that_kernels_share_are_given_once(tmp_path):
+    template = "template <int N> __global__ void k(int *x)\n{\n    gone(x, N);\n    x[N] = gone(x, 1);\n}\n"
+    text = f'#include "h.h"\n{template}int main() {{ k<1><<<1, 1>>>(0); k<2><<<1, 1>>>(0); }}\n'
+    lines = reasons(made(tmp_path, text))
+    assert lines[0].startswith("line 4: k_1, k_2: left as it is: unknown-name: gone is not defined here (h.h was not")
+    assert lines[1].startswith("line 1: header-missing: h.h was not found, and may define gone ->")
+    assert len(lines) == 2
+    assert reasons(made(tmp_path, f'#include "h.h"\n{KERNEL}}}\n')) == []

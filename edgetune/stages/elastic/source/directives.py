@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 _COMMENTS = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
@@ -116,23 +116,31 @@ def without_guard(text: bytes) -> tuple[bytes, bytes | None] | None:
     return bytes(out), guard
 
 
-def without_decided(text: bytes, headers: Sequence[bytes] = ()) -> bytes:
-    """Return a source without the conditions in parentheses that its own macros decide, and what they leave out.
+def without_decided(text: bytes, headers: Sequence[bytes] = (), missing: Collection[str] = ()) -> bytes:
+    """Return a source without the conditions that its own macros decide, and without what they leave out.
 
-    A parser cannot read ``#if`` within a list of parameters or arguments. Positions stay as they are.
+    A parser cannot read ``#if`` within a list of parameters, and elsewhere sees both branches. Positions stay as they
+    are.
 
     Args:
         text: Of a file.
         headers: The headers that it includes: macros that they define or undefine decide nothing.
+        missing: The headers that were not found: behind them no macro of before is certain.
     """
     found = directives(text)
-    code, out = code_only(text), bytearray(text)
-    elsewhere = {_named(each) for header in headers for each in directives(header)}
+    out = bytearray(text)
+    unsure = {_named(each) for header in headers for each in directives(header)}
+    unsure |= {_named(each) for each in found if each.conditional}
+    known: dict[bytes, bytes | None] = {}
     for place, first in enumerate(found):
-        if first.word not in _OPENING or not _in_parentheses(code, first.start):
+        name = _named(first)
+        if name and name not in unsure:
+            known[name] = first.rest[len(name) :].strip() if first.word == b"define" else None
+        elif first.word == b"include" and first.rest.decode("utf-8", "replace").strip('<>" \t') in missing:
+            known.clear()
+        if first.word not in _OPENING:
             continue
-        parts = _parts(found, place)
-        holds = _holds(first, _macros_before(found, first.start, elsewhere))
+        parts, holds = _parts(found, place), _holds(first, known)
         if holds is None or not 2 <= len(parts) <= 3 or (len(parts) == 3 and parts[1].word != b"else"):
             continue
         for each in parts:
@@ -141,12 +149,6 @@ def without_decided(text: bytes, headers: Sequence[bytes] = ()) -> bytes:
         if not holds or len(parts) == 3:
             out[slice(*dead)] = blanks(text[slice(*dead)])
     return bytes(out)
-
-
-def _in_parentheses(code: bytes, at: int) -> bool:
-    begin = max(code.rfind(sign, 0, at) for sign in (b";", b"{", b"}"))
-    before = code[begin + 1 : at]
-    return before.count(b"(") > before.count(b")")
 
 
 def _parts(found: Sequence[Directive], place: int) -> list[Directive]:
@@ -166,17 +168,6 @@ def _named(each: Directive) -> bytes:
     """Return the macro that a directive defines or undefines; empty where it does neither."""
     name = re.match(rb"\w+", each.rest) if each.word in (b"define", b"undef") else None
     return b"" if name is None else name[0]
-
-
-def _macros_before(found: Sequence[Directive], at: int, elsewhere: set[bytes]) -> dict[bytes, bytes | None]:
-    """Return the bodies of the macros that are certainly defined at a place, ``None`` of those undefined there."""
-    known: dict[bytes, bytes | None] = {}
-    unsure = elsewhere | {_named(each) for each in found if each.conditional}
-    for each in (one for one in found if one.start < at):
-        name = _named(each)
-        if name and name not in unsure:
-            known[name] = each.rest[len(name) :].strip() if each.word == b"define" else None
-    return known
 
 
 def _holds(condition: Directive, known: Mapping[bytes, bytes | None]) -> bool | None:

@@ -76,7 +76,7 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     read = _Read([(tree.root_node, name)])
     _read_headers(read, tree.root_node, folders)
     headers = [bytes(root.text or b"") for root, _ in read.roots[1:]]
-    out = expanded(without_decided(source, headers), headers)
+    out = expanded(without_decided(source, headers, read.missing), headers)
     if out.text != source:
         tree = readable_tree(for_parser(out.text))
         read.roots[0] = (tree.root_node, name)

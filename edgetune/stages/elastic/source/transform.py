@@ -211,7 +211,9 @@ def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) ->
         if piece.node is not None and piece.file == source.name:
             kept.add((piece.node.start_byte, piece.node.end_byte))
     left_out = [
-        each for each in _items(source.tree.root_node) if _host_variable(each, source) or not _stays(each, kept, known)
+        each
+        for each in _items(source.tree.root_node)
+        if _host_variable(each, source) or not _stays(each, source, kept, known)
     ]
     if source.expanded.grouped:  # the originals name the library
         left_out = [each for each in left_out if each.type not in _NAMING or LIBRARY not in text_of(each)]
@@ -240,13 +242,14 @@ def _items(node: Node) -> Iterator[Node]:
     return filter(whole, walk(node, lambda here: here.type in CONTAINERS and not whole(here)))
 
 
-def _stays(item: Node, kept: Collection[tuple[int, int]], known: Collection[str]) -> bool:
+def _stays(item: Node, source: ParsedFile, kept: Collection[tuple[int, int]], known: Collection[str]) -> bool:
     """Return whether a definition is reached, holds one that is, or cannot be taken out in one piece."""
     if any(item.start_byte <= start and end <= item.end_byte for start, end in kept):
         return True
-    text = text_of(item)
     if item.type == "using_declaration":
-        return set(words(text)) - {"using", "namespace", "std"} <= set(known)
+        return set(words(text_of(item))) - {"using", "namespace", "std"} <= set(known)
+    place = source.expanded.original
+    text = source.text[place(item.start_byte) : place(item.end_byte)].decode("utf-8", "replace")
     return len(re.findall(r"^[ \t]*#[ \t]*if", text, re.M)) != len(re.findall(r"^[ \t]*#[ \t]*endif", text, re.M))
 
 
