@@ -53,11 +53,11 @@ Use = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """A function template.
+    """A function template; also a class template, or a member of one that is defined outside of it.
 
     Args:
         outer: Its ``template_declaration``.
-        function: Its ``function_definition``.
+        function: Its ``function_definition``, or the class.
         parameters: Names of its parameters, each with its default argument.
     """
 
@@ -148,7 +148,8 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
     source = text.encode("utf-8", "surrogateescape")
     root = tree_of(for_parser(source)).root_node
     templates = _templates(root)
-    uses = [*_uses(root, templates, {}), *(_asked(words, templates, name) for words in asked)]
+    uses = [*_uses(root, templates, {}), *_uses_in_classes(root, templates)]
+    uses += [_asked(words, templates, name) for words in asked]
     taken, found = set(words(text)), list[_Instance]()
     for place, use in enumerate(uses):  # which grows meanwhile
         if use in uses[:place] or place >= _MOST:
@@ -210,7 +211,7 @@ def _before(one: Node, other: Node) -> bool:
 
 def _uses(node: Node, templates: Mapping[str, _Template], bound: Mapping[str, str]) -> Iterator[Use]:
     """Yield the templates that code names with arguments; in a template, with those that ``bound`` has for its own."""
-    inside = node.type == "function_definition"
+    inside = node.type in ("function_definition", *CLASSES)
     for each in walk(node, lambda here: inside or here.type != "template_declaration"):
         if each.type != "template_function" or not {"call_expression", "function_declarator"} & {
             of.type for of in above(each, node)
@@ -220,6 +221,30 @@ def _uses(node: Node, templates: Mapping[str, _Template], bound: Mapping[str, st
         if name is None or given is None or text_of(name) not in templates:
             continue
         yield text_of(name), tuple(_substituted(argument, bound) for argument in given.named_children)
+
+
+def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator[Use]:
+    """Yield the templates that class templates and their members name, for the arguments that the file has for these.
+
+    ``template class Pricing<float>;`` and ``Pricing<float> pricing;`` give the arguments.
+    """
+    classes: dict[str, list[_Template]] = {}
+    for outer in find(root, "template_declaration"):
+        given, inner = outer.child_by_field_name("parameters"), outer.named_children[-1]
+        parameters = None if given is None else _parameters(given)
+        declarator = function_declarator(inner) if inner.type == "function_definition" else None
+        member = None if declarator is None else declarator.child_by_field_name("declarator")
+        scope = inner if member is None else member.child_by_field_name("scope")
+        named = None if scope is None else scope.child_by_field_name("name")
+        if parameters and named is not None and inner.child_by_field_name("body") is not None:
+            classes.setdefault(text_of(named), []).append(_Template(outer, inner, parameters))
+    for each in walk(root, lambda here: here.type != "template_declaration"):
+        name, given = each.child_by_field_name("name"), each.child_by_field_name("arguments")
+        if each.type not in ("template_type", "template_function") or name is None or given is None:
+            continue
+        for part in classes.get(text_of(name), ()):
+            bound = _bound(part, [_substituted(argument, {}) for argument in given.named_children])
+            yield from () if bound is None else _uses(part.function, templates, bound)
 
 
 def _asked(text: str, templates: Mapping[str, _Template], name: str) -> Use:
