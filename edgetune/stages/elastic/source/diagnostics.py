@@ -58,7 +58,7 @@ barrier-branch: only some threads of the block may come to this barrier: the oth
 warp-branch: {name} waits for all lanes of a warp, and only some may come to it: the others go on to the next block
     -> use a mask of the lanes that come, e.g. from __ballot_sync(), or branch by whole warps
 template: it is a template, and an elastic kernel needs a name of its own
-    -> name its arguments, e.g. --instantiate 'KERNEL<float, 16>'; a template under an #if or in a class needs a wrapper
+    -> name its arguments, e.g. --instantiate '{instance}'; a template under an #if or in a class needs a wrapper
 overloaded: there are several kernels called {name}, and an elastic kernel needs a name of its own
     -> give each a name of its own
 unnamed-parameter: parameter {name} cannot be handed on by name
@@ -173,4 +173,4 @@ def refusal(code: str, line: Line, kernel: str | None, **found: str) -> Refusal:
     rule = RULES[code]
     shown = {key: text.encode("utf-8", "replace").decode() for key, text in found.items()}  # source may be no UTF-8
     file, number = (None, line) if isinstance(line, int) else line
-    return Refusal(code, number, rule.reason.format(**shown), rule.remedy, kernel, rule.level, file)
+    return Refusal(code, number, rule.reason.format(**shown), rule.remedy.format(**shown), kernel, rule.level, file)

@@ -95,7 +95,7 @@ def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
         yield kernel.refusal("unparsable", kernel.line(node, piece), name=_shown(node))
         return
     if kernel.function.template:
-        yield kernel.refusal("template")
+        yield kernel.refusal("template", instance=_instance(kernel))
     if kernel.function.member:
         yield kernel.refusal("qualified")
     if sum(each.name == kernel.name for each in kernel.source.kernels) > 1:
@@ -114,6 +114,14 @@ def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
         yield kernel.refusal("conditional", name="under an #if")
     elif behind != kernel.function.outer and _named_within(kernel.function.outer, behind):
         yield kernel.refusal("conditional", name="with a named one in it")
+
+
+def _instance(kernel: ParsedKernel) -> str:
+    """Return an instance of a template kernel, as an example: ``kernel<float, 16>``."""
+    given = kernel.function.outer.child_by_field_name("parameters")
+    parameters = [] if given is None else [each for each in given.named_children if each.type != "comment"]
+    kinds = ("float" if "type_parameter" in each.type else text_of(each).split()[0] for each in parameters)
+    return f"{kernel.name}<{', '.join({'float': 'float', 'bool': 'true'}.get(each, '16') for each in kinds)}>"
 
 
 def _named_within(node: Node, behind: Node) -> bool:
