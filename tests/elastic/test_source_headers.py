@@ -290,3 +290,13 @@ def test_reasons_that_kernels_share_are_given_once(tmp_path):
     assert lines[1].startswith("line 1: header-missing: h.h was not found, and may define gone ->")
     assert len(lines) == 2
     assert reasons(made(tmp_path, f'#include "h.h"\n{KERNEL}}}\n')) == []
+
+
+@needs_compiler
+def test_conditions_on_the_compiler_within_declarations(tmp_path):
+    head = "template <typename T>\n#ifdef __CUDACC__\n__host__ __device__\n#endif\n"
+    header = f"#pragma once\n{head}T twice(T v) {{ return v + v; }}\n"
+    text = f'#include "twice.h"\n{KERNEL}    if (i < n) x[i] = twice(i);\n}}\n{MAIN}'
+    done = made(tmp_path, text, twice_h=header)
+    assert codes(done) == []
+    assert checked(done, tmp_path, text) == [("k", "equal", "")]

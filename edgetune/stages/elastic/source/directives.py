@@ -33,6 +33,9 @@ _SIGNS = {
     b"==": operator.eq, b"!=": operator.ne, b"<": operator.lt, b">": operator.gt, b"<=": operator.le, b">=": operator.ge
 }  # fmt: skip
 
+_ALWAYS = (b"__CUDACC__", b"__cplusplus")
+"""Macros that every compiler of CUDA C defines, and the CPU shim too; their values are not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Directive:
@@ -117,7 +120,7 @@ def without_guard(text: bytes) -> tuple[bytes, bytes | None] | None:
 
 
 def without_decided(text: bytes, headers: Sequence[bytes] = (), missing: Collection[str] = ()) -> bytes:
-    """Return a source without the conditions that its own macros decide, and without what they leave out.
+    """Return a source without the conditions that its macros and the compiler decide, and what they leave out.
 
     A parser cannot read ``#if`` within a list of parameters, and elsewhere sees both branches. Positions stay as they
     are.
@@ -131,13 +134,14 @@ def without_decided(text: bytes, headers: Sequence[bytes] = (), missing: Collect
     out = bytearray(text)
     unsure = {_named(each) for header in headers for each in directives(header)}
     unsure |= {_named(each) for each in found if each.conditional}
-    known: dict[bytes, bytes | None] = {}
+    always: dict[bytes, bytes | None] = {name: b"" for name in _ALWAYS if name not in unsure}
+    known = dict(always)
     for place, first in enumerate(found):
         name = _named(first)
         if name and name not in unsure:
             known[name] = first.rest[len(name) :].strip() if first.word == b"define" else None
         elif first.word == b"include" and first.rest.decode("utf-8", "replace").strip('<>" \t') in missing:
-            known.clear()
+            known = dict(always)
         if first.word not in _OPENING:
             continue
         parts, holds = _parts(found, place), _holds(first, known)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetune.stages.elastic.source.builtins import HEADERS
-from edgetune.stages.elastic.source.directives import code_only, directives, without_guard
+from edgetune.stages.elastic.source.directives import code_only, directives, without_decided, without_guard
 from edgetune.stages.elastic.source.macros import for_parser, readable_tree
 from edgetune.stages.elastic.source.syntax import CONTAINERS, Edit, Node, above, find, line_mark, text_of
 
@@ -178,7 +178,7 @@ def _read(files: dict[str, _File], path: str, folders: Sequence[Path], first: di
     ``first`` gets, for each header, whether its first ``#include`` stands under a condition.
     """
     file = files[path]
-    root = readable_tree(for_parser(file.text)).root_node
+    root = readable_tree(for_parser(without_decided(file.text))).root_node
     file.whole = not root.has_error or b"__global__" in code_only(file.text)
     conditions = {each.start: each.conditional for each in directives(file.text) if each.word == b"include"}
     for node in find(root, "preproc_include"):
