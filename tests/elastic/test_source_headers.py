@@ -300,3 +300,9 @@ def test_conditions_on_the_compiler_within_declarations(tmp_path):
     done = made(tmp_path, text, twice_h=header)
     assert codes(done) == []
     assert checked(done, tmp_path, text) == [("k", "equal", "")]
+
+
+@pytest.mark.parametrize("odd", ["/* c */ #undef MODE\n", 'const char *s = R"(\n#define MODE 0\n)";\n'])
+def test_where_directives_are_unclear_nothing_is_decided(tmp_path, odd):
+    text = f"#define MODE 1\n{odd}__global__ void k(int *x\n#if MODE\n, int n\n#endif\n) {{ x[blockIdx.x] = 1; }}\n"
+    assert "unparsable" in codes(made(tmp_path, text))

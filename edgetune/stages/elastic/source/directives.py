@@ -24,6 +24,14 @@ _SKIPPED = re.compile(
 )
 _DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*(?P<word>\w*)[ \t]*(?P<rest>.*)", re.DOTALL)
 _COMMENT = re.compile(rf"{_COMMENTS}|(?P<string>{_STRINGS})".encode(), re.DOTALL)
+_UNCLEAR = re.compile(
+    rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]|%:|\?\?[=/]|(?:push|pop)_macro|[*/]\\\r?\n[*/]|\\[ \t\f\v]+\r?$", re.MULTILINE
+)
+"""Text behind which comments and strings cannot be told apart: raw strings, separators in numbers, comments that begin
+or end on two lines, spaces behind a line continuation; also other spellings of directives, and pushed macros."""
+_ODD = re.compile(rb"[#$\x80-\xff]|\\(?!\r?\n)")
+"""Characters outside comments, strings and directives that make a source unclear: directives behind comments, and
+letters that names do not have here."""
 _OPENING = (b"if", b"ifdef", b"ifndef")
 _OTHERWISE = (b"else", b"elif", b"elifdef", b"elifndef")
 _NUMBER = re.compile(rb"(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0)[uUlL]*")
@@ -54,6 +62,11 @@ class Directive:
     start: int
     end: int
     conditional: bool
+
+
+def unclear(text: bytes) -> bool:
+    """Return whether it is not certain which text of a source is a directive, a comment or a string."""
+    return _UNCLEAR.search(text) is not None or _ODD.search(code_only(text)) is not None
 
 
 def code_only(text: bytes) -> bytes:
@@ -102,6 +115,8 @@ def without_guard(text: bytes) -> tuple[bytes, bytes | None] | None:
 
     The name is ``None`` of a header with ``#pragma once`` alone. Positions stay as they are.
     """
+    if unclear(text):
+        return None
     found = directives(text)
     pragmas = [each for each in found if (each.word, each.rest) == (b"pragma", b"once") and not each.conditional]
     rest = [each for each in found if (each.word, each.rest) != (b"pragma", b"once")]
@@ -130,6 +145,8 @@ def without_decided(text: bytes, headers: Sequence[bytes] = (), missing: Collect
         headers: The headers that it includes: macros that they define or undefine decide nothing.
         missing: The headers that were not found: behind them no macro of before is certain.
     """
+    if any(map(unclear, (text, *headers))):
+        return text
     found = directives(text)
     out = bytearray(text)
     unsure = {_named(each) for header in headers for each in directives(header)}

@@ -35,7 +35,7 @@ _WARPS = (
 )
 
 _MOST_NAMED = 3
-"""Kernels that one line names."""
+"""Kernels that one line names, and places besides the first."""
 
 
 def macro_steps(kernel: ParsedKernel) -> tuple[str, ...]:
@@ -173,7 +173,9 @@ def reasons(done: TransformResult) -> list[str]:
         for text, some in places.items():
             found.setdefault((text, tuple(some)), []).append(each.kernel.name)
     lines = []
-    for (text, (first, *others)), names in found.items():
+    for (text, places_of), names in found.items():
+        first, *others = dict.fromkeys(places_of)
+        others = [*others[:_MOST_NAMED], *["..."] * (len(others) > _MOST_NAMED)]
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         also = f" (also {', '.join(others)})" if others else ""
         lines.append(f"{first}: {', '.join(names[:_MOST_NAMED])}{more}: {text}{also}")

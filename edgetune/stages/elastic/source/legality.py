@@ -144,7 +144,19 @@ def _unreadable(piece: Definition) -> Iterator[Node]:
 
 def _shown(node: Node) -> str:
     text = " ".join(text_of(node).split())
+    if text.startswith("#"):  # of a directive where none can be read, the parser gives a part
+        return f"{_whole_line(node)} within a statement or a list"
     return f"{text[:40]} ..." if len(text) > 40 else text or f"{node.type} is missing"
+
+
+def _whole_line(node: Node) -> str:
+    """Return the line of the source on which a node begins."""
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    source, at = bytes(root.text or b""), int(node.start_byte) - int(root.start_byte)
+    line = source[source.rfind(b"\n", 0, at) + 1 :].split(b"\n", 1)[0]
+    return line.decode("utf-8", "surrogateescape").strip()
 
 
 def _names(kernel: ParsedKernel) -> Iterator[Refusal]:

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
-from edgetune.stages.elastic.source.directives import code_only, directives
+from edgetune.stages.elastic.source.directives import code_only, directives, unclear
 from edgetune.stages.elastic.source.syntax import Tree, closure, find, text_of, tree_of
 
 
@@ -133,14 +133,6 @@ _ROUNDS = 4
 _LONGEST = 4_000_000
 """Bytes of a source with macros written out: a few lines of macros that use each other may make a very long text."""
 _HIDDEN = INDICES | BARRIERS | {"for", "return", "break", "continue"}
-_UNCLEAR = re.compile(
-    rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]|%:|\?\?[=/]|(?:push|pop)_macro|[*/]\\\r?\n[*/]|\\[ \t\f\v]+\r?$", re.MULTILINE
-)
-"""Text behind which comments and strings cannot be told apart: raw strings, separators in numbers, comments that begin
-or end on two lines, spaces behind a line continuation; also other spellings of directives, and pushed macros."""
-_ODD = re.compile(rb"[#$\x80-\xff]|\\(?!\r?\n)")
-"""Characters outside comments, strings and directives that make a source unclear: directives behind comments, and
-letters that names do not have here."""
 _DEFINE = re.compile(rb"(?P<name>\w+)(?:\((?P<parameters>[^()]*)\))?(?P<body>.*)", re.DOTALL)
 _TOKEN = re.compile(rb"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
 _OPENED = re.compile(rb"\s*\(")
@@ -229,7 +221,7 @@ def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int,
 
     The arguments of a macro that stays are written out only where it makes no string of them and no comma is in doubt.
     """
-    if any(_UNCLEAR.search(text) or _ODD.search(code_only(text)) for text in (source, *headers)):
+    if any(map(unclear, (source, *headers))):
         return
     macros, reach = _macros(source, headers)
     if not macros:
