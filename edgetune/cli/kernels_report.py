@@ -12,7 +12,7 @@ from edgetune.processes.streams import write_bytes
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
 from edgetune.stages.elastic.bound import NOTE, describe_bound
 from edgetune.stages.elastic.energy import Choice
-from edgetune.stages.elastic.source.explain import cost, describe, explained
+from edgetune.stages.elastic.source.explain import explained, reasons
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.kernels.bench import BenchFigures
 from edgetune.workflows.kernels.energy import EnergyFigures
@@ -33,12 +33,8 @@ def show_reasons(found: Transformed, opts: TransformOptions, terminal: Terminal)
     if opts.explain and not terminal.json:
         print_lines(*explained(done))
     elif not terminal.json:
-        for each in done.kernels:
-            for refused in each.refusals:
-                line = f"line {refused.line}: {each.kernel.name}: {cost(each, refused)}: {describe(refused)}"
-                terminal.screen.info(line)
-        for refused in done.refusals:
-            terminal.screen.info(f"line {refused.line}: {describe(refused)}")
+        for line in reasons(done)[not found.made :]:  # where nothing is made, the first one is the error
+            terminal.screen.info(line)
 
 
 def report_transformed(found: Transformed, opts: TransformOptions, terminal: Terminal) -> None:

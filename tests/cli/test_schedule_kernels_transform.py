@@ -96,6 +96,23 @@ def test_a_file_with_nothing_to_make_elastic_is_an_error(edgetune, source):
     assert ended.out == ""
 
 
+def test_the_one_reason_is_given_once(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source(BAD))
+    assert_two_lines(ended, 2)
+    assert "lock: spin-wait: " in ended.lines[0]
+
+
+@needs_compiler
+def test_a_kernel_of_a_header_is_checked_with_the_launch_beside_it(edgetune, source, tmp_path):
+    kernel = "__global__ void scale(float2 *x) { x[blockIdx.x].x *= FACTOR; }\n"
+    file = source('#define FACTOR 3\n#include "k.cuh"\n')
+    (tmp_path / "k.cuh").write_text(f"// launch scale grid=4 block=1 x=float32[8]\n{kernel}")
+    ended = edgetune("schedule", "kernels", "transform", file, "--check")
+    assert ended.code == 0
+    assert "equal" in ended.out
+    assert "given" in ended.out
+
+
 @pytest.mark.parametrize("text", ["", "int main() {}", "\x00\x00"])
 def test_a_file_without_kernels_is_an_error(edgetune, source, text):
     assert_two_lines(edgetune("schedule", "kernels", "transform", source(text)), 2)

@@ -96,7 +96,7 @@ def test_headers_beside_the_file_are_read(tmp_path: Path):
     unit = parse('#include <cuda_runtime.h>\n#include "one.h"\n__global__ void k() {}', "k.cu", [tmp_path])
     assert set(unit.macros) == {"ONE"}
     assert set(unit.functions) == {"k", "two"}
-    assert unit.missing == {"three.h": 1}
+    assert unit.missing == {"three.h": ("inner/two.h", 1)}
     assert [each.kernel.name for each in unit.kernels] == ["k"]
 
 

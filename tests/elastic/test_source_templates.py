@@ -106,3 +106,19 @@ def test_a_copy_stands_in_the_namespaces_of_its_template():
     )
     (copy,) = instantiated(text, "k.cu").made
     assert copy.text.splitlines()[3].startswith("namespace a { namespace  { __global__ void scale_float_16")
+
+
+@pytest.mark.parametrize("use", ["template class Pricing<float>;", "int main() { Pricing<float> p; }"])
+def test_class_templates_that_launch_a_template_kernel(use):
+    text = (
+        "template <typename T> __global__ void price(T *x) { x[blockIdx.x] *= T(2); }\n"
+        "template <typename T, int N> __global__ void many(T *x) { x[blockIdx.x] *= T(N); }\n"
+        "template <typename Real> class Pricing {\n"
+        "    void run(Real *x) { price<Real><<<1, 1>>>(x); }\n"
+        "    void more(Real *x);\n"
+        "};\n"
+        "template <typename R> void Pricing<R>::more(R *x) { many<R, 4><<<1, 1>>>(x); }\n"
+    )
+    done = transform(text + use, "k.cu")
+    assert [each.kernel.name for each in done.kernels if each.variants] == ["price_float", "many_float_4"]
+    assert not any(each.variants for each in transform(text, "k.cu").kernels)

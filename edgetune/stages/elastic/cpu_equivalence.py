@@ -38,6 +38,7 @@ from edgetune.stages.elastic.shim.run import (
     Taking,
     chance,
 )
+from edgetune.stages.elastic.source.headers import of_toolkit
 from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
 
 Shard = tuple[int, int]
@@ -209,18 +210,18 @@ def runner_of(
     """
     if transformed.language == "ptx":
         return PtxProgram.of(transformed.source, name)
-    there = _kernels(transformed)
+    there, folders = _kernels(transformed), [each for each in include if not of_toolkit(each)]  # the shim has its own
     symbols = tuple(
         dict.fromkeys(
             symbol for kernel in kernels for symbol in (kernel, *(form.symbol for form in there[kernel].variants))
         )
     )
     try:
-        return build(transformed.compiled, name, symbols, include)
+        return build(transformed.compiled, name, symbols, folders)
     except NotCompiledError:
         if transformed.alone is None or len(set(kernels)) > 1 or len(there) == 1:
             raise
-        return build(transformed.alone(kernels[0]), name, symbols, include)
+        return build(transformed.alone(kernels[0]), name, symbols, folders)
 
 
 def _with_tables(trial: SampleLaunch, indexing: Indexing) -> SampleLaunch:
@@ -307,8 +308,7 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
         expected = expected or {name: array for name, array in outcome.buffers.items() if name != CONTROL}
         if reason := different(expected, outcome.buffers, kernel):
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
-    if all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items()):
-        return Verdict(kernel.name, "no output", 0, forms, _NO_OUTPUT)
+    silent = all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items())
     tried = list(ways(elastic, call.logical, matrix))
     table = (Pointer(TABLE),) if TABLE in trial.buffers else ()
     sequences = [(_launches(call, way, table), way.schedule) for way in tried]
@@ -321,7 +321,7 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
         if reason:
             difference = FormDifference(way, reason, outcome.line)
             return Verdict(kernel.name, "different", ran, forms, f"{way}: {reason}", difference)
-    return Verdict(kernel.name, "equal", ran, forms)
+    return Verdict(kernel.name, "no output" if silent else "equal", ran, forms, _NO_OUTPUT if silent else "")
 
 
 def _launches(call: Call, way: FormLaunch, table: tuple[Argument, ...]) -> list[ShimLaunch]:

@@ -78,6 +78,7 @@ class CudaKernel:
         axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
         tables: Whether it reads tables of the file in constant memory, whose size a launch has to fit.
         launches: Its launches in the file whose blocks have a constant size.
+        file: The header that defines it; ``None``: the file itself.
     """
 
     name: str
@@ -92,6 +93,7 @@ class CudaKernel:
     axes: int = 1
     tables: bool = False
     launches: tuple[HostLaunch, ...] = ()
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Refusal:
         remedy: What to do about it, one line.
         kernel: Its name; ``None`` for the whole file.
         level: ``grid``: no form was made; ``block``: only the grid is elastic.
+        file: The header in which the line is; ``None``: the file itself.
     """
 
     code: str
@@ -128,6 +131,7 @@ class Refusal:
     remedy: str
     kernel: str | None = None
     level: Level = "grid"
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,8 +98,11 @@ def launches_of(source: KernelSource, text: str, words: Sequence[str]) -> Launch
     for each in words:
         if "grid=" not in each:  # which would be a sentence in a comment
             raise InputError(f"--launch {each!r} is no launch: it needs a kernel, grid= and block=", HINT)
+    of_headers = {each.kernel.name for each in source.done.kernels if each.kernel.file is not None}
+    beside = sample_launches_in(source.done.source, source.name) if of_headers else ()
     given = [
-        *sample_launches_in(text, source.name),
+        *(each for each in sample_launches_in(text, source.name) if each.call.kernel not in of_headers),
+        *(each for each in beside if each.call.kernel in of_headers),
         *sample_launches_in("\n".join(f"// launch {each}" for each in words), "--launch"),
     ]
     kernels = {one.kernel.name for one in source.done.kernels}

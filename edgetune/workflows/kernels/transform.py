@@ -77,7 +77,9 @@ class Transformed:
         """
         if not self.made:
             first = next((each for one in self.done.kernels for each in one.refusals), None) or self.done.refusals[0]
-            message = f"{self.name}:{first.line}: no kernel can be made elastic: {first.reason}"
+            of = "" if first.kernel is None else f"{first.kernel}: "
+            place = f"{first.file or self.name}:{first.line}"
+            message = f"{place}: no kernel can be made elastic: {of}{first.code}: {first.reason}"
             raise InputError(message, first.remedy)
 
 

@@ -1,6 +1,6 @@
-#include <cuda_runtime.h>
-#include "layers/scale.h"
+#include "settings.h"
 
-__global__ void clear(float *x) {
-    x[blockIdx.x] = 0.0f;
+__global__ void scale(float *x)
+{
+    x[blockIdx.x] = FACTOR;
 }

@@ -172,12 +172,13 @@ def atomic(word: str) -> bool:
 
 
 HEADERS = re.compile(
-    r"(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|device_atomic_functions"
+    r"(cuda|thrust|cub|nv|crt)/[\w./]+"
+    r"|(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|device_atomic_functions"
     r"|driver_types|vector_types|vector_functions|builtin_types|host_defines|math_functions|math_constants|sm_\w+"
     r"|cuda_fp16|cuda_bf16|cuda_fp8|cuda_texture_types|texture_types|texture_fetch_functions|surface_functions|crt/\w+"
     r"|texture_indirect_functions|cuda_device_runtime_api|cuda_profiler_api|cuda_gl_interop|cudaGL|nvrtc|nvml|curand"
     r"|curand_kernel|cublas|cublas_v2|cusparse|cufft|cusolverDn|cudnn|nccl|mma|cuComplex|nvToolsExt|mpi|omp"
-    r"|cooperative_groups(/\w+)?|cuda_pipeline(_\w+)?|cuda_awbarrier(_\w+)?"
+    r"|cooperative_groups(/\w+)*|cuda_pipeline(_\w+)?|cuda_awbarrier(_\w+)?"
     r"|assert|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|memory|setjmp|signal|stdarg|stdbool|stddef"
     r"|stdint|stdio|stdlib|string|strings|time|unistd|wchar|getopt|pthread|sched|windows|sys/\w+)\.(h|hpp)"
     r"|c(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef|stdint|stdio|stdlib"

@@ -48,7 +48,7 @@ helper-index: the function {name} reads blockIdx or gridDim and cannot be given 
 indirect-call: {name} is called through a pointer, so it is not known what it does
     -> call the function by its name
 unknown-name: {name} is not defined here{where}, and may hide anything
-    -> define it in this file, or give the folder of its header with --include
+    -> define it in this file, give the folder of its header with --include, or transform the PTX (nvcc -ptx) instead
 undefined-function: {name} is declared, but defined neither in this file nor in a header that was found
     -> define it in this file, or include the file that defines it
 redefined-builtin: {name} is redefined here, so the kernel does not say what it does
@@ -62,7 +62,7 @@ barrier-branch: only some threads of the block may come to this barrier: the oth
 warp-branch: {name} waits for all lanes of a warp, and only some may come to it: the others go on to the next block
     -> use a mask of the lanes that come, e.g. from __ballot_sync(), or branch by whole warps
 template: it is a template, and an elastic kernel needs a name of its own
-    -> name its arguments, e.g. --instantiate 'KERNEL<float, 16>'; a template under an #if or in a class needs a wrapper
+    -> name its arguments, e.g. --instantiate '{instance}'; a template under an #if or in a class needs a wrapper
 overloaded: there are several kernels called {name}, and an elastic kernel needs a name of its own
     -> give each a name of its own
 unnamed-parameter: parameter {name} cannot be handed on by name
@@ -73,7 +73,7 @@ not-void: a kernel returns void, and this one is declared as {name}
     -> declare it as void
 unparsable: this cannot be read as CUDA C: {name}
     -> write macros and #if out so that each branch is whole statements, give folders of headers with --include, or
-       correct it
+       correct it; or transform the PTX (nvcc -ptx), which needs no readable source
 too-deep: {name} is nested more than 150 deep, statements and expressions counted, and is not looked through
     -> take it apart into functions, or long sums into several statements
 conditional: it stands in an unnamed namespace {name}, and its forms cannot stand beside it
@@ -86,7 +86,7 @@ macro-behind: a macro defines the kernel and more behind it, and its forms canno
     -> let the macro end with the kernel
 declared-only: {name} is declared here and defined elsewhere
     -> transform the file that defines it
-header-missing: {name} was not found, so what it defines is not known
+header-missing: {name} was not found, and may define {words}
     -> put it beside the file, or give its folder with --include
 return-before-warp: some threads of a warp return and others go on to warp primitives, which would wait for their
     lanes
@@ -161,15 +161,20 @@ RULES: dict[str, Rule] = _rules("grid", _GRID) | _rules("block", _BLOCK)
 """By code."""
 
 
-def refusal(code: str, line: int, kernel: str | None, **found: str) -> Refusal:
+Line = int | tuple[str, int]
+"""A line of the text that is read, from 1; of a header with a tree of its own with that header's name."""
+
+
+def refusal(code: str, line: Line, kernel: str | None, **found: str) -> Refusal:
     """Return a refusal.
 
     Args:
         code: A row of ``RULES``.
-        line: Where in the file, from 1.
+        line: Where it shows.
         kernel: Of which kernel; ``None`` of the file.
         found: What the reason names.
     """
     rule = RULES[code]
     shown = {key: text.encode("utf-8", "replace").decode() for key, text in found.items()}  # source may be no UTF-8
-    return Refusal(code, line, rule.reason.format(**shown), rule.remedy, kernel, rule.level)
+    file, number = (None, line) if isinstance(line, int) else line
+    return Refusal(code, number, rule.reason.format(**shown), rule.remedy.format(**shown), kernel, rule.level, file)

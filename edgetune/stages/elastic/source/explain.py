@@ -17,6 +17,7 @@ from edgetune.stages.elastic.source.block_loops import FormOptions
 from edgetune.stages.elastic.source.builtins import BLOCK_INDICES
 from edgetune.stages.elastic.source.index_parameters import readers
 from edgetune.stages.elastic.source.name_resolution import Variable
+from edgetune.stages.elastic.source.places import shown_place
 from edgetune.stages.elastic.source.region_tree import (
     BarrierLoop,
     BarrierStatement,
@@ -32,6 +33,9 @@ _WARPS = (
     "warp primitives: logical threads keep their lanes where the physical block is a multiple of 32 threads and the "
     "logical block is one too; no other launch of these forms is right"
 )
+
+_MOST_NAMED = 3
+"""Kernels that one line names, and places besides the first."""
 
 
 def macro_steps(kernel: ParsedKernel) -> tuple[str, ...]:
@@ -141,14 +145,14 @@ def _list(variables: Collection[Variable]) -> str:
 def explained(done: TransformResult) -> Iterator[str]:
     """Yield the explanation of a file, line by line."""
     for each in done.kernels:
-        yield f"{each.kernel.name} (line {each.kernel.line}): {used(each.kernel)}"
+        yield f"{each.kernel.name} ({shown_place(each.kernel.file, each.kernel.line)}): {used(each.kernel)}"
         for level in get_args(Level):
             symbols = [variant.symbol for variant in each.variants if variant.level == level]
             if symbols:
                 yield f"  {level}: {', '.join(symbols)}"
         yield from (f"    {step}" for step in each.steps)
-        yield from (f"  {cost(each, refused)}: line {refused.line}: {describe(refused)}" for refused in each.refusals)
-    yield from (f"line {refused.line}: {describe(refused)}" for refused in done.refusals)
+        yield from (f"  {cost(each, refused)}: {located(refused)}" for refused in each.refusals)
+    yield from map(located, done.refusals)
 
 
 def cost(each: ElasticKernel, refused: Refusal) -> str:
@@ -156,6 +160,31 @@ def cost(each: ElasticKernel, refused: Refusal) -> str:
     if each.variants:
         return "the grid alone is elastic"
     return "left as it is" if refused.level == "grid" else "nor could its blocks be elastic"
+
+
+def reasons(done: TransformResult) -> list[str]:
+    """Return the refusals of a file, a line each; one of several kernels, as of instances, or places is given once."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for each in done.kernels:
+        places: dict[str, list[str]] = {}
+        for refused in each.refusals:
+            text = f"{cost(each, refused)}: {describe(refused)}"
+            places.setdefault(text, []).append(shown_place(refused.file, refused.line))
+        for text, some in places.items():
+            found.setdefault((text, tuple(some)), []).append(each.kernel.name)
+    lines = []
+    for (text, places_of), names in found.items():
+        first, *others = dict.fromkeys(places_of)
+        others = [*others[:_MOST_NAMED], *["..."] * (len(others) > _MOST_NAMED)]
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        also = f" (also {', '.join(others)})" if others else ""
+        lines.append(f"{first}: {', '.join(names[:_MOST_NAMED])}{more}: {text}{also}")
+    return [*lines, *map(located, done.refusals)]
+
+
+def located(refused: Refusal) -> str:
+    """Return a refusal as one line with its place."""
+    return f"{shown_place(refused.file, refused.line)}: {describe(refused)}"
 
 
 def describe(refused: Refusal) -> str:

@@ -6,7 +6,7 @@ kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.block_legality import lanes_apart, returns_before_warp
@@ -22,6 +22,7 @@ from edgetune.stages.elastic.source.builtins import (
     of_warps,
     wrong_with,
 )
+from edgetune.stages.elastic.source.diagnostics import Line
 from edgetune.stages.elastic.source.index_parameters import readers, unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.recursion import waiting_call
@@ -51,6 +52,8 @@ from edgetune.stages.elastic.source.variants import anchor
 
 _DEEPEST = 150
 """Levels of the tree that are examined: Python allows a thousand nested calls, and each level takes several."""
+_LAST = "unknown-name"
+"""Names may be unknown as a consequence of every other reason."""
 _MOST_UNKNOWN = 5
 """Unknown names that are reported of a kernel: with a header missing there are many."""
 
@@ -68,18 +71,16 @@ def illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
             *_out_of_reach(kernel), *_pointers(kernel), *_unknown(kernel), *_waiting(kernel), *_votes(kernel),
             *returns_before_warp(kernel), *lanes_apart(kernel),
         ]  # fmt: skip
-    unlike = {(each.code, each.line, each.reason): each for each in found}.values()
-    return tuple(sorted(unlike, key=lambda each: (each.level != "grid", each.line)))
+    unlike = {(each.code, each.file, each.line, each.reason): each for each in found}.values()
+    return tuple(sorted(unlike, key=lambda each: (each.level != "grid", each.code == _LAST, each.line)))
 
 
-def _line(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> int:
-    """Return the line of a word in a definition of the file itself; for those of headers the line of the kernel."""
-    if piece.file != kernel.function.file:
-        return kernel.kernel.line
+def _line(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> Line:
+    """Return the line of a word in a definition, else that of the definition."""
     for node in () if piece.node is None or word is None else walk(piece.node):
         if not node.children and text_of(node) == word:
-            return line_of(node)
-    return piece.line
+            return kernel.line(node, piece)
+    return piece.line if piece.file == kernel.function.file else (piece.file, piece.line)
 
 
 def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
@@ -94,7 +95,7 @@ def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
         yield kernel.refusal("unparsable", kernel.line(node, piece), name=_shown(node))
         return
     if kernel.function.template:
-        yield kernel.refusal("template")
+        yield kernel.refusal("template", instance=_instance(kernel))
     if kernel.function.member:
         yield kernel.refusal("qualified")
     if sum(each.name == kernel.name for each in kernel.source.kernels) > 1:
@@ -113,6 +114,14 @@ def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
         yield kernel.refusal("conditional", name="under an #if")
     elif behind != kernel.function.outer and _named_within(kernel.function.outer, behind):
         yield kernel.refusal("conditional", name="with a named one in it")
+
+
+def _instance(kernel: ParsedKernel) -> str:
+    """Return an instance of a template kernel, as an example: ``kernel<float, 16>``."""
+    given = kernel.function.outer.child_by_field_name("parameters")
+    parameters = [] if given is None else [each for each in given.named_children if each.type != "comment"]
+    kinds = ("float" if "type_parameter" in each.type else text_of(each).split()[0] for each in parameters)
+    return f"{kernel.name}<{', '.join({'float': 'float', 'bool': 'true'}.get(each, '16') for each in kinds)}>"
 
 
 def _named_within(node: Node, behind: Node) -> bool:
@@ -135,7 +144,19 @@ def _unreadable(piece: Definition) -> Iterator[Node]:
 
 def _shown(node: Node) -> str:
     text = " ".join(text_of(node).split())
+    if text.startswith("#"):  # of a directive where none can be read, the parser gives a part
+        return f"{_whole_line(node)} within a statement or a list"
     return f"{text[:40]} ..." if len(text) > 40 else text or f"{node.type} is missing"
+
+
+def _whole_line(node: Node) -> str:
+    """Return the line of the source on which a node begins."""
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    source, at = bytes(root.text or b""), int(node.start_byte) - int(root.start_byte)
+    line = source[source.rfind(b"\n", 0, at) + 1 :].split(b"\n", 1)[0]
+    return line.decode("utf-8", "surrogateescape").strip()
 
 
 def _names(kernel: ParsedKernel) -> Iterator[Refusal]:
@@ -153,7 +174,7 @@ def _names(kernel: ParsedKernel) -> Iterator[Refusal]:
                 yield kernel.refusal("redefined-builtin", _line(piece, kernel, word), name=word)
     for word, macros in source.macros.items():
         if word in KEYWORDS | taken and not _same(word, macros[0].body):
-            line = macros[0].line if macros[0].file == source.name else None
+            line = macros[0].line if macros[0].file == source.name else (macros[0].file, macros[0].line)
             yield kernel.refusal("redefined-builtin", line, name=word)
     if name in source.macros:
         yield kernel.refusal("redefined-builtin", name=name)
@@ -228,10 +249,16 @@ def _hidden_in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
     source, end = kernel.source, anchor(kernel).end_byte
     copied = [kernel.reach[0], *readers(kernel, INDICES).values()]
     nodes = [each.node for each in copied if each.node is not None]
-    start = 0 if any(each.file != source.name for each in copied) else min(int(each.start_byte) for each in nodes)
+    used = [
+        (int(each.node.start_byte) if each.file == source.name else 0, _with_macros(words(text_of(each.node)), kernel))
+        for each in copied
+        if each.node is not None
+    ]
 
     def changes(word: str) -> bool:
-        return any(start < each < end for each in source.changes.get(word, ()))
+        """Return whether a macro is defined or undefined between something that uses it and the forms."""
+        starts = [start for start, words_of in used if word in words_of]
+        return any(min(starts, default=end) < each < end for each in source.changes.get(word, ()))
 
     for piece in kernel.reach:
         if piece.kind != "macro":
@@ -261,11 +288,13 @@ def _asked_in(node: Node, kernel: ParsedKernel) -> set[str]:
         for part in ("condition", "name")
         for each in directive.children_by_field_name(part)
     )
+    return _with_macros((word for each in conditions for word in words(text_of(each))), kernel)
+
+
+def _with_macros(names: Iterable[str], kernel: ParsedKernel) -> set[str]:
+    """Return names, and those in the bodies of the macros among them."""
     macros = kernel.source.macros
-    return closure(
-        (word for each in conditions for word in words(text_of(each))),
-        lambda word: (each for macro in macros.get(word, ()) for each in words(macro.body)),
-    )
+    return closure(names, lambda word: (each for macro in macros.get(word, ()) for each in words(macro.body)))
 
 
 def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:
@@ -298,7 +327,20 @@ def _of_conversion(declarator: Node) -> bool:
 
 
 def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield the names that mean nothing here: they may be macros or functions of headers that were not found."""
+    missing = ", ".join(kernel.source.missing)
+    where = f" ({missing} {'were' if len(kernel.source.missing) > 1 else 'was'} not found)" if missing else ""
+    for word, piece in list(unknown_names(kernel).items())[:_MOST_UNKNOWN]:
+        yield kernel.refusal("unknown-name", _line(piece, kernel, word), name=word, where=where)
+    undefined = {name: kernel.line(node, piece) for name, node, piece in undefined_functions(kernel)}
+    for name, line in list(undefined.items())[:_MOST_UNKNOWN]:
+        yield kernel.refusal("undefined-function", line, name=name)
+
+
+def unknown_names(kernel: ParsedKernel) -> dict[str, Definition]:
+    """Return the names that mean nothing here, with what uses them.
+
+    They may be macros or functions of headers that were not found.
+    """
     source = kernel.source
     declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.name, *source.definitions}
     if not source.missing:  # else a header might define what is tested with #ifdef
@@ -308,13 +350,7 @@ def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:
         for word in sorted(piece.names - declared):
             if not known(word) and danger(word) is None:
                 found.setdefault(word, piece)
-    missing = ", ".join(source.missing)
-    where = f" ({missing} {'were' if len(source.missing) > 1 else 'was'} not found)" if missing else ""
-    for word, piece in list(found.items())[:_MOST_UNKNOWN]:
-        yield kernel.refusal("unknown-name", _line(piece, kernel, word), name=word, where=where)
-    undefined = {name: kernel.line(node, piece) for name, node, piece in undefined_functions(kernel)}
-    for name, line in list(undefined.items())[:_MOST_UNKNOWN]:
-        yield kernel.refusal("undefined-function", line, name=name)
+    return found
 
 
 def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:

@@ -21,7 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
-from edgetune.stages.elastic.source.syntax import closure
+from edgetune.stages.elastic.source.directives import code_only, directives, unclear
+from edgetune.stages.elastic.source.parser_text import without_invocations
+from edgetune.stages.elastic.source.syntax import Tree, closure, find, text_of, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +45,23 @@ class Macro:
     file: str
 
 
+def readable_tree(source: bytes) -> Tree:
+    """Return the syntax of a file, without invocations of its macros at file level where they break the tree."""
+    tree = tree_of(source)
+    if not tree.root_node.has_error:
+        return tree
+    defined = find(tree.root_node, "preproc_function_def")
+    called = {text_of(name) for each in defined for name in each.children_by_field_name("name")}
+    without = without_invocations(source, called)
+    return tree if without == source else tree_of(without)
+
+
 _ROUNDS = 4
 """Depth of macros in macros that are written out."""
 _LONGEST = 4_000_000
 """Bytes of a source with macros written out: a few lines of macros that use each other may make a very long text."""
 _HIDDEN = INDICES | BARRIERS | {"for", "return", "break", "continue"}
 _SPECIFIERS = frozenset({b"__device__", b"__host__", b"__forceinline__", b"inline", b"__inline__", b"__noinline__"})
-_COMMENTS = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
-_STRINGS = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-_SKIPPED = re.compile(
-    rf"{_COMMENTS}|(?:\b(?:u8|[uUL]))?(?:{_STRINGS})"
-    rf"|(?P<directive>^[ \t]*#(?:\\\r?\n|{_COMMENTS}|{_STRINGS}|[^\n])*)".encode(),
-    re.DOTALL | re.MULTILINE,
-)
-_UNCLEAR = re.compile(
-    rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]|%:|\?\?[=/]|(?:push|pop)_macro|[*/]\\\r?\n[*/]|\\[ \t\f\v]+\r?$", re.MULTILINE
-)
-"""Text behind which comments and strings cannot be told apart: raw strings, separators in numbers, comments that begin
-or end on two lines, spaces behind a line continuation; also other spellings of directives, and pushed macros."""
-_ODD = re.compile(rb"[#$\x80-\xff]|\\(?!\r?\n)")
-"""Characters outside comments, strings and directives that make a source unclear: directives behind comments, and
-letters that names do not have here."""
-_DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*(?P<word>\w*)[ \t]*(?P<rest>.*)", re.DOTALL)
 _DEFINE = re.compile(rb"(?P<name>\w+)(?:\((?P<parameters>[^()]*)\))?(?P<body>.*)", re.DOTALL)
 _TOKEN = re.compile(rb"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
 _OPENED = re.compile(rb"\s*\(")
@@ -72,7 +69,6 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _OPAQUE = re.compile(rb"[#\"'@\\$\x80-\xff]|\bnamespace\b")
 """Text in the body of a macro that is never written out. A namespace is one, as forms would stand behind it."""
 _PAIRS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
-_COMMENT = re.compile(rf"{_COMMENTS}|(?P<string>{_STRINGS})".encode(), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +143,7 @@ def expanded(source: bytes, headers: Sequence[bytes] = (), *, specifiers: bool =
 
 def used(text: bytes) -> set[str]:
     """Return the words of a source outside comments, strings and directives."""
-    return {each.decode() for each in _WORD.findall(_bare(text))}
+    return {each.decode() for each in _WORD.findall(code_only(text))}
 
 
 def _invocations(source: bytes, headers: Sequence[bytes], specifiers: bool) -> Iterator[tuple[int, int, bytes]]:
@@ -155,12 +151,12 @@ def _invocations(source: bytes, headers: Sequence[bytes], specifiers: bool) -> I
 
     The arguments of a macro that stays are written out only where it makes no string of them and no comma is in doubt.
     """
-    if any(_UNCLEAR.search(text) or _ODD.search(_bare(text)) for text in (source, *headers)):
+    if any(map(unclear, (source, *headers))):
         return
     macros, reach = _macros(source, headers, specifiers)
     if not macros:
         return
-    bare = _bare(source)
+    bare = code_only(source)
     done = handed = behind = 0
     for found in re.finditer(rb"\b(?:" + b"|".join(reach) + rb")\b", bare):
         if found.start() < done:
@@ -180,11 +176,6 @@ def _invocations(source: bytes, headers: Sequence[bytes], specifiers: bool) -> I
             done = closed
         elif closed > done:
             handed = max(handed, closed)
-
-
-def _bare(text: bytes) -> bytes:
-    """Return a source with spaces for its comments, strings and directives."""
-    return _SKIPPED.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), text)
 
 
 def _written_out(
@@ -214,23 +205,23 @@ def _macros(
     often: dict[bytes, int] = {}
     found: dict[bytes, _Macro] = {}
     tokens: dict[bytes, set[bytes]] = {}
-    included = max((end for word, _, end, _ in _directives(source) if word == b"include"), default=0)
+    included = max((each.end for each in directives(source) if each.word == b"include"), default=0)
     maybe = any(map(_includes_perhaps, (source, *headers)))
     for text in (source, *headers):
-        for word, rest, end, asked in _directives(text):
-            conditional = asked or (maybe and text is not source)
-            defined = _DEFINE.match(rest)
-            if word not in (b"define", b"undef") or defined is None:
+        for each in directives(text):
+            conditional = each.conditional or (maybe and text is not source)
+            defined = _DEFINE.match(each.rest)
+            if each.word not in (b"define", b"undef") or defined is None:
                 continue
             name, given = defined["name"], defined["parameters"]
             whole = all(defined["body"].count(left) == defined["body"].count(right) for left, right in _PAIRS)
-            usable = word == b"define" and not conditional and whole and not _OPAQUE.search(defined["body"])
+            usable = each.word == b"define" and not conditional and whole and not _OPAQUE.search(defined["body"])
             body = defined["body"].strip()
             often[name] = often.get(name, 0) + (1 if usable else 2)
             tokens.setdefault(name, set()).update(_WORD.findall(body), [sign for sign in (b",", b"#") if sign in body])
             parameters = None if given is None else tuple(each.strip() for each in given.split(b",") if each.strip())
             if all(map(_WORD.fullmatch, parameters or ())):
-                found[name] = _Macro(parameters, body, end if text is source else included)
+                found[name] = _Macro(parameters, body, each.end if text is source else included)
     hidden = {each.encode() for each in _HIDDEN}
     nothing = set[bytes]()
     reach = {name: closure(tokens[name], lambda word: tokens.get(word, nothing)) for name in tokens}
@@ -246,37 +237,8 @@ def _macros(
 
 def _includes_perhaps(text: bytes) -> bool:
     """Return whether a header that may have been read is included under a condition: one not of CUDA, C or C++."""
-    wanted = (rest for word, rest, _, conditional in _directives(text) if word == b"include" and conditional)
+    wanted = (each.rest for each in directives(text) if each.word == b"include" and each.conditional)
     return not all(HEADERS.fullmatch(each.decode("utf-8", "replace").strip('<>" \t')) for each in wanted)
-
-
-def _directives(text: bytes) -> Iterator[tuple[bytes, bytes, int, bool]]:
-    """Yield directives: word, the rest on one line, its end, and whether it stands under a condition."""
-    raw = [found for found in _SKIPPED.finditer(text) if found["directive"] is not None]
-    spliced = (re.sub(rb"\\\r?\n", b"", found[0]) for found in raw)
-    parts = [_DIRECTIVE.match(_COMMENT.sub(lambda found: found["string"] or b" ", text)) for text in spliced]
-    words = [(each["word"], each["rest"].strip()) for each in parts if each is not None]
-    depth = -1 if _guarded(words) else 0
-    for (word, rest), found in zip(words, raw, strict=True):
-        depth += word in (b"if", b"ifdef", b"ifndef")
-        depth -= word == b"endif"
-        yield word, rest, found.end(), depth > 0
-
-
-def _guarded(words: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Return whether a header has a guard: ``#ifndef X``, ``#define X``, ..., ``#endif``."""
-    first = [each for each in words if each != (b"pragma", b"once")]
-    if len(first) < 3 or first[0][0] != b"ifndef" or first[1] != (b"define", first[0][1]) or first[-1][0] != b"endif":
-        return False
-    depth = 0
-    for place, (word, _) in enumerate(first):
-        depth += word in (b"if", b"ifdef", b"ifndef")
-        depth -= word == b"endif"
-        if depth == 1 and word in (b"else", b"elif", b"elifdef", b"elifndef"):
-            return False
-        if not depth:
-            return place == len(first) - 1
-    return False
 
 
 def _closed(bare: bytes, at: int) -> int:

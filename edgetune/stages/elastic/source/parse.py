@@ -9,25 +9,25 @@ decides about what that leaves unclear.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import Refusal
-from edgetune.stages.elastic.source.builtins import HEADERS, danger
-from edgetune.stages.elastic.source.diagnostics import refusal
+from edgetune.stages.elastic.source.builtins import danger
+from edgetune.stages.elastic.source.diagnostics import Line, refusal
+from edgetune.stages.elastic.source.directives import code_only, without_decided
 from edgetune.stages.elastic.source.groups import without_groups
+from edgetune.stages.elastic.source.headers import MOST_HEADERS, found_header, included, is_missing
 from edgetune.stages.elastic.source.host_launches import host_launches
 from edgetune.stages.elastic.source.kernel_scan import described
-from edgetune.stages.elastic.source.macros import Macro, expanded, used
-from edgetune.stages.elastic.source.parser_text import for_parser, without_invocations
+from edgetune.stages.elastic.source.macros import Macro, expanded, readable_tree, used
+from edgetune.stages.elastic.source.parser_text import for_parser
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     Node,
-    Tree,
     around,
     find,
     line_of,
@@ -48,8 +48,6 @@ from edgetune.stages.elastic.source.translation_unit import (
     reach,
 )
 
-_MOST_HEADERS = 200
-"""Headers that are read for one file: enough for a library of kernels. Headers may include each other."""
 _LONGEST_HEAD = 400
 """Bytes of an unreadable kernel that count as its head."""
 _DECLARED = ("declaration", "field_declaration", "template_instantiation", "friend_declaration")
@@ -60,7 +58,7 @@ class _Read:
     """The trees that were read so far with their files' names, and the headers that were not found."""
 
     roots: list[tuple[Node, str]] = field(default_factory=list)
-    missing: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, Line] = field(default_factory=dict)
 
 
 def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
@@ -76,16 +74,17 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         DeviceError: tree-sitter is not installed.
     """
     source = text.encode("utf-8", "surrogateescape")
-    tree = _tree(for_parser(source))
+    tree = readable_tree(for_parser(source))
     read = _Read([(tree.root_node, name)])
-    _read_headers(read, tree.root_node, folders, top=True)
+    _read_headers(read, tree.root_node, folders)
+    headers = [bytes(root.text or b"") for root, _ in read.roots[1:]]
     broken = bool(tree.root_node.has_error)  # as by a macro for __device__ in front of a constructor
-    out = expanded(source, [bytes(root.text or b"") for root, _ in read.roots[1:]], specifiers=broken)
-    if out.stretches:
-        tree = _tree(for_parser(out.text))
+    out = expanded(without_decided(source, headers, read.missing), headers, specifiers=broken)
+    if out.text != source:
+        tree = readable_tree(for_parser(out.text))
         read.roots[0] = (tree.root_node, name)
     if (grouped := without_groups(out, tree.root_node)) is not out:
-        out, tree = grouped, _tree(for_parser(grouped.text))
+        out, tree = grouped, readable_tree(for_parser(grouped.text))
         read.roots[0] = (tree.root_node, name)
     macros, functions = _macros(read.roots), _functions(read.roots)
     notes = tuple(_notes(tree.root_node, name, macros, used(source) - used(out.text)))
@@ -101,53 +100,40 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         facts = described(function, reached, parsed.definitions, launches.get(function.name, ()))
         parsed.kernels.append(ParsedKernel(facts, function, reached, parsed))
     if not parsed.kernels and not notes:
-        code = re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", source, flags=re.DOTALL)
-        wrong = tree.root_node.has_error and b"__global__" in code
-        raise InputError(
-            f"{name} {'cannot be read as CUDA C' if wrong else 'has no kernel'}",
-            "a kernel is a function with __global__ in front of it and a body, in the file itself",
-        )
+        raise _no_kernel(parsed)
     return parsed
 
 
-def _tree(source: bytes) -> Tree:
-    """Return the syntax of a file, without invocations of its macros at file level where they break the tree."""
-    tree = tree_of(source)
-    if not tree.root_node.has_error:
-        return tree
-    defined = find(tree.root_node, "preproc_function_def")
-    called = {text_of(name) for each in defined for name in each.children_by_field_name("name")}
-    without = without_invocations(source, called)
-    return tree if without == source else tree_of(without)
+def _no_kernel(source: ParsedFile) -> InputError:
+    """Return the error for a file without kernels, which names those of a header that is not read in its place."""
+    every = (each for some in source.functions.values() for each in some if "__global__" in each.words)
+    for file, kernels in groupby(every, key=lambda each: each.file):
+        names = ", ".join(each.name for each in kernels)
+        return InputError(
+            f"{source.name} has no kernel that can be made elastic; {file} has: {names}",
+            f"give {file} a guard (#pragma once), and include it once, between definitions and under no #if",
+        )
+    wrong = source.tree.root_node.has_error and b"__global__" in code_only(source.text)
+    return InputError(
+        f"{source.name} {'cannot be read as CUDA C' if wrong else 'has no kernel'}",
+        "a kernel is a function with __global__ in front of it and a body, in the file or in a header beside it",
+    )
 
 
-def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -> None:
+def _read_headers(read: _Read, root: Node, folders: Sequence[Path], header: str | None = None) -> None:
     """Add the trees of the headers that ``root`` includes, and of those that they include."""
     for node in find(root, "preproc_include"):
         wanted = included(node)
         if not wanted or any(file == wanted for _, file in read.roots):
             continue
-        found = next((each / wanted for each in folders if _readable(each / wanted)), None)
-        if found is None or len(read.roots) > _MOST_HEADERS:
-            if not HEADERS.fullmatch(wanted):
-                read.missing.setdefault(wanted, line_of(node) if top else 1)
+        found = found_header(wanted, folders)
+        if found is None or len(read.roots) > MOST_HEADERS:
+            if found is not None or is_missing(wanted, folders):
+                read.missing.setdefault(wanted, line_of(node) if header is None else (header, line_of(node)))
             continue
         inner = tree_of(for_parser(found.read_bytes())).root_node
         read.roots.append((inner, wanted))
-        _read_headers(read, inner, [found.parent, *folders], top=False)
-
-
-def included(node: Node) -> str:
-    """Return the header that an ``#include`` names, without brackets or quotes; empty where it names none."""
-    path = node.child_by_field_name("path")
-    return "" if path is None else text_of(path).strip('<>" \t')
-
-
-def _readable(path: Path) -> bool:
-    try:
-        return path.is_file() and os.access(path, os.R_OK)
-    except (OSError, ValueError):  # too long a name, or one with a NUL character
-        return False
+        _read_headers(read, inner, [found.parent, *folders], wanted)
 
 
 def _macros(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[Macro, ...]]:

@@ -21,6 +21,7 @@ from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.source.parser_text import for_parser
+from edgetune.stages.elastic.source.places import Place, placed
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
@@ -53,11 +54,11 @@ Use = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """A function template.
+    """A function template; also a class template, or a member of one that is defined outside of it.
 
     Args:
         outer: Its ``template_declaration``.
-        function: Its ``function_definition``.
+        function: Its ``function_definition``, or the class.
         parameters: Names of its parameters, each with its default argument.
     """
 
@@ -105,21 +106,21 @@ class Instances:
         left = [each for each in self.made if each.symbol not in symbols]
         return Instances(self.source, left) if len(left) < len(self.made) else None
 
-    def placed(self, found: TransformResult, name: str) -> TransformResult:
-        """Return the result with lines of templates instead of those of their copies, and without copied templates."""
+    def placed(self, found: TransformResult, name: str, place: Place) -> TransformResult:
+        """Return the result with lines of templates instead of those of their copies, and without copied templates.
+
+        Args:
+            found: Of the text with the copies.
+            name: Of the file.
+            place: Of a line of the source.
+        """
         templates = {each.template for each in self.made}
-        kernels = []
-        for one in found.kernels:
-            if one.kernel.name in templates and any(each.code == "template" for each in one.refusals):
-                continue
-            moved = tuple(replace(each, line=self._line(each.line)) for each in one.refusals)
-            kernel = replace(one.kernel, line=self._line(one.kernel.line))
-            kernels.append(replace(one, kernel=kernel, refusals=moved))
-        mark = re.compile(rf'^#line (\d+)(?= "{re.escape(line_mark(1, name).split(chr(34))[1])}"$)', re.MULTILINE)
-        source, device = (
-            mark.sub(lambda each: f"#line {self._line(int(each[1]))}", text) for text in (found.source, found.device)
-        )
-        return replace(found, source=source, device=device, kernels=tuple(kernels))
+        kernels = [
+            one
+            for one in found.kernels
+            if one.kernel.name not in templates or all(each.code != "template" for each in one.refusals)
+        ]
+        return placed(replace(found, kernels=tuple(kernels)), name, lambda line: place(self._line(line)))
 
     def _line(self, line: int) -> int:
         """Return the line of the template for a line of a copy; that of the source as it is."""
@@ -148,7 +149,8 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
     source = text.encode("utf-8", "surrogateescape")
     root = tree_of(for_parser(source)).root_node
     templates = _templates(root)
-    uses = [*_uses(root, templates, {}), *(_asked(words, templates, name) for words in asked)]
+    uses = [*_uses(root, templates, {}), *_uses_in_classes(root, templates)]
+    uses += [_asked(words, templates, name) for words in asked]
     taken, found = set(words(text)), list[_Instance]()
     for place, use in enumerate(uses):  # which grows meanwhile
         if use in uses[:place] or place >= _MOST:
@@ -210,7 +212,7 @@ def _before(one: Node, other: Node) -> bool:
 
 def _uses(node: Node, templates: Mapping[str, _Template], bound: Mapping[str, str]) -> Iterator[Use]:
     """Yield the templates that code names with arguments; in a template, with those that ``bound`` has for its own."""
-    inside = node.type == "function_definition"
+    inside = node.type in ("function_definition", *CLASSES)
     for each in walk(node, lambda here: inside or here.type != "template_declaration"):
         if each.type != "template_function" or not {"call_expression", "function_declarator"} & {
             of.type for of in above(each, node)
@@ -220,6 +222,30 @@ def _uses(node: Node, templates: Mapping[str, _Template], bound: Mapping[str, st
         if name is None or given is None or text_of(name) not in templates:
             continue
         yield text_of(name), tuple(_substituted(argument, bound) for argument in given.named_children)
+
+
+def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator[Use]:
+    """Yield the templates that class templates and their members name, for the arguments that the file has for these.
+
+    ``template class Pricing<float>;`` and ``Pricing<float> pricing;`` give the arguments.
+    """
+    classes: dict[str, list[_Template]] = {}
+    for outer in find(root, "template_declaration"):
+        given, inner = outer.child_by_field_name("parameters"), outer.named_children[-1]
+        parameters = None if given is None else _parameters(given)
+        declarator = function_declarator(inner) if inner.type == "function_definition" else None
+        member = None if declarator is None else declarator.child_by_field_name("declarator")
+        scope = inner if member is None else member.child_by_field_name("scope")
+        named = None if scope is None else scope.child_by_field_name("name")
+        if parameters and named is not None and inner.child_by_field_name("body") is not None:
+            classes.setdefault(text_of(named), []).append(_Template(outer, inner, parameters))
+    for each in walk(root, lambda here: here.type != "template_declaration"):
+        name, given = each.child_by_field_name("name"), each.child_by_field_name("arguments")
+        if each.type not in ("template_type", "template_function") or name is None or given is None:
+            continue
+        for part in classes.get(text_of(name), ()):
+            bound = _bound(part, [_substituted(argument, {}) for argument in given.named_children])
+            yield from () if bound is None else _uses(part.function, templates, bound)
 
 
 def _asked(text: str, templates: Mapping[str, _Template], name: str) -> Use:
@@ -278,7 +304,10 @@ def _movable(template: _Template, root: Node) -> bool:
     used = set(words(text_of(template.outer)))
     later = find(root, "preproc_def", "preproc_function_def", "preproc_call")
     changed = {
-        word for each in later if each.start_byte >= template.outer.end_byte for word in words(text_of(each))[:3]
+        word
+        for each in later
+        if each.start_byte >= template.outer.end_byte and not text_of(each).startswith("#line")
+        for word in words(text_of(each))[:3]
     }
     hidden = {
         word

@@ -17,19 +17,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import CONTROL_STRUCT, STRUCT, STRUCT_NAME, Indexing, grid_symbol, persistent_symbol
-from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.kernel import ElasticKernel, Refusal, TransformResult, Variant
 from edgetune.stages.elastic.source.block_legality import returns_before_barriers, threads_apart
 from edgetune.stages.elastic.source.block_loops import FormOptions
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
 from edgetune.stages.elastic.source.groups import HEADER, LIBRARY
-from edgetune.stages.elastic.source.legality import illegalities
-from edgetune.stages.elastic.source.parse import included, parse
+from edgetune.stages.elastic.source.headers import WholeText, included, with_headers
+from edgetune.stages.elastic.source.legality import illegalities, unknown_names
+from edgetune.stages.elastic.source.parse import parse
 from edgetune.stages.elastic.source.parser_text import for_compiler
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
@@ -46,8 +48,9 @@ from edgetune.stages.elastic.source.syntax import (
     walk,
     words,
 )
-from edgetune.stages.elastic.source.templates import instantiated
+from edgetune.stages.elastic.source.templates import Instances, instantiated
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.undefined_functions import undefined_functions
 from edgetune.stages.elastic.source.variants import (
     BlockForms,
     anchor,
@@ -71,6 +74,8 @@ _OF_THE_HOST = re.compile(
 _OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
 """Headers of C++, which kernels need only if they say ``std``."""
 _NAMING = ("namespace_alias_definition", "using_declaration")
+_MOST_WORDS = 5
+"""Unknown names that a header's absence is explained with."""
 _USABLE = frozenset(
     ("const", "constexpr", "__device__", "__constant__", "__shared__", "__managed__", "texture", "surface")
 )
@@ -114,18 +119,25 @@ def transform(
         return transform(text, name, folders, (), asked, indexing=indexing, persistent=persistent, only=kernel).device
 
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
-        instances = instantiated(text.removeprefix(_BOM), name, asked)
+        whole = with_headers(text.removeprefix(_BOM), name, folders)
+        instances = instantiated(whole.text, name, asked)
         options = FormOptions(indexing, persistent, only)
-        found = instances.placed(_transformed(parse(instances.text, name, folders), launched, options), name)
+
+        def made(copies: Instances) -> TransformResult:
+            found = _transformed(parse(copies.text, name, folders), whole, launched, options)
+            return copies.placed(found, name, whole.place)
+
+        found = made(instances)
         useless = [each.kernel.name for each in found.kernels if not each.variants and each.kernel.name not in launched]
         fewer = instances.without(useless)
         if fewer is None:
             return replace(found, alone=alone)
-        left = _transformed(parse(fewer.text, name, folders), launched, options)
-        return replace(fewer.placed(left, name), kernels=found.kernels, alone=alone)
+        return replace(made(fewer), kernels=found.kernels, alone=alone)
 
 
-def _transformed(source: ParsedFile, launched: Collection[str], options: FormOptions) -> TransformResult:
+def _transformed(
+    source: ParsedFile, whole: WholeText, launched: Collection[str], options: FormOptions
+) -> TransformResult:
     elastic, edits, kept = list[ElasticKernel](), list[Edit](), list[ParsedKernel]()
     for kernel in source.kernels:
         made, forms = _made(kernel, options)
@@ -138,12 +150,23 @@ def _transformed(source: ParsedFile, launched: Collection[str], options: FormOpt
             linkage = around(anchor(kernel), "linkage_specification")  # in which there are no templates
             forms = forms if linkage is None else f'extern "C++" {{\n{forms}}}\n'
             edits.append(inserted(kernel, for_compiler(head + forms)))
-    missing = tuple(refusal("header-missing", line, None, name=each) for each, line in source.missing.items())
     edits = _merged(edits)
     device = _text(source, [*edits, *_without_host_code(source, kept)], options) if kept else ""
+    written = _text(source, edits, options, whole)
     return TransformResult(
-        _text(source, edits, options), tuple(elastic), (*source.notes, *missing), device, options.indexing
+        written, tuple(elastic), (*source.notes, *_missing(source, elastic)), device, options.indexing
     )
+
+
+def _missing(source: ParsedFile, elastic: Sequence[ElasticKernel]) -> Iterator[Refusal]:
+    """Yield the headers that were not found, if a kernel is refused for a name or text that they might explain."""
+    codes = {each.code for one in elastic for each in one.refusals} | {each.code for each in source.notes}
+    names = ((*unknown_names(each), *(name for name, *_ in undefined_functions(each))) for each in source.kernels)
+    words = dict.fromkeys(chain.from_iterable(names))
+    if source.missing and codes & {"unknown-name", "undefined-function", "unparsable"}:
+        shown = [*list(words)[:_MOST_WORDS], *["..."] * (len(words) > _MOST_WORDS)]
+        for name, line in source.missing.items():
+            yield refusal("header-missing", line, None, name=name, words=", ".join(shown) or "what cannot be read")
 
 
 def _made(kernel: ParsedKernel, options: FormOptions) -> tuple[ElasticKernel, str]:
@@ -164,14 +187,19 @@ def _made(kernel: ParsedKernel, options: FormOptions) -> tuple[ElasticKernel, st
     return ElasticKernel(kernel.kernel, variants, forms.refusals, steps), text
 
 
-def _text(source: ParsedFile, edits: Sequence[Edit], options: FormOptions) -> str:
-    """Return the original with the forms in it; byte for byte the original where there are none."""
-    if not edits:
-        return source.text.decode("utf-8", "surrogateescape")
+def _text(source: ParsedFile, edits: Sequence[Edit], options: FormOptions, whole: WholeText | None = None) -> str:
+    """Return the original with the forms in it; byte for byte the original where there are none.
+
+    With ``whole``, headers without forms are included again.
+    """
     place = source.expanded.original
-    moved = (Edit(place(each.start), place(each.end), each.text) for each in edits)
+    moved = [Edit(place(each.start), place(each.end), each.text) for each in edits]
+    included_again = [] if whole is None else whole.restored([each.start for each in moved])
+    text = spliced(source.text, [*moved, *included_again])
+    if not edits:
+        return text
     structs = f"{STRUCT}\n{CONTROL_STRUCT}" if options.persistent else STRUCT
-    return f"{structs}\n{line_mark(1, source.name)}{spliced(source.text, moved)}"
+    return f"{structs}\n{line_mark(1, source.name)}{text}"
 
 
 def _merged(edits: Sequence[Edit]) -> list[Edit]:
@@ -193,7 +221,9 @@ def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) ->
         if piece.node is not None and piece.file == source.name:
             kept.add((piece.node.start_byte, piece.node.end_byte))
     left_out = [
-        each for each in _items(source.tree.root_node) if _host_variable(each, source) or not _stays(each, kept, known)
+        each
+        for each in _items(source.tree.root_node)
+        if _host_variable(each, source) or not _stays(each, source, kept, known)
     ]
     if source.expanded.grouped:  # the originals name the library
         left_out = [each for each in left_out if each.type not in _NAMING or LIBRARY not in text_of(each)]
@@ -222,13 +252,14 @@ def _items(node: Node) -> Iterator[Node]:
     return filter(whole, walk(node, lambda here: here.type in CONTAINERS and not whole(here)))
 
 
-def _stays(item: Node, kept: Collection[tuple[int, int]], known: Collection[str]) -> bool:
+def _stays(item: Node, source: ParsedFile, kept: Collection[tuple[int, int]], known: Collection[str]) -> bool:
     """Return whether a definition is reached, holds one that is, or cannot be taken out in one piece."""
     if any(item.start_byte <= start and end <= item.end_byte for start, end in kept):
         return True
-    text = text_of(item)
     if item.type == "using_declaration":
-        return set(words(text)) - {"using", "namespace", "std"} <= set(known)
+        return set(words(text_of(item))) - {"using", "namespace", "std"} <= set(known)
+    place = source.expanded.original
+    text = source.text[place(item.start_byte) : place(item.end_byte)].decode("utf-8", "replace")
     return len(re.findall(r"^[ \t]*#[ \t]*if", text, re.M)) != len(re.findall(r"^[ \t]*#[ \t]*endif", text, re.M))
 
 

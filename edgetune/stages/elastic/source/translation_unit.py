@@ -15,7 +15,7 @@ from typing import Literal
 
 from edgetune.stages.elastic.kernel import CudaKernel, Refusal
 from edgetune.stages.elastic.source.builtins import KEYWORDS
-from edgetune.stages.elastic.source.diagnostics import refusal
+from edgetune.stages.elastic.source.diagnostics import Line, refusal
 from edgetune.stages.elastic.source.macros import Expanded, Macro
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
@@ -134,7 +134,7 @@ class ParsedFile:
     functions: Mapping[str, tuple[ParsedFunction, ...]]
     macros: Mapping[str, tuple[Macro, ...]]
     definitions: Mapping[str, tuple[Definition, ...]]
-    missing: Mapping[str, int]
+    missing: Mapping[str, Line]
     changes: Mapping[str, tuple[int, ...]]
     asked: frozenset[str]
     notes: tuple[Refusal, ...]
@@ -182,13 +182,13 @@ class ParsedKernel:
         """Whether it uses shared memory."""
         return self.kernel.static_shared or self.kernel.dynamic_shared
 
-    def refusal(self, code: str, line: int | None = None, **found: str) -> Refusal:
+    def refusal(self, code: str, line: Line | None = None, **found: str) -> Refusal:
         """Return a refusal of this kernel; its own line where none is given."""
         return refusal(code, self.kernel.line if line is None else line, self.name, **found)
 
-    def line(self, node: Node, piece: Definition) -> int:
-        """Return the line of a node in a definition; the kernel's own line where a header holds the definition."""
-        return line_of(node) if piece.file == self.function.file else self.kernel.line
+    def line(self, node: Node, piece: Definition) -> Line:
+        """Return the line of a node in a definition."""
+        return line_of(node) if piece.file == self.function.file else (piece.file, line_of(node))
 
 
 def leading_words(function: Node) -> frozenset[str]:
