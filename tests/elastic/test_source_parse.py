@@ -25,10 +25,10 @@ def test_parameters_as_declared():
         """
     )
     assert kernel.parameters == (
-        Parameter("const float * __restrict__", "x"),
-        Parameter("float [ ]", "y"),
-        Parameter("Shape", "shape"),
-        Parameter("unsigned int", "n"),
+        Parameter("const float * __restrict__", "x", ("float32",), pointer=True),
+        Parameter("float [ ]", "y", ("float32",), pointer=True),
+        Parameter("Shape", "shape", ("int32", "int32")),
+        Parameter("unsigned int", "n", ("uint32",)),
     )
 
 

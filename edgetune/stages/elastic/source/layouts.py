@@ -33,6 +33,8 @@ _LEFT_OUT = re.compile(
 _ALIGNED = re.compile(r"(?:alignas|__align__|aligned)\s*\(+\s*(\d+)")
 _MOST_LEVELS = 8
 """Typedefs of typedefs, structs in structs."""
+_MOST_MEANINGS = 4
+"""Definitions of one name, under several ``#if``."""
 _MOST_MEMBERS = 256
 
 
@@ -84,7 +86,11 @@ def _layout(written: str, known: Mapping[str, tuple[Definition, ...]], levels: i
         number, count = VECTORS[name]
         size = bytes_of(number)
         return Layout((number,) * count, size if count == 3 else min(16, size * count))
-    found = [_defined(piece, name, known, levels - 1) for piece in pieces] if levels else []
+    found = (
+        [_defined(piece, name, known, levels - 1) for piece in pieces]
+        if levels and len(pieces) <= _MOST_MEANINGS
+        else []
+    )
     same = len({each and each.members for each in found}) == 1  # else it has several meanings, under an #if
     return found[0] if same else None
 
