@@ -14,6 +14,8 @@ GRID_ONLY = {
     "vote_loops": "vote-barrier",
     "helper_barrier": "helper-barrier",
     "shadowed": "shadowed",
+    "shared_waits": "shared-wait",
+    "volatile_shared": "volatile-shared",
     "vote_barriers": "vote-barrier",
 }
 """Kernels whose block is left alone, and the code of the reason."""

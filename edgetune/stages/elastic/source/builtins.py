@@ -67,8 +67,10 @@ _COMPLEX = re.compile(r"cu(Complex|DoubleComplex|FloatComplex|C[a-z]+f?|Real|Ima
 
 WAITING = frozenset({"__nanosleep"})
 """Only code that waits sleeps."""
-POLLING = _words("__ldcg __ldcv __ldlu __ldcs clock clock64 __clock __clock64 __globaltimer")
-"""Functions whose value may change from one call to the next."""
+POLLING = _words("__ldcg __ldcv __ldlu __ldcs")
+"""Functions whose value may change from one call to the next, because another thread writes."""
+CLOCKS = _words("clock clock64 __clock __clock64 __globaltimer")
+"""Functions whose value changes from one call to the next by itself."""
 
 
 def danger(word: str) -> str | None:

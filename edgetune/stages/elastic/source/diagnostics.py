@@ -17,7 +17,7 @@ from edgetune.stages.elastic.kernel import Refusal
 _GRID = """
 grid-sync: {name} waits for all blocks of the grid, and pieces of a grid do not run at once
     -> split the kernel where it waits, and launch the parts one after another
-spin-wait: a loop waits for what another thread writes ({name}), which may be in a piece that runs later
+spin-wait: a loop waits for what the host or another thread writes ({name}), which may be in a piece that runs later
     -> split the kernel at the wait, or use an atomic operation that needs no waiting
 cluster: {name} belongs to thread block clusters, and blocks of a cluster must run at once
     -> write a form of the kernel without clusters for best-effort work
@@ -29,8 +29,6 @@ async-barrier: {name} is asynchronous: work may be under way when the next logic
     -> copy with plain loads and stores, and __syncthreads()
 named-barrier: {name} waits for some threads of the block only
     -> use __syncthreads()
-volatile-shared: shared memory is read and written as volatile, which counts on threads of a warp running in step
-    -> leave volatile out and put __syncwarp() or __syncthreads() between writes and reads
 inline-assembly: inline assembly ({name}) may read special registers, jump or wait
     -> write it with intrinsics
 macro-index: the macro {name} hides {index}, which stands for the physical launch there
@@ -91,6 +89,10 @@ return-before-barrier: some threads return and others go on to a barrier, which 
     -> let them pass by under an if, or write the kernel so that it can be taken apart at its barriers
 """
 _BLOCK = """
+volatile-shared: shared memory is read and written as volatile, which counts on threads of a warp running in step
+    -> leave volatile out and put __syncwarp() or __syncthreads() between writes and reads
+shared-wait: a loop waits for what another thread of the block writes ({name})
+    -> let threads meet at __syncthreads() instead
 vote-barrier: {name} counts the threads of the physical block
     -> use __syncthreads() and shared memory for the count
 macro-barrier: the macro {name} hides a barrier

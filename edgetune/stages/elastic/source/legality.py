@@ -24,7 +24,7 @@ from edgetune.stages.elastic.source.builtins import (
 )
 from edgetune.stages.elastic.source.index_parameters import readers, unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
-from edgetune.stages.elastic.source.spin_wait import waiting_loop, waiting_macro
+from edgetune.stages.elastic.source.spin_wait import waiting_loops, waiting_macro
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
@@ -329,10 +329,11 @@ def _bodiless(piece: Definition, kernel: ParsedKernel, on_device: frozenset[str]
 
 
 def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:
-    loop = waiting_loop(kernel.reach)
-    if loop is not None:
-        node, reason, piece = loop
-        yield kernel.refusal("spin-wait", kernel.line(node, piece), name=reason)
+    told = set[str]()
+    for code, node, ends, piece in waiting_loops(kernel.reach):
+        if code not in told:
+            yield kernel.refusal(code, kernel.line(node, piece), name=ends)
+        told.add(code)
     macro = waiting_macro(kernel.reach)
     if macro is not None:
         yield kernel.refusal("spin-wait", _line(macro, kernel), name=f"in the macro {macro.name}")

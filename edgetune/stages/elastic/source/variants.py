@@ -218,6 +218,8 @@ def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str, options: For
 def _grid_kernels(kernel: ParsedKernel, bounds: str, run: str, options: FormOptions) -> str:
     """Return the form whose grid alone is elastic, and the persistent one where that is asked for."""
     before, name = _whole_rows(kernel), kernel.name
+    if kernel.shared and any("volatile" in each.tokens for each in kernel.reach):
+        run = f"        __syncwarp();\n{run}"  # lanes may count on running in step, as at the start of a kernel
     text = _head(kernel, bounds, grid_symbol(name), loop_parameters(options.indexing))
     text += _sliced(kernel, before, run, options)
     if options.persistent:
