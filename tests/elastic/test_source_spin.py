@@ -172,6 +172,6 @@ def test_what_waits_for_the_host_is_told_so():
 
 
 def test_lanes_of_a_logical_block_begin_in_step_where_they_count_on_it():
-    text = "__global__ void k(float *x) {{ __shared__ {} float s[32]; s[threadIdx.x] = *x; __syncthreads(); x[1] = s[1]; }}"
+    text = "__global__ void k(float *x) {{ __shared__ {} float s[32]; s[0] = *x; __syncthreads(); x[1] = s[1]; }}"
     forms = [transform(text.format(word), "k.cu", persistent=True).source for word in ("volatile", "")]
     assert [each.count("__syncwarp") for each in forms] == [2, 0]

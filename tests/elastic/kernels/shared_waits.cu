@@ -1,6 +1,6 @@
 // Loops that wait for threads of their own block: a count that all raise, and a lock.
 // launch raised grid=3,2 block=40 out=int32[240]:zero n=int32:100
-// launch locked grid=5 block=33 out=int32[5]:zero in=int32[150] n=int32:150
+// launch locked grid=3 block=33 out=int32[3]:zero in=int32[90] n=int32:90
 
 __global__ void raised(int *out, int n) {
     __shared__ unsigned int hits;
