@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
-from edgetune.stages.elastic.source.builtins import BARRIERS, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
+from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
 from edgetune.stages.elastic.source.syntax import (
@@ -48,6 +48,10 @@ def block_illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     found = [kernel.refusal(f"{kind}-thread-index", None, **why) for kind, _, _, why in hidden] + list(
         _barriers(kernel)
     )
+    for piece in kernel.reach:
+        if any(each.startswith(GROUP_PREFIX) for each in piece.tokens):
+            found.append(kernel.refusal("group-argument", name=piece.name))
+            break
     if any(TENSOR_CORE & set(piece.tokens) for piece in kernel.reach):
         found.append(kernel.refusal("tensor-core", name="a wmma fragment"))
     for piece in kernel.reach:  # a macro would leave another loop than in the original

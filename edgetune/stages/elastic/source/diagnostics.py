@@ -23,8 +23,8 @@ cluster: {name} belongs to thread block clusters, and blocks of a cluster must r
     -> write a form of the kernel without clusters for best-effort work
 dynamic-parallelism: {name} launches or waits for other kernels from the GPU, which belong to no piece
     -> launch them from the host
-cooperative-groups: {name} is a cooperative group, and is not read as one of the block or of a whole warp
-    -> use such groups in the kernel itself, or threadIdx, __syncthreads() and the warp primitives with masks
+cooperative-groups: {name} uses a cooperative group in a way that is not read as one of the block or of a part of a warp
+    -> use plain groups and their methods, or threadIdx, __syncthreads() and the warp primitives with masks
 async-barrier: {name} is asynchronous: work may be under way when the next logical block begins
     -> copy with plain loads and stores, and __syncthreads()
 named-barrier: {name} waits for some threads of the block only
@@ -129,6 +129,8 @@ reference: {name} is a reference that lives across a barrier
     -> use what it refers to, or a pointer
 shadowed: {name}, which lives across a barrier, is declared more than once
     -> give each a name of its own
+group-argument: {name} hands on a cooperative group, which stands for the physical block
+    -> leave it: the grid is elastic all the same
 tensor-core: {name} is spread over the threads of a warp
     -> leave it: the grid is elastic all the same
 """

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
 from edgetune.stages.elastic.source.syntax import closure
@@ -155,11 +155,15 @@ class Expanded:
         text: The source.
         stretches: Of each round, in order: where each macro began and ended, and how long its text became.
         grouped: Whether cooperative groups were written as builtins, too.
+        several: Names of functions that are given groups of several kinds.
+        unread: By function, the uses of groups that are not known: line and text.
     """
 
     text: bytes
     stretches: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     grouped: bool = False
+    several: frozenset[str] = frozenset()
+    unread: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
 
     def original(self, at: int) -> int:
         """Return the place in the original source; for a place in a written-out macro, the end of the macro."""
@@ -218,7 +222,7 @@ def expanded(source: bytes, headers: Sequence[bytes] = ()) -> Expanded:
 
 def used(text: bytes) -> set[str]:
     """Return the words of a source outside comments, strings and directives."""
-    return {each.decode() for each in _WORD.findall(_bare(text))}
+    return {each.decode() for each in _WORD.findall(bare_code(text))}
 
 
 def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int, int, bytes]]:
@@ -226,12 +230,12 @@ def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int,
 
     The arguments of a macro that stays are written out only where it makes no string of them and no comma is in doubt.
     """
-    if any(_UNCLEAR.search(text) or _ODD.search(_bare(text)) for text in (source, *headers)):
+    if any(_UNCLEAR.search(text) or _ODD.search(bare_code(text)) for text in (source, *headers)):
         return
     macros, reach = _macros(source, headers)
     if not macros:
         return
-    bare = _bare(source)
+    bare = bare_code(source)
     done = handed = behind = 0
     for found in re.finditer(rb"\b(?:" + b"|".join(reach) + rb")\b", bare):
         if found.start() < done:
@@ -253,7 +257,7 @@ def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int,
             handed = max(handed, closed)
 
 
-def _bare(text: bytes) -> bytes:
+def bare_code(text: bytes) -> bytes:
     """Return a source with spaces for its comments, strings and directives."""
     return _SKIPPED.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), text)
 

@@ -81,9 +81,12 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     if out.stretches:
         tree = _tree(for_parser(out.text))
         read.roots[0] = (tree.root_node, name)
-    if (grouped := without_groups(out, tree.root_node)) is not out:
-        out, tree = grouped, _tree(for_parser(grouped.text))
-        read.roots[0] = (tree.root_node, name)
+    headers = [b"\n" * root.start_point[0] + bytes(root.text or b"") for root, _ in read.roots[1:]]
+    out, headers_read = without_groups(out, headers)
+    if out.grouped:
+        tree = _tree(for_parser(out.text))
+        others = zip(headers_read, read.roots[1:], strict=True)
+        read.roots = [(tree.root_node, name), *((tree_of(text).root_node, file) for text, (_, file) in others)]
     macros, functions = _macros(read.roots), _functions(read.roots)
     notes = tuple(_notes(tree.root_node, name, macros, used(source) - used(out.text)))
     parsed = ParsedFile(
