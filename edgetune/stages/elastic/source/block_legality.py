@@ -12,15 +12,16 @@ the lanes of the mask.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
+from edgetune.stages.elastic.source.barrier_functions import Holder, apart, holders, meetings, parted, start_of
 from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
-    LOOPS,
     Node,
     above,
     arguments,
@@ -34,7 +35,7 @@ from edgetune.stages.elastic.source.syntax import (
     own,
     text_of,
 )
-from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
 from edgetune.stages.elastic.source.uniformity import condition_of, uniformity
 
 _WARP = WARP - {"warpSize"}
@@ -105,12 +106,10 @@ def returns_before_barriers(kernel: ParsedKernel) -> tuple[Refusal, ...]:
 
 def _early(kernel: ParsedKernel, wanted: Collection[str]) -> Iterator[Node]:
     """Yield the returns in front of calls of these functions, or in a loop with some."""
-    through = {piece.name for piece in kernel.reach[1:] if {*wanted} & set(piece.tokens)}
-    starts = [each.start_byte for each in names(kernel.body) if text_of(each) in {*wanted, *through}]
+    through = {each.name for each in holders(kernel, wanted)}
+    starts = [each.start_byte for each in meetings(kernel.body, {*wanted, *through})]
     for leave in own(kernel.body, "return_statement"):
-        loops = [each for each in above(leave, kernel.body) if each.type in (*LOOPS, "for_range_loop")]
-        from_here = loops[-1].start_byte if loops else leave.start_byte
-        if any(each > from_here for each in starts):
+        if any(each > start_of(leave, kernel.body) for each in starts):
             yield leave
 
 
@@ -119,7 +118,8 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
     if not kernel.kernel.warp:
         return
     body = kernel.body
-    waiting = {piece.name for piece in kernel.reach[1:] if _WAITING & set(piece.tokens)}
+    held = holders(kernel, _WAITING)
+    waiting = {each.name for each in held}
     uniform = uniformity(kernel, of_warps=True)
     primitives = _primitives(body, waiting)
     together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
@@ -128,9 +128,8 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
         apart = each.start_byte > last and not uniform.same_for_all(each, body)
         if apart and not _masked(each, kernel.source):
             yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
-    for piece in kernel.reach[1:]:
-        if piece.name in waiting:
-            yield from _in_function(piece, kernel)
+    for function in held:
+        yield from _in_function(function, kernel, waiting)
 
 
 def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
@@ -140,26 +139,28 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """
     if not kernel.kernel.barriers:
         return ()
-    uniform = uniformity(kernel)
-    holding = {piece.name for piece in kernel.reach[1:] if BARRIERS & set(piece.tokens)}
-    found = [(each, uniform.same_for_all(each, kernel.body)) for each in mentions(kernel.body, BARRIERS | holding)]
-    last = max((int(each.start_byte) for each, together in found if together), default=-1)
-    apart = (each for each, together in found if each.start_byte > last and not together)
-    return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in apart)
+    every, parts = parted(kernel)
+    if not all(each.isidentifier() and each != "operator" for each in every):
+        return (kernel.refusal("barrier-branch"),)  # an operator or a destructor: its calls do not show
+    found = apart(kernel.body, BARRIERS | every, parts, uniformity(kernel))
+    return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
 
 
-def _in_function(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield the primitives of a function under an ``if`` that may depend on the thread."""
-    for function in piece.find("function_definition"):
-        body = function.child_by_field_name("body")
-        if body is None or body.type != "compound_statement":
-            continue
-        uniform = uniformity(kernel, function, body, of_warps=True)
-        given = {parameter_of(each).name for each in parameter_nodes(function)}
-        for each in _primitives(body, set()):
-            known = uniform.same_for_all(each, body) and not _depends(each, body, given)
-            if not known and not _masked(each, kernel.source):
-                yield kernel.refusal("warp-branch", kernel.line(each, piece), name=f"{callee(each)} in {piece.name}")
+def _in_function(function: Holder, kernel: ParsedKernel, waiting: set[str]) -> Iterator[Refusal]:
+    """Yield the primitives of a function under an ``if`` or behind a ``return`` that may depend on the thread."""
+    body, piece = function.body, function.piece
+    uniform = uniformity(kernel, function.node, body, of_warps=True)
+    given = {parameter_of(each).name for each in parameter_nodes(function.node)}
+    left = [
+        start_of(each, body)
+        for each in own(body, "return_statement")
+        if not uniform.all_return(each) or _depends(each, body, given)
+    ]
+    for each in _primitives(body, waiting):
+        known = uniform.same_for_all(each, body) and not _depends(each, body, given)
+        known = known and not any(at < each.start_byte for at in left)
+        if not known and not _masked(each, kernel.source):
+            yield kernel.refusal("warp-branch", kernel.line(each, piece), name=f"{callee(each)} in {piece.name}")
 
 
 def _depends(node: Node, body: Node, given: set[str]) -> bool:
@@ -171,7 +172,7 @@ def _depends(node: Node, body: Node, given: set[str]) -> bool:
 
 def _primitives(body: Node, functions: set[str]) -> list[Node]:
     """Return the calls of warp primitives, and of functions with some."""
-    return [each for each in calls(body) if callee(each).split("::")[-1] in _WAITING | functions]
+    return [each for each in calls(body) if re.split(r"::|\.|->", callee(each))[-1] in _WAITING | functions]
 
 
 def _masked(call: Node, source: ParsedFile) -> bool:

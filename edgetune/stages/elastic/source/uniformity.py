@@ -13,7 +13,7 @@ is never uniform: another thread may have written there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS
@@ -23,6 +23,7 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     around,
     callee,
+    declared_name,
     find,
     has,
     node_types,
@@ -116,6 +117,7 @@ class Uniformity:
         named: The variables that a node of the tree names, by its id.
         of_warps: Whether a value need only be the same for all threads of a warp, the logical block being whole warps
             wide.
+        constants: Values that a template has as parameters.
     """
 
     body: Node
@@ -125,6 +127,7 @@ class Uniformity:
     writes: Mapping[Variable, Sequence[Node | None]]
     named: Mapping[int, Sequence[Variable]]
     of_warps: bool = False
+    constants: frozenset[str] = frozenset()
 
     def expression(self, node: Node) -> bool:  # noqa: PLR0911 - a row for each kind of node
         """Whether the value and the effects of an expression are the same for all threads that evaluate it."""
@@ -203,7 +206,7 @@ class Uniformity:
             return False
         if name in self.source.macros:
             return self._macro(name, node, meant, called=False)
-        if meant or node.type == "type_identifier" or name in _LAUNCH_NAMES or self._fixed(name):
+        if meant or node.type == "type_identifier" or name in (*_LAUNCH_NAMES, *self.constants) or self._fixed(name):
             return True
         return bool(_HEADER_CONSTANT.fullmatch(name)) and name not in self.source.definitions
 
@@ -290,7 +293,12 @@ class Uniformity:
 
 
 def uniformity(
-    kernel: ParsedKernel, function: Node | None = None, body: Node | None = None, *, of_warps: bool = False
+    kernel: ParsedKernel,
+    function: Node | None = None,
+    body: Node | None = None,
+    *,
+    of_warps: bool = False,
+    varying: Collection[str] = (),
 ) -> Uniformity:
     """Return the uniform values of a kernel, or of a function that it calls.
 
@@ -298,6 +306,7 @@ def uniformity(
         kernel: The kernel.
         function, body: The function; ``None`` for the kernel itself.
         of_warps: Whether a value need only be the same for all threads of a warp.
+        varying: Names of the function's parameters that may differ between threads.
     """
     source, body = kernel.source, body or kernel.body
     names = resolve(function or kernel.node, body, source.macros)
@@ -310,10 +319,20 @@ def uniformity(
         if changed:
             writes[use.variable].append(root)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
-    here = Uniformity(body, names, source, variables, writes, named, of_warps)
+    variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
+    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function))
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
+
+
+def _template_values(function: Node | None) -> frozenset[str]:
+    """Return the names of a template's parameters that are values: constants of each instance."""
+    outer = None if function is None else function.parent
+    given = None if outer is None or outer.type != "template_declaration" else outer.child_by_field_name("parameters")
+    nodes = () if given is None else find(given, "parameter_declaration", "optional_parameter_declaration")
+    names = (declared_name(node.child_by_field_name("declarator")) for node in nodes)
+    return frozenset(text_of(name) for name in names if name is not None)
 
 
 def _place(variable: Variable) -> bool:
