@@ -31,11 +31,13 @@ __device__ float low_too(float v) { if (threadIdx.x % 32 > 15) return v; return 
 ACCEPTED = [
     "all(s);", "through(s);", "known<64>(s);", "often(s, n);", "given(s, n);", "other(s, n * 2);",
     "some(s); __syncthreads();", "again(s);", "if (threadIdx.x < 32) through(s); all(s);",
+    "int some = x[0]; s[0] = some; all(s); if (threadIdx.x < 9) s[0] += some;",
     "Meeting m{s}; m.wait();", "if (n > 3) { Meeting m{s}; m.wait(); }", "x[0] = down_too(n);",
 ]  # fmt: skip
 REFUSED = {
     "some(s);": "barrier-branch",
     "left(s);": "barrier-branch",
+    "{ int left = n; s[1] = left; } left(s);": "barrier-branch",
     "all(s); left(s);": "barrier-branch",
     "if (threadIdx.x < 32) through(s);": "barrier-branch",
     "if (threadIdx.x < 32) return; through(s);": "return-before-barrier",

@@ -39,6 +39,7 @@ def test_the_library_may_be_named_in_three_ways():
     assert told(body, "#include <cooperative_groups.h>\n")[0].variants
 
 
+TILE = f"{BLOCK} auto tile = cg::tiled_partition<8>(block);"
 ANY = "__device__ void any(cg::thread_group g) { g.sync(); }\n"
 SHUFFLE = "template <class G> __device__ float low(G g, float v) { return g.shfl(v, 0); }\n"
 
@@ -60,13 +61,18 @@ SHUFFLE = "template <class G> __device__ float low(G g, float v) { return g.shfl
         (ANY, f"{BLOCK} any(block); x[0] = 1;"),
         (ANY, f"{WARP} any(warp); any(block); x[0] = 1;"),
         (ANY + "__device__ void f(cg::thread_group g) { any(g); }\n", f"{WARP} f(warp); x[0] = 1;"),
+        ("", f"{TILE} if (threadIdx.x < 16) tile.sync(); x[0] = 1;"),
+        ("", f"{TILE} if (tile.meta_group_rank() == 2) x[0] = tile.shfl(1.0f, 2);"),
+        (ANY, f"{TILE} if (threadIdx.x < 24) any(tile); x[0] = 1;"),
         (SHUFFLE, f"{WARP} x[0] = low(warp, 1) + low(cg::tiled_partition<8>(block), 2);"),
     ],
 )  # fmt: skip
 def test_groups_may_be_parts_of_a_warp_and_be_handed_on(helper, body):
     kernel, codes = told(body, HEAD + helper)
     assert kernel.variants, kernel.refusals
-    assert ("group-argument" in codes) == any(each in body for each in ("f(", "any(b", "any(w", "low(", "reduce"))
+    assert ("group-argument" in codes) == any(
+        each in body for each in ("f(", "any(b", "any(w", "any(t", "low(", "reduce")
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,6 +108,10 @@ def test_groups_may_be_parts_of_a_warp_and_be_handed_on(helper, body):
         ("__device__ void f(cg::thread_block b) { b.sync(); }\n", f"{BLOCK} if (threadIdx.x < 9) f(block); x[0] = 1;"),
         (ANY, f"{BLOCK} auto tile = cg::tiled_partition<4>(block); if (threadIdx.x < 9) any(tile); x[0] = 1;"),
         ("", f"{BLOCK} auto tile = cg::tiled_partition<4>(block); if (threadIdx.x < 9) tile.sync(); x[0] = 1;"),
+        ("", f"{TILE} if (threadIdx.x < 12) tile.sync(); x[0] = 1;"),
+        ("", f"{WARP} if (threadIdx.x < 16) warp.sync(); x[0] = 1;"),
+        (ANY, f"{TILE} if (threadIdx.x < 12) any(tile); x[0] = 1;"),
+        (ANY, f"{WARP} if (threadIdx.x < 16) any(warp); x[0] = 1;"),
         ("", f"{WARP} if (threadIdx.x < 9) x[0] = cg::reduce(warp, 1.0f, cg::plus<float>());"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 // launch totals grid=3 block=64 out=float32[192]:zero in=float32[180] n=int32:180
 // launch of_any_group grid=3 block=64 out=int32[384]:zero
 // launch of_any_type grid=2,2 block=8,8 out=int32[256]:zero in=int32[256]
+// launch by_tiles grid=4 block=40 out=int32[160]:zero in=int32[160]
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 
@@ -63,4 +64,24 @@ __global__ void of_any_type(int *out, const int *in) {
     auto sixteen = cg::tiled_partition<16>(cta);
     int at = place(cta) * cta.num_threads() + cta.thread_rank();
     out[at] = turned(four, in[at]) * 1000 + turned(sixteen, in[at]);
+}
+
+__device__ int total_of_tile(cg::thread_group tile, int *held, int v) {
+    held[threadIdx.x] = v;
+    cg::sync(tile);
+    int sum = 0;
+    for (int i = 0; i < tile.size(); ++i) sum += held[i];
+    return sum;
+}
+
+__global__ void by_tiles(int *out, const int *in) {
+    __shared__ int held[64];
+    cg::thread_block cta = cg::this_thread_block();
+    int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i];
+    auto tile = cg::tiled_partition<8>(cta);
+    cg::thread_group first = cg::tiled_partition(cta, 16);
+    if (threadIdx.x < 24) v += tile.shfl_down(v, 1);
+    if (tile.meta_group_rank() == 4) v -= tile.shfl(v, 7);
+    if (cta.thread_rank() < 16) v += total_of_tile(first, held, v);
+    out[i] = v;
 }

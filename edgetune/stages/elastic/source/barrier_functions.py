@@ -25,10 +25,13 @@ from edgetune.stages.elastic.source.syntax import (
     names,
     own,
     text_of,
+    walk,
 )
-from edgetune.stages.elastic.source.translation_unit import Definition, ParsedKernel, name_parts
+from edgetune.stages.elastic.source.translation_unit import Definition, ParsedKernel, declares, name_parts
 from edgetune.stages.elastic.source.uniformity import Uniformity, uniformity
 
+_AROUND_NAMES = ("template_function", "template_method", "qualified_identifier", "parenthesized_expression",
+                 "field_expression")  # fmt: skip
 _LITERALS = ("number_literal", "true", "false", "char_literal")
 
 
@@ -59,9 +62,9 @@ def holders(kernel: ParsedKernel, wanted: Collection[str]) -> list[Holder]:
         wanted: Barriers, or warp primitives.
     """
     every = [each for piece in kernel.reach[1:] if piece.node is not None for each in _functions(piece)]
-    words = {each.name: {text_of(name) for name in names(each.body)} for each in every}
+    words: dict[str, set[str]] = {}
     for each in every:  # overloads together
-        words[each.name] = words[each.name] | {text_of(name) for name in names(each.body)}
+        words.setdefault(each.name, set()).update(text_of(name) for name in _used(each.body))
     found, reached = set[str](), set(wanted)
     while more := {name for name in words if name not in found and words[name] & reached}:
         found |= more
@@ -77,14 +80,23 @@ def _functions(piece: Definition) -> Iterator[Holder]:
 
 
 def meetings(body: Node, wanted: Collection[str]) -> list[Node]:
-    """Return the names in code that call one of some functions or methods."""
+    """Return the names in code that call one of some functions or methods, or mean one of the functions."""
+    return [each for each in _used(body) if text_of(each) in wanted]
 
-    def called(name: Node) -> bool:
-        member = name.parent
-        call = None if member is None else member.parent
-        return name.type != "field_identifier" or (call is not None and call.type == "call_expression")
 
-    return [each for each in names(body) if text_of(each) in wanted and called(each)]
+def _used(body: Node) -> Iterator[Node]:
+    """Yield the names in code that are called, and those that mean neither a variable of the code nor a field."""
+    local = {text_of(name) for node in walk(body) for name in declares(node)}
+    for name in names(body):
+        if _is_called(name) or (name.type != "field_identifier" and text_of(name) not in local):
+            yield name
+
+
+def _is_called(name: Node) -> bool:
+    here, outer = name, name.parent
+    while outer is not None and outer.type in _AROUND_NAMES:
+        here, outer = outer, outer.parent
+    return outer is not None and outer.type == "call_expression" and outer.child_by_field_name("function") == here
 
 
 def parted(kernel: ParsedKernel) -> tuple[set[str], set[str]]:

@@ -13,7 +13,8 @@ the lanes of the mask.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.barrier_functions import Holder, apart, holders, meetings, parted, start_of
@@ -33,6 +34,7 @@ from edgetune.stages.elastic.source.syntax import (
     mentions,
     names,
     own,
+    squeezed,
     text_of,
 )
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
@@ -40,6 +42,9 @@ from edgetune.stages.elastic.source.uniformity import condition_of, uniformity
 
 _WARP = WARP - {"warpSize"}
 _WAITING = _WARP - {"__activemask"}
+_WARP_LANES = 32
+_TILE = re.compile(r"\(0x([137f]+)u<<\(")
+"""The mask of a tile, as ``group_words`` writes it."""
 _COMPUTED = ("identifier", "call_expression", "field_expression", "subscript_expression")
 
 
@@ -120,16 +125,17 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
     body = kernel.body
     held = holders(kernel, _WAITING)
     waiting = {each.name for each in held}
-    uniform = uniformity(kernel, of_warps=True)
+    of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes))
+    uniform = of_lanes(_WARP_LANES)
     primitives = _primitives(body, waiting)
     together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
     last = max((int(each.start_byte) for each in together), default=-1)
     for each in primitives:
-        apart = each.start_byte > last and not uniform.same_for_all(each, body)
-        if apart and not _masked(each, kernel.source):
+        alone = each.start_byte > last and not of_lanes(_lanes(each, held, set())).same_for_all(each, body)
+        if alone and not _masked(each, kernel.source):
             yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
     for function in held:
-        yield from _in_function(function, kernel, waiting)
+        yield from _in_function(function, kernel, held)
 
 
 def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
@@ -146,18 +152,35 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
 
 
-def _in_function(function: Holder, kernel: ParsedKernel, waiting: set[str]) -> Iterator[Refusal]:
+def _lanes(call: Node, held: Sequence[Holder], seen: set[str]) -> int:
+    """Return how many lanes in a row a call may wait for: those of a tile whose mask is written out, else a warp."""
+    name = _called(call)
+    inside = [each for each in held if each.name == name]
+    if inside and name not in seen:
+        within = {each.name for each in held}
+        found = [each for one in inside for each in _primitives(one.body, within)]
+        return max((_lanes(each, held, seen | {name}) for each in found), default=_WARP_LANES)
+    mask = _TILE.match(squeezed(arguments(call)[0])) if arguments(call) and not inside else None
+    return _WARP_LANES if mask is None else int(mask[1], 16).bit_count()
+
+
+def _called(call: Node) -> str:
+    return re.split(r"::|\.|->", callee(call))[-1]
+
+
+def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder]) -> Iterator[Refusal]:
     """Yield the primitives of a function under an ``if`` or behind a ``return`` that may depend on the thread."""
     body, piece = function.body, function.piece
-    uniform = uniformity(kernel, function.node, body, of_warps=True)
+    of_lanes = cache(lambda lanes: uniformity(kernel, function.node, body, of_warps=True, lanes=lanes))
+    uniform = of_lanes(_WARP_LANES)
     given = {parameter_of(each).name for each in parameter_nodes(function.node)}
     left = [
         start_of(each, body)
         for each in own(body, "return_statement")
         if not uniform.all_return(each) or _depends(each, body, given)
     ]
-    for each in _primitives(body, waiting):
-        known = uniform.same_for_all(each, body) and not _depends(each, body, given)
+    for each in _primitives(body, {each.name for each in held}):
+        known = of_lanes(_lanes(each, held, set())).same_for_all(each, body) and not _depends(each, body, given)
         known = known and not any(at < each.start_byte for at in left)
         if not known and not _masked(each, kernel.source):
             yield kernel.refusal("warp-branch", kernel.line(each, piece), name=f"{callee(each)} in {piece.name}")
@@ -172,7 +195,7 @@ def _depends(node: Node, body: Node, given: set[str]) -> bool:
 
 def _primitives(body: Node, functions: set[str]) -> list[Node]:
     """Return the calls of warp primitives, and of functions with some."""
-    return [each for each in calls(body) if re.split(r"::|\.|->", callee(each))[-1] in _WAITING | functions]
+    return [each for each in calls(body) if _called(each) in _WAITING | functions]
 
 
 def _masked(call: Node, source: ParsedFile) -> bool:

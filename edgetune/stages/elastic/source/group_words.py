@@ -146,7 +146,7 @@ def _of_tile(kind: Kind, method: str) -> tuple[str, str] | None:
 
 
 def _several(kinds: Collection[Kind], method: str) -> tuple[str, str] | None:
-    texts = {"sync": "__syncwarp()", "thread_rank": "unsigned(threadIdx.x)", "size": _SIZE, "num_threads": _SIZE}
+    texts = {"sync": "__syncwarp()", "thread_rank": "(threadIdx.x + 0u)", "size": _SIZE, "num_threads": _SIZE}
     if BLOCK in kinds:
         texts["sync"] = "(__syncthreads(), __syncwarp())"
     elif method in _SHUFFLES | _VOTES:

@@ -33,6 +33,7 @@ from edgetune.stages.elastic.source.group_words import (
     builtin,
     constants,
     renames,
+    with_library_words,
     words_of_macros,
 )
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
@@ -344,7 +345,7 @@ class _Reader:
 
     def _unknown(self, node: Node) -> None:
         shown = next((each for each in above(node) if each.type.endswith(("statement", "declaration"))), node)
-        self._of.unread.append((line_of(node), " ".join(text_of(shown).split())[:60]))
+        self._of.unread.append((line_of(node), with_library_words(" ".join(text_of(shown).split()))[:60]))
 
 
 def _in_clear(named: Sequence[Edit], root: Node, file: int, functions: Sequence[_Function]) -> list[Edit]:

@@ -210,9 +210,10 @@ def _naming(piece: Definition) -> bool:
 
 
 def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
+    volatile = (piece for piece in kernel.reach if kernel.shared and _volatile_perhaps_shared(piece, kernel))
+    for piece in list(volatile)[:1]:
+        yield kernel.refusal("volatile-shared", _line(piece, kernel, "volatile"))
     for piece in kernel.reach:
-        if kernel.shared and _volatile_perhaps_shared(piece, kernel):
-            yield kernel.refusal("volatile-shared", _line(piece, kernel, "volatile"))
         for node in piece.find("goto_statement", "gnu_asm_expression"):
             at = kernel.line(node, piece)
             if node.type == "goto_statement":

@@ -27,6 +27,7 @@ class PolledNames:
         shared: Names of numbers, and of arrays of them, in shared memory; each means nothing else anywhere. Empty where
             operators of classes might read other memory without a name.
         references: Names of references, which may stand for memory.
+        aliases: Those that stand for what was an element or the target of a pointer, or for a number of the caller's.
         macros: Names of macros that stand for more than numbers.
         functions: Names of functions that read memory, and write through no reference.
     """
@@ -35,6 +36,7 @@ class PolledNames:
     memory: frozenset[str]
     shared: frozenset[str]
     references: frozenset[str]
+    aliases: frozenset[str]
     macros: frozenset[str]
     functions: frozenset[str]
 
@@ -64,8 +66,27 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
             found |= _polled_in(piece, found)
         if len(found) == before:
             return PolledNames(
-                frozenset(found), frozenset(memory), shared, frozenset(references), frozenset(macros), _readers(reach)
+                frozenset(found),
+                frozenset(memory),
+                shared,
+                frozenset(references),
+                _aliases(reach),
+                frozenset(macros),
+                _readers(reach),
             )
+
+
+def _aliases(reach: Sequence[Definition]) -> frozenset[str]:
+    found = set[str]()
+    for node in (node for piece in reach for node in piece.find("init_declarator", "parameter_declaration")):
+        made, value, kind = (node.child_by_field_name(each) for each in ("declarator", "value", "type"))
+        if made is None or made.type != "reference_declarator":
+            continue
+        memory = value is not None and has(value, "subscript_expression", "pointer_expression", "field_expression")
+        number = kind is not None and kind.type in ("primitive_type", "sized_type_specifier")
+        if memory or (number and "const" not in {text_of(each) for each in node.children}):
+            found |= {text_of(each) for each in find(made, "identifier")}
+    return frozenset(found)
 
 
 def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:

@@ -315,7 +315,7 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
             return True
         if memory and name in loop.watched.functions and not _arguments_change(call, loop):
             return True
-    if memory and _names(node) & (loop.watched.references - loop.written):
+    if memory and _names(node) & (loop.watched.aliases - loop.written):
         return True
     return memory and any(not _names(each) & changes for each in _reads(node, loop))
 

@@ -118,6 +118,7 @@ class Uniformity:
         of_warps: Whether a value need only be the same for all threads of a warp, the logical block being whole warps
             wide.
         constants: Values that a template has as parameters.
+        lanes: Of a warp, or of the tiles that a warp is divided into.
     """
 
     body: Node
@@ -128,6 +129,7 @@ class Uniformity:
     named: Mapping[int, Sequence[Variable]]
     of_warps: bool = False
     constants: frozenset[str] = frozenset()
+    lanes: int = 32
 
     def expression(self, node: Node) -> bool:  # noqa: PLR0911 - a row for each kind of node
         """Whether the value and the effects of an expression are the same for all threads that evaluate it."""
@@ -254,9 +256,11 @@ class Uniformity:
             return False
         by = {each.body.strip() for each in self.source.macros.get(text_of(right), ())} or {squeezed(right)}
         if text_of(operator) in ("<", ">="):
-            return all(map(_whole_warps, by)) and self._counts_threads(left)
-        wanted = {"/": {"32", "32u", "32U", "warpSize"}, ">>": {"5"}}.get(text_of(operator), set())
-        return by <= wanted and self._counts_threads(left)
+            return all(_multiple(each, self.lanes) for each in by) and self._counts_threads(left)
+        shifted = text_of(operator) == ">>" and all(each.isdecimal() and int(each) < 32 for each in by)
+        by = {str(1 << int(each)) for each in by} if shifted else by
+        divided = shifted or text_of(operator) == "/"
+        return divided and all(_multiple(each, self.lanes) for each in by) and self._counts_threads(left)
 
     def _counts_threads(self, node: Node) -> bool:
         """Whether a value grows by one from lane to lane, and is a multiple of 32 in the first."""
@@ -298,6 +302,7 @@ def uniformity(
     body: Node | None = None,
     *,
     of_warps: bool = False,
+    lanes: int = 32,
     varying: Collection[str] = (),
 ) -> Uniformity:
     """Return the uniform values of a kernel, or of a function that it calls.
@@ -306,6 +311,7 @@ def uniformity(
         kernel: The kernel.
         function, body: The function; ``None`` for the kernel itself.
         of_warps: Whether a value need only be the same for all threads of a warp.
+        lanes: Of a warp, or of the tiles that a warp is divided into.
         varying: Names of the function's parameters that may differ between threads.
     """
     source, body = kernel.source, body or kernel.body
@@ -320,7 +326,7 @@ def uniformity(
             writes[use.variable].append(root)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
     variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
-    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function))
+    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function), lanes)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
@@ -340,9 +346,10 @@ def _place(variable: Variable) -> bool:
     return variable.kind == "shared" and variable.dimensions > 0
 
 
-def _whole_warps(text: str) -> bool:
-    """Return whether a number of threads is a multiple of a warp."""
-    return text == "warpSize" or (text.rstrip("uU").isdecimal() and int(text.rstrip("uU")) % 32 == 0)
+def _multiple(text: str, lanes: int) -> bool:
+    """Return whether a number of threads is a multiple of a warp, or of a tile of a warp; it is not 0."""
+    number = text.rstrip("uU")
+    return text == "warpSize" or (number.isdecimal() and int(number) > 0 and int(number) % lanes == 0)
 
 
 def _single(variable: Variable, source: ParsedFile) -> bool:
