@@ -71,3 +71,24 @@ def test_functions_at_whose_barriers_some_threads_may_meet_are_refused(body, cod
     found = kernel(body)
     assert not found.variants
     assert code in {each.code for each in found.refusals}
+
+
+@pytest.mark.parametrize(
+    ("body", "multiple"),
+    [
+        ("x[0] = down(n);", None),
+        ("if (threadIdx.x < 32) x[0] = down(n);", 32),
+        ("if (threadIdx.y == 0) x[0] = __shfl_sync(~0u, n, 0);", 32),
+        ("if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32 == 0) x[0] = down(n);", None),
+        ("if (threadIdx.x < 32) s[0] = down(n); __syncthreads(); x[0] = down(s[0]);", None),
+        ("unsigned m = __ballot_sync(~0u, threadIdx.y); if (threadIdx.y) __syncwarp(m);", None),
+        ("x[0] = by_rows(n);", 32),
+    ],
+)
+def test_launches_whose_rows_would_part_a_warp_are_stopped(body, multiple):
+    rows = "__device__ float by_rows(float v) { if (threadIdx.y > 0) return v; return down(v); }\n"
+    text = f"{HEAD}{rows}__global__ void k(float *x, int n) {{ __shared__ float s[64]; {body} }}"
+    done = transform(text, "k.cu")
+    assert done.kernels[0].variants, done.kernels[0].refusals
+    checks = [line.strip() for line in done.source.splitlines() if "% 32 &&" in line]
+    assert bool(checks) == (multiple is not None)

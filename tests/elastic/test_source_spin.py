@@ -1,7 +1,11 @@
 """Loops that wait for others are told from loops that get on by themselves."""
 
+from dataclasses import replace
+
 import pytest
 
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 
 HEAD = "__device__ int flag;\n__device__ int seen(volatile int *p) { return *p; }\n"
@@ -175,3 +179,19 @@ def test_lanes_of_a_logical_block_begin_in_step_where_they_count_on_it():
     text = "__global__ void k(float *x) {{ __shared__ {} float s[32]; s[0] = *x; __syncthreads(); x[1] = s[1]; }}"
     forms = [transform(text.format(word), "k.cu", persistent=True).source for word in ("volatile", "")]
     assert [each.count("__syncwarp") for each in forms] == [2, 0]
+
+
+def test_forms_that_look_at_the_clock_do_what_the_original_does():
+    text = """// launch later grid=4 block=8 x=int32[32] n=int32:50
+__global__ void later(int *x, int n) {
+    long long start = clock64(), gone = 0;
+    while (gone < n) { gone = clock64() - start; }
+    x[blockIdx.x * blockDim.x + threadIdx.x] += gone >= n;
+}
+"""
+    done = transform(text, "k.cu")
+    clock = "static inline long long ticks() { static long long now; return now += 3; }\n"
+    ticking = replace(done, device=clock + done.device.replace("clock64", "ticks"))
+    (verdict,) = check(ticking, sample_launches_in(text, "k.cu"), name="k.cu", matrix=BRIEF)
+    assert (verdict.answer, verdict.reason) == ("equal", "")
+    assert verdict.forms == 2

@@ -38,11 +38,12 @@ from edgetune.stages.elastic.source.syntax import (
     text_of,
 )
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
-from edgetune.stages.elastic.source.uniformity import condition_of, uniformity
+from edgetune.stages.elastic.source.uniformity import Uniformity, condition_of, uniformity
 
 _WARP = WARP - {"warpSize"}
 _WAITING = _WARP - {"__activemask"}
 _WARP_LANES = 32
+_SIZES = (1, 2, 4, 8, 16, _WARP_LANES)
 _TILE = re.compile(r"\(0x([137f]+)u<<\(")
 """The mask of a tile, as ``group_words`` writes it."""
 _COMPUTED = ("identifier", "call_expression", "field_expression", "subscript_expression")
@@ -150,6 +151,31 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
         return (kernel.refusal("barrier-branch"),)  # an operator or a destructor: its calls do not show
     found = apart(kernel.body, BARRIERS | every, parts, uniformity(kernel))
     return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
+
+
+def lanes_in_rows(kernel: ParsedKernel) -> int:
+    """Return of how many threads rows of a block must be multiples, as branches around primitives go by rows; or 0."""
+    held = holders(kernel, _WAITING)
+    names = {each.name for each in held}
+    found = {0}
+    for node, body in ((None, kernel.body), *((each.node, each.body) for each in held)):
+        of_lanes = {each: uniformity(kernel, node, body, of_warps=True, lanes=each, rows=False) for each in _SIZES}
+        primitives = _primitives(body, names)
+        together = [each for each in primitives if of_lanes[_WARP_LANES].same_for_all(each, body)]
+        last = max((int(each.start_byte) for each in together), default=-1) if node is None else -1
+        for each in primitives:
+            lanes = _lanes(each, held, set())
+            behind = any(
+                start_of(leave, body) < each.start_byte for leave in _apart_returns(body, of_lanes[_WARP_LANES])
+            )
+            alone = each.start_byte > last and not of_lanes[lanes].same_for_all(each, body)
+            if (alone or (behind and node is not None)) and not _masked(each, kernel.source):
+                found.add(lanes if alone else _WARP_LANES)
+    return max(found)
+
+
+def _apart_returns(body: Node, uniform: Uniformity) -> list[Node]:
+    return [each for each in own(body, "return_statement") if not uniform.all_return(each)]
 
 
 def _lanes(call: Node, held: Sequence[Holder], seen: set[str]) -> int:

@@ -119,6 +119,7 @@ class Uniformity:
             wide.
         constants: Values that a template has as parameters.
         lanes: Of a warp, or of the tiles that a warp is divided into.
+        rows: Whether rows of the block are known to be whole warps or tiles, or the block has one row only.
     """
 
     body: Node
@@ -130,6 +131,7 @@ class Uniformity:
     of_warps: bool = False
     constants: frozenset[str] = frozenset()
     lanes: int = 32
+    rows: bool = True
 
     def expression(self, node: Node) -> bool:  # noqa: PLR0911 - a row for each kind of node
         """Whether the value and the effects of an expression are the same for all threads that evaluate it."""
@@ -249,7 +251,7 @@ class Uniformity:
     def _of_warp(self, node: Node) -> bool:
         """Whether a value is that of a row of the block, or the number of a warp."""
         if node.type == "field_expression":
-            return squeezed(node) in ("threadIdx.y", "threadIdx.z")
+            return self.rows and squeezed(node) in ("threadIdx.y", "threadIdx.z")
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
         if node.type != "binary_expression" or left is None or right is None or operator is None:
@@ -270,7 +272,7 @@ class Uniformity:
             meant = self.named.get(node.id, ())
             value = meant[0].value if len(meant) == 1 and not self.writes[meant[0]] else None
             return value is not None and self._counts_threads(value)
-        return squeezed(node) in _THREAD_NUMBERS
+        return squeezed(node) in (_THREAD_NUMBERS if self.rows else _THREAD_NUMBERS[1:2])
 
     def _fixed(self, name: str) -> bool:
         """Whether a name of the file means constants only: of an enumeration, or memory that no code writes."""
@@ -303,6 +305,7 @@ def uniformity(
     *,
     of_warps: bool = False,
     lanes: int = 32,
+    rows: bool = True,
     varying: Collection[str] = (),
 ) -> Uniformity:
     """Return the uniform values of a kernel, or of a function that it calls.
@@ -312,6 +315,7 @@ def uniformity(
         function, body: The function; ``None`` for the kernel itself.
         of_warps: Whether a value need only be the same for all threads of a warp.
         lanes: Of a warp, or of the tiles that a warp is divided into.
+        rows: Whether rows of the block are whole warps or tiles, or the block has one row only.
         varying: Names of the function's parameters that may differ between threads.
     """
     source, body = kernel.source, body or kernel.body
@@ -326,7 +330,7 @@ def uniformity(
             writes[use.variable].append(root)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
     variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
-    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function), lanes)
+    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function), lanes, rows)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
