@@ -121,6 +121,14 @@ def test_other_groups_are_refused(helper, body):
     assert codes & {"cooperative-groups", "grid-sync", "barrier-branch", "warp-branch", "helper-index", "unknown-name"}
 
 
+def test_a_function_of_the_file_with_a_name_of_the_library_is_looked_through():
+    own = "template <class G> __device__ void sync(G g) { if (threadIdx.x < 9) g.sync(); }\n"
+    head = f"#include <cooperative_groups.h>\nusing namespace cooperative_groups;\n{own}"
+    kernel, codes = told("thread_block block = this_thread_block(); sync(block); x[0] = 1;", head)
+    assert not kernel.variants
+    assert "barrier-branch" in codes
+
+
 def test_a_group_of_a_header_is_read(tmp_path):
     (tmp_path / "sums.cuh").write_text(
         "#pragma once\nnamespace cg = cooperative_groups;\n"

@@ -300,6 +300,7 @@ class _Reader:
         """Read a call that a group is handed to."""
         name, given, kinds = callee(call), arguments(call), self._kinds(node)
         library = {f"{space}{word}": word for space in self._spaces for word in ("sync", "reduce")}
+        library = {key: word for key, word in library.items() if key not in self._by_name}  # a function of the file's
         function = call.child_by_field_name("function")
         if library.get(name) == "sync" and given == [node]:
             text = builtin(kinds, "sync")
