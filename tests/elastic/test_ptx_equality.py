@@ -21,11 +21,13 @@ from edgetune.stages.elastic.source.transform import transform
 
 REFUSED = {
     "early_return": "barrier-branch",
+    "groups_handed_on": "warp-branch",
     "leave_in_loop": "barrier-branch",
     "thread_trips": "barrier-branch",
     "vote_loops": "spin-wait",
 }
-"""Files of which a kernel is refused, and why; the source route takes the first three apart at their barriers."""
+"""Files of which a kernel is refused, and why; the source route takes those with barriers apart there, and knows
+tiles of a warp."""
 APPROXIMATE = {"mdtb/lstm_cell", "mdtb/softmax", "layer_norm", "lstm_cell", "softmax"}
 """Their ``expf``, ``tanhf`` and ``rsqrtf`` are other algorithms in CUDA's library than in that of C."""
 FEW_ULP = 4

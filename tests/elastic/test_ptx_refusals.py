@@ -40,7 +40,6 @@ REFUSED = {
         "bar.sync 1;", "bar.sync 0, 64;", "bar.arrive 0, 64;", "bar.sync %r1;", "barrier.sync 2;",
         "bar.red.popc.u32 %r3, 1, %p1;",
     ],
-    "volatile-shared": ["ld.volatile.shared.u32 %r3, [held];", "st.volatile.shared::cta.u32 [held], %r3;"],
     "special-register": [
         "mov.u32 %r3, %smid;", "mov.u32 %r3, %warpid;", "mov.u32 %r3, %nsmid;",
         "mov.v4.u32 {%r3,%r4,%r5,%r6}, %ctaid;",
@@ -75,7 +74,13 @@ REFUSED = {
         "$L: ld.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
         "$L: atom.global.cas.b32 %r3, [%rd1], 0, 1; setp.ne.s32 %p1, %r3, 0; @%p1 bra $L;",
         "mov.u32 %r4, 7; $L: atom.global.cas.b32 %r3, [%rd1], %r4, 1; setp.ne.s32 %p1, %r3, %r4; @%p1 bra $L;",
-        "$L: mov.u32 %r3, %clock; setp.lt.u32 %p1, %r3, %r9; @%p1 bra $L;",
+        # A clock is read, and the flag ends it.
+        "$L: mov.u32 %r4, %clock; ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
+        # One thread tells the others of its block.
+        "$L: ld.volatile.global.u32 %r3, [%rd1]; st.shared.u32 [held], %r3; bar.sync 0; ld.shared.u32 %r4, [held];"
+        " setp.eq.s32 %p1, %r4, 0; @%p1 bra $L;",
+        "$L: atom.add.u32 %r3, [%rd1], 0; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
+        "$L: suld.b.1d.b32.trap {%r3}, [%rd1, {%r1}]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
         # The count is kept by the one who waits for the flag.
         "$L: ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;"
         " add.s32 %r4, %r4, 1; setp.lt.s32 %p2, %r4, 9; @%p2 bra $L;",
@@ -119,6 +124,16 @@ ACCEPTED = [
     "$L: ld.volatile.global.u32 %r3, [%rd1]; setp.ne.s32 %p1, %r3, 0; @%p1 bra $M;"
     " add.s32 %r4, %r4, 1; setp.lt.s32 %p2, %r4, 9; @%p2 bra $L; $M:",
     "cp.async.ca.shared.global [held], [%rd1], 4; cp.async.wait_group 0; bar.sync 0;",
+    # Time goes on.
+    "$L: mov.u32 %r3, %clock; setp.lt.u32 %p1, %r3, %r9; @%p1 bra $L;",
+    "mov.u64 %rd3, %clock64; $L: mov.u64 %rd2, %clock64; sub.s64 %rd4, %rd2, %rd3; setp.lt.s64 %p1, %rd4, %rd1;"
+    " @%p1 bra $L;",
+    # Waits within the block.
+    "$L: atom.shared.cas.b32 %r3, [held], 0, 1; setp.ne.s32 %p1, %r3, 0; @%p1 bra $L;",
+    "$L: atom.shared.add.u32 %r3, [held], 1; setp.lt.u32 %p1, %r3, %r9; @%p1 bra $L;",
+    "$L: ld.volatile.shared.u32 %r3, [held]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
+    "barrier.sync 0; st.volatile.shared::cta.u32 [held], %r3;",
+    "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %r2}]; sust.b.1d.b32.trap [%rd1, {%r1}], {%r3};",
 ]  # fmt: skip
 
 
@@ -148,6 +163,7 @@ def test_a_turn_ends_with_what_the_kernel_needs() -> None:
         "add.s32 %r3, %r1, 1;": (),
         "bar.sync 0;": ("bar.sync 0",),
         "st.shared.u32 [held], %r1;": ("bar.sync 0",),
+        "st.volatile.shared.u32 [held], %r1;": ("bar.sync 0, bar.warp.sync 0xffffffff",),
         "bar.warp.sync -1;": ("bar.warp.sync 0xffffffff",),
         "cp.async.ca.shared.global [held], [%rd1], 4;": ("cp.async.wait_all, bar.sync 0",),
         "wgmma.fence.sync.aligned;": ("wgmma.wait_group.sync.aligned 0, bar.sync 0",),

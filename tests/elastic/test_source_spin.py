@@ -1,10 +1,16 @@
 """Loops that wait for others are told from loops that get on by themselves."""
 
+from dataclasses import replace
+
 import pytest
 
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 
 HEAD = "__device__ int flag;\n__device__ int seen(volatile int *p) { return *p; }\n"
+HEAD += "__device__ int got(int *p) { return *p; }\n#define FIRST x[0]\n"
+HEAD += "struct Seen { int *p; __device__ operator int() const { return *p; } };\n"
 
 GET_ON = {
     "counting": "for (int i = 0; i < n; ++i) x[i] = i;",
@@ -27,6 +33,10 @@ GET_ON = {
     "bounded": "for (int i = 0; i < n && x[0] == 0; ++i) { }",
     "converging": "bool go = true; while (go) { go = false; for (int i = 1; i < n; ++i) if (x[i] < x[i - 1]) "
     "{ int t = x[i]; x[i] = x[i - 1]; x[i - 1] = t; go = true; } }",
+    "a clock": "long long t = clock64(); while (clock64() - t < n) { }",
+    "a clock, copied": "clock_t t = clock(), d = 0; while (d < n) { d = clock() - t; } x[0] = d;",
+    "a flag, until a time": "long long end = clock64() + n, now; volatile int *v = x; "
+    "do { now = clock64(); } while (now < end && *v == 0);",
 }
 
 WAIT = {
@@ -44,12 +54,44 @@ WAIT = {
     "a global variable": "while (flag == 0) { }",
     "a global variable, copied": "int v; do { v = flag; } while (v == 0);",
     "past the cache": "for (;;) { if (__ldcg(x) == n) break; }",
-    "a clock": "long long t = clock64(); while (clock64() - t < n) { }",
     "memory, copied": "int v; do { __threadfence(); v = x[n]; } while (v != 1);",
     "looking back": "int i = n; while (i >= 0) { int s = atomicAdd(&x[i], 0); if (s == 0) continue; n += s; --i; }",
     "a wait with steps": "for (int i = n; i >= 0;) { int s; do { s = __ldcv(&x[i]); } while (s == 0); --i; }",
+    "a flag, with a look at the clock": "long long t; volatile int *v = x; do { t = clock64(); } while (*v == 0);",
+    "a time that a flag moves": "long long e = 9; volatile int *v = x; while (clock64() < e) { if (*v == 0) e += 9; }",
+    "a plain function": "int v = 0; while (v == 0) { __threadfence(); v = got(x); }",
+    "a reference": "int v = 0, &r = x[0]; while (v == 0) { __threadfence(); v = r; }",
+    "a place that stays": "int v = 0; while (v == 0) { __threadfence(); int i = threadIdx.x; v = x[i]; }",
     "asleep": "if (n) __nanosleep(20);",
     "in a lambda": "auto wait = [=] { while (x[0] == 0) { } }; wait();",
+}
+
+SHARED = "__shared__ int s, t[64]; if (threadIdx.x == 0) s = 0; __syncthreads(); "
+WITHIN_BLOCK = {
+    "counting together": "while (s < n) { atomicAdd(&s, 1); }",
+    "counting in an array": "while (t[0] < n) { atomicAdd(&t[0], 1); }",
+    "a flag": "if (threadIdx.x == 0) { x[0] = 1; s = 1; } else { while (s == 0) { } }",
+    "a lock": "while (atomicExch(&s, 1) != 0) { }",
+    "volatile": "__shared__ volatile int v; if (threadIdx.x == 0) v = 1; while (v == 0) { }",
+    "with work on the way": "unsigned int r = n; while (s < n) { r ^= r << 13; int i = r % 64; x[i] = x[i] + 1; "
+    "atomicAdd(&s, 1); }",
+}
+BEYOND_BLOCK = {
+    "told by a thread": "while (s == 0) { if (threadIdx.x == 0) s = *(volatile int *)x; __syncthreads(); }",
+    "told by an atomic": "while (t[1] == 0) { if (threadIdx.x == 0) t[1] = atomicAdd(x, 0); __syncthreads(); }",
+    "told by a plain read": "while (t[1] == 0) { if (threadIdx.x == 0) t[1] = x[0]; __syncthreads(); }",
+    "told by a read at the same place": "while (t[1] == 0) { int i = threadIdx.x; t[1] = x[i]; __syncthreads(); }",
+    "told by a round": "while (s == 0) { for (int i = 0; i < n; ++i) atomicAdd(&s, x[i]); }",
+    "told by a function": "while (s == 0) { if (threadIdx.x == 0) t[1] = seen(x); atomicExch(&s, t[1]); }",
+    "told by a plain function": "while (t[1] == 0) { t[1] = got(x); }",
+    "told by a global variable": "while (t[1] == 0) { t[1] = flag; }",
+    "told by a reference": "int &r = x[0]; while (t[1] == 0) { t[1] = r; }",
+    "told by a macro": "while (s == 0) { atomicAdd(&s, FIRST); }",
+    "told by a conversion": "Seen seen{x}; while (s == 0) { atomicAdd(&s, seen); }",
+    "both": "while (s == 0 || x[0] == 0) { }",
+    "a pointer in shared memory": "__shared__ int *p; p = x; while (*p == 0) { }",
+    "a name that means two things": "{ int *s = x; while (s[0] == 0) { } }",
+    "nothing shared": "while (x[0] == 0) { s = 1; }",
 }
 
 
@@ -66,6 +108,18 @@ def test_a_loop_that_gets_on_is_accepted(body):
 @pytest.mark.parametrize("body", WAIT.values(), ids=WAIT)
 def test_a_loop_that_may_wait_is_refused(body):
     assert "spin-wait" in codes(body)
+
+
+@pytest.mark.parametrize("body", WITHIN_BLOCK.values(), ids=WITHIN_BLOCK)
+def test_a_loop_that_waits_within_its_block_leaves_the_grid_elastic(body):
+    (kernel,) = transform(f"__global__ void k(int *x, int n) {{ {SHARED} {body} }}\n", "k.cu").kernels
+    assert "shared-wait" in {each.code for each in kernel.refusals}
+    assert {each.level for each in kernel.variants} == {"grid"}
+
+
+@pytest.mark.parametrize("body", BEYOND_BLOCK.values(), ids=BEYOND_BLOCK)
+def test_a_loop_that_waits_through_shared_memory_is_refused(body):
+    assert "spin-wait" in codes(SHARED + body)
 
 
 def test_a_loop_hidden_in_a_macro_or_a_function():
@@ -191,3 +245,32 @@ def test_recursion_that_asks_the_same_again_is_refused(text):
 def test_recursion_that_gets_on_is_accepted(text):
     (kernel,) = transform(f"{text}__global__ void k(int *x) {{ a(x); }}", "k.cu").kernels
     assert kernel.variants
+
+
+def test_what_waits_for_the_host_is_told_so():
+    (kernel,) = transform("__global__ void k(volatile int *go) { while (*go == 0) { } }", "k.cu").kernels
+    assert [each.reason for each in kernel.refusals] == [
+        "a loop waits for what the host or another thread writes (*go == 0), which may be in a piece that runs later"
+    ]
+
+
+def test_lanes_of_a_logical_block_begin_in_step_where_they_count_on_it():
+    text = "__global__ void k(float *x) {{ __shared__ {} float s[32]; s[0] = *x; __syncthreads(); x[1] = s[1]; }}"
+    forms = [transform(text.format(word), "k.cu", persistent=True).source for word in ("volatile", "")]
+    assert [each.count("__syncwarp") for each in forms] == [2, 0]
+
+
+def test_forms_that_look_at_the_clock_do_what_the_original_does():
+    text = """// launch later grid=4 block=8 x=int32[32] n=int32:50
+__global__ void later(int *x, int n) {
+    long long start = clock64(), gone = 0;
+    while (gone < n) { gone = clock64() - start; }
+    x[blockIdx.x * blockDim.x + threadIdx.x] += gone >= n;
+}
+"""
+    done = transform(text, "k.cu")
+    clock = "static inline long long ticks() { static long long now; return now += 3; }\n"
+    ticking = replace(done, device=clock + done.device.replace("clock64", "ticks"))
+    (verdict,) = check(ticking, sample_launches_in(text, "k.cu"), name="k.cu", matrix=BRIEF)
+    assert (verdict.answer, verdict.reason) == ("equal", "")
+    assert verdict.forms == 2

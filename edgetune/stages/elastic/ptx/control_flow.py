@@ -25,13 +25,13 @@ UNIFORM, BY_WARP, VARYING = range(3)
 _NAME = re.compile(r"[%A-Za-z_$][\w$@.]*")
 _NO_RESULT = frozenset({
     "st", "red", "bar", "barrier", "bra", "ret", "exit", "trap", "membar", "fence", "prefetch", "prefetchu", "cp",
-    "nanosleep",
+    "nanosleep", "sust", "sured",
 })  # fmt: skip
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _POSITIONS = ("%tid", "%lane", "%clock", "%globaltimer")
 """How the names of special registers begin that are different for each thread, or each time."""
 _OF_OTHERS = frozenset(
-    {"atom", "shfl", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix", "wgmma", "addc", "subc", "madc"}
+    {"atom", "shfl", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix", "wgmma", "addc", "subc", "madc", "suld"}
 )
 """Instructions whose result depends on other lanes, other threads' writes, or on what the last instruction carried."""
 _WARP = 32
@@ -172,7 +172,7 @@ class Divergence:
 
     def _same_in_warp(self, each: Instruction) -> bool:
         """Return whether an instruction makes of a thread's number something that all lanes of a warp share."""
-        if len(each.operands) != 3 or not each.operands[2].isdigit():
+        if len(each.operands) != 3 or not each.operands[2].removeprefix("-").isdigit():
             return False
         constant = int(each.operands[2])
         low = {"lt": 0, "ge": 0, "le": _WARP - 1, "gt": _WARP - 1}

@@ -30,6 +30,7 @@ once all are there; ``warp``: function, lanes that it waits for."""
 
 _NOTHING = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep"})
 _PRODUCTS = {"mma": warp_product, "ldmatrix": matrices}
+_OF_TEXTURES = frozenset({"tex", "tld4", "txq", "suld", "suq", "sured", "sust"})
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
 
 
@@ -83,6 +84,8 @@ def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError
     """Return the error for an instruction of a file."""
     written = f"{each.name} {', '.join(each.operands)}".strip()
     message = f"{name}:{each.line}: the interpreter does not know the instruction {written}"
+    if each.op[0] in _OF_TEXTURES:
+        message = f"{name}:{each.line}: the interpreter has no textures and surfaces: {written}"
     return UnknownInstructionError(message, _HINT)
 
 
@@ -94,9 +97,9 @@ def _step(of: Operands, entry: Entry, each: Instruction) -> Step:
         return "jump", entry.labels[each.operands[0]], guard
     if kind in ("ret", "exit"):
         return "end", None, guard
-    if kind == "bar" and "warp" not in each.op and guard is None:
+    if kind in ("bar", "barrier") and "warp" not in each.op and guard is None:
         return "barrier", barrier(of, each), None
-    if kind in ("shfl", "vote", "bar", *_PRODUCTS) and guard is None:
+    if kind in ("shfl", "vote", "bar", "barrier", *_PRODUCTS) and guard is None:
         run, named = (_PRODUCTS[kind](of, each), of.read("-1", "u32")) if kind in _PRODUCTS else warp_wide(of, each)
         return "warp", run, named
     if kind in _NOTHING or each.op[:3] == ("cp", "async", "commit_group"):

@@ -36,6 +36,8 @@ _MOST_THREADS = 16384
 _WARP = 32
 _POISON = 0xA5
 """Fills registers: what a kernel reads before it writes it is undefined."""
+_MOST_TURNS, _FEW_TURNS = 200, 20
+"""Jumps after which the time is looked at, and after which others get their turn: threads may wait for them."""
 _RUNS, _AT_BARRIER, _AT_WARP = range(3)
 
 
@@ -252,7 +254,7 @@ class Threads:
         """Run threads from an instruction on to where they may part, or meet others of those that are ready."""
         code, alone = self._code, bool((mask == ready).all())
         self.mask = mask
-        steps = 0
+        steps, most = 0, _MOST_TURNS if (ready == (self._alive & (self._waits == _RUNS))).all() else _FEW_TURNS
         while at < len(code.steps):
             kind, run, guard = code.steps[at]
             self.now = at
@@ -266,7 +268,7 @@ class Threads:
                     return
                 at = run if taken.any() else at + 1
                 steps += 1
-                if steps > 200:  # now and then the time is looked at
+                if steps > most:
                     self._at[mask] = at
                     return
                 continue

@@ -25,7 +25,8 @@ _SAFE = frozenset({
     "ldmatrix", "ldu", "lg2", "lop3", "mad", "mad24", "madc", "match", "max", "membar", "min", "mma", "mov",
     "movmatrix", "mul", "mul24", "nanosleep", "neg", "not", "or", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red",
     "redux", "rem", "ret", "rsqrt", "sad", "selp", "set", "setp", "shf", "shfl", "shl", "shr", "sin", "slct", "sqrt",
-    "st", "stmatrix", "sub", "subc", "szext", "tanh", "testp", "trap", "vote", "wmma", "xor",
+    "st", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext", "tanh", "testp", "tex", "tld4", "trap",
+    "txq", "vote", "wmma", "xor",
 })  # fmt: skip
 """Instructions that depend on nothing but their operands and the position of a thread in its block."""
 _CLOCKS = ("%clock", "%globaltimer")
@@ -46,7 +47,7 @@ RULES = {
         "split the kernel where it waits, and launch the parts one after another",
     ),
     "spin-wait": (
-        "a loop may wait for what another thread writes ({name}), which may be in a piece that runs later",
+        "a loop may wait for what the host or another thread writes ({name}), which may be in a piece that runs later",
         "split the kernel at the wait, or let the loop end by a count of its own",
     ),
     "cluster": (
@@ -63,10 +64,6 @@ RULES = {
         "compile for an architecture before sm_90, or copy with plain loads and stores",
     ),
     "named-barrier": ("{name} {operands} waits for some threads of the block only", "use bar.sync 0 (__syncthreads)"),
-    "volatile-shared": (
-        "shared memory is read and written as volatile, which counts on threads of a warp running in step",
-        "leave volatile out and put __syncwarp() or __syncthreads() between writes and reads",
-    ),
     "barrier-branch": (
         "only some threads of the block may come to this barrier: the others go on to the next block",
         "let all threads come to the barrier",
@@ -151,7 +148,6 @@ def _of_instruction(each: Instruction) -> str | None:
         "indirect-call": kind in ("call", "brx"),
         "async-barrier": kind in ("mbarrier", "tcgen05") or (kind == "cp" and each.op[2:3] not in _COPIES),
         "named-barrier": kind in ("bar", "barrier") and "warp" not in words and not _whole_block(each),
-        "volatile-shared": {"volatile", "shared"} <= words,
         "special-register": _PHYSICAL.search(text),
         "unknown-instruction": kind not in _SAFE and each.op[:2] not in _WARP_GROUP,
     }
@@ -195,11 +191,17 @@ def _of_loops(entry: Entry) -> list[Refusal]:
     return found
 
 
+def _reads_clock(each: Instruction) -> bool:
+    """Return whether an instruction reads a clock, which goes on by itself."""
+    return any(operand.startswith(_CLOCKS) for operand in each.operands)
+
+
 class _Loop:
     """A loop.
 
     Attributes:
-        polls: Instructions that read what other blocks may write while it runs.
+        polls: Instructions that read what other blocks may write while it runs. Shared memory is not among it: what a
+            thread waits for there comes from threads of its own block.
     """
 
     def __init__(self, entry: Entry, blocks: list[BasicBlock], inside: set[int], heads: set[int]) -> None:
@@ -221,15 +223,15 @@ class _Loop:
             return True
         names = self._behind(last.guard[0]) | {last.guard[0]}
         made = [one for name in names for one in self._writes.get(name, ())]
-        counts = any(name in self._behind(name) for name in names)
+        counts = any(name in self._behind(name) for name in names) or any(_reads_clock(each) for _, each in made)
         return counts and all(each not in self.polls and self._every_turn(block) for block, each in made)
 
     def _polls(self, each: Instruction) -> bool:
         words = set(each.op)
-        if each.op[0] == "atom" or any(operand.startswith(_CLOCKS) for operand in each.operands):
-            return True
-        if each.op[0] not in ("ld", "ldu") or words & {"shared", "const", "param", "local", "nc"}:
+        if each.op[0] not in ("ld", "ldu", "atom", "suld") or words & {"shared", "const", "param", "local", "nc"}:
             return False
+        if each.op[0] in ("atom", "suld"):
+            return True
         return bool(words & _ORDERED) or not self._writes.keys() & set(sources(each))  # one address, over and over
 
     def _every_turn(self, block: int) -> bool:

@@ -36,7 +36,7 @@ def barrier(of: Operands, each: Instruction) -> Reader:
 def warp_wide(of: Operands, each: Instruction) -> tuple[Reader, Reader]:
     """Return an instruction that lanes of a warp run together, and the lanes that it waits for."""
     named = of.read(each.operands[-1], "u32")
-    if each.op[:2] == ("bar", "warp"):
+    if each.op[:2] in (("bar", "warp"), ("barrier", "warp")):
         return (lambda _: None), named
     if each.op[0] == "vote":
         return _vote(of, each, named), named

@@ -99,7 +99,9 @@ def _turn_end(kernel: CudaKernel, entry: Entry) -> list[str]:
     copies = ["cp.async.wait_all"] * ("cp" in kinds) + ["wgmma.wait_group.sync.aligned 0"] * ("wgmma" in kinds)
     shared = kernel.barriers or any("shared" in each.name for each in entry.instructions)
     if shared or kernel.static_shared or kernel.dynamic_shared or copies:
-        return [*copies, "bar.sync 0"]
+        # lanes may count on running in step, as at the start of a kernel
+        steps = any({"volatile", "shared"} <= set(each.op) for each in entry.instructions)
+        return [*copies, "bar.sync 0", *["bar.warp.sync 0xffffffff"] * steps]
     return ["bar.warp.sync 0xffffffff"] if kernel.warp else []
 
 

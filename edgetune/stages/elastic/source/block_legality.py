@@ -12,15 +12,17 @@ the lanes of the mask.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 
 from edgetune.stages.elastic.kernel import Refusal
-from edgetune.stages.elastic.source.builtins import BARRIERS, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
+from edgetune.stages.elastic.source.barrier_functions import Holder, apart, holders, meetings, parted, start_of
+from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
-    LOOPS,
     Node,
     above,
     arguments,
@@ -32,13 +34,18 @@ from edgetune.stages.elastic.source.syntax import (
     mentions,
     names,
     own,
+    squeezed,
     text_of,
 )
-from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
-from edgetune.stages.elastic.source.uniformity import condition_of, uniformity
+from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.uniformity import Uniformity, condition_of, uniformity
 
 _WARP = WARP - {"warpSize"}
 _WAITING = _WARP - {"__activemask"}
+_WARP_LANES = 32
+_SIZES = (1, 2, 4, 8, 16, _WARP_LANES)
+_TILE = re.compile(r"\(0x([137f]+)u<<\(")
+"""The mask of a tile, as ``group_words`` writes it."""
 _COMPUTED = ("identifier", "call_expression", "field_expression", "subscript_expression")
 
 
@@ -48,6 +55,10 @@ def block_illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     found = [kernel.refusal(f"{kind}-thread-index", None, **why) for kind, _, _, why in hidden] + list(
         _barriers(kernel)
     )
+    for piece in kernel.reach:
+        if any(each.startswith(GROUP_PREFIX) for each in piece.tokens):
+            found.append(kernel.refusal("group-argument", name=piece.name))
+            break
     if any(TENSOR_CORE & set(piece.tokens) for piece in kernel.reach):
         found.append(kernel.refusal("tensor-core", name="a wmma fragment"))
     for piece in kernel.reach:  # a macro would leave another loop than in the original
@@ -101,12 +112,10 @@ def returns_before_barriers(kernel: ParsedKernel) -> tuple[Refusal, ...]:
 
 def _early(kernel: ParsedKernel, wanted: Collection[str]) -> Iterator[Node]:
     """Yield the returns in front of calls of these functions, or in a loop with some."""
-    through = {piece.name for piece in kernel.reach[1:] if {*wanted} & set(piece.tokens)}
-    starts = [each.start_byte for each in names(kernel.body) if text_of(each) in {*wanted, *through}]
+    through = {each.name for each in holders(kernel, wanted)}
+    starts = [each.start_byte for each in meetings(kernel.body, {*wanted, *through})]
     for leave in own(kernel.body, "return_statement"):
-        loops = [each for each in above(leave, kernel.body) if each.type in (*LOOPS, "for_range_loop")]
-        from_here = loops[-1].start_byte if loops else leave.start_byte
-        if any(each > from_here for each in starts):
+        if any(each > start_of(leave, kernel.body) for each in starts):
             yield leave
 
 
@@ -115,18 +124,19 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
     if not kernel.kernel.warp:
         return
     body = kernel.body
-    waiting = {piece.name for piece in kernel.reach[1:] if _WAITING & set(piece.tokens)}
-    uniform = uniformity(kernel, of_warps=True)
+    held = holders(kernel, _WAITING)
+    waiting = {each.name for each in held}
+    of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes))
+    uniform = of_lanes(_WARP_LANES)
     primitives = _primitives(body, waiting)
     together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
     last = max((int(each.start_byte) for each in together), default=-1)
     for each in primitives:
-        apart = each.start_byte > last and not uniform.same_for_all(each, body)
-        if apart and not _masked(each, kernel.source):
+        alone = each.start_byte > last and not of_lanes(_lanes(each, held, set())).same_for_all(each, body)
+        if alone and not _masked(each, kernel.source):
             yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
-    for piece in kernel.reach[1:]:
-        if piece.name in waiting:
-            yield from _in_function(piece, kernel)
+    for function in held:
+        yield from _in_function(function, kernel, held)
 
 
 def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
@@ -136,26 +146,70 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """
     if not kernel.kernel.barriers:
         return ()
-    uniform = uniformity(kernel)
-    holding = {piece.name for piece in kernel.reach[1:] if BARRIERS & set(piece.tokens)}
-    found = [(each, uniform.same_for_all(each, kernel.body)) for each in mentions(kernel.body, BARRIERS | holding)]
-    last = max((int(each.start_byte) for each, together in found if together), default=-1)
-    apart = (each for each, together in found if each.start_byte > last and not together)
-    return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in apart)
+    every, parts = parted(kernel)
+    if not all(each.isidentifier() and each != "operator" for each in every):
+        return (kernel.refusal("barrier-branch"),)  # an operator or a destructor: its calls do not show
+    found = apart(kernel.body, BARRIERS | every, parts, uniformity(kernel))
+    return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
 
 
-def _in_function(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield the primitives of a function under an ``if`` that may depend on the thread."""
-    for function in piece.find("function_definition"):
-        body = function.child_by_field_name("body")
-        if body is None or body.type != "compound_statement":
-            continue
-        uniform = uniformity(kernel, function, body, of_warps=True)
-        given = {parameter_of(each, {}).name for each in parameter_nodes(function)}
-        for each in _primitives(body, set()):
-            known = uniform.same_for_all(each, body) and not _depends(each, body, given)
-            if not known and not _masked(each, kernel.source):
-                yield kernel.refusal("warp-branch", kernel.line(each, piece), name=f"{callee(each)} in {piece.name}")
+def lanes_in_rows(kernel: ParsedKernel) -> int:
+    """Return of how many threads rows of a block must be multiples, as branches around primitives go by rows; or 0."""
+    held = holders(kernel, _WAITING)
+    names = {each.name for each in held}
+    found = {0}
+    for node, body in ((None, kernel.body), *((each.node, each.body) for each in held)):
+        of_lanes = {each: uniformity(kernel, node, body, of_warps=True, lanes=each, rows=False) for each in _SIZES}
+        primitives = _primitives(body, names)
+        together = [each for each in primitives if of_lanes[_WARP_LANES].same_for_all(each, body)]
+        last = max((int(each.start_byte) for each in together), default=-1) if node is None else -1
+        for each in primitives:
+            lanes = _lanes(each, held, set())
+            behind = any(
+                start_of(leave, body) < each.start_byte for leave in _apart_returns(body, of_lanes[_WARP_LANES])
+            )
+            alone = each.start_byte > last and not of_lanes[lanes].same_for_all(each, body)
+            if (alone or (behind and node is not None)) and not _masked(each, kernel.source):
+                found.add(lanes if alone else _WARP_LANES)
+    return max(found)
+
+
+def _apart_returns(body: Node, uniform: Uniformity) -> list[Node]:
+    return [each for each in own(body, "return_statement") if not uniform.all_return(each)]
+
+
+def _lanes(call: Node, held: Sequence[Holder], seen: set[str]) -> int:
+    """Return how many lanes in a row a call may wait for: those of a tile whose mask is written out, else a warp."""
+    name = _called(call)
+    inside = [each for each in held if each.name == name]
+    if inside and name not in seen:
+        within = {each.name for each in held}
+        found = [each for one in inside for each in _primitives(one.body, within)]
+        return max((_lanes(each, held, seen | {name}) for each in found), default=_WARP_LANES)
+    mask = _TILE.match(squeezed(arguments(call)[0])) if arguments(call) and not inside else None
+    return _WARP_LANES if mask is None else int(mask[1], 16).bit_count()
+
+
+def _called(call: Node) -> str:
+    return re.split(r"::|\.|->", callee(call))[-1]
+
+
+def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder]) -> Iterator[Refusal]:
+    """Yield the primitives of a function under an ``if`` or behind a ``return`` that may depend on the thread."""
+    body, piece = function.body, function.piece
+    of_lanes = cache(lambda lanes: uniformity(kernel, function.node, body, of_warps=True, lanes=lanes))
+    uniform = of_lanes(_WARP_LANES)
+    given = {parameter_of(each, {}).name for each in parameter_nodes(function.node)}
+    left = [
+        start_of(each, body)
+        for each in own(body, "return_statement")
+        if not uniform.all_return(each) or _depends(each, body, given)
+    ]
+    for each in _primitives(body, {each.name for each in held}):
+        known = of_lanes(_lanes(each, held, set())).same_for_all(each, body) and not _depends(each, body, given)
+        known = known and not any(at < each.start_byte for at in left)
+        if not known and not _masked(each, kernel.source):
+            yield kernel.refusal("warp-branch", kernel.line(each, piece), name=f"{callee(each)} in {piece.name}")
 
 
 def _depends(node: Node, body: Node, given: set[str]) -> bool:
@@ -167,7 +221,7 @@ def _depends(node: Node, body: Node, given: set[str]) -> bool:
 
 def _primitives(body: Node, functions: set[str]) -> list[Node]:
     """Return the calls of warp primitives, and of functions with some."""
-    return [each for each in calls(body) if callee(each).split("::")[-1] in _WAITING | functions]
+    return [each for each in calls(body) if _called(each) in _WAITING | functions]
 
 
 def _masked(call: Node, source: ParsedFile) -> bool:

@@ -37,7 +37,7 @@ WARP = frozenset({
     "__shfl_down", "__shfl_xor", "__all_sync", "__any_sync", "__ballot_sync", "__all", "__any", "__ballot",
     "__activemask", "__match_any_sync", "__match_all_sync", "__reduce_add_sync", "__reduce_min_sync",
     "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync", "warpSize", "__lanemask_lt",
-    "__lanemask_le", "__lanemask_gt", "__lanemask_ge", "__lanemask_eq",
+    "__lanemask_le", "__lanemask_gt", "__lanemask_ge", "__lanemask_eq", "edgetune_cg_reduce",
 })  # fmt: skip
 
 TENSOR_CORE = frozenset({"wmma", "nvcuda", "load_matrix_sync", "store_matrix_sync", "mma_sync", "fill_fragment"})
@@ -49,10 +49,13 @@ CLUSTER = frozenset({
 })  # fmt: skip
 LINEAR_THREAD = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
 """The rank of a thread in its block, by which CUDA divides a block into warps."""
-GROUPS = frozenset({
-    "cooperative_groups", "this_thread_block", "thread_block", "tiled_partition", "thread_block_tile",
-    "coalesced_threads", "coalesced_group", "labeled_partition", "binary_partition", "invoke_one",
+READ_GROUPS = frozenset({
+    "cooperative_groups", "this_thread_block", "thread_block", "tiled_partition", "thread_block_tile", "thread_group",
 })  # fmt: skip
+"""Words of groups that are read as builtins, where every use is known."""
+GROUPS = READ_GROUPS | {"coalesced_threads", "coalesced_group", "labeled_partition", "binary_partition", "invoke_one"}
+GROUP_PREFIX = "edgetune_cg_"
+"""Of the words that stand for those of the library while a source is read: see ``group_words``."""
 ASYNC = frozenset({
     "memcpy_async", "make_pipeline", "pipeline", "pipeline_shared_state", "mbarrier_t", "arrive_and_wait",
     "barrier_arrive_tx", "cp_async_bulk", "CUtensorMap",
@@ -69,8 +72,10 @@ _COMPLEX = re.compile(r"cu(Complex|DoubleComplex|FloatComplex|C[a-z]+f?|Real|Ima
 
 WAITING = frozenset({"__nanosleep"})
 """Only code that waits sleeps."""
-POLLING = _words("__ldcg __ldcv __ldlu __ldcs clock clock64 __clock __clock64 __globaltimer")
-"""Functions whose value may change from one call to the next."""
+POLLING = _words("__ldcg __ldcv __ldlu __ldcs")
+"""Functions whose value may change from one call to the next, because another thread writes."""
+CLOCKS = _words("clock clock64 __clock __clock64 __globaltimer")
+"""Functions whose value changes from one call to the next by itself."""
 
 
 def danger(word: str) -> str | None:
@@ -154,7 +159,7 @@ def known(word: str) -> bool:
     """Return whether CUDA C itself gives a name a meaning."""
     if word in KEYWORDS or word in _NAMES or word in INDICES or word in WARP or word in BARRIERS or word in TENSOR_CORE:
         return True
-    if arithmetic(word):
+    if word.startswith(GROUP_PREFIX) or arithmetic(word):
         return True
     patterns = (_ATOMIC, _INTRINSICS, _HALF, _TEXTURES, _RUNTIME_TYPES, _COMPLEX)
     return any(pattern.fullmatch(word) for pattern in patterns)

@@ -17,7 +17,7 @@ from edgetune.stages.elastic.kernel import Refusal
 _GRID = """
 grid-sync: {name} waits for all blocks of the grid, and pieces of a grid do not run at once
     -> split the kernel where it waits, and launch the parts one after another
-spin-wait: a loop waits for what another thread writes ({name}), which may be in a piece that runs later
+spin-wait: a loop waits for what the host or another thread writes ({name}), which may be in a piece that runs later
     -> split the kernel at the wait, or use an atomic operation that needs no waiting
 recursion: {name}, and this may go on until another thread has written, which may be in a piece that runs later
     -> let each call change an argument that ends the recursion, or write a loop over a stack of its own
@@ -25,14 +25,12 @@ cluster: {name} belongs to thread block clusters, and blocks of a cluster must r
     -> write a form of the kernel without clusters for best-effort work
 dynamic-parallelism: {name} launches or waits for other kernels from the GPU, which belong to no piece
     -> launch them from the host
-cooperative-groups: {name} is a cooperative group, and is not read as one of the block or of a whole warp
-    -> use such groups in the kernel itself, or threadIdx, __syncthreads() and the warp primitives with masks
+cooperative-groups: {name} uses a cooperative group in a way that is not read as one of the block or of a part of a warp
+    -> use plain groups and their methods, or threadIdx, __syncthreads() and the warp primitives with masks
 async-barrier: {name} is asynchronous: work may be under way when the next logical block begins
     -> copy with plain loads and stores, and __syncthreads()
 named-barrier: {name} waits for some threads of the block only
     -> use __syncthreads()
-volatile-shared: shared memory is read and written as volatile, which counts on threads of a warp running in step
-    -> leave volatile out and put __syncwarp() or __syncthreads() between writes and reads
 inline-assembly: inline assembly ({name}) may read special registers, jump or wait
     -> write it with intrinsics
 macro-index: the macro {name} hides {index}, which stands for the physical launch there
@@ -95,6 +93,10 @@ return-before-barrier: some threads return and others go on to a barrier, which 
     -> let them pass by under an if, or write the kernel so that it can be taken apart at its barriers
 """
 _BLOCK = """
+volatile-shared: shared memory is read and written as volatile, which counts on threads of a warp running in step
+    -> leave volatile out and put __syncwarp() or __syncthreads() between writes and reads
+shared-wait: a loop waits for what another thread of the block writes ({name})
+    -> let threads meet at __syncthreads() instead
 vote-barrier: {name} counts the threads of the physical block
     -> use __syncthreads() and shared memory for the count
 macro-barrier: the macro {name} hides a barrier
@@ -131,6 +133,8 @@ reference: {name} is a reference that lives across a barrier
     -> use what it refers to, or a pointer
 shadowed: {name}, which lives across a barrier, is declared more than once
     -> give each a name of its own
+group-argument: {name} hands on a cooperative group, which stands for the physical block
+    -> leave it: the grid is elastic all the same
 tensor-core: {name} is spread over the threads of a warp
     -> leave it: the grid is elastic all the same
 """

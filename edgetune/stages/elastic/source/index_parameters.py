@@ -131,6 +131,7 @@ def _why_not(kernel: ParsedKernel, name: str, copied: Collection[str]) -> str | 
         "it belongs to a class or is an operator": (
             not functions or name == "operator" or any(each.member for each in functions)
         ),
+        "it is given cooperative groups of several kinds": name in source.expanded.several,
         "its text cannot be read in full": any(each.node.has_error for each in functions),
         "it reads them before its body begins": any(_outside(each) for each in functions),
         "it stands in another namespace or under another #if than the kernel": any(

@@ -6,15 +6,18 @@ kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.block_legality import lanes_apart, returns_before_warp
 from edgetune.stages.elastic.source.builtins import (
     BARRIERS,
     BLOCK_INDICES,
+    GRID_SYNC,
+    GROUPS,
     INDICES,
     KEYWORDS,
+    READ_GROUPS,
     THREAD_INDICES,
     VOTE_BARRIERS,
     danger,
@@ -25,8 +28,9 @@ from edgetune.stages.elastic.source.builtins import (
 from edgetune.stages.elastic.source.diagnostics import Line
 from edgetune.stages.elastic.source.index_parameters import readers, unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
+from edgetune.stages.elastic.source.polled_names import polled_names
 from edgetune.stages.elastic.source.recursion import waiting_call
-from edgetune.stages.elastic.source.spin_wait import waiting_loop, waiting_macro, watched_in
+from edgetune.stages.elastic.source.spin_wait import waiting_loops, waiting_macro
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
@@ -52,6 +56,8 @@ from edgetune.stages.elastic.source.variants import anchor
 
 _DEEPEST = 150
 """Levels of the tree that are examined: Python allows a thousand nested calls, and each level takes several."""
+_FIRST = ("grid-sync", "cluster", "dynamic-parallelism")
+"""Codes of what no rewriting of a few lines removes."""
 _LAST = "unknown-name"
 """Names may be unknown as a consequence of every other reason."""
 _MOST_UNKNOWN = 5
@@ -66,13 +72,16 @@ def illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     if any(each.code in ("unparsable", "overloaded") for each in shape):
         found = [*shape, *_names(kernel), *_hidden_in_macros(kernel)]
     else:
+        words = list(_words(kernel))
         found = [
-            *shape, *_names(kernel), *_words(kernel), *_statements(kernel), *_hidden_in_macros(kernel),
+            *shape, *_names(kernel), *words, *_groups(kernel, words), *_statements(kernel), *_hidden_in_macros(kernel),
             *_out_of_reach(kernel), *_pointers(kernel), *_unknown(kernel), *_waiting(kernel), *_votes(kernel),
             *returns_before_warp(kernel), *lanes_apart(kernel),
         ]  # fmt: skip
     unlike = {(each.code, each.file, each.line, each.reason): each for each in found}.values()
-    return tuple(sorted(unlike, key=lambda each: (each.level != "grid", each.code == _LAST, each.line)))
+    return tuple(
+        sorted(unlike, key=lambda one: (one.level != "grid", one.code not in _FIRST, one.code == _LAST, one.line))
+    )
 
 
 def _line(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> Line:
@@ -196,6 +205,8 @@ def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
     for piece in kernel.reach:
         for word in dict.fromkeys(piece.tokens):
             code = danger(word)
+            if word in READ_GROUPS:
+                continue
             if code is not None and not (code == "dynamic-parallelism" and word in piece.declared):
                 yield kernel.refusal(code, _line(piece, kernel, word), name=word)
         for node in piece.find("kernel_call_syntax"):
@@ -204,10 +215,29 @@ def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
             yield kernel.refusal("inline-assembly", _line(piece, kernel), name=f"in the macro {piece.name}")
 
 
+def _groups(kernel: ParsedKernel, others: Collection[Refusal]) -> Iterator[Refusal]:
+    """Yield the uses of cooperative groups that are not read; none beside groups that are never read."""
+    found = [piece for piece in kernel.reach if READ_GROUPS & set(piece.tokens) and not _naming(piece)]
+    if not found or {each.code for each in others} & {"grid-sync", "cluster", "cooperative-groups"}:
+        return
+    unread = [(piece, use) for piece in found for use in kernel.source.expanded.unread.get(piece.name, ())]
+    for piece, (line, text) in unread:
+        at = line if piece.file == kernel.function.file else kernel.kernel.line
+        yield kernel.refusal("cooperative-groups", at, name=text)
+    if not unread:
+        word = next(each for each in found[0].tokens if each in READ_GROUPS)
+        yield kernel.refusal("cooperative-groups", _line(found[0], kernel, word), name=word)
+
+
+def _naming(piece: Definition) -> bool:
+    return piece.node is not None and piece.node.type == "namespace_alias_definition"
+
+
 def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
+    volatile = (piece for piece in kernel.reach if kernel.shared and _volatile_perhaps_shared(piece, kernel))
+    for piece in list(volatile)[:1]:
+        yield kernel.refusal("volatile-shared", _line(piece, kernel, "volatile"))
     for piece in kernel.reach:
-        if kernel.shared and _volatile_perhaps_shared(piece, kernel):
-            yield kernel.refusal("volatile-shared", _line(piece, kernel, "volatile"))
         for node in piece.find("goto_statement", "gnu_asm_expression"):
             at = kernel.line(node, piece)
             if node.type == "goto_statement":
@@ -347,6 +377,8 @@ def unknown_names(kernel: ParsedKernel) -> dict[str, Definition]:
         declared |= source.asked
     found: dict[str, Definition] = {}
     for piece in kernel.reach:
+        if (GROUPS | GRID_SYNC) & set(piece.tokens):  # refused by itself, and its names may be the library's
+            continue
         for word in sorted(piece.names - declared):
             if not known(word) and danger(word) is None:
                 found.setdefault(word, piece)
@@ -354,11 +386,11 @@ def unknown_names(kernel: ParsedKernel) -> dict[str, Definition]:
 
 
 def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:
-    watched = watched_in(kernel.reach)
-    loop = waiting_loop(kernel.reach, watched)
-    if loop is not None:
-        node, reason, piece = loop
-        yield kernel.refusal("spin-wait", kernel.line(node, piece), name=reason)
+    watched, told = polled_names(kernel.reach), set[str]()
+    for code, node, ends, piece in waiting_loops(kernel.reach, watched):
+        if code not in told:
+            yield kernel.refusal(code, kernel.line(node, piece), name=ends)
+        told.add(code)
     call = waiting_call(kernel.reach, watched, kernel.source.macros)
     if call is not None:
         node, reason, piece = call

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
 from edgetune.stages.elastic.source.directives import code_only, directives, unclear
@@ -79,11 +79,15 @@ class Expanded:
         text: The source.
         stretches: Of each round, in order: where each macro began and ended, and how long its text became.
         grouped: Whether cooperative groups were written as builtins, too.
+        several: Names of functions that are given groups of several kinds.
+        unread: By function, the uses of groups that are not known: line and text.
     """
 
     text: bytes
     stretches: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     grouped: bool = False
+    several: frozenset[str] = frozenset()
+    unread: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
 
     def original(self, at: int) -> int:
         """Return the place in the original source; for a place in a written-out macro, the end of the macro."""

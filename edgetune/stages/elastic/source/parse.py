@@ -77,15 +77,17 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     tree = readable_tree(for_parser(source))
     read = _Read([(tree.root_node, name)])
     _read_headers(read, tree.root_node, folders)
-    headers = [bytes(root.text or b"") for root, _ in read.roots[1:]]
+    headers = [b"\n" * root.start_point[0] + bytes(root.text or b"") for root, _ in read.roots[1:]]
     broken = bool(tree.root_node.has_error)  # as by a macro for __device__ in front of a constructor
     out = expanded(without_decided(source, headers, read.missing), headers, specifiers=broken)
     if out.text != source:
         tree = readable_tree(for_parser(out.text))
         read.roots[0] = (tree.root_node, name)
-    if (grouped := without_groups(out, tree.root_node)) is not out:
-        out, tree = grouped, readable_tree(for_parser(grouped.text))
-        read.roots[0] = (tree.root_node, name)
+    out, headers_read = without_groups(out, headers)
+    if out.grouped:
+        tree = readable_tree(for_parser(out.text))
+        others = zip(headers_read, read.roots[1:], strict=True)
+        read.roots = [(tree.root_node, name), *((tree_of(text).root_node, file) for text, (_, file) in others)]
     macros, functions = _macros(read.roots), _functions(read.roots)
     notes = tuple(_notes(tree.root_node, name, macros, used(source) - used(out.text)))
     parsed = ParsedFile(

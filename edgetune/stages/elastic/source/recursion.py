@@ -21,7 +21,7 @@ from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import hidden_words
 from edgetune.stages.elastic.source.operand_types import is_plain
-from edgetune.stages.elastic.source.spin_wait import Watched
+from edgetune.stages.elastic.source.polled_names import PolledNames
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     Node,
@@ -46,7 +46,7 @@ _INTEGERS = frozenset({"int", "unsigned", "long", "size_t"})
 
 
 def waiting_call(
-    reach: Sequence[Definition], watched: Watched, macros: Mapping[str, Sequence[Macro]]
+    reach: Sequence[Definition], watched: PolledNames, macros: Mapping[str, Sequence[Macro]]
 ) -> tuple[Node, str, Definition] | None:
     """Return a call by which recursion may wait, the reason and the definition around it; ``None`` without one.
 
@@ -117,13 +117,13 @@ def _deciding(function: Function) -> set[str]:
     return {text_of(name) for each in conditions if each is not None for name in find(each, "identifier")}
 
 
-def _polls(function: Function, watched: Watched) -> bool:
+def _polls(function: Function, watched: PolledNames) -> bool:
     """Return whether a function holds a word for what other threads may change."""
     marks = watched.polled | POLLING | {"volatile"}
     return any(word in marks or atomic(word) for word in words(text_of(function.node)))
 
 
-def _reads(function: Function, watched: Watched) -> bool:
+def _reads(function: Function, watched: PolledNames) -> bool:
     """Return whether a function reads memory that all threads share, or may do so through a pointer."""
     return any(_is_read(node) or text_of(node) in watched.memory for node in walk(function.node))
 

@@ -3,18 +3,25 @@
     while (atomicExch(&lock, 1) != 0);                                waits
     do old = atomicCAS(p, seen = old, ...); while (seen != old);      a lock-free retry: some thread succeeds each time
     for (;;) if (*(volatile int *)flag) break;                        waits
+    while (clock64() - start < n);                                    ends by itself: time goes on
+    __shared__ int hits; while (hits < n) atomicAdd(&hits, 1);        waits for threads of its own block only
 
-A loop ends by itself if one of the conditions that end it depends on a variable that the loop writes, and neither the
-variable nor the condition depends on a polled value: results of atomic operations, volatile variables, reads past the
-caches, clocks, and memory that is read repeatedly at one address. Where that is not certain, the loop may wait.
+A loop ends by itself if one of the conditions that end it depends on a clock or on a variable that the loop writes, and
+neither the variable nor the condition depends on a polled value: results of atomic operations, volatile variables,
+reads past the caches, and memory that is read repeatedly at one address. Where that is not certain, the loop may wait.
+
+A loop waits within its block if all that it polls are shared variables. A block whose threads are all there then ends
+as in the original, whatever other blocks do: at grid level that is safe, and several logical threads in a physical one
+might wait for each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from edgetune.stages.elastic.source.builtins import POLLING, atomic
+from edgetune.stages.elastic.source.builtins import CLOCKS, POLLING, atomic, known
+from edgetune.stages.elastic.source.polled_names import PolledNames
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
     Node,
@@ -34,20 +41,6 @@ from edgetune.stages.elastic.source.translation_unit import Definition
 _BREAKABLE = ("switch_statement", "for_range_loop", *LOOPS)
 _METHODS = frozenset({"load", "wait", "exchange", "test", "test_and_set", "compare_exchange_strong",
                       "compare_exchange_weak", "fetch_add", "fetch_sub", "fetch_or", "fetch_and"})  # fmt: skip
-_DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", "type_definition", "alias_declaration")
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """Variables and functions that other threads may change.
-
-    Args:
-        polled: Names of volatile variables and types, and of functions and macros that poll.
-        memory: Names of variables that all threads share.
-    """
-
-    polled: frozenset[str]
-    memory: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -60,19 +53,21 @@ class _Loop:
         assignments: The written name, the value (``None``: the name itself), and the place.
         written: The written names, and those passed to functions that may write them.
         renewed: The names whose new value changes too.
+        fixed: The names that get the same value in each turn.
         tainted: The names that depend on a polled value.
     """
 
     node: Node
-    watched: Watched
+    watched: PolledNames
     assignments: list[tuple[str, Node | None, Node]]
     written: set[str]
     renewed: set[str] = field(default_factory=set)
+    fixed: set[str] = field(default_factory=set)
     tainted: set[str] = field(default_factory=set)
 
 
-def waiting_loop(reach: Sequence[Definition], watched: Watched) -> tuple[Node, str, Definition] | None:
-    """Return a loop that may wait, why, and its definition; ``None`` where there is none.
+def waiting_loops(reach: Sequence[Definition], watched: PolledNames) -> Iterator[tuple[str, Node, str, Definition]]:
+    """Yield the loops that may wait: code of the rule, node, what ends it, and its definition.
 
     Args:
         reach: A kernel's definition and those that it reaches.
@@ -80,10 +75,13 @@ def waiting_loop(reach: Sequence[Definition], watched: Watched) -> tuple[Node, s
     """
     for piece in reach:
         for node in piece.find(*LOOPS):
-            reason = _waits(node, watched)
-            if reason is not None:
-                return node, reason, piece
-    return None
+            loop = _loop(node, watched)
+            exits = list(_exits(loop, node.child_by_field_name("condition")))
+            if _ends(loop, exits):
+                continue
+            shown = [" ".join(text_of(each).split())[:60] for conditions in exits for each in conditions]
+            code = "shared-wait" if shown and _within_block(loop) else "spin-wait"
+            yield code, node, ", ".join(shown[:2]) or "it has no end", piece
 
 
 def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
@@ -95,53 +93,96 @@ def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
     return None
 
 
-def watched_in(reach: Sequence[Definition]) -> Watched:
-    """Return what other threads may change in the definitions that a kernel reaches."""
-    memory: set[str] = set()
-    for piece in reach:
-        if piece.kind == "variable" and {"__device__", "__managed__", "__shared__"} & set(piece.tokens):
-            memory |= piece.declared
-    found: set[str] = set()
-    while True:
-        before = len(found)
-        for piece in reach:
-            found |= _polled_in(piece, found)
-        if len(found) == before:
-            return Watched(frozenset(found), frozenset(memory))
-
-
-def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
-    marks = {"volatile", *so_far}
-    if not marks & set(piece.tokens) and not any(atomic(each) or each in POLLING for each in piece.tokens):
-        return set()
-    found = {piece.name} if piece.kind != "variable" and piece.name else set()
-    for node in piece.find(*_DECLARATIONS):
-        of_type = [each for each in node.children if each.type != "init_declarator"]
-        if marks & {text_of(each) for one in of_type for each in walk(one) if not each.children}:
-            names = [declared_name(each) for each in node.children_by_field_name("declarator")]
-            names += node.children_by_field_name("name")
-            found |= {text_of(each) for each in names if each is not None}
-    return found
-
-
-def _waits(node: Node, watched: Watched) -> str | None:
-    condition = node.child_by_field_name("condition")
-    once = node.type == "do_statement" and condition is not None
-    if once and condition is not None and text_of(condition).strip("() \t\r\n") in ("0", "false"):
-        return None
+def _loop(node: Node, watched: PolledNames) -> _Loop:
     assignments = list(_assignments(node))
     loop = _Loop(node, watched, assignments, {name for name, _, _ in assignments} | _handed_out(node))
     loop.renewed = {name for name, value, _ in assignments if value is not None and _names(value) & loop.written}
+    loop.fixed = _fixed(loop)
     _taint(loop)
-    exits = list(_exits(loop, condition))
+    return loop
+
+
+def _ends(loop: _Loop, exits: Sequence[Sequence[Node]]) -> bool:
+    """Return whether a loop ends whatever other threads do."""
+    condition = loop.node.child_by_field_name("condition")
+    once = loop.node.type == "do_statement" and condition is not None
+    if once and condition is not None and text_of(condition).strip("() \t\r\n") in ("0", "false"):
+        return True
     for conditions in exits:
-        if not conditions and not has(node, "continue_statement"):
-            return None
-        moves = any(_names(each) & (loop.written - loop.tainted) for each in conditions)
+        if not conditions and not has(loop.node, "continue_statement"):
+            return True
+        moves = any(
+            _names(each) & (loop.written - loop.tainted) or next(calls(each, *CLOCKS), None) for each in conditions
+        )
         if moves and not any(_polls(each, loop, memory=False) for each in conditions):
-            return None
-    shown = [" ".join(text_of(each).split())[:60] for conditions in exits for each in conditions]
-    return ", ".join(shown[:2]) or "it has no end"
+            return True
+    return False
+
+
+def _within_block(loop: _Loop) -> bool:
+    """Return whether shared variables are all that a loop polls, and it reads other memory at moving addresses only.
+
+    Other functions might read what other blocks write, and macros might hide it.
+    """
+    shared = loop.watched.shared
+    names = {text_of(each) for each in find(loop.node, "identifier")}
+    other = (loop.watched.polled - shared) | loop.watched.references | loop.watched.macros
+    if not names & shared or names & other or _volatile(loop.node):
+        return False
+    reads = [each for each in _reads(loop.node, loop) if not _stored(each)]
+    for call in calls(loop.node):
+        name, given = callee(call), arguments(call)
+        if not known(name) or name in POLLING or (atomic(name) and _target(given[0] if given else None) not in shared):
+            return False
+        reads += [each for one in (given if atomic(name) else ()) for each in _reads(one, loop)]
+    moving = _moving(loop)
+    return all(_target(each) in shared or _names(each) & moving for each in reads)
+
+
+def _fixed(loop: _Loop) -> set[str]:
+    """Return the variables that every assignment in the loop gives a value of others that stay the same."""
+    found = set[str]()
+    while True:
+        others = {
+            name
+            for name, value, where in loop.assignments
+            if _itself(where)
+            or value is None
+            or _names(value) & (loop.written - found)
+            or has(value, "call_expression")
+        }
+        more = {name for name, _, _ in loop.assignments} - others - _handed_out(loop.node)
+        if more == found:
+            return found
+        found = more
+
+
+def _moving(loop: _Loop) -> set[str]:
+    """Return the variables that get on with each turn: every assignment in the loop depends on one of them."""
+    found = {name for name, _, _ in loop.assignments}
+    while True:
+        still = {
+            name
+            for name, value, where in loop.assignments
+            if name in found and not _itself(where) and (value is None or not _names(value) & found)
+        }
+        if not still:
+            return found
+        found -= still
+
+
+def _itself(assignment: Node) -> bool:
+    """Return whether an assignment changes the old value: ``i++``, ``i += 2``."""
+    operator = assignment.child_by_field_name("operator")
+    return assignment.type == "update_expression" or (operator is not None and text_of(operator) != "=")
+
+
+def _stored(node: Node) -> bool:
+    """Return whether an expression is the target of a plain assignment."""
+    outer = node.parent
+    if outer is None or outer.type != "assignment_expression" or outer.child_by_field_name("left") != node:
+        return False
+    return not _itself(outer)
 
 
 def _exits(loop: _Loop, condition: Node | None) -> Iterator[list[Node]]:
@@ -258,6 +299,7 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
     """
     if _names(node) & (loop.tainted | loop.watched.polled) or _volatile(node):
         return True
+    changes = loop.written - loop.fixed
     for call in calls(node):
         name = callee(call).split("::")[-1]
         method = call.child_by_field_name("function")
@@ -267,7 +309,17 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
                 return True
         if name in POLLING or (atomic(name) and not _tries_again(call, loop)):
             return True
-    return memory and any(not _names(each) & loop.written for each in _reads(node, loop))
+        if memory and name in loop.watched.functions and not _arguments_change(call, loop):
+            return True
+    if memory and _names(node) & (loop.watched.aliases - loop.written):
+        return True
+    return memory and any(not _names(each) & changes for each in _reads(node, loop))
+
+
+def _arguments_change(call: Node, loop: _Loop) -> bool:
+    """Return whether a function is given an address of a variable, or a value that the loop changes."""
+    assigned = {name for name, _, _ in loop.assignments} - loop.fixed
+    return any(each.type == "pointer_expression" or _names(each) & assigned for each in arguments(call))
 
 
 def _volatile(node: Node) -> bool:

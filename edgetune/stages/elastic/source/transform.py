@@ -28,7 +28,7 @@ from edgetune.stages.elastic.source.block_legality import returns_before_barrier
 from edgetune.stages.elastic.source.block_loops import FormOptions
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
-from edgetune.stages.elastic.source.groups import HEADER, LIBRARY
+from edgetune.stages.elastic.source.group_words import HEADERS, LIBRARY, with_library_words
 from edgetune.stages.elastic.source.headers import WholeText, included, with_headers
 from edgetune.stages.elastic.source.legality import illegalities, unknown_names
 from edgetune.stages.elastic.source.parse import parse
@@ -149,7 +149,7 @@ def _transformed(
             head = f"\n// Elastic forms of {kernel.name}, made by edgetune.\n{line_mark(1, generated_name(kernel))}"
             linkage = around(anchor(kernel), "linkage_specification")  # in which there are no templates
             forms = forms if linkage is None else f'extern "C++" {{\n{forms}}}\n'
-            edits.append(inserted(kernel, for_compiler(head + forms)))
+            edits.append(inserted(kernel, for_compiler(with_library_words(head + forms))))
     edits = _merged(edits)
     device = _text(source, [*edits, *_without_host_code(source, kept)], options) if kept else ""
     written = _text(source, edits, options, whole)
@@ -231,7 +231,7 @@ def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) ->
     for each in find(source.tree.root_node, "preproc_include"):
         wanted = included(each)
         unused = _OF_THE_HOST.fullmatch(wanted) or (_OF_STD.fullmatch(wanted) and "std" not in known)
-        unused = unused and not (source.expanded.grouped and wanted == HEADER)
+        unused = unused and not (source.expanded.grouped and wanted in HEADERS)
         if (unused or wanted in source.missing) and not any(start <= each.start_byte < end for start, end in spans):
             left_out.append(each)
     amid = source.expanded.amid  # a node that a macro made in part has no place of its own in the original

@@ -13,7 +13,7 @@ is never uniform: another thread may have written there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS
@@ -23,6 +23,7 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     around,
     callee,
+    declared_name,
     find,
     has,
     node_types,
@@ -116,6 +117,9 @@ class Uniformity:
         named: The variables that a node of the tree names, by its id.
         of_warps: Whether a value need only be the same for all threads of a warp, the logical block being whole warps
             wide.
+        constants: Values that a template has as parameters.
+        lanes: Of a warp, or of the tiles that a warp is divided into.
+        rows: Whether rows of the block are known to be whole warps or tiles, or the block has one row only.
     """
 
     body: Node
@@ -125,6 +129,9 @@ class Uniformity:
     writes: Mapping[Variable, Sequence[Node | None]]
     named: Mapping[int, Sequence[Variable]]
     of_warps: bool = False
+    constants: frozenset[str] = frozenset()
+    lanes: int = 32
+    rows: bool = True
 
     def expression(self, node: Node) -> bool:  # noqa: PLR0911 - a row for each kind of node
         """Whether the value and the effects of an expression are the same for all threads that evaluate it."""
@@ -203,7 +210,7 @@ class Uniformity:
             return False
         if name in self.source.macros:
             return self._macro(name, node, meant, called=False)
-        if meant or node.type == "type_identifier" or name in _LAUNCH_NAMES or self._fixed(name):
+        if meant or node.type == "type_identifier" or name in (*_LAUNCH_NAMES, *self.constants) or self._fixed(name):
             return True
         return bool(_HEADER_CONSTANT.fullmatch(name)) and name not in self.source.definitions
 
@@ -244,16 +251,18 @@ class Uniformity:
     def _of_warp(self, node: Node) -> bool:
         """Whether a value is that of a row of the block, or the number of a warp."""
         if node.type == "field_expression":
-            return squeezed(node) in ("threadIdx.y", "threadIdx.z")
+            return self.rows and squeezed(node) in ("threadIdx.y", "threadIdx.z")
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
         if node.type != "binary_expression" or left is None or right is None or operator is None:
             return False
         by = {each.body.strip() for each in self.source.macros.get(text_of(right), ())} or {squeezed(right)}
         if text_of(operator) in ("<", ">="):
-            return all(map(_whole_warps, by)) and self._counts_threads(left)
-        wanted = {"/": {"32", "32u", "32U", "warpSize"}, ">>": {"5"}}.get(text_of(operator), set())
-        return by <= wanted and self._counts_threads(left)
+            return all(_multiple(each, self.lanes) for each in by) and self._counts_threads(left)
+        shifted = text_of(operator) == ">>" and all(each.isdecimal() and int(each) < 32 for each in by)
+        by = {str(1 << int(each)) for each in by} if shifted else by
+        divided = shifted or text_of(operator) == "/"
+        return divided and all(_multiple(each, self.lanes) for each in by) and self._counts_threads(left)
 
     def _counts_threads(self, node: Node) -> bool:
         """Whether a value grows by one from lane to lane, and is a multiple of 32 in the first."""
@@ -263,7 +272,7 @@ class Uniformity:
             meant = self.named.get(node.id, ())
             value = meant[0].value if len(meant) == 1 and not self.writes[meant[0]] else None
             return value is not None and self._counts_threads(value)
-        return squeezed(node) in _THREAD_NUMBERS
+        return squeezed(node) in (_THREAD_NUMBERS if self.rows else _THREAD_NUMBERS[1:2])
 
     def _fixed(self, name: str) -> bool:
         """Whether a name of the file means constants only: of an enumeration, or memory that no code writes."""
@@ -290,7 +299,14 @@ class Uniformity:
 
 
 def uniformity(
-    kernel: ParsedKernel, function: Node | None = None, body: Node | None = None, *, of_warps: bool = False
+    kernel: ParsedKernel,
+    function: Node | None = None,
+    body: Node | None = None,
+    *,
+    of_warps: bool = False,
+    lanes: int = 32,
+    rows: bool = True,
+    varying: Collection[str] = (),
 ) -> Uniformity:
     """Return the uniform values of a kernel, or of a function that it calls.
 
@@ -298,6 +314,9 @@ def uniformity(
         kernel: The kernel.
         function, body: The function; ``None`` for the kernel itself.
         of_warps: Whether a value need only be the same for all threads of a warp.
+        lanes: Of a warp, or of the tiles that a warp is divided into.
+        rows: Whether rows of the block are whole warps or tiles, or the block has one row only.
+        varying: Names of the function's parameters that may differ between threads.
     """
     source, body = kernel.source, body or kernel.body
     names = resolve(function or kernel.node, body, source.macros)
@@ -310,10 +329,20 @@ def uniformity(
         if changed:
             writes[use.variable].append(root)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
-    here = Uniformity(body, names, source, variables, writes, named, of_warps)
+    variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
+    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function), lanes, rows)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
+
+
+def _template_values(function: Node | None) -> frozenset[str]:
+    """Return the names of a template's parameters that are values: constants of each instance."""
+    outer = None if function is None else function.parent
+    given = None if outer is None or outer.type != "template_declaration" else outer.child_by_field_name("parameters")
+    nodes = () if given is None else find(given, "parameter_declaration", "optional_parameter_declaration")
+    names = (declared_name(node.child_by_field_name("declarator")) for node in nodes)
+    return frozenset(text_of(name) for name in names if name is not None)
 
 
 def _place(variable: Variable) -> bool:
@@ -321,9 +350,10 @@ def _place(variable: Variable) -> bool:
     return variable.kind == "shared" and variable.dimensions > 0
 
 
-def _whole_warps(text: str) -> bool:
-    """Return whether a number of threads is a multiple of a warp."""
-    return text == "warpSize" or (text.rstrip("uU").isdecimal() and int(text.rstrip("uU")) % 32 == 0)
+def _multiple(text: str, lanes: int) -> bool:
+    """Return whether a number of threads is a multiple of a warp, or of a tile of a warp; it is not 0."""
+    number = text.rstrip("uU")
+    return text == "warpSize" or (number.isdecimal() and int(number) > 0 and int(number) % lanes == 0)
 
 
 def _single(variable: Variable, source: ParsedFile) -> bool:

@@ -25,7 +25,12 @@ from dataclasses import dataclass
 
 from edgetune.stages.elastic.abi import PER_THREAD, block_symbol, grid_symbol, persistent_symbol
 from edgetune.stages.elastic.kernel import Refusal, Variant
-from edgetune.stages.elastic.source.block_legality import block_illegalities, threads_apart, warps_return
+from edgetune.stages.elastic.source.block_legality import (
+    block_illegalities,
+    lanes_in_rows,
+    threads_apart,
+    warps_return,
+)
 from edgetune.stages.elastic.source.block_loops import FormOptions, loop_parameters, persistent_loop, slice_loop
 from edgetune.stages.elastic.source.builtins import BLOCK_INDICES, INDICES
 from edgetune.stages.elastic.source.codegen import CodeGenerator
@@ -218,6 +223,8 @@ def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str, options: For
 def _grid_kernels(kernel: ParsedKernel, bounds: str, run: str, options: FormOptions) -> str:
     """Return the form whose grid alone is elastic, and the persistent one where that is asked for."""
     before, name = _whole_rows(kernel), kernel.name
+    if kernel.shared and any("volatile" in each.tokens for each in kernel.reach):
+        run = f"        __syncwarp();\n{run}"  # lanes may count on running in step, as at the start of a kernel
     text = _head(kernel, bounds, grid_symbol(name), loop_parameters(options.indexing))
     text += _sliced(kernel, before, run, options)
     if options.persistent:
@@ -251,8 +258,12 @@ def _bounds(kernel: ParsedKernel, per_thread: int | None) -> str:
 
 
 def _whole_rows(kernel: ParsedKernel) -> str:
-    """Return the statement that stops launches in which warps would return in part in front of warp primitives."""
-    return f"    if ({BLOCK_DIM.name}.x % 32) __trap();\n" if warps_return(kernel) else ""
+    """Return the statement that stops launches in which only a part of a warp would come to warp primitives."""
+    if warps_return(kernel):
+        return f"    if ({BLOCK_DIM.name}.x % 32) __trap();\n"
+    lanes = lanes_in_rows(kernel) if kernel.kernel.warp else 0
+    several = f"{BLOCK_DIM.name}.y * {BLOCK_DIM.name}.z != 1"
+    return f"    if ({BLOCK_DIM.name}.x % {lanes} && {several}) __trap();\n" if lanes else ""
 
 
 def generated_name(kernel: ParsedKernel) -> str:

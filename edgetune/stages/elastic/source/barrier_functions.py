@@ -1,0 +1,176 @@
+"""Functions and methods at whose barriers or warp primitives the threads of a kernel meet.
+
+    __device__ void f(float *s, int n) { if (n > 3) return; ... __syncthreads(); }      a barrier of f is a place where
+    __device__ void g(float *s, int n) { f(s, n + 1); }                                 threads of f's and g's callers
+    __global__ void k(float *x) { ... g(s, 5); ... }                                    meet, if all of them get there
+
+A parameter of such a function is the same for all threads of a block if every call gives it a value that is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from edgetune.stages.elastic.source.builtins import BARRIERS
+from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.syntax import (
+    LOOPS,
+    Node,
+    above,
+    arguments,
+    callee,
+    calls,
+    names,
+    own,
+    text_of,
+    walk,
+)
+from edgetune.stages.elastic.source.translation_unit import Definition, ParsedKernel, declares, name_parts
+from edgetune.stages.elastic.source.uniformity import Uniformity, uniformity
+
+_AROUND_NAMES = ("template_function", "template_method", "qualified_identifier", "parenthesized_expression",
+                 "field_expression")  # fmt: skip
+_LITERALS = ("number_literal", "true", "false", "char_literal")
+
+
+@dataclass(slots=True, eq=False)
+class Holder:
+    """A function that holds a barrier or a warp primitive, itself or in functions that it calls.
+
+    Args:
+        name: Without scopes.
+        node: Its definition.
+        body: Its statements.
+        piece: The definition that it is, or is a method of.
+        varying: Names of the parameters that may differ between threads of a block.
+    """
+
+    name: str
+    node: Node
+    body: Node
+    piece: Definition
+    varying: set[str] = field(default_factory=set)
+
+
+def holders(kernel: ParsedKernel, wanted: Collection[str]) -> list[Holder]:
+    """Return the functions and methods that a kernel reaches and that come to a call of one of these functions.
+
+    Args:
+        kernel: The kernel.
+        wanted: Barriers, or warp primitives.
+    """
+    every = [each for piece in kernel.reach[1:] if piece.node is not None for each in _functions(piece)]
+    words: dict[str, set[str]] = {}
+    for each in every:  # overloads together
+        words.setdefault(each.name, set()).update(text_of(name) for name in _used(each.body))
+    found, reached = set[str](), set(wanted)
+    while more := {name for name in words if name not in found and words[name] & reached}:
+        found |= more
+        reached |= more
+    return [each for each in every if each.name in found]
+
+
+def _functions(piece: Definition) -> Iterator[Holder]:
+    for node in piece.find("function_definition"):
+        body, parts = node.child_by_field_name("body"), name_parts(node)
+        if body is not None and body.type == "compound_statement":
+            yield Holder(parts[-1] if parts else "operator", node, body, piece)
+
+
+def meetings(body: Node, wanted: Collection[str]) -> list[Node]:
+    """Return the names in code that call one of some functions or methods, or mean one of the functions."""
+    return [each for each in _used(body) if text_of(each) in wanted]
+
+
+def _used(body: Node) -> Iterator[Node]:
+    """Yield the names in code that are called, and those that mean neither a variable of the code nor a field."""
+    local = {text_of(name) for node in walk(body) for name in declares(node)}
+    for name in names(body):
+        if _is_called(name) or (name.type != "field_identifier" and text_of(name) not in local):
+            yield name
+
+
+def _is_called(name: Node) -> bool:
+    here, outer = name, name.parent
+    while outer is not None and outer.type in _AROUND_NAMES:
+        here, outer = outer, outer.parent
+    return outer is not None and outer.type == "call_expression" and outer.child_by_field_name("function") == here
+
+
+def parted(kernel: ParsedKernel) -> tuple[set[str], set[str]]:
+    """Return the functions that hold a barrier, and those of them at whose last barrier not all threads may meet."""
+    held = holders(kernel, BARRIERS)
+    if not held:
+        return set(), set()
+    uniform = _with_parameters(kernel, held)
+    every, found = {each.name for each in held}, set[str]()
+    while True:
+        more = {
+            each.name
+            for each in held
+            if each.name not in found
+            and apart(each.body, BARRIERS | every, found, uniform[each], _end(each.body, uniform[each]))
+        }
+        if not more:
+            return every, found
+        found |= more
+
+
+def apart(
+    body: Node, wanted: Collection[str], parts: Collection[str], uniform: Uniformity, end: int | None = None
+) -> list[Node]:
+    """Return the calls at which only some threads may meet, behind the last one at which all do.
+
+    Args:
+        body: Of a kernel or a function.
+        wanted: Barriers, and the functions that hold one.
+        parts: The functions at whose own last barrier not all threads may meet.
+        uniform: The uniform values of the code.
+        end: Where some threads leave the code, in bytes; ``None`` where all get to its end or it does not matter.
+    """
+
+    def together(name: Node) -> bool:
+        return (
+            (end is None or name.start_byte <= end) and text_of(name) not in parts and uniform.same_for_all(name, body)
+        )
+
+    found = [(each, together(each)) for each in meetings(body, wanted)]
+    last = max((int(each.start_byte) for each, all_there in found if all_there), default=-1)
+    return [each for each, all_there in found if not all_there and each.start_byte > last]
+
+
+def _end(body: Node, uniform: Uniformity) -> int | None:
+    """Return where some threads leave a function, and others do not."""
+    returns = own(body, "return_statement")
+    return min((start_of(each, body) for each in returns if not uniform.all_return(each)), default=None)
+
+
+def start_of(leave: Node, body: Node) -> int:
+    """Return from where on code is behind a ``return``: the start of the outermost loop around it, or its own."""
+    loops = [each for each in above(leave, body) if each.type in (*LOOPS, "for_range_loop")]
+    return int(loops[-1].start_byte if loops else leave.start_byte)
+
+
+def _with_parameters(kernel: ParsedKernel, held: list[Holder]) -> Mapping[Holder, Uniformity]:
+    """Return the uniform values of functions, given what their calls give them."""
+    by_name: dict[str, list[Holder]] = {}
+    for each in held:
+        by_name.setdefault(each.name, []).append(each)
+        each.varying |= {parameter_of(node, {}).name for node in parameter_nodes(each.node) if _varying_default(node)}
+    while True:
+        before = sum(len(each.varying) for each in held)
+        uniform = {each: uniformity(kernel, each.node, each.body, varying=each.varying) for each in held}
+        for body, known in [(kernel.body, uniformity(kernel)), *((each.body, uniform[each]) for each in held)]:
+            for call in calls(body):
+                for other in by_name.get(re.split(r"::|\.|->", callee(call))[-1], ()):
+                    given = zip(parameter_nodes(other.node), arguments(call), strict=False)
+                    other.varying |= {parameter_of(node, {}).name for node, value in given if not known.expression(value)}
+        if sum(len(each.varying) for each in held) == before:
+            return uniform
+
+
+def _varying_default(node: Node) -> bool:
+    value = node.child_by_field_name("default_value")
+    return value is not None and value.type not in _LITERALS

@@ -1,0 +1,141 @@
+"""Names of what other threads, or the host, may change while a kernel runs.
+
+volatile int *flag;                        flag: polled
+int seen(volatile int *p) { return *p; }   seen: polled, for it reads something that is
+__shared__ int hits;                       hits: shared, and what blocks other than its own never write
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from edgetune.stages.elastic.source.builtins import POLLING, atomic
+from edgetune.stages.elastic.source.syntax import declared_name, find, has, text_of, walk
+from edgetune.stages.elastic.source.translation_unit import Definition, declares
+
+_DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", "type_definition", "alias_declaration")
+
+
+@dataclass(frozen=True, slots=True)
+class PolledNames:
+    """Variables and functions that other threads may change.
+
+    Args:
+        polled: Names of volatile variables and types, and of functions and macros that poll.
+        memory: Names of variables that all threads share.
+        shared: Names of numbers, and of arrays of them, in shared memory; each means nothing else anywhere. Empty where
+            operators of classes might read other memory without a name.
+        references: Names of references, which may stand for memory.
+        aliases: Those that stand for what was an element or the target of a pointer, or for a number of the caller's.
+        macros: Names of macros that stand for more than numbers.
+        functions: Names of functions that read memory, and write through no reference.
+    """
+
+    polled: frozenset[str]
+    memory: frozenset[str]
+    shared: frozenset[str]
+    references: frozenset[str]
+    aliases: frozenset[str]
+    macros: frozenset[str]
+    functions: frozenset[str]
+
+
+def polled_names(reach: Sequence[Definition]) -> PolledNames:
+    """Return the names of what may change in a kernel.
+
+    Args:
+        reach: A kernel's definition and those that it reaches.
+    """
+    memory: set[str] = set()
+    for piece in reach:
+        if piece.kind == "variable" and {"__device__", "__managed__", "__shared__"} & set(piece.tokens):
+            memory |= piece.declared
+    references = {
+        text_of(name)
+        for piece in reach
+        for node in piece.find("reference_declarator", "structured_binding_declarator")
+        for name in find(node, "identifier")
+    }
+    macros = {piece.name for piece in reach if piece.kind == "macro" and piece.tokens}
+    shared = _shared_numbers(reach) - references - macros
+    found: set[str] = set()
+    while True:
+        before = len(found)
+        for piece in reach:
+            found |= _polled_in(piece, found)
+        if len(found) == before:
+            return PolledNames(
+                frozenset(found),
+                frozenset(memory),
+                shared,
+                frozenset(references),
+                _aliases(reach),
+                frozenset(macros),
+                _readers(reach),
+            )
+
+
+def _aliases(reach: Sequence[Definition]) -> frozenset[str]:
+    found = set[str]()
+    for node in (node for piece in reach for node in piece.find("init_declarator", "parameter_declaration")):
+        made, value, kind = (node.child_by_field_name(each) for each in ("declarator", "value", "type"))
+        if made is None or made.type != "reference_declarator":
+            continue
+        memory = value is not None and has(value, "subscript_expression", "pointer_expression", "field_expression")
+        number = kind is not None and kind.type in ("primitive_type", "sized_type_specifier")
+        if memory or (number and "const" not in {text_of(each) for each in node.children}):
+            found |= {text_of(each) for each in find(made, "identifier")}
+    return frozenset(found)
+
+
+def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
+    marks = {"volatile", *so_far}
+    if not marks & set(piece.tokens) and not any(atomic(each) or each in POLLING for each in piece.tokens):
+        return set()
+    found = {piece.name} if piece.kind != "variable" and piece.name else set()
+    for node in piece.find(*_DECLARATIONS):
+        of_type = [each for each in node.children if each.type != "init_declarator"]
+        if marks & {text_of(each) for one in of_type for each in walk(one) if not each.children}:
+            names = [declared_name(each) for each in node.children_by_field_name("declarator")]
+            names += node.children_by_field_name("name")
+            found |= {text_of(each) for each in names if each is not None}
+    return found
+
+
+def _readers(reach: Sequence[Definition]) -> frozenset[str]:
+    """Return the names of functions without references that read memory, or call others that do."""
+    reads = ("subscript_expression", "pointer_expression", "field_expression")
+    functions = [
+        piece for piece in reach if piece.kind == "function" and next(piece.find("reference_declarator"), None) is None
+    ]
+    found = {piece.name for piece in functions if next(piece.find(*reads), None) is not None}
+    while more := {piece.name for piece in functions if piece.name not in found and found & set(piece.tokens)}:
+        found |= more
+    return frozenset(found)
+
+
+def _shared_numbers(reach: Sequence[Definition]) -> frozenset[str]:
+    """Return the names that are declared as numbers in shared memory, and nowhere as anything else."""
+    found, others = set[str](), set[str]()
+    for piece in reach:
+        declared = set(piece.declared) if piece.kind != "function" else set[str]()
+        for node in piece.find("declaration"):
+            words = {text_of(each) for each in node.children}
+            kind = node.child_by_field_name("type")
+            number = kind is not None and kind.type in ("primitive_type", "sized_type_specifier")
+            if "__shared__" in words and number and not has(node, "pointer_declarator", "reference_declarator"):
+                names = {
+                    text_of(each) for each in map(declared_name, node.children_by_field_name("declarator")) if each
+                }
+                found |= names
+                declared -= names
+        others |= declared
+        others |= {
+            text_of(name)
+            for node in piece.find(*_DECLARATIONS, "lambda_capture_initializer", "for_range_loop")
+            if "__shared__" not in {text_of(each) for each in node.children}
+            for name in declares(node)
+        }
+    operators = any(next(piece.find("operator_name", "operator_cast"), None) for piece in reach)
+    return frozenset() if operators else frozenset(found - others)

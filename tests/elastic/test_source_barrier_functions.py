@@ -1,0 +1,94 @@
+"""Barriers and warp primitives in functions: all threads get there, or the kernel is refused."""
+
+import pytest
+
+from edgetune.stages.elastic.source.transform import transform
+
+HEAD = """
+__device__ void all(float *s) { s[0] += 1; __syncthreads(); }
+__device__ void through(float *s) { all(s); }
+__device__ void some(float *s) { if (threadIdx.x < 32) { s[0] += 1; __syncthreads(); } }
+__device__ void left(float *s) { if (threadIdx.x >= 32) return; s[0] += 1; __syncthreads(); }
+__device__ void again(float *s) { some(s); __syncthreads(); }
+__device__ void often(float *s, int n) { for (int i = 0; i < n; ++i) { s[0] += s[i]; __syncthreads(); } }
+__device__ void given(float *s, int n) { if (n > 3) { s[0] += 1; __syncthreads(); } }
+__device__ void other(float *s, int n) { given(s, n + 1); }
+__device__ void missing(float *s, int n = threadIdx.x) { if (n > 3) { s[0] += 1; __syncthreads(); } }
+template <int B> __device__ void known(float *s) { if (B > 8) { if (threadIdx.x < 8) s[0] += 1; __syncthreads(); } }
+struct Meeting {
+    float *s;
+    __device__ void wait() { s[0] += 1; __syncthreads(); }
+};
+struct Functor {
+    float *s;
+    __device__ void operator()() { s[0] += 1; __syncthreads(); }
+};
+__device__ float down(float v) { return v + __shfl_down_sync(~0u, v, 8); }
+__device__ float down_too(float v) { return down(v); }
+__device__ float low(float v) { if (threadIdx.x % 32 > 15) return v; return v + __shfl_down_sync(~0u, v, 8); }
+__device__ float low_too(float v) { if (threadIdx.x % 32 > 15) return v; return down(v); }
+"""
+ACCEPTED = [
+    "all(s);", "through(s);", "known<64>(s);", "often(s, n);", "given(s, n);", "other(s, n * 2);",
+    "some(s); __syncthreads();", "again(s);", "if (threadIdx.x < 32) through(s); all(s);",
+    "int some = x[0]; s[0] = some; all(s); if (threadIdx.x < 9) s[0] += some;",
+    "Meeting m{s}; m.wait();", "if (n > 3) { Meeting m{s}; m.wait(); }", "x[0] = down_too(n);",
+]  # fmt: skip
+REFUSED = {
+    "some(s);": "barrier-branch",
+    "left(s);": "barrier-branch",
+    "{ int left = n; s[1] = left; } left(s);": "barrier-branch",
+    "all(s); left(s);": "barrier-branch",
+    "if (threadIdx.x < 32) through(s);": "barrier-branch",
+    "if (threadIdx.x < 32) return; through(s);": "return-before-barrier",
+    "often(s, threadIdx.x);": "barrier-branch",
+    "given(s, x[0]);": "barrier-branch",
+    "other(s, threadIdx.x);": "barrier-branch",
+    "given(s, n); other(s, threadIdx.x);": "barrier-branch",
+    "missing(s);": "helper-thread-index",
+    "Meeting m{s}; if (threadIdx.x < 32) m.wait();": "barrier-branch",
+    "Functor f{s}; f();": "barrier-branch",
+    "if (threadIdx.x < 9) x[0] = down_too(n);": "warp-branch",
+    "if (threadIdx.x < 9) return; x[0] = down_too(n);": "return-before-warp",
+    "x[0] = low(n);": "warp-branch",
+    "x[0] = low_too(n);": "warp-branch",
+}
+
+
+def kernel(body):
+    text = f"{HEAD}__global__ void k(float *x, int n) {{ __shared__ float s[64]; {body} }}"
+    (found,) = transform(text, "k.cu").kernels
+    return found
+
+
+@pytest.mark.parametrize("body", ACCEPTED)
+def test_functions_at_whose_barriers_all_threads_meet_are_accepted(body):
+    assert kernel(body).variants, kernel(body).refusals
+
+
+@pytest.mark.parametrize(("body", "code"), REFUSED.items())
+def test_functions_at_whose_barriers_some_threads_may_meet_are_refused(body, code):
+    found = kernel(body)
+    assert not found.variants
+    assert code in {each.code for each in found.refusals}
+
+
+@pytest.mark.parametrize(
+    ("body", "multiple"),
+    [
+        ("x[0] = down(n);", None),
+        ("if (threadIdx.x < 32) x[0] = down(n);", 32),
+        ("if (threadIdx.y == 0) x[0] = __shfl_sync(~0u, n, 0);", 32),
+        ("if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32 == 0) x[0] = down(n);", None),
+        ("if (threadIdx.x < 32) s[0] = down(n); __syncthreads(); x[0] = down(s[0]);", None),
+        ("unsigned m = __ballot_sync(~0u, threadIdx.y); if (threadIdx.y) __syncwarp(m);", None),
+        ("x[0] = by_rows(n);", 32),
+    ],
+)
+def test_launches_whose_rows_would_part_a_warp_are_stopped(body, multiple):
+    rows = "__device__ float by_rows(float v) { if (threadIdx.y > 0) return v; return down(v); }\n"
+    text = f"{HEAD}{rows}__global__ void k(float *x, int n) {{ __shared__ float s[64]; {body} }}"
+    done = transform(text, "k.cu")
+    assert done.kernels[0].variants, done.kernels[0].refusals
+    checks = [line.strip() for line in done.source.splitlines() if "% 32 &&" in line]
+    assert bool(checks) == (multiple is not None)
