@@ -254,7 +254,8 @@ def unclear(verdict: Verdict, guess: str | None, on: str = "") -> PartialError:
         )
     if verdict.answer == "no output":
         return PartialError(
-            f"{verdict.kernel} cannot be checked{on}: {verdict.reason}", "give a launch in which it writes something"
+            f"{verdict.kernel} cannot be checked{on}: {verdict.reason}",
+            "give a launch in which it changes memory: other sizes, or memory filled otherwise",
         )
     if verdict.answer == "racy":
         return PartialError(f"{verdict.kernel} is racy by itself{on}: {verdict.reason}", _RACE)
