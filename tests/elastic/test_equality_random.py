@@ -18,7 +18,7 @@ def expect_equal(seed: int) -> None:
     assert any(variant.level == "block" for elastic in done.kernels for variant in elastic.variants)
     found = check(done, sample_launches_in(text, "random.cu"), name="random.cu", matrix=BRIEF)
     assert {verdict.reason for verdict in found if verdict.answer != "no output"} == {""}  # by chance, one writes zeros
-    assert sum(verdict.answer == "equal" for verdict in found) >= KERNELS - 1
+    assert sum(verdict.answer != "equal" for verdict in found) <= 1
 
 
 @pytest.mark.parametrize("seed", range(2))
