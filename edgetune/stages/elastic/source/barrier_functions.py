@@ -166,7 +166,9 @@ def _with_parameters(kernel: ParsedKernel, held: list[Holder]) -> Mapping[Holder
             for call in calls(body):
                 for other in by_name.get(re.split(r"::|\.|->", callee(call))[-1], ()):
                     given = zip(parameter_nodes(other.node), arguments(call), strict=False)
-                    other.varying |= {parameter_of(node, {}).name for node, value in given if not known.expression(value)}
+                    other.varying |= {
+                        parameter_of(node, {}).name for node, value in given if not known.expression(value)
+                    }
         if sum(len(each.varying) for each in held) == before:
             return uniform
 

@@ -6,7 +6,7 @@ kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.block_legality import lanes_apart, returns_before_warp
@@ -18,16 +18,15 @@ from edgetune.stages.elastic.source.builtins import (
     INDICES,
     KEYWORDS,
     READ_GROUPS,
-    THREAD_INDICES,
     VOTE_BARRIERS,
     danger,
     known,
     of_warps,
     wrong_with,
 )
-from edgetune.stages.elastic.source.diagnostics import Line
-from edgetune.stages.elastic.source.index_parameters import readers, unreachable_indices
+from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
+from edgetune.stages.elastic.source.macro_legality import hidden_in_macros, line_in
 from edgetune.stages.elastic.source.polled_names import polled_names
 from edgetune.stages.elastic.source.recursion import waiting_call
 from edgetune.stages.elastic.source.spin_wait import waiting_loops, waiting_macro
@@ -37,13 +36,11 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     above,
     around,
-    closure,
     deeper_than,
     find,
     line_of,
     text_of,
     walk,
-    words,
 )
 from edgetune.stages.elastic.source.translation_unit import (
     Definition,
@@ -70,11 +67,11 @@ def illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     if any(each.code == "too-deep" for each in shape):
         return tuple(shape)
     if any(each.code in ("unparsable", "overloaded") for each in shape):
-        found = [*shape, *_names(kernel), *_hidden_in_macros(kernel)]
+        found = [*shape, *_names(kernel), *hidden_in_macros(kernel)]
     else:
         words = list(_words(kernel))
         found = [
-            *shape, *_names(kernel), *words, *_groups(kernel, words), *_statements(kernel), *_hidden_in_macros(kernel),
+            *shape, *_names(kernel), *words, *_groups(kernel, words), *_statements(kernel), *hidden_in_macros(kernel),
             *_out_of_reach(kernel), *_pointers(kernel), *_unknown(kernel), *_waiting(kernel), *_votes(kernel),
             *returns_before_warp(kernel), *lanes_apart(kernel),
         ]  # fmt: skip
@@ -84,19 +81,11 @@ def illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     )
 
 
-def _line(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> Line:
-    """Return the line of a word in a definition, else that of the definition."""
-    for node in () if piece.node is None or word is None else walk(piece.node):
-        if not node.children and text_of(node) == word:
-            return kernel.line(node, piece)
-    return piece.line if piece.file == kernel.function.file else (piece.file, piece.line)
-
-
 def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield what is wrong with the definition of a kernel as a whole."""
     deep = next((piece for piece in kernel.reach if piece.node is not None and deeper_than(piece.node, _DEEPEST)), None)
     if deep is not None:
-        yield kernel.refusal("too-deep", _line(deep, kernel), name=deep.name)
+        yield kernel.refusal("too-deep", line_in(deep, kernel), name=deep.name)
         return
     broken = next(((piece, node) for piece in kernel.reach for node in _unreadable(piece)), None)
     if broken is not None:
@@ -154,11 +143,11 @@ def _unreadable(piece: Definition) -> Iterator[Node]:
 def _shown(node: Node) -> str:
     text = " ".join(text_of(node).split())
     if text.startswith("#"):  # of a directive where none can be read, the parser gives a part
-        return f"{_whole_line(node)} within a statement or a list"
+        return f"{_wholeline_in(node)} within a statement or a list"
     return f"{text[:40]} ..." if len(text) > 40 else text or f"{node.type} is missing"
 
 
-def _whole_line(node: Node) -> str:
+def _wholeline_in(node: Node) -> str:
     """Return the line of the source on which a node begins."""
     root = node
     while root.parent is not None:
@@ -174,13 +163,13 @@ def _names(kernel: ParsedKernel) -> Iterator[Refusal]:
     own = {f"{name}__grid", f"{name}__block", *(f"{name}__block{count}" for count in (1, 2, 4, 8))}
     reserved = (word for word in source.definitions if word in own or word.startswith("edgetune_"))
     for word in list(reserved)[:1]:
-        yield kernel.refusal("reserved-name", _line(source.definitions[word][0], kernel), name=word)
+        yield kernel.refusal("reserved-name", line_in(source.definitions[word][0], kernel), name=word)
     for piece in kernel.reach:
         for word in sorted(piece.declared):
             if word.startswith("edgetune_"):
-                yield kernel.refusal("reserved-name", _line(piece, kernel, word), name=word)
+                yield kernel.refusal("reserved-name", line_in(piece, kernel, word), name=word)
             if word in taken and _as_variable(piece, word):
-                yield kernel.refusal("redefined-builtin", _line(piece, kernel, word), name=word)
+                yield kernel.refusal("redefined-builtin", line_in(piece, kernel, word), name=word)
     for word, macros in source.macros.items():
         if word in KEYWORDS | taken and not _same(word, macros[0].body):
             line = macros[0].line if macros[0].file == source.name else (macros[0].file, macros[0].line)
@@ -208,11 +197,11 @@ def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
             if word in READ_GROUPS:
                 continue
             if code is not None and not (code == "dynamic-parallelism" and word in piece.declared):
-                yield kernel.refusal(code, _line(piece, kernel, word), name=word)
+                yield kernel.refusal(code, line_in(piece, kernel, word), name=word)
         for node in piece.find("kernel_call_syntax"):
             yield kernel.refusal("dynamic-parallelism", kernel.line(node, piece), name="<<< >>>")
         if piece.kind == "macro" and {"asm", "__asm__", "__asm"} & set(piece.tokens):
-            yield kernel.refusal("inline-assembly", _line(piece, kernel), name=f"in the macro {piece.name}")
+            yield kernel.refusal("inline-assembly", line_in(piece, kernel), name=f"in the macro {piece.name}")
 
 
 def _groups(kernel: ParsedKernel, others: Collection[Refusal]) -> Iterator[Refusal]:
@@ -226,7 +215,7 @@ def _groups(kernel: ParsedKernel, others: Collection[Refusal]) -> Iterator[Refus
         yield kernel.refusal("cooperative-groups", at, name=text)
     if not unread:
         word = next(each for each in found[0].tokens if each in READ_GROUPS)
-        yield kernel.refusal("cooperative-groups", _line(found[0], kernel, word), name=word)
+        yield kernel.refusal("cooperative-groups", line_in(found[0], kernel, word), name=word)
 
 
 def _naming(piece: Definition) -> bool:
@@ -236,7 +225,7 @@ def _naming(piece: Definition) -> bool:
 def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
     volatile = (piece for piece in kernel.reach if kernel.shared and _volatile_perhaps_shared(piece, kernel))
     for piece in list(volatile)[:1]:
-        yield kernel.refusal("volatile-shared", _line(piece, kernel, "volatile"))
+        yield kernel.refusal("volatile-shared", line_in(piece, kernel, "volatile"))
     for piece in kernel.reach:
         for node in piece.find("goto_statement", "gnu_asm_expression"):
             at = kernel.line(node, piece)
@@ -247,7 +236,7 @@ def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
             elif of_warps(node):
                 yield kernel.refusal("tensor-core", at, name="what its inline assembly works on")
         if piece.kind == "macro" and "goto" in piece.tokens:
-            yield kernel.refusal("goto", _line(piece, kernel), name=f"in the macro {piece.name}")
+            yield kernel.refusal("goto", line_in(piece, kernel), name=f"in the macro {piece.name}")
         if piece.kind == "function":
             yield from _static_locals(piece, kernel)
 
@@ -274,63 +263,10 @@ def _static_locals(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]
             yield kernel.refusal("static-local", kernel.line(node, piece), name=_shown(node))
 
 
-def _hidden_in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield the macros that hide an index, a barrier or a return, or that change between their use and the forms."""
-    source, end = kernel.source, anchor(kernel).end_byte
-    copied = [kernel.reach[0], *readers(kernel, INDICES).values()]
-    nodes = [each.node for each in copied if each.node is not None]
-    used = [
-        (int(each.node.start_byte) if each.file == source.name else 0, _with_macros(words(text_of(each.node)), kernel))
-        for each in copied
-        if each.node is not None
-    ]
-
-    def changes(word: str) -> bool:
-        """Return whether a macro is defined or undefined between something that uses it and the forms."""
-        starts = [start for start, words_of in used if word in words_of]
-        return any(min(starts, default=end) < each < end for each in source.changes.get(word, ()))
-
-    for piece in kernel.reach:
-        if piece.kind != "macro":
-            continue
-        tokens, at = set(piece.tokens), _line(piece, kernel)
-        for index in sorted(tokens & BLOCK_INDICES):
-            yield kernel.refusal("macro-index", at, name=piece.name, index=index)
-        for index in sorted(tokens & THREAD_INDICES):
-            yield kernel.refusal("macro-thread-index", at, name=piece.name, index=index)
-        if any("##" in macro.body for macro in source.macros.get(piece.name, ())):
-            yield kernel.refusal("macro-paste", at, name=piece.name)
-        if changes(piece.name):
-            yield kernel.refusal("macro-changed", at, name=piece.name)
-        if tokens & BARRIERS:
-            yield kernel.refusal("macro-barrier", at, name=piece.name)
-        if "return" in tokens:
-            yield kernel.refusal("macro-return", at, name=piece.name)
-    for word in (word for node in nodes for word in _asked_in(node, kernel) if changes(word)):
-        yield kernel.refusal("macro-changed", name=word)
-
-
-def _asked_in(node: Node, kernel: ParsedKernel) -> set[str]:
-    """Return the names that conditions of the preprocessor within a function depend on, through macros too."""
-    conditions = (
-        each
-        for directive in find(node, *CONDITIONS)
-        for part in ("condition", "name")
-        for each in directive.children_by_field_name(part)
-    )
-    return _with_macros((word for each in conditions for word in words(text_of(each))), kernel)
-
-
-def _with_macros(names: Iterable[str], kernel: ParsedKernel) -> set[str]:
-    """Return names, and those in the bodies of the macros among them."""
-    macros = kernel.source.macros
-    return closure(names, lambda word: (each for macro in macros.get(word, ()) for each in words(macro.body)))
-
-
 def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield what reads the block's index and cannot take the logical one."""
     for kind, piece, at, why in unreachable_indices(kernel, BLOCK_INDICES, BLOCK_INDICES):
-        line = _line(piece, kernel, at) if at is None or isinstance(at, str) else kernel.line(at, piece)
+        line = line_in(piece, kernel, at) if at is None or isinstance(at, str) else kernel.line(at, piece)
         yield kernel.refusal(f"{kind}-index", line, **why)
 
 
@@ -340,7 +276,7 @@ def _pointers(kernel: ParsedKernel) -> Iterator[Refusal]:
         if piece.node is None:
             continue
         if "virtual" in piece.tokens:
-            yield kernel.refusal("indirect-call", _line(piece, kernel), name=f"a virtual function of {piece.name}")
+            yield kernel.refusal("indirect-call", line_in(piece, kernel), name=f"a virtual function of {piece.name}")
         for node in piece.find("function_declarator", "abstract_function_declarator"):
             inner = node.child_by_field_name("declarator")
             pointer = inner is not None and "parenthesized" in inner.type and set(text_of(inner)) & {"*", "&"}
@@ -360,7 +296,7 @@ def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:
     missing = ", ".join(kernel.source.missing)
     where = f" ({missing} {'were' if len(kernel.source.missing) > 1 else 'was'} not found)" if missing else ""
     for word, piece in list(unknown_names(kernel).items())[:_MOST_UNKNOWN]:
-        yield kernel.refusal("unknown-name", _line(piece, kernel, word), name=word, where=where)
+        yield kernel.refusal("unknown-name", line_in(piece, kernel, word), name=word, where=where)
     undefined = {name: kernel.line(node, piece) for name, node, piece in undefined_functions(kernel)}
     for name, line in list(undefined.items())[:_MOST_UNKNOWN]:
         yield kernel.refusal("undefined-function", line, name=name)
@@ -397,10 +333,10 @@ def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:
         yield kernel.refusal("recursion", kernel.line(node, piece), name=reason)
     macro = waiting_macro(kernel.reach)
     if macro is not None:
-        yield kernel.refusal("spin-wait", _line(macro, kernel), name=f"in the macro {macro.name}")
+        yield kernel.refusal("spin-wait", line_in(macro, kernel), name=f"in the macro {macro.name}")
 
 
 def _votes(kernel: ParsedKernel) -> Iterator[Refusal]:
     for piece in kernel.reach:
         for word in sorted(VOTE_BARRIERS & set(piece.tokens)):
-            yield kernel.refusal("vote-barrier", _line(piece, kernel, word), name=word)
+            yield kernel.refusal("vote-barrier", line_in(piece, kernel, word), name=word)
