@@ -1,11 +1,13 @@
 """Template kernels become kernels: a copy for each set of arguments that is known."""
 
 import re
+import shutil
 
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.sample_launches import instance_symbol
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import instance_symbol, sample_launches_in
 from edgetune.stages.elastic.source.templates import instantiated
 from edgetune.stages.elastic.source.transform import transform
 
@@ -98,6 +100,46 @@ def test_an_instance_that_cannot_be_is_refused(asked, message):
 )
 def test_a_template_whose_copy_might_mean_something_else_is_left(text):
     assert copies(f"{text}void go(float *x) {{ scale<float, 16><<<4, 64>>>(x, 2.0f); }}\n") == []
+
+
+GUARDED = f"#ifndef SCALE_H\n#define SCALE_H\n{SCALE}#endif  // of the guard\n"
+
+
+def test_a_template_in_an_include_guard_has_its_copy_there():
+    assert copies(GUARDED) == []
+    text = GUARDED.replace("#endif", "void go(float *x) { scale<float, 16><<<4, 64>>>(x, 2.0f); }\n#endif")
+    found = transform(text, "k.cu")
+    (kernel,) = found.kernels
+    assert (kernel.kernel.name, kernel.kernel.line, len(kernel.variants)) == ("scale_float_16", 4, 2)
+    assert found.source.endswith("\n#endif  // of the guard\n")
+    assert found.source.count(SCALE) == 1
+    (kernel,) = transform(GUARDED, "k.cu", asked=["scale<int>"]).kernels
+    assert (kernel.kernel.name, len(kernel.variants)) == ("scale_int", 2)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_a_copy_in_an_include_guard_computes_what_its_template_does():
+    launch = "// launch scale_float grid=3 block=4 x=float32[12] by=float32:2\n"
+    text = launch + GUARDED.replace("#endif", "template __global__ void scale<float>(float *, float);\n#endif")
+    (verdict,) = check(transform(text, "k.cu"), sample_launches_in(text, "k.cu"), matrix=BRIEF)
+    assert verdict.answer == "equal", verdict.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GUARDED.replace("#ifndef SCALE_H", "#ifdef SCALE_H"),
+        GUARDED.replace("#define SCALE_H", "#define SCALE_HH"),
+        f"{GUARDED}int behind;\n",
+        f"int before;\n{GUARDED}",
+        GUARDED.replace("#endif", "#else\n#endif"),
+        f"#ifndef SCALE_H\n#define SCALE_H\n#if X\n{SCALE}#endif\n#endif\n",
+        f"{GUARDED}#ifdef SCALE_H\n#endif\n",
+    ],
+)
+def test_a_condition_that_is_no_guard_of_the_file_leaves_its_templates(text):
+    kernels = transform(text, "k.cu", asked=["scale<float>"]).kernels
+    assert [[each.code for each in one.refusals] for one in kernels] == [["template"]]
 
 
 def test_a_copy_stands_in_the_namespaces_of_its_template():

@@ -20,6 +20,7 @@ from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.sample_launches import instance_symbol
+from edgetune.stages.elastic.source.directives import directives, without_guard
 from edgetune.stages.elastic.source.parser_text import for_parser
 from edgetune.stages.elastic.source.places import Place, placed
 from edgetune.stages.elastic.source.syntax import (
@@ -91,20 +92,28 @@ class _Instance:
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """A source text and the copies that are to stand behind it."""
+    """A source text and the copies that are to stand at its end.
+
+    Args:
+        source: CUDA C.
+        made: The copies.
+        tail: The end of the source that stays behind them: the ``#endif`` of its include guard.
+    """
 
     source: str
     made: Sequence[_Instance] = ()
+    tail: str = ""
 
     @property
     def text(self) -> str:
         """The source with the copies."""
-        return "".join([self.source, *(each.text for each in self.made)])
+        before = self.source.removesuffix(self.tail)
+        return "".join([before, *(each.text for each in self.made), self.tail])
 
     def without(self, symbols: Sequence[str]) -> Instances | None:
         """Return the source without these copies; ``None`` if there are none of them."""
         left = [each for each in self.made if each.symbol not in symbols]
-        return Instances(self.source, left) if len(left) < len(self.made) else None
+        return replace(self, made=left) if len(left) < len(self.made) else None
 
     def placed(self, found: TransformResult, name: str, place: Place) -> TransformResult:
         """Return the result with lines of templates instead of those of their copies, and without copied templates.
@@ -124,13 +133,13 @@ class Instances:
 
     def _line(self, line: int) -> int:
         """Return the line of the template for a line of a copy; that of the source as it is."""
-        begin = self.source.count("\n") + 1
+        first = begin = self.source.removesuffix(self.tail).count("\n") + 1
         for each in self.made:
             lines = each.text.count("\n")
             if begin < line <= begin + lines:
                 return each.line + line - begin - _HEAD_LINES
             begin += lines
-        return line
+        return line if line <= first else line - (begin - first)
 
 
 def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
@@ -147,7 +156,8 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
     if "template" not in text and not asked:
         return Instances(text)
     source = text.encode("utf-8", "surrogateescape")
-    root = tree_of(for_parser(source)).root_node
+    bare, tail = _without_guard(source)
+    root = tree_of(for_parser(bare)).root_node
     templates = _templates(root)
     uses = [*_uses(root, templates, {}), *_uses_in_classes(root, templates)]
     uses += [_asked(words, templates, name) for words in asked]
@@ -169,7 +179,16 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
             written = ", ".join(use[1])
             head = f"\n// {use[0]}<{' '.join(written.split())}>, instantiated by edgetune.\n{line_mark(line, name)}"
             found.append(_Instance(symbol, use[0], line, f"{head}{copy}\n"))
-    return Instances(text, found)
+    return Instances(text, found, tail)
+
+
+def _without_guard(source: bytes) -> tuple[bytes, str]:
+    """Return a source without its include guard, positions unchanged, and its end from the guard's ``#endif`` on."""
+    found = without_guard(source)
+    if found is None or found[1] is None:
+        return source, ""
+    end = max(each.start for each in directives(source) if each.word == b"endif")
+    return found[0], source[end:].decode("utf-8", "surrogateescape")
 
 
 def _templates(root: Node) -> dict[str, _Template]:
