@@ -27,6 +27,11 @@ NUMBERS = {
     "half": "float16", "__half": "float16",
 }  # fmt: skip
 """numpy's names of plain types."""
+_NAMED = {
+    "cuComplex": "float2", "cuFloatComplex": "float2", "cuDoubleComplex": "double2", "cufftComplex": "float2",
+    "cufftDoubleComplex": "double2", "cufftReal": "float", "cufftDoubleReal": "double",
+}  # fmt: skip
+"""Types of CUDA's libraries by another name."""
 _LEFT_OUT = re.compile(
     r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct|typename|std|cuda)\b|::"
 )
@@ -79,6 +84,7 @@ def parameter_layout(declared: str, known: Mapping[str, tuple[Definition, ...]])
 def _layout(written: str, known: Mapping[str, tuple[Definition, ...]], levels: int = _MOST_LEVELS) -> Layout | None:
     """Return the layout of a type by its name; ``None`` where it is none of numbers, or not clear."""
     name = " ".join(written.split()).removesuffix(" int") if written.strip() != "int" else "int"
+    name = _NAMED.get(name, name) if name not in known else name
     if name in NUMBERS:
         return Layout((NUMBERS[name],), bytes_of(NUMBERS[name]))
     pieces = known.get(name, ())
