@@ -68,8 +68,6 @@ def test_words_of_libraries_are_known(word):
     assert codes(kernel(f"x[0] = {word};", "#include <cufft.h>\n#include <math_constants.h>")) == set()
 
 
-@pytest.mark.parametrize(
-    "word", ["CUDART_SOMETHING", "cufftExecC2C(0, 0)", "curandStateMtgp32(x)", "cufftHandle(1)"]
-)
+@pytest.mark.parametrize("word", ["CUDART_SOMETHING", "cufftExecC2C(0, 0)", "curandStateMtgp32(x)", "cufftHandle(1)"])
 def test_others_of_them_are_not(word):
     assert codes(kernel(f"x[0] = {word};", "#include <cufft.h>\n#include <curand_kernel.h>")) == {"unknown-name"}
