@@ -142,6 +142,42 @@ def test_a_condition_that_is_no_guard_of_the_file_leaves_its_templates(text):
     assert [[each.code for each in one.refusals] for one in kernels] == [["template"]]
 
 
+@pytest.mark.parametrize(
+    ("go", "symbols"),
+    [
+        ("void go(float *x) { const int N = 16; scale<float, N><<<4, 64>>>(x, 2.0f); }", ["scale_float_16"]),
+        ("void go(float *x) { constexpr int a = 8, *b = 0; scale<float, a><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { const int a = 8; const int b = 2 * a; scale<float, b><<<4, 64>>>(x, 2.0f); }",
+         ["scale_float_2_8"]),
+        ("void go(float *x) { typedef float T; { using N = T; scale<N><<<4, 64>>>(x, 2.0f); } }", ["scale_float"]),
+        ("void go(float *x, int N) { scale<float, N><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { int N = 16; scale<float, N><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { const char N = 300; scale<float, N><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { typedef const float T; scale<T><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { const int N = 3; { const int N = 5; } scale<float, N><<<4, 64>>>(x, 2.0f); }",
+         ["scale_float_3"]),
+        ("void go(float *x) { const int N = 3; { const int N = 5; scale<float, N><<<4, 64>>>(x, 2.0f); } }",
+         ["scale_float_5"]),
+        ("const int M = 4;\nvoid go(float *x) { scale<float, M><<<4, 64>>>(x, 2.0f); }", ["scale_float_M"]),
+        ("template <int N> void go(float *x) { const int m = N + 1; scale<float, m><<<4, 64>>>(x, 2.0f); }\n"
+         "void all(float *x) { const int N = 6; go<N>(x); }", ["scale_float_6_1"]),
+        ("template <class T> struct Plan { void go(T *x) { const int n = 5; scale<T, n><<<4, 64>>>(x, T(2)); } };\n"
+         "void all() { using N = float; Plan<N> plan; }", ["scale_float_5"]),
+    ],
+)  # fmt: skip
+def test_names_of_the_function_that_launches_mean_what_they_mean_there(go, symbols):
+    assert copies(SCALE + go) == symbols
+
+
+def test_a_reason_in_a_template_and_its_copy_is_told_once():
+    text = "template <int N>\n__global__ void deep(float *x) {\n    if (N) deep<N><<<1, 1>>>(x);\n}\n"
+    (kernel,) = transform(f"{text}void go(float *x) {{ deep<3><<<1, 1>>>(x); }}\n", "k.cu").kernels
+    assert kernel.kernel.name == "deep_3"
+    assert [(each.code, each.line) for each in kernel.refusals if each.code == "dynamic-parallelism"] == [
+        ("dynamic-parallelism", 3)
+    ]
+
+
 def test_a_copy_stands_in_the_namespaces_of_its_template():
     text = (
         f"namespace a {{ namespace {{\n{SCALE}}} }}\nvoid go(float *x) {{ a::scale<float, 16><<<4, 64>>>(x, 2.0f); }}\n"

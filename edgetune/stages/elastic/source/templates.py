@@ -26,14 +26,12 @@ from edgetune.stages.elastic.source.places import Place, placed
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
-    Edit,
     Node,
     above,
     around,
     find,
     line_mark,
     line_of,
-    mentions,
     replaced,
     spliced,
     text_of,
@@ -41,13 +39,13 @@ from edgetune.stages.elastic.source.syntax import (
     walk,
     words,
 )
+from edgetune.stages.elastic.source.template_arguments import edits_for, meant
 from edgetune.stages.elastic.source.translation_unit import function_declarator, leading_words, name_parts
 
 _MOST = 64
 """Instances that are made of one file."""
 _HEAD_LINES = 3
 _ASKED = re.compile(r"\s*([A-Za-z_][\w:]*)\s*<(.*)>\s*", re.DOTALL)
-_SIMPLE = re.compile(r"[\w:.]+")
 
 Use = tuple[str, tuple[str, ...]]
 """A template's name and its arguments."""
@@ -240,7 +238,9 @@ def _uses(node: Node, templates: Mapping[str, _Template], bound: Mapping[str, st
         name, given = each.child_by_field_name("name"), each.child_by_field_name("arguments")
         if name is None or given is None or text_of(name) not in templates:
             continue
-        yield text_of(name), tuple(_substituted(argument, bound) for argument in given.named_children)
+        given_here = [meant(argument, bound) for argument in given.named_children if argument.type != "comment"]
+        if None not in given_here:
+            yield text_of(name), tuple(filter(None, given_here))
 
 
 def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator[Use]:
@@ -263,7 +263,8 @@ def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator
         if each.type not in ("template_type", "template_function") or name is None or given is None:
             continue
         for part in classes.get(text_of(name), ()):
-            bound = _bound(part, [_substituted(argument, {}) for argument in given.named_children])
+            given_here = [meant(argument, {}) for argument in given.named_children if argument.type != "comment"]
+            bound = None if None in given_here else _bound(part, list(filter(None, given_here)))
             yield from () if bound is None else _uses(part.function, templates, bound)
 
 
@@ -301,21 +302,6 @@ def _bound(template: _Template, arguments: Sequence[str]) -> dict[str, str] | No
     return bound
 
 
-def _substituted(node: Node, bound: Mapping[str, str]) -> str:
-    return spliced(bytes(node.text or b""), _edits(node, bound), int(node.start_byte)).strip()
-
-
-def _edits(node: Node, bound: Mapping[str, str]) -> list[Edit]:
-    """Return the edits that put arguments in place of parameters."""
-    edits = []
-    for each in mentions(node, bound.keys()):
-        text = bound[text_of(each)]
-        called = each.parent is not None and each.parent.type == "call_expression"
-        value = each.type == "identifier" and not _SIMPLE.fullmatch(text)
-        edits.append(replaced(each, f"({text})" if value or (called and " " in text) else text))
-    return edits
-
-
 def _movable(template: _Template, root: Node) -> bool:
     """Return whether a copy at the end of the file means the same: under no ``#if``, and with the same macros."""
     if around(template.outer, *CONDITIONS, *CLASSES) is not None:
@@ -347,7 +333,7 @@ def _copy(template: _Template, bound: Mapping[str, str], symbol: str, source: by
     name = declarator.child_by_field_name("declarator")
     assert name is not None
     start, end = int(function.start_byte), int(function.end_byte)
-    copy = spliced(source[start:end], [*_edits(function, bound), replaced(name, symbol)], start)
+    copy = spliced(source[start:end], [*edits_for(function, bound), replaced(name, symbol)], start)
     for space in above(template.outer):
         if space.type == "namespace_definition":
             copy = f"namespace {''.join(map(text_of, space.children_by_field_name('name')))} {{ {copy} }}"
