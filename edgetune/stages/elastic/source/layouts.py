@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.kernel import VECTORS
-from edgetune.stages.elastic.source.syntax import Node, has, text_of
+from edgetune.stages.elastic.source.syntax import Node, closure, find, has, text_of, words
 from edgetune.stages.elastic.source.translation_unit import Definition
 
 NUMBERS = {
@@ -170,3 +170,20 @@ def _count(declarator: Node) -> int | None:
     if size is None or inner is None or inner.type != "field_identifier" or not text_of(size).isdigit():
         return None
     return int(text_of(size))
+
+
+def holds_pointers(declared: str, known: Mapping[str, tuple[Definition, ...]]) -> bool:
+    """Return whether a parameter is a struct with a pointer in it, or memory of such: no launch can give it.
+
+    Args:
+        declared: Its type as written.
+        known: The definitions of its file, by name.
+    """
+
+    def fields(name: str) -> list[str]:
+        nodes = [piece.node for piece in known.get(name, ()) if piece.kind == "type" and piece.node is not None]
+        found = [each for node in nodes for each in find(node, "field_declaration")]
+        return [text_of(each) for each in found if not has(each, "function_declarator")]
+
+    inner = closure(words(declared), lambda name: words(" ".join(fields(name))))
+    return declared.count("*") > 1 or any("*" in each for name in inner for each in fields(name))
