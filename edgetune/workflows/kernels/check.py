@@ -132,9 +132,7 @@ def _not_guessed(kernel: CudaKernel, words: str) -> InputError | None:
         return None
     if parameter.inner_pointers:
         message = f"no launch can give parameter {parameter.name} of type {parameter.type}: it holds pointers"
-        return InputError(
-            message, "check a kernel beside it that takes the pointers as parameters of its own"
-        )
+        return InputError(message, "check a kernel beside it that takes the pointers as parameters of its own")
     message = f"it has no launch, and none can be guessed for parameter {parameter.name} of type {parameter.type}"
     return InputError(message, f"write TYPE[SIZE] for memory, TYPE:NUMBER for a value: --launch '{words}'")
 
