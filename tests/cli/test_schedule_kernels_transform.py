@@ -236,10 +236,10 @@ def test_the_file_is_written_where_the_check_is_not_possible(edgetune, source, t
     assert "scale__grid(" in out.read_text()
 
 
-UNGUESSED = """struct Pair { float a, *b; };
+UNGUESSED = """struct Pair { float a; unsigned b : 4; };
 __global__ void pairs(Pair *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) x[i].a += *x[i].b;
+    if (i < n) x[i].a += x[i].b;
 }
 """
 
@@ -254,6 +254,26 @@ def test_a_check_that_did_not_try_a_kernel_is_not_done(edgetune, source, text, c
     assert "--launch 'pairs grid=4 block=64 x=... n=int32:256'" in ended.lines[-1]
     told = json.loads(edgetune("schedule", "kernels", "transform", source(text), "--check", "--json").out)
     assert told["kernels"][-1]["check"]["answer"] == "not tried"
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("types", "parameter"),
+    [
+        ("struct Pair { float a, *b; };", "Pair pair"),
+        ("struct Pair { float a, *b; }; struct Both { Pair pair; int n; };", "const Both *pair"),
+        ("", "float **pair"),
+    ],
+)
+def test_no_launch_gives_pointers_in_structs(edgetune, source, types, parameter):
+    text = f"{types}\n__global__ void pairs(float *x, {parameter}) {{ x[blockIdx.x] = 1; }}\n"
+    ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "--quiet")
+    assert ended.code == 5
+    assert "pairs: no launch can give parameter pair of type" in ended.err
+    assert "it holds pointers" in ended.err
+    given = ("--launch", f"pairs grid=4 block=1 x=float32[4] pair={'uint64[1]' if '*' in parameter else 'uint64:0,0'}")
+    ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "--quiet", *given)
+    assert ended.code == 0
 
 
 @needs_compiler

@@ -40,7 +40,7 @@ def test_an_error_has_the_line_of_the_source() -> None:
 @pytest.mark.parametrize(
     ("body", "message", "hint"),
     [
-        ("cudaMalloc(a, 4);", "'cudaMalloc' was not declared|.cudaMalloc. was not declared", "has no host API"),
+        ("cudaMallocHost(a, 4);", ".cudaMallocHost. was not declared", "has no host API"),
         ('asm("lop3.b32 %0, %1, %1, %1, 0x96;" : "=r"(a[0]) : "r"(a[1]));', "inline assembly", "on a GPU"),
         ("static_assert(sizeof(int) == 8);", "static assertion failed", "on a GPU"),
     ],

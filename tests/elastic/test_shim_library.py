@@ -84,6 +84,53 @@ __global__ void k(curandState *states, float *out) {
     assert verdict(text).answer == "equal"
 
 
+def test_forms_of_a_kernel_that_draws_quasi_random_numbers_are_equal() -> None:
+    text = """#include <curand_kernel.h>
+// launch k grid=4 block=8 out=float32[32]:zero directions=uint32[64] offset=uint32:3
+__global__ void k(float *out, curandDirectionVectors32_t *directions, unsigned int offset) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    curandStateSobol32_t state;
+    curandStateScrambledSobol32 scrambled;
+    curand_init(directions[threadIdx.x % 2], offset + blockIdx.x, &state);
+    curand_init(directions[1], i, offset, &scrambled);
+    skipahead(threadIdx.x, &state);
+    out[i] = curand_uniform(&state) + curand_normal(&scrambled);
+}
+"""
+    assert verdict(text).answer == "equal"
+
+
+def test_forms_of_a_kernel_with_memory_of_its_own_are_equal() -> None:
+    text = """
+// launch k grid=4 block=8 out=float32[32]:zero in=float32[32]
+__global__ void k(float *out, const float *in) {
+    float *own;
+    const cudaError_t error = cudaMalloc(&own, 2 * sizeof(float));
+    if (error == cudaSuccess && cudaGetLastError() != cudaErrorMemoryAllocation) {
+        const int i = blockIdx.x * blockDim.x + threadIdx.x;
+        own[0] = in[i];
+        out[i] = own[0] * 2.0f;
+        cudaFree(own);
+    }
+}
+"""
+    assert verdict(text).answer == "equal"
+
+
+@pytest.mark.parametrize(
+    ("operation", "wanted"),
+    [
+        ("cuCadd(a, b)", 4 - 2j), ("cuCsub(a, b)", -2 + 6j), ("cuCmul(a, b)", 11 + 2j), ("cuCdiv(a, b)", -0.2 + 0.4j),
+        ("cuConj(a)", 1 - 2j), ("cuCfma(a, b, a)", 12 + 4j), ("make_cuDoubleComplex(cuCabs(b), cuCimag(b))", 5 - 4j),
+        ("cuComplexFloatToDouble(cuCmulf(make_cuComplex(1, 2), make_cuFloatComplex(3, -4)))", 11 + 2j),
+    ],
+)  # fmt: skip
+def test_complex_numbers(operation: str, wanted: complex) -> None:
+    text = "#include <cufft.h>\n__global__ void k(cufftDoubleComplex *out) {\n"
+    text += f"    cuDoubleComplex a = {{1, 2}}, b = {{3, -4}};\n    out[0] = {operation};\n}}\n"
+    np.testing.assert_allclose(run(text, np.zeros(2)).view(complex)[0], wanted)
+
+
 HEADERS = ("vector_types", "vector_functions", "builtin_types", "driver_types", "host_defines", "texture_types")
 
 

@@ -1,11 +1,13 @@
 """Template kernels become kernels: a copy for each set of arguments that is known."""
 
 import re
+import shutil
 
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.sample_launches import instance_symbol
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import instance_symbol, sample_launches_in
 from edgetune.stages.elastic.source.templates import instantiated
 from edgetune.stages.elastic.source.transform import transform
 
@@ -98,6 +100,82 @@ def test_an_instance_that_cannot_be_is_refused(asked, message):
 )
 def test_a_template_whose_copy_might_mean_something_else_is_left(text):
     assert copies(f"{text}void go(float *x) {{ scale<float, 16><<<4, 64>>>(x, 2.0f); }}\n") == []
+
+
+GUARDED = f"#ifndef SCALE_H\n#define SCALE_H\n{SCALE}#endif  // of the guard\n"
+
+
+def test_a_template_in_an_include_guard_has_its_copy_there():
+    assert copies(GUARDED) == []
+    text = GUARDED.replace("#endif", "void go(float *x) { scale<float, 16><<<4, 64>>>(x, 2.0f); }\n#endif")
+    found = transform(text, "k.cu")
+    (kernel,) = found.kernels
+    assert (kernel.kernel.name, kernel.kernel.line, len(kernel.variants)) == ("scale_float_16", 4, 2)
+    assert found.source.endswith("\n#endif  // of the guard\n")
+    assert found.source.count(SCALE) == 1
+    (kernel,) = transform(GUARDED, "k.cu", asked=["scale<int>"]).kernels
+    assert (kernel.kernel.name, len(kernel.variants)) == ("scale_int", 2)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_a_copy_in_an_include_guard_computes_what_its_template_does():
+    launch = "// launch scale_float grid=3 block=4 x=float32[12] by=float32:2\n"
+    text = launch + GUARDED.replace("#endif", "template __global__ void scale<float>(float *, float);\n#endif")
+    (verdict,) = check(transform(text, "k.cu"), sample_launches_in(text, "k.cu"), matrix=BRIEF)
+    assert verdict.answer == "equal", verdict.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GUARDED.replace("#ifndef SCALE_H", "#ifdef SCALE_H"),
+        GUARDED.replace("#define SCALE_H", "#define SCALE_HH"),
+        f"{GUARDED}int behind;\n",
+        f"int before;\n{GUARDED}",
+        GUARDED.replace("#endif", "#else\n#endif"),
+        f"#ifndef SCALE_H\n#define SCALE_H\n#if X\n{SCALE}#endif\n#endif\n",
+        f"{GUARDED}#ifdef SCALE_H\n#endif\n",
+    ],
+)
+def test_a_condition_that_is_no_guard_of_the_file_leaves_its_templates(text):
+    kernels = transform(text, "k.cu", asked=["scale<float>"]).kernels
+    assert [[each.code for each in one.refusals] for one in kernels] == [["template"]]
+
+
+@pytest.mark.parametrize(
+    ("go", "symbols"),
+    [
+        ("void go(float *x) { const int N = 16; scale<float, N><<<4, 64>>>(x, 2.0f); }", ["scale_float_16"]),
+        ("void go(float *x) { constexpr int a = 8, *b = 0; scale<float, a><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { const int a = 8; const int b = 2 * a; scale<float, b><<<4, 64>>>(x, 2.0f); }",
+         ["scale_float_2_8"]),
+        ("void go(float *x) { typedef float T; { using N = T; scale<N><<<4, 64>>>(x, 2.0f); } }", ["scale_float"]),
+        ("void go(float *x, int N) { scale<float, N><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { int N = 16; scale<float, N><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { const char N = 300; scale<float, N><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { typedef const float T; scale<T><<<4, 64>>>(x, 2.0f); }", []),
+        ("void go(float *x) { const int N = 3; { const int N = 5; } scale<float, N><<<4, 64>>>(x, 2.0f); }",
+         ["scale_float_3"]),
+        ("void go(float *x) { const int N = 3; { const int N = 5; scale<float, N><<<4, 64>>>(x, 2.0f); } }",
+         ["scale_float_5"]),
+        ("const int M = 4;\nvoid go(float *x) { scale<float, M><<<4, 64>>>(x, 2.0f); }", ["scale_float_M"]),
+        ("template <int N> void go(float *x) { const int m = N + 1; scale<float, m><<<4, 64>>>(x, 2.0f); }\n"
+         "void all(float *x) { const int N = 6; go<N>(x); }", ["scale_float_6_1"]),
+        ("template <class T> struct Plan { void go(T *x) { const int n = 5; scale<T, n><<<4, 64>>>(x, T(2)); } };\n"
+         "void all() { using N = float; Plan<N> plan; }", ["scale_float_5"]),
+    ],
+)  # fmt: skip
+def test_names_of_the_function_that_launches_mean_what_they_mean_there(go, symbols):
+    assert copies(SCALE + go) == symbols
+
+
+def test_a_reason_in_a_template_and_its_copy_is_told_once():
+    text = "template <int N>\n__global__ void deep(float *x) {\n    if (N) deep<N><<<1, 1>>>(x);\n}\n"
+    (kernel,) = transform(f"{text}void go(float *x) {{ deep<3><<<1, 1>>>(x); }}\n", "k.cu").kernels
+    assert kernel.kernel.name == "deep_3"
+    assert [(each.code, each.line) for each in kernel.refusals if each.code == "dynamic-parallelism"] == [
+        ("dynamic-parallelism", 3)
+    ]
 
 
 def test_a_copy_stands_in_the_namespaces_of_its_template():

@@ -36,12 +36,14 @@ class Parameter:
         members: The numbers that it is made of, or the memory that it points to, by numpy's names and with padding:
             four ``float32`` of ``float4 *``; empty where the type is not plain.
         pointer: Whether it points to memory.
+        inner_pointers: Whether it is a struct that holds pointers, or memory of pointers: no launch can give these.
     """
 
     type: str
     name: str
     members: tuple[str, ...] = ()
     pointer: bool = False
+    inner_pointers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

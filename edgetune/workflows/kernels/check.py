@@ -127,9 +127,12 @@ def _not_guessed(kernel: CudaKernel, words: str) -> InputError | None:
         kernel: The kernel.
         words: A launch in which such parameters are left open.
     """
-    parameter = unguessable(kernel)
+    parameter = next((each for each in kernel.parameters if each.inner_pointers), unguessable(kernel))
     if parameter is None:
         return None
+    if parameter.inner_pointers:
+        message = f"no launch can give parameter {parameter.name} of type {parameter.type}: it holds pointers"
+        return InputError(message, "check a kernel beside it that takes the pointers as parameters of its own")
     message = f"it has no launch, and none can be guessed for parameter {parameter.name} of type {parameter.type}"
     return InputError(message, f"write TYPE[SIZE] for memory, TYPE:NUMBER for a value: --launch '{words}'")
 

@@ -84,9 +84,20 @@ typedef struct cudaGraphicsResource *cudaGraphicsResource_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
 typedef unsigned long long CUdeviceptr;
-typedef enum cudaError { cudaSuccess } cudaError_t;
+typedef enum cudaError { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation } cudaError_t;
 struct cudaExtent { size_t width, height, depth; };
 struct cudaPos { size_t x, y, z; };
+
+// What kernels call of the runtime: the heap, and the last error, of which there is none.
+template <class T> cudaError_t cudaMalloc(T **at, size_t bytes) {
+    *at = (T *)malloc(bytes);
+    return *at == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+inline cudaError_t cudaFree(void *at) { return free(at), cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+inline const char *cudaGetErrorString(cudaError_t error) { return error == cudaSuccess ? "no error" : "error"; }
+inline const char *cudaGetErrorName(cudaError_t error) { return error == cudaSuccess ? "cudaSuccess" : "cudaError"; }
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;

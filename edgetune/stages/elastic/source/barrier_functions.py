@@ -9,18 +9,19 @@ A parameter of such a function is the same for all threads of a block if every c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import BARRIERS
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
 from edgetune.stages.elastic.source.syntax import (
+    CLASSES,
     LOOPS,
     Node,
     above,
     arguments,
-    callee,
+    around,
+    called_name,
     calls,
     names,
     own,
@@ -30,8 +31,8 @@ from edgetune.stages.elastic.source.syntax import (
 from edgetune.stages.elastic.source.translation_unit import Definition, ParsedKernel, declares, name_parts
 from edgetune.stages.elastic.source.uniformity import Uniformity, uniformity
 
-_AROUND_NAMES = ("template_function", "template_method", "qualified_identifier", "parenthesized_expression",
-                 "field_expression")  # fmt: skip
+_AROUND_NAMES = ("template_function", "template_method", "dependent_name", "qualified_identifier",
+                 "parenthesized_expression", "field_expression")  # fmt: skip
 _LITERALS = ("number_literal", "true", "false", "char_literal")
 
 
@@ -99,6 +100,23 @@ def _is_called(name: Node) -> bool:
     return outer is not None and outer.type == "call_expression" and outer.child_by_field_name("function") == here
 
 
+def called_word(call: Node) -> str:
+    """Return the name that a call names, without scopes and also of ``(f)(x)``; empty where it has none."""
+    inside = call.child_by_field_name("function")
+    if inside is not None and inside.type == "parenthesized_expression":
+        return next((text_of(each) for each in reversed(list(names(inside)))), "")
+    name = called_name(call)
+    return "" if name is None else text_of(name)
+
+
+def called_unseen(holder: Holder) -> bool:
+    """Return whether a function is an operator, a constructor or a destructor, whose calls do not show."""
+    parts, owner = name_parts(holder.node), around(holder.node, *CLASSES)
+    own_name = None if owner is None else owner.child_by_field_name("name")
+    scopes = [*parts[:-1], *([] if own_name is None else [text_of(own_name).split("<")[0].strip()])]
+    return "operator" in (holder.name, *parts) or holder.name in scopes[-1:]
+
+
 def parted(kernel: ParsedKernel) -> tuple[set[str], set[str]]:
     """Return the functions that hold a barrier, and those of them at whose last barrier not all threads may meet."""
     held = holders(kernel, BARRIERS)
@@ -164,7 +182,7 @@ def _with_parameters(kernel: ParsedKernel, held: list[Holder]) -> Mapping[Holder
         uniform = {each: uniformity(kernel, each.node, each.body, varying=each.varying) for each in held}
         for body, known in [(kernel.body, uniformity(kernel)), *((each.body, uniform[each]) for each in held)]:
             for call in calls(body):
-                for other in by_name.get(re.split(r"::|\.|->", callee(call))[-1], ()):
+                for other in by_name.get(called_word(call), ()):
                     given = zip(parameter_nodes(other.node), arguments(call), strict=False)
                     other.varying |= {
                         parameter_of(node, {}).name for node, value in given if not known.expression(value)

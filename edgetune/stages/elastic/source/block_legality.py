@@ -17,7 +17,16 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
 from edgetune.stages.elastic.kernel import Refusal
-from edgetune.stages.elastic.source.barrier_functions import Holder, apart, holders, meetings, parted, start_of
+from edgetune.stages.elastic.source.barrier_functions import (
+    Holder,
+    apart,
+    called_unseen,
+    called_word,
+    holders,
+    meetings,
+    parted,
+    start_of,
+)
 from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
@@ -137,6 +146,10 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
             yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
     for function in held:
         yield from _in_function(function, kernel, held)
+        if called_unseen(function) and not all(
+            _masked(each, kernel.source) for each in _primitives(function.body, waiting)
+        ):
+            yield kernel.refusal("warp-branch", kernel.line(function.node, function.piece), name=function.piece.name)
 
 
 def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
@@ -180,7 +193,7 @@ def _apart_returns(body: Node, uniform: Uniformity) -> list[Node]:
 
 def _lanes(call: Node, held: Sequence[Holder], seen: set[str]) -> int:
     """Return how many lanes in a row a call may wait for: those of a tile whose mask is written out, else a warp."""
-    name = _called(call)
+    name = called_word(call)
     inside = [each for each in held if each.name == name]
     if inside and name not in seen:
         within = {each.name for each in held}
@@ -188,10 +201,6 @@ def _lanes(call: Node, held: Sequence[Holder], seen: set[str]) -> int:
         return max((_lanes(each, held, seen | {name}) for each in found), default=_WARP_LANES)
     mask = _TILE.match(squeezed(arguments(call)[0])) if arguments(call) and not inside else None
     return _WARP_LANES if mask is None else int(mask[1], 16).bit_count()
-
-
-def _called(call: Node) -> str:
-    return re.split(r"::|\.|->", callee(call))[-1]
 
 
 def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder]) -> Iterator[Refusal]:
@@ -221,7 +230,7 @@ def _depends(node: Node, body: Node, given: set[str]) -> bool:
 
 def _primitives(body: Node, functions: set[str]) -> list[Node]:
     """Return the calls of warp primitives, and of functions with some."""
-    return [each for each in calls(body) if _called(each) in _WAITING | functions]
+    return [each for each in calls(body) if called_word(each) in _WAITING | functions]
 
 
 def _masked(call: Node, source: ParsedFile) -> bool:

@@ -63,12 +63,28 @@ ASYNC = frozenset({
 _ASYNC = re.compile(r"__pipeline_\w+|__mbarrier_\w+|__cp_async\w*|cp_async\w*")
 _CLUSTER = re.compile(r"__cluster\w*|\w*clusterlaunchcontrol\w*")
 _NAMED_BARRIER = re.compile(r"__barrier_sync\w*|__nv_bar\w*|__named_barrier\w*")
-_RUNTIME = re.compile(r"cu(da|Graph|Stream|Launch)?[A-Z]\w*")
-_RUNTIME_TYPES = re.compile(
-    r"cuda(TextureObject_t|SurfaceObject_t|(Texture)?(Read|Filter|Address)Mode\w*|BoundaryMode\w+|TextureType\w+|Pos"
+_LAUNCHES = re.compile(
+    r"cu(da)?(Launch|Graph|Stream|Event|Mem|Thread|Ctx|(Device|Grid)\w*Synchronize|GetParameterBuffer|Trigger|CG)\w*"
+)
+"""Functions that launch kernels or copies, or wait for some."""
+_RUNTIME_NAMES = re.compile(
+    r"cuda([A-Z]\w*_t|Error([A-Z]\w*)?|Success|Malloc|Free|GetLastError|PeekAtLastError|GetErrorString|GetErrorName"
+    r"|(Texture)?(Read|Filter|Address)Mode\w*|BoundaryMode\w+|TextureType\w+|Pos"
     r"|Extent)|CU(tex|surf)Object"
 )
-_COMPLEX = re.compile(r"cu(Complex|DoubleComplex|FloatComplex|C[a-z]+f?|Real|Imag)|cuDouble\w+|cuFloat\w+")
+_COMPLEX = re.compile(
+    r"(make_)?cu(Complex|DoubleComplex|FloatComplex)|cu(C[a-z]+f?|Real|Imag)|cuDouble\w+|cuFloat\w+|cuComplex\w+"
+    r"|cufft(Double)?(Complex|Real)"
+)
+_CURAND = re.compile(
+    r"curand(State((XORWOW|MRG32k3a|Philox4_32_10|(Scrambled)?Sobol(32|64))?(_t)?)|DirectionVectors(32|64)_t|4"
+    r"|_init|_poisson4?|_(uniform|normal|log_normal)[24]?(_double)?)?|skipahead(_(sub)?sequence)?"
+)
+"""Generators of which each thread has its own; those whose state a block shares wait for its threads."""
+_CONSTANTS = re.compile(
+    r"CUDART_(INF|NAN|MIN_DENORM|NEG_ZERO|ZERO|ONE|SQRT_HALF|SQRT_TWO|THIRD|PIO4|PIO2|3PIO4|2_OVER_PI|PI|L2E|L2T|LG2"
+    r"|LGE|LN2|LNT|LNPI)(_F)?|CUDART_MAX_NORMAL_F"
+)
 
 WAITING = frozenset({"__nanosleep"})
 """Only code that waits sleeps."""
@@ -89,7 +105,7 @@ def danger(word: str) -> str | None:
     for code, pattern in patterns:
         if pattern.fullmatch(word):
             return code
-    if _RUNTIME.fullmatch(word) and not _RUNTIME_TYPES.fullmatch(word) and not _COMPLEX.fullmatch(word):
+    if _LAUNCHES.fullmatch(word) and not _RUNTIME_NAMES.fullmatch(word):
         return "dynamic-parallelism"
     return None
 
@@ -126,14 +142,12 @@ _NAMES = _words("""
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ssize_t ptrdiff_t intptr_t uintptr_t
     uint uchar ushort ulong uint3 dim3 std half half2 __half __half2 nv_bfloat16 nv_bfloat162 __nv_bfloat16
     __nv_bfloat162 __nv_fp8_e4m3 __nv_fp8_e5m2 nullptr_t int_fast32_t uint_fast32_t clock_t
-    printf assert memcpy memset memcmp malloc free strlen clock clock64 texture surface cuComplex
+    printf assert memcpy memset memcmp malloc free strlen clock clock64 texture surface
     integral_constant true_type false_type enable_if enable_if_t is_same is_same_v conditional conditional_t decay_t
     remove_reference_t is_floating_point is_integral infinity quiet_NaN lowest epsilon array size_of
     __CUDA_ARCH__ __CUDACC__ __cplusplus __FILE__ __LINE__ __func__ __FUNCTION__
     __half2float __float2half fragment matrix_a matrix_b accumulator row_major col_major mem_row_major
-    mem_col_major precision tf32 curandState curandState_t curandStateXORWOW_t curandStatePhilox4_32_10_t curand
-    curand_init curand_uniform curand_uniform_double curand_uniform4 curand_normal curand_normal_double curand_normal2
-    curand_normal4 curand_poisson curand_log_normal curandStateMRG32k3a threadfence
+    mem_col_major precision tf32 threadfence
 """)
 _INTRINSICS = re.compile(
     r"__(u?(sad|hadd|rhadd|mulhi|mul24|mul64hi)|[su]?mul\w*|f?add\w*|f?sub\w*|f?div\w*"
@@ -161,7 +175,7 @@ def known(word: str) -> bool:
         return True
     if word.startswith(GROUP_PREFIX) or arithmetic(word):
         return True
-    patterns = (_ATOMIC, _INTRINSICS, _HALF, _TEXTURES, _RUNTIME_TYPES, _COMPLEX)
+    patterns = (_ATOMIC, _INTRINSICS, _HALF, _TEXTURES, _RUNTIME_NAMES, _COMPLEX, _CURAND, _CONSTANTS)
     return any(pattern.fullmatch(word) for pattern in patterns)
 
 
@@ -169,6 +183,11 @@ def arithmetic(word: str) -> bool:
     """Return whether a name is that of a vector type or of a function whose value its arguments alone decide."""
     bare = word[:-1] if word.endswith(("f", "l")) else word
     return word in _MATH or bare in _MATH or VECTORS.fullmatch(word.removeprefix("make_")) is not None
+
+
+def complex_number(word: str) -> bool:
+    """Return whether a name is one of cuComplex.h, or the same type by cuFFT's name."""
+    return _COMPLEX.fullmatch(word) is not None
 
 
 def atomic(word: str) -> bool:
@@ -182,7 +201,7 @@ HEADERS = re.compile(
     r"|driver_types|vector_types|vector_functions|builtin_types|host_defines|math_functions|math_constants|sm_\w+"
     r"|cuda_fp16|cuda_bf16|cuda_fp8|cuda_texture_types|texture_types|texture_fetch_functions|surface_functions|crt/\w+"
     r"|texture_indirect_functions|cuda_device_runtime_api|cuda_profiler_api|cuda_gl_interop|cudaGL|nvrtc|nvml|curand"
-    r"|curand_kernel|cublas|cublas_v2|cusparse|cufft|cusolverDn|cudnn|nccl|mma|cuComplex|nvToolsExt|mpi|omp"
+    r"|curand_kernel|cublas|cublas_v2|cusparse|cufft|cufftXt|cusolverDn|cudnn|nccl|mma|cuComplex|nvToolsExt|mpi|omp"
     r"|cooperative_groups(/\w+)*|cuda_pipeline(_\w+)?|cuda_awbarrier(_\w+)?"
     r"|assert|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|memory|setjmp|signal|stdarg|stdbool|stddef"
     r"|stdint|stdio|stdlib|string|strings|time|unistd|wchar|getopt|pthread|sched|windows|sys/\w+)\.(h|hpp)"

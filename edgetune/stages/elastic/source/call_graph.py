@@ -21,6 +21,7 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     arguments,
     around,
+    called_name,
     declared_name,
     find,
     squeezed,
@@ -155,21 +156,6 @@ def _calls(function: Function, names: _Names) -> Iterator[Call]:
 
 def _delegates(node: Node) -> bool:
     return node.parent is not None and node.parent.type == "field_initializer"
-
-
-def called_name(call: Node) -> Node | None:
-    """Return the name in what a call calls: of ``a::f<int>`` and ``s.f`` the ``f``; ``None`` where there is none."""
-    here = call.child_by_field_name("function")
-    while here is not None and here.type not in (*_NAMES, "field_identifier"):
-        if here.type == "dependent_name":
-            here = next(iter(here.named_children), None)
-        elif here.type in ("template_function", "template_method", "template_type", "qualified_identifier"):
-            here = here.child_by_field_name("name")
-        elif here.type == "field_expression":
-            here = here.child_by_field_name("field")
-        else:
-            return None
-    return here
 
 
 def _given(call: Node, caller: Function, names: _Names) -> list[str | None] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from edgetune.stages.elastic.kernel import CudaKernel, HostLaunch, Parameter
 from edgetune.stages.elastic.source.builtins import BARRIERS, WARP, atomic
-from edgetune.stages.elastic.source.layouts import parameter_layout
+from edgetune.stages.elastic.source.layouts import holds_pointers, parameter_layout
 from edgetune.stages.elastic.source.syntax import (
     Node,
     arguments,
@@ -82,7 +82,9 @@ def parameter_of(node: Node, known: Mapping[str, tuple[Definition, ...]]) -> Par
     name = declared_name(node.child_by_field_name("declarator"))
     left_out = [] if name is None else [name]
     written = plain(node, [*left_out, *_default(node)])
-    return Parameter(written, "" if name is None else text_of(name), *parameter_layout(written, known))
+    members, pointer = parameter_layout(written, known)
+    inner = not members and holds_pointers(written, known)
+    return Parameter(written, "" if name is None else text_of(name), members, pointer, inner)
 
 
 def parameter_text(node: Node) -> str:

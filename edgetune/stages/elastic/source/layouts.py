@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.kernel import VECTORS
-from edgetune.stages.elastic.source.syntax import Node, has, text_of
+from edgetune.stages.elastic.source.syntax import Node, closure, find, has, text_of, words
 from edgetune.stages.elastic.source.translation_unit import Definition
 
 NUMBERS = {
@@ -27,6 +27,11 @@ NUMBERS = {
     "half": "float16", "__half": "float16",
 }  # fmt: skip
 """numpy's names of plain types."""
+_NAMED = {
+    "cuComplex": "float2", "cuFloatComplex": "float2", "cuDoubleComplex": "double2", "cufftComplex": "float2",
+    "cufftDoubleComplex": "double2", "cufftReal": "float", "cufftDoubleReal": "double",
+}  # fmt: skip
+"""Types of CUDA's libraries by another name."""
 _LEFT_OUT = re.compile(
     r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct|typename|std|cuda)\b|::"
 )
@@ -79,6 +84,7 @@ def parameter_layout(declared: str, known: Mapping[str, tuple[Definition, ...]])
 def _layout(written: str, known: Mapping[str, tuple[Definition, ...]], levels: int = _MOST_LEVELS) -> Layout | None:
     """Return the layout of a type by its name; ``None`` where it is none of numbers, or not clear."""
     name = " ".join(written.split()).removesuffix(" int") if written.strip() != "int" else "int"
+    name = _NAMED.get(name, name) if name not in known else name
     if name in NUMBERS:
         return Layout((NUMBERS[name],), bytes_of(NUMBERS[name]))
     pieces = known.get(name, ())
@@ -164,3 +170,20 @@ def _count(declarator: Node) -> int | None:
     if size is None or inner is None or inner.type != "field_identifier" or not text_of(size).isdigit():
         return None
     return int(text_of(size))
+
+
+def holds_pointers(declared: str, known: Mapping[str, tuple[Definition, ...]]) -> bool:
+    """Return whether a parameter is a struct with a pointer in it, or memory of such: no launch can give it.
+
+    Args:
+        declared: Its type as written.
+        known: The definitions of its file, by name.
+    """
+
+    def fields(name: str) -> list[str]:
+        nodes = [piece.node for piece in known.get(name, ()) if piece.kind == "type" and piece.node is not None]
+        found = [each for node in nodes for each in find(node, "field_declaration")]
+        return [text_of(each) for each in found if not has(each, "function_declarator")]
+
+    inner = closure(words(declared), lambda name: words(" ".join(fields(name))))
+    return declared.count("*") > 1 or any("*" in each for name in inner for each in fields(name))

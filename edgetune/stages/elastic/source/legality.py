@@ -200,6 +200,8 @@ def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
                 yield kernel.refusal(code, line_in(piece, kernel, word), name=word)
         for node in piece.find("kernel_call_syntax"):
             yield kernel.refusal("dynamic-parallelism", kernel.line(node, piece), name="<<< >>>")
+        if piece.kind == "macro" and any("<<<" in each.body for each in kernel.source.macros[piece.name]):
+            yield kernel.refusal("dynamic-parallelism", line_in(piece, kernel), name=f"the macro {piece.name}")
         if piece.kind == "macro" and {"asm", "__asm__", "__asm"} & set(piece.tokens):
             yield kernel.refusal("inline-assembly", line_in(piece, kernel), name=f"in the macro {piece.name}")
 

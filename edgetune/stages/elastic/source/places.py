@@ -45,7 +45,8 @@ def placed(found: TransformResult, name: str, place: Place) -> TransformResult:
     for one in found.kernels:
         file, line = place(one.kernel.line)
         kernel = replace(one.kernel, file=file, line=line)
-        refusals, steps = tuple(map(moved, one.refusals)), tuple(map(step, one.steps))
+        refusals = tuple(dict.fromkeys(map(moved, one.refusals)))  # a template and its copy have the same places
+        steps = tuple(map(step, one.steps))
         kernels.append(replace(one, kernel=kernel, refusals=refusals, steps=steps))
     mark = re.compile(rf"^[ \t]*#line (\d+) {re.escape(line_mark(1, name).split(' ', 2)[2][:-1])}$", re.MULTILINE)
     return replace(

@@ -135,6 +135,21 @@ def callee(call: Node) -> str:
     return "" if function is None else squeezed(function)
 
 
+def called_name(call: Node) -> Node | None:
+    """Return the name in what a call calls: of ``a::f<int>`` and ``s.f`` the ``f``; ``None`` where there is none."""
+    here = call.child_by_field_name("function")
+    while here is not None and here.type not in _NAMES:
+        if here.type == "dependent_name":
+            here = next(iter(here.named_children), None)
+        elif here.type in ("template_function", "template_method", "template_type", "qualified_identifier"):
+            here = here.child_by_field_name("name")
+        elif here.type == "field_expression":
+            here = here.child_by_field_name("field")
+        else:
+            return None
+    return here
+
+
 def calls(node: Node, *wanted: str) -> Iterator[Node]:
     """Yield the calls in ``node`` of functions with one of these names; all calls without names."""
     return (each for each in find(node, "call_expression") if not wanted or callee(each) in wanted)

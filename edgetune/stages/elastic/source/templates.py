@@ -20,19 +20,18 @@ from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.sample_launches import instance_symbol
+from edgetune.stages.elastic.source.directives import directives, without_guard
 from edgetune.stages.elastic.source.parser_text import for_parser
 from edgetune.stages.elastic.source.places import Place, placed
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
-    Edit,
     Node,
     above,
     around,
     find,
     line_mark,
     line_of,
-    mentions,
     replaced,
     spliced,
     text_of,
@@ -40,13 +39,13 @@ from edgetune.stages.elastic.source.syntax import (
     walk,
     words,
 )
+from edgetune.stages.elastic.source.template_arguments import edits_for, meant
 from edgetune.stages.elastic.source.translation_unit import function_declarator, leading_words, name_parts
 
 _MOST = 64
 """Instances that are made of one file."""
 _HEAD_LINES = 3
 _ASKED = re.compile(r"\s*([A-Za-z_][\w:]*)\s*<(.*)>\s*", re.DOTALL)
-_SIMPLE = re.compile(r"[\w:.]+")
 
 Use = tuple[str, tuple[str, ...]]
 """A template's name and its arguments."""
@@ -91,20 +90,28 @@ class _Instance:
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """A source text and the copies that are to stand behind it."""
+    """A source text and the copies that are to stand at its end.
+
+    Args:
+        source: CUDA C.
+        made: The copies.
+        tail: The end of the source that stays behind them: the ``#endif`` of its include guard.
+    """
 
     source: str
     made: Sequence[_Instance] = ()
+    tail: str = ""
 
     @property
     def text(self) -> str:
         """The source with the copies."""
-        return "".join([self.source, *(each.text for each in self.made)])
+        before = self.source.removesuffix(self.tail)
+        return "".join([before, *(each.text for each in self.made), self.tail])
 
     def without(self, symbols: Sequence[str]) -> Instances | None:
         """Return the source without these copies; ``None`` if there are none of them."""
         left = [each for each in self.made if each.symbol not in symbols]
-        return Instances(self.source, left) if len(left) < len(self.made) else None
+        return replace(self, made=left) if len(left) < len(self.made) else None
 
     def placed(self, found: TransformResult, name: str, place: Place) -> TransformResult:
         """Return the result with lines of templates instead of those of their copies, and without copied templates.
@@ -124,13 +131,13 @@ class Instances:
 
     def _line(self, line: int) -> int:
         """Return the line of the template for a line of a copy; that of the source as it is."""
-        begin = self.source.count("\n") + 1
+        first = begin = self.source.removesuffix(self.tail).count("\n") + 1
         for each in self.made:
             lines = each.text.count("\n")
             if begin < line <= begin + lines:
                 return each.line + line - begin - _HEAD_LINES
             begin += lines
-        return line
+        return line if line <= first else line - (begin - first)
 
 
 def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
@@ -147,7 +154,8 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
     if "template" not in text and not asked:
         return Instances(text)
     source = text.encode("utf-8", "surrogateescape")
-    root = tree_of(for_parser(source)).root_node
+    bare, tail = _without_guard(source)
+    root = tree_of(for_parser(bare)).root_node
     templates = _templates(root)
     uses = [*_uses(root, templates, {}), *_uses_in_classes(root, templates)]
     uses += [_asked(words, templates, name) for words in asked]
@@ -169,7 +177,16 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
             written = ", ".join(use[1])
             head = f"\n// {use[0]}<{' '.join(written.split())}>, instantiated by edgetune.\n{line_mark(line, name)}"
             found.append(_Instance(symbol, use[0], line, f"{head}{copy}\n"))
-    return Instances(text, found)
+    return Instances(text, found, tail)
+
+
+def _without_guard(source: bytes) -> tuple[bytes, str]:
+    """Return a source without its include guard, positions unchanged, and its end from the guard's ``#endif`` on."""
+    found = without_guard(source)
+    if found is None or found[1] is None:
+        return source, ""
+    end = max(each.start for each in directives(source) if each.word == b"endif")
+    return found[0], source[end:].decode("utf-8", "surrogateescape")
 
 
 def _templates(root: Node) -> dict[str, _Template]:
@@ -221,7 +238,9 @@ def _uses(node: Node, templates: Mapping[str, _Template], bound: Mapping[str, st
         name, given = each.child_by_field_name("name"), each.child_by_field_name("arguments")
         if name is None or given is None or text_of(name) not in templates:
             continue
-        yield text_of(name), tuple(_substituted(argument, bound) for argument in given.named_children)
+        given_here = [meant(argument, bound) for argument in given.named_children if argument.type != "comment"]
+        if None not in given_here:
+            yield text_of(name), tuple(filter(None, given_here))
 
 
 def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator[Use]:
@@ -244,7 +263,8 @@ def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator
         if each.type not in ("template_type", "template_function") or name is None or given is None:
             continue
         for part in classes.get(text_of(name), ()):
-            bound = _bound(part, [_substituted(argument, {}) for argument in given.named_children])
+            given_here = [meant(argument, {}) for argument in given.named_children if argument.type != "comment"]
+            bound = None if None in given_here else _bound(part, list(filter(None, given_here)))
             yield from () if bound is None else _uses(part.function, templates, bound)
 
 
@@ -282,21 +302,6 @@ def _bound(template: _Template, arguments: Sequence[str]) -> dict[str, str] | No
     return bound
 
 
-def _substituted(node: Node, bound: Mapping[str, str]) -> str:
-    return spliced(bytes(node.text or b""), _edits(node, bound), int(node.start_byte)).strip()
-
-
-def _edits(node: Node, bound: Mapping[str, str]) -> list[Edit]:
-    """Return the edits that put arguments in place of parameters."""
-    edits = []
-    for each in mentions(node, bound.keys()):
-        text = bound[text_of(each)]
-        called = each.parent is not None and each.parent.type == "call_expression"
-        value = each.type == "identifier" and not _SIMPLE.fullmatch(text)
-        edits.append(replaced(each, f"({text})" if value or (called and " " in text) else text))
-    return edits
-
-
 def _movable(template: _Template, root: Node) -> bool:
     """Return whether a copy at the end of the file means the same: under no ``#if``, and with the same macros."""
     if around(template.outer, *CONDITIONS, *CLASSES) is not None:
@@ -328,7 +333,7 @@ def _copy(template: _Template, bound: Mapping[str, str], symbol: str, source: by
     name = declarator.child_by_field_name("declarator")
     assert name is not None
     start, end = int(function.start_byte), int(function.end_byte)
-    copy = spliced(source[start:end], [*_edits(function, bound), replaced(name, symbol)], start)
+    copy = spliced(source[start:end], [*edits_for(function, bound), replaced(name, symbol)], start)
     for space in above(template.outer):
         if space.type == "namespace_definition":
             copy = f"namespace {''.join(map(text_of, space.children_by_field_name('name')))} {{ {copy} }}"

@@ -318,10 +318,19 @@ def function_declarator(function: Node) -> Node | None:
 
 
 def name_parts(function: Node) -> list[str]:
-    """Return the name of a function with the scopes before it: ``["A", "f"]`` of ``A::f``."""
-    declarator = function_declarator(function)
+    """Return the name of a function with the scopes before it: ``["A", "f"]`` of ``A::f`` and ``A<T>::f``.
+
+    ``__device__ A::operator T()`` is parsed as a function ``T`` of the type ``A::operator``.
+    """
+    declarator, kind = function_declarator(function), function.child_by_field_name("type")
     name = None if declarator is None else declarator.child_by_field_name("declarator")
-    return [] if name is None else NAME.findall(text_of(name).split("<")[0])
+    if kind is not None and kind.type == "qualified_identifier" and text_of(kind).endswith("operator"):
+        name = kind
+    parts = list[str]()
+    while name is not None and name.type == "qualified_identifier":
+        scope, name = name.child_by_field_name("scope"), name.child_by_field_name("name")
+        parts += [] if scope is None else NAME.findall(text_of(scope).split("<")[0])
+    return parts if name is None else [*parts, *NAME.findall(text_of(name).split("<")[0])]
 
 
 def _function_names(function: Node) -> list[str]:

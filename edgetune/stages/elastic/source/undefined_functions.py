@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from edgetune.stages.elastic.source.call_graph import called_name
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
     Node,
     around,
+    called_name,
     declared_name,
     find,
     squeezed,

@@ -42,7 +42,7 @@ static inline void curand_init(Vector *directions, unsigned int offset, EDGETUNE
     curand_init(directions[0] ^ static_cast<unsigned long long>(directions[1]) << 32, directions[2], offset, state);
 }
 template <int generator, class Vector>
-static inline void curand_init(Vector *directions, Vector scramble, unsigned int offset, EDGETUNE_STATE) {
+static inline void curand_init(Vector *directions, unsigned long long scramble, unsigned int offset, EDGETUNE_STATE) {
     curand_init(directions[0] ^ static_cast<unsigned long long>(directions[1]) << 32, scramble, offset, state);
 }
 

@@ -1,0 +1,3 @@
+// Found by sources that include <cufft.h>.
+#pragma once
+#include "../../cuda_headers/library/cufft.h"
