@@ -44,6 +44,11 @@ _DYNAMIC = re.compile(
     rf"(?:\b__shared__\s+)?\bextern\b(?P<type>(?:{_ATTRIBUTE}|[^;{{}}()=\"])*?)"
     r"(?P<name>\b\w+)\s*\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
 )
+_ALIGNAS = r"alignas\s*\((?:[^()]|\([^()]*\))*\)"
+_ALIGNED = re.compile(
+    rf"(?P<before>(?:\b(?:static|const|volatile|__\w+__)\s+)+)(?P<align>{_ALIGNAS}(?:\s*{_ALIGNAS})*)"
+)
+"""Which C++ has in front of all other words of a declaration."""
 _NOT_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE
 )
@@ -139,7 +144,7 @@ def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
         for kernel in kernels
     )
     return (
-        f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
+        f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_adapted(source)}\n"
         f'#line 1 "{_TABLE}"\n'
         f"const edgetune_shim::Entry edgetune_shim::entries[] = {{\n{entries}    {{}}\n}};\n"
         f"const unsigned int edgetune_shim::entry_count = {len(kernels)};\n"
@@ -148,14 +153,14 @@ def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
 
 
 def _translate_headers(source: str, include: Sequence[Path], folder: Path) -> None:
-    """Write headers to where the compiler looks first, if any has dynamic shared memory: a pointer to the runtime's."""
+    """Write headers to where the compiler looks first, if any has declarations that g++ takes in other words only."""
     found = _headers(source, include, {})
-    if not any("__shared__" in each[0] for text in found.values() for each in _DYNAMIC.finditer(text)):
+    if all(_adapted(text) == text for text in found.values()):
         return
     for wanted, text in found.items():
         copy = folder / "include" / wanted
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(_DYNAMIC.sub(_dynamic, text), encoding="utf-8", errors="surrogateescape")
+        copy.write_text(_adapted(text), encoding="utf-8", errors="surrogateescape")
 
 
 def _headers(source: str, include: Sequence[Path], found: dict[str, str]) -> dict[str, str]:
@@ -167,6 +172,11 @@ def _headers(source: str, include: Sequence[Path], found: dict[str, str]) -> dic
             found[wanted] = f"#line 1 {json.dumps(str(path), ensure_ascii=False)}\n{text}"
             _headers(text, [path.parent, *include], found)
     return found
+
+
+def _adapted(text: str) -> str:
+    """Return code with the declarations of shared memory that g++ takes."""
+    return _ALIGNED.sub(r"\g<align> \g<before>", _DYNAMIC.sub(_dynamic, text))
 
 
 def _dynamic(found: re.Match[str]) -> str:

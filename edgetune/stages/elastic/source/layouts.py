@@ -27,6 +27,10 @@ NUMBERS = {
     "half": "float16", "__half": "float16",
 }  # fmt: skip
 """numpy's names of plain types."""
+_OF_CURAND = re.compile(
+    r"curandState(_t|(XORWOW|Philox4_32_10|MRG32k3a|(Scrambled)?Sobol32)(_t)?)?|(?P<directions>curandDirectionVectors32_t)"
+)
+"""States of random numbers: how large they are depends on the version of cuRAND, 140 bytes at most."""
 _LEFT_OUT = re.compile(
     r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct|typename|std|cuda)\b|::"
 )
@@ -72,6 +76,9 @@ def parameter_layout(declared: str, known: Mapping[str, tuple[Definition, ...]])
     stars = bare.count("*") + bare.count("[")
     if stars == 1 and re.fullmatch(r"void ?\*", bare):
         return ("int32",), True  # what it is made of is not known; whole words are read most often
+    state = _OF_CURAND.fullmatch(bare.removesuffix("*").rstrip())
+    if stars == 1 and state and state[0] not in known:
+        return ("uint32",) * 32 if state["directions"] else ("uint64",), True
     layout = _layout(re.sub(r"\[[^]]*\]|\*", " ", bare), known) if stars <= 1 and "&" not in bare else None
     return ((), stars > 0) if layout is None else (layout.members, stars > 0)
 
