@@ -103,6 +103,15 @@ def test_a_parameter_is_guessed_where_it_is_made_of_plain_numbers(declared, word
 
 
 @needs_compiler
+def test_variables_of_the_file_count_as_changed_memory():
+    text = """__device__ float values[64];
+    __global__ void k(int n) { if (blockIdx.x == 0 && threadIdx.x < n) values[threadIdx.x] = 1 + threadIdx.x; }"""
+    done = transform(text, "k.cu")
+    verdict = check_guesses(done, guessed_launches(kernel_of(text)), name="k.cu")[1]
+    assert (verdict.answer, verdict.reason) == ("equal", "")
+
+
+@needs_compiler
 def test_random_numbers_are_drawn_from_guessed_states():
     text = """#include <curand_kernel.h>
     __global__ void k(curandState *states, float *out) {

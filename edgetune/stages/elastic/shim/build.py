@@ -55,6 +55,7 @@ _NOT_CODE = re.compile(
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
+_LINE_MARK = re.compile(r'^# \d+ "[^\n]*"([ \d]*)\n', re.MULTILINE)
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
 _ASSEMBLER = re.compile(
@@ -105,8 +106,19 @@ def build(
     headers = [f"-I{path}" for path in (folder.path / "include", *include, _HERE / "include")]
     files = ["-include", str(_HERE / _HEADER), str(text), str(runtime.path / _OBJECT), "-o", str(program)]
     _compile([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name)
+    expanded = functools.partial(_expanded, text, [*headers, "-imacros", str(_HERE / _HEADER)])
+    variables = device_variables(program, _code(source), expanded)
     text.unlink()
-    return Built(Path(name).name, program, symbols, folder, device_variables(program, _code(source)))
+    return Built(Path(name).name, program, symbols, folder, variables)
+
+
+def _expanded(text: Path, arguments: Sequence[str]) -> str:
+    """Return a source with headers as the preprocessor leaves it, without those of the system."""
+    made = text.with_suffix(".ii")
+    _compile(["-E", *FLAGS, *arguments, str(text), "-o", str(made)], text.name)
+    parts = _LINE_MARK.split(made.read_text(encoding="utf-8", errors="replace"))
+    made.unlink()
+    return "".join(part for flags, part in zip(parts[1::2], parts[2::2], strict=True) if "3" not in flags.split())
 
 
 def kernel_names(source: str) -> tuple[str, ...]:

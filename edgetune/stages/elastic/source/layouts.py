@@ -83,6 +83,22 @@ def parameter_layout(declared: str, known: Mapping[str, tuple[Definition, ...]])
     return ((), stars > 0) if layout is None else (layout.members, stars > 0)
 
 
+def element_layout(name: str, known: Mapping[str, tuple[Definition, ...]]) -> tuple[str, ...]:
+    """Return the numbers of a variable, or of an element of an array; none where its type is not plain.
+
+    Args:
+        name: Of a variable of the file.
+        known: The definitions of its file, by name.
+    """
+    nodes = [each.node for each in known.get(name, ()) if each.kind == "variable"]
+    node = nodes[0] if len(nodes) == 1 else None
+    kind = None if node is None else next(iter(node.children_by_field_name("type")), None)
+    if node is None or kind is None or has(node, "pointer_declarator", "function_declarator"):
+        return ()
+    one = _struct(kind, known, _MOST_LEVELS) if _body(kind) else _layout(_LEFT_OUT.sub(" ", text_of(kind)), known)
+    return () if one is None else one.members
+
+
 def _layout(written: str, known: Mapping[str, tuple[Definition, ...]], levels: int = _MOST_LEVELS) -> Layout | None:
     """Return the layout of a type by its name; ``None`` where it is none of numbers, or not clear."""
     name = " ".join(written.split()).removesuffix(" int") if written.strip() != "int" else "int"
