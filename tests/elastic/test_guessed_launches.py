@@ -72,6 +72,7 @@ typedef struct { float x; float y; } Same;
         ("uchar4 *", "uint8[65536]:0..16"),
         ("Same *", "float32[65536]"),
         ("half2 *", "float16[65536]"),
+        ("const __nv_bfloat16 *", "float16[65536]"),
         ("clock_t *", "int64[65536]:0..16"),
         ("curandState *", "uint64[65536]:0..16"),
         ("curandStatePhilox4_32_10_t *__restrict__", "uint64[65536]:0..16"),

@@ -133,7 +133,8 @@ _NAMES = _words("""
     __half2float __float2half fragment matrix_a matrix_b accumulator row_major col_major mem_row_major
     mem_col_major precision tf32 curandState curandState_t curandStateXORWOW_t curandStatePhilox4_32_10_t curand
     curand_init curand_uniform curand_uniform_double curand_uniform4 curand_normal curand_normal_double curand_normal2
-    curand_normal4 curand_poisson curand_log_normal curandStateMRG32k3a threadfence
+    curand_normal4 curand_poisson curand_log_normal curandStateMRG32k3a threadfence layout_t
+    __float_to_tf32
 """)
 _INTRINSICS = re.compile(
     r"__(u?(sad|hadd|rhadd|mulhi|mul24|mul64hi)|[su]?mul\w*|f?add\w*|f?sub\w*|f?div\w*"

@@ -24,9 +24,9 @@ NUMBERS = {
     "unsigned short": "uint16", "bool": "uint8", "size_t": "uint64", "int64_t": "int64", "uint64_t": "uint64",
     "int32_t": "int32", "uint32_t": "uint32", "int16_t": "int16", "uint16_t": "uint16", "int8_t": "int8",
     "uint8_t": "uint8", "uint": "uint32", "uchar": "uint8", "ushort": "uint16", "ulong": "uint64", "clock_t": "int64",
-    "half": "float16", "__half": "float16",
+    "half": "float16", "__half": "float16", "nv_bfloat16": "float16", "__nv_bfloat16": "float16",
 }  # fmt: skip
-"""numpy's names of plain types."""
+"""numpy's names of plain types; it has none for the upper half of a float, but every number of 16 bits is one."""
 _OF_CURAND = re.compile(
     r"curandState(_t|(XORWOW|Philox4_32_10|MRG32k3a|(Scrambled)?Sobol32)(_t)?)?|(?P<directions>curandDirectionVectors32_t)"
 )
