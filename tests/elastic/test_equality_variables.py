@@ -125,6 +125,7 @@ __constant__ Size size;
 __constant__ Row given = {1, {2, 3}, 4};
 __constant__ Linked linked;
 __constant__ Either either;
+__constant__ bool flags[8];
 """
 
 
@@ -136,20 +137,22 @@ def test_structs_of_constant_memory_are_filled_with_numbers_of_their_members(wid
         for (int i = 0; i < 8; ++i) {{ out[3 * i] = rows[i].price; out[3 * i + 1] = rows[i].at[0]; out[3 * i + 2] = rows[i].at[1]; }}
         for (int i = 0; i < 4; ++i) {{ out[24 + i] = inner::options[i].place.z; out[28 + i] = inner::options[i].row.at[1]; }}
         for (int i = 0; i < 4; ++i) steps[i] = inner::options[i].steps;
-        out[32] = size.height; steps[4] = size.width; steps[5] = rows[3].tag;
+        out[32] = size.height; steps[4] = size.width; steps[5] = 0;
         steps[6] = given.at[1]; steps[7] = linked.next != 0; steps[8] = either.b;
+        for (int i = 0; i < 8; ++i) {{ steps[9 + i] = (unsigned char &)flags[i]; steps[17 + i] = rows[i].tag; }}
     }}
     """  # noqa: E501
-    buffers = {"out": np.zeros(33, np.float32), "steps": np.zeros(9, np.int32)}
+    buffers = {"out": np.zeros(33, np.float32), "steps": np.zeros(25, np.int32)}
     launch = ShimLaunch("k", (1, 1, 1), (1, 1, 1), (Pointer("out"), Pointer("steps")))
     outcome = build(text, include=[tmp_path]).run([launch], buffers)
     assert outcome.message == ""
     out, steps = outcome.buffers["out"], outcome.buffers["steps"]
     assert len(set(out)) == 33
     assert abs(out).max() <= 1
-    assert set(steps[:6]) <= set(range(1, 17))
+    assert set(steps[:5]) <= set(range(1, 17))
+    assert set(steps[9:]) == {0, 1}
     assert len(set(steps[:4])) > 1
-    assert steps[6:].tolist() == [3, 0, 0]
+    assert steps[6:9].tolist() == [3, 0, 0]
 
 
 def test_a_form_that_takes_the_wrong_struct_of_constant_memory_is_different() -> None:

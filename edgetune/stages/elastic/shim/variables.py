@@ -107,7 +107,7 @@ def _variables(listed: str, source: str, known: Callable[[], Known]) -> Iterator
             if constant and as_written["behind"] == ";":
                 filled = (
                     _numbers(found["name"], dtype, size_bytes // dtype.itemsize)
-                    if kind in NUMBERS
+                    if kind in NUMBERS and kind != "bool"
                     else _structs(found["name"], element_layout(as_written["name"], known()), size_bytes)
                 )
         yield DeviceVariable(
@@ -116,13 +116,14 @@ def _variables(listed: str, source: str, known: Callable[[], Known]) -> Iterator
 
 
 def _structs(name: str, members: Sequence[str], size_bytes: int) -> Array | None:
-    """Return the bytes of an array of structs of numbers; ``None`` where it is none."""
+    """Return the bytes of an array of structs of numbers, or of bools; ``None`` where it is none."""
     one = np.dtype([(str(place), kind) for place, kind in enumerate(members)])
     if not members or size_bytes % one.itemsize:
         return None
     filled = np.zeros(size_bytes // one.itemsize, one)
     for place, kind in enumerate(members):
-        filled[str(place)] = _numbers(f"{name}.{place}", np.dtype(kind), filled.size)
+        numbers = _numbers(f"{name}.{place}", np.dtype(kind), filled.size)
+        filled[str(place)] = numbers % 2 if kind == "uint8" else numbers  # it may be a bool
     return filled.view(np.uint8)
 
 
