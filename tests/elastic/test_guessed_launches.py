@@ -72,7 +72,11 @@ typedef struct { float x; float y; } Same;
         ("uchar4 *", "uint8[65536]:0..16"),
         ("Same *", "float32[65536]"),
         ("half2 *", "float16[65536]"),
+        ("const __nv_bfloat16 *", "float16[65536]"),
         ("clock_t *", "int64[65536]:0..16"),
+        ("curandState *", "uint64[65536]:0..16"),
+        ("curandStatePhilox4_32_10_t *__restrict__", "uint64[65536]:0..16"),
+        ("curandDirectionVectors32_t *", "uint32[65536]:0..16"),
         ("Vertex *", "int32[65536]:0..16"),
         ("Real", "float64:1"),
         ("float3", "float32:1,1,1"),
@@ -86,6 +90,9 @@ typedef struct { float x; float y; } Same;
         ("const void *", "int32[65536]:0..16"),
         ("void **", None),
         ("Unheard *", None),
+        ("curandState **", None),
+        ("curandState", None),
+        ("curandStateSobol64_t *", None),
     ],
 )
 def test_a_parameter_is_guessed_where_it_is_made_of_plain_numbers(declared, words):
@@ -94,6 +101,30 @@ def test_a_parameter_is_guessed_where_it_is_made_of_plain_numbers(declared, word
     assert guessed_launches(kernel)[0] == f"k grid=4 block=64 x={words or '...'}"
     open_one = unguessable(kernel)
     assert (open_one is None) == (words is not None)
+
+
+@needs_compiler
+def test_variables_of_the_file_count_as_changed_memory():
+    text = """__device__ float values[64];
+    __global__ void k(int n) { if (blockIdx.x == 0 && threadIdx.x < n) values[threadIdx.x] = 1 + threadIdx.x; }"""
+    done = transform(text, "k.cu")
+    verdict = check_guesses(done, guessed_launches(kernel_of(text)), name="k.cu")[1]
+    assert (verdict.answer, verdict.reason) == ("equal", "")
+
+
+@needs_compiler
+def test_random_numbers_are_drawn_from_guessed_states():
+    text = """#include <curand_kernel.h>
+    __global__ void k(curandState *states, float *out) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        curandState mine = states[i];
+        out[i] = curand_uniform(&mine);
+        states[i] = mine;
+    }
+    """
+    assert taken(text) == ("grid=4 block=64 states=uint64[65536]:0..16 out=float32[65536]", "equal")
+    racy = text.replace("states[i] = mine", "states[i / 2] = mine")
+    assert taken(racy)[1] == "racy"
 
 
 def test_a_parameter_with_a_name_of_the_launch_is_called_otherwise():

@@ -129,6 +129,30 @@ def test_dynamic_shared_memory_keeps_the_lines(declared: str) -> None:
     assert caught.value.message.startswith(f"mine.cu:{line}: ")
 
 
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "__shared__ alignas(64) char s[2];",
+        "__shared__ char odd; __shared__ alignas(16) alignas(64) char s[2];",
+        "static __shared__\n    alignas(alignof(Wide)) volatile Wide s[2];",
+        "SHARED char s[2];",
+    ],
+)
+def test_alignment_may_stand_behind_other_words(declared: str, tmp_path: Path) -> None:
+    (tmp_path / "shared.h").write_text("#define SHARED __shared__ alignas(64)\n")
+    text = f"""#include "shared.h"
+    struct alignas(64) Wide {{ char c[64]; }};
+    __global__ void k(int *a) {{
+        {declared}
+        a[threadIdx.x] = (size_t)&s[0] % 64;
+        a[8] = __LINE__;
+    }}
+"""
+    built = build(text, include=[tmp_path])
+    outcome = built.run([ShimLaunch("k", (1, 1, 1), (8, 1, 1), (Pointer("a"),))], {"a": np.ones(9, np.int32)})
+    assert outcome.buffers["a"].tolist() == [0] * 8 + [6 + declared.count("\n")]
+
+
 @pytest.mark.parametrize("name", ["reduce", "vote", "entries", "Place"])
 def test_kernels_may_be_called_as_things_of_the_shim_are(name: str) -> None:
     text = f"__global__ void {name}(float *a) {{ a[threadIdx.x] = 1; }}\n"

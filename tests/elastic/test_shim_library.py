@@ -144,3 +144,24 @@ def test_headers_of_cuda_are_there(header: str) -> None:
 def test_atomics_of_the_system_and_of_a_block() -> None:
     text = "__global__ void k(int *out) { atomicCAS_system(&out[0], 0, 3); atomicCAS_block(&out[1], 0, 4); }"
     np.testing.assert_array_equal(run(text, np.zeros(2, np.int32)), [3, 4])
+
+
+def test_groups_shuffle_what_has_16_bytes() -> None:
+    text = """#include <cooperative_groups.h>
+    namespace cg = cooperative_groups;
+    // launch k grid=4 block=64 a=uint32[1024]
+    __global__ void k(uint4 *a) {
+        cg::thread_block_tile<16> tile = cg::tiled_partition<16>(cg::this_thread_block());
+        const int i = blockIdx.x * blockDim.x + threadIdx.x;
+        const uint4 mine = a[i], other = tile.shfl_xor(mine, 3);
+        a[i] = make_uint4(mine.x + other.y, other.z, other.w, mine.x);
+    }
+    """
+    found = verdict(text)
+    assert (found.answer, found.reason) == ("equal", "")
+    words = np.arange(64 * 4, dtype=np.uint32)
+    launch = ShimLaunch("k", (1, 1, 1), (64, 1, 1), (Pointer("a"),))
+    got = build(text).run([launch], {"a": words}).buffers["a"].reshape(64, 4)
+    mine = np.arange(64 * 4).reshape(64, 4)
+    other = mine[np.arange(64) ^ 3]
+    np.testing.assert_array_equal(got.T, [mine[:, 0] + other[:, 1], other[:, 2], other[:, 3], mine[:, 0]])

@@ -8,6 +8,8 @@ import pytest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
 from edgetune.stages.elastic.sample_launches import instance_symbol, sample_launches_in
+from edgetune.stages.elastic.source import uniformity
+from edgetune.stages.elastic.source.name_resolution import resolve
 from edgetune.stages.elastic.source.templates import instantiated
 from edgetune.stages.elastic.source.transform import transform
 
@@ -200,3 +202,21 @@ def test_class_templates_that_launch_a_template_kernel(use):
     done = transform(text + use, "k.cu")
     assert [each.kernel.name for each in done.kernels if each.variants] == ["price_float", "many_float_4"]
     assert not any(each.variants for each in transform(text, "k.cu").kernels)
+
+
+def test_the_names_of_an_instance_are_looked_up_once_for_all_its_forms(monkeypatch):
+    looked_up = []
+    monkeypatch.setattr(uniformity, "resolve", lambda *given: looked_up.append(given[0]) or resolve(*given))
+    text = (
+        "template <int N> __global__ void sum(float *x) {\n"
+        "    __shared__ float s[64];\n"
+        "    s[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];\n"
+        "    for (int d = N; d > 0; d /= 2) { __syncthreads(); s[threadIdx.x] += s[threadIdx.x ^ d]; }\n"
+        "    __syncthreads();\n"
+        "    x[blockIdx.x * 64 + threadIdx.x] = __shfl_sync(~0u, s[threadIdx.x], 0);\n"
+        "}\n"
+    )
+    launches = "".join(f"sum<{each}><<<4, 64>>>(x); " for each in range(1, 33))
+    done = transform(f"{text}void go(float *x) {{ {launches}}}\n", "k.cu")
+    assert [len(each.variants) for each in done.kernels] == [4] * 32
+    assert len(looked_up) == 33  # that of the template too

@@ -22,7 +22,7 @@ import numpy as np
 from edgetune.stages.elastic.cpu_equivalence import Matrix, Runner, Verdict, check, different, runner_of
 from edgetune.stages.elastic.kernel import SURFACES, TEXTURES, CudaKernel, HostLaunch, Parameter, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
-from edgetune.stages.elastic.shim.run import ShimLaunch
+from edgetune.stages.elastic.shim.run import FORWARD, Sequenced, ShimLaunch
 
 _NUMBERS = 65536
 """Numbers of each memory."""
@@ -114,13 +114,14 @@ def _best(runner: Runner, kernel: CudaKernel, guesses: Sequence[str]) -> tuple[S
         launch = ShimLaunch(
             kernel.name, call.logical.grid, call.logical.block, call.arguments, call.logical.dynamic_shared_bytes
         )
-        outcomes = list(runner.run_all([([launch], order) for order in Matrix().schedules], guess.buffers, _LIMIT_S))
+        sequences: list[Sequenced] = [([], FORWARD), *(([launch], order) for order in Matrix().schedules)]
+        nothing, *outcomes = runner.run_all(sequences, guess.buffers, _LIMIT_S)
         hangs += any(each.status == "hang" for each in outcomes)
         if hangs == _MOST_HANGS:
             break
         if any(each.status != "ok" or different(outcomes[0].buffers, each.buffers, kernel) for each in outcomes):
             continue
-        changed = sum(int((before != outcomes[0].buffers[at]).sum()) for at, before in guess.buffers.items())
+        changed = sum(int((before != outcomes[0].buffers[at]).sum()) for at, before in nothing.buffers.items())
         share = changed / (call.logical.blocks * call.logical.threads)
         if share > most:
             best, most = guess, share

@@ -44,12 +44,18 @@ _DYNAMIC = re.compile(
     rf"(?:\b__shared__\s+)?\bextern\b(?P<type>(?:{_ATTRIBUTE}|[^;{{}}()=\"])*?)"
     r"(?P<name>\b\w+)\s*\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
 )
+_ALIGNAS = r"alignas\s*\((?:[^()]|\([^()]*\))*\)"
+_ALIGNED = re.compile(
+    rf"(?P<before>(?:\b(?:static|const|volatile|__\w+__)\s+)+)(?P<align>{_ALIGNAS}(?:\s*{_ALIGNAS})*)"
+)
+"""Which C++ has in front of all other words of a declaration."""
 _NOT_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
+_LINE_MARK = re.compile(r'^# \d+ "[^\n]*"([ \d]*)\n', re.MULTILINE)
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
 _ASSEMBLER = re.compile(
@@ -100,8 +106,19 @@ def build(
     headers = [f"-I{path}" for path in (folder.path / "include", *include, _HERE / "include")]
     files = ["-include", str(_HERE / _HEADER), str(text), str(runtime.path / _OBJECT), "-o", str(program)]
     _compile([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name)
+    expanded = functools.partial(_expanded, text, [*headers, "-imacros", str(_HERE / _HEADER)])
+    variables = device_variables(program, _code(source), expanded)
     text.unlink()
-    return Built(Path(name).name, program, symbols, folder, device_variables(program, _code(source)))
+    return Built(Path(name).name, program, symbols, folder, variables)
+
+
+def _expanded(text: Path, arguments: Sequence[str]) -> str:
+    """Return a source with headers as the preprocessor leaves it, without those of the system."""
+    made = text.with_suffix(".ii")
+    _compile(["-E", *FLAGS, *arguments, str(text), "-o", str(made)], text.name)
+    parts = _LINE_MARK.split(made.read_text(encoding="utf-8", errors="replace"))
+    made.unlink()
+    return "".join(part for flags, part in zip(parts[1::2], parts[2::2], strict=True) if "3" not in flags.split())
 
 
 def kernel_names(source: str) -> tuple[str, ...]:
@@ -139,7 +156,7 @@ def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
         for kernel in kernels
     )
     return (
-        f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
+        f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_adapted(source)}\n"
         f'#line 1 "{_TABLE}"\n'
         f"const edgetune_shim::Entry edgetune_shim::entries[] = {{\n{entries}    {{}}\n}};\n"
         f"const unsigned int edgetune_shim::entry_count = {len(kernels)};\n"
@@ -148,14 +165,14 @@ def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
 
 
 def _translate_headers(source: str, include: Sequence[Path], folder: Path) -> None:
-    """Write headers to where the compiler looks first, if any has dynamic shared memory: a pointer to the runtime's."""
+    """Write headers to where the compiler looks first, if any has declarations that g++ takes in other words only."""
     found = _headers(source, include, {})
-    if not any("__shared__" in each[0] for text in found.values() for each in _DYNAMIC.finditer(text)):
+    if all(_adapted(text) == text for text in found.values()):
         return
     for wanted, text in found.items():
         copy = folder / "include" / wanted
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(_DYNAMIC.sub(_dynamic, text), encoding="utf-8", errors="surrogateescape")
+        copy.write_text(_adapted(text), encoding="utf-8", errors="surrogateescape")
 
 
 def _headers(source: str, include: Sequence[Path], found: dict[str, str]) -> dict[str, str]:
@@ -167,6 +184,11 @@ def _headers(source: str, include: Sequence[Path], found: dict[str, str]) -> dic
             found[wanted] = f"#line 1 {json.dumps(str(path), ensure_ascii=False)}\n{text}"
             _headers(text, [path.parent, *include], found)
     return found
+
+
+def _adapted(text: str) -> str:
+    """Return code with the declarations of shared memory that g++ takes."""
+    return _ALIGNED.sub(r"\g<align> \g<before>", _DYNAMIC.sub(_dynamic, text))
 
 
 def _dynamic(found: re.Match[str]) -> str:

@@ -3,16 +3,18 @@
     __device__ int total;        found in the compiled program, where all are, those inside of functions too
     __constant__ float c[16];    the host fills it before a launch; here it gets numbers, none like its neighbours
 
-Their types are read from the source where they stand there plainly; of others the bytes are compared.
+Their types are read from the source where they stand there plainly; of others the bytes are compared. What structs of
+constant memory are made of is read from the source as the preprocessor leaves it: without macros, #if decided.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +22,11 @@ import numpy as np
 
 from edgetune.errors import DeviceError
 from edgetune.stages.elastic.sample_launches import Array
-from edgetune.stages.elastic.source.layouts import NUMBERS
+from edgetune.stages.elastic.source.layouts import NUMBERS, element_layout
+from edgetune.stages.elastic.source.syntax import tree_of
+from edgetune.stages.elastic.source.translation_unit import Definition, definitions
+
+Known = Mapping[str, tuple[Definition, ...]]
 
 _SYMBOL = re.compile(
     r"^(?P<name>[^|\n]*?) *\|(?P<address>[0-9a-f]+)\| *[BbDduV] *\| *OBJECT\|(?P<bytes>[0-9a-f]+)\|", re.MULTILINE
@@ -65,12 +71,13 @@ class DeviceVariable:
         return self.count * self.dtype.itemsize
 
 
-def device_variables(program: Path, source: str) -> tuple[DeviceVariable, ...]:
+def device_variables(program: Path, source: str, expanded: Callable[[], str]) -> tuple[DeviceVariable, ...]:
     """Return the variables that a program has of its source.
 
     Args:
         program: As g++ made it.
         source: Without comments.
+        expanded: Returns the source with headers, as the preprocessor leaves it.
 
     Raises:
         DeviceError: there is no ``nm``.
@@ -79,10 +86,11 @@ def device_variables(program: Path, source: str) -> tuple[DeviceVariable, ...]:
     if finder is None:
         raise DeviceError("the CPU shim needs nm, which is not installed", "install it, e.g. `apt install binutils`")
     listed = subprocess.run([finder, "-C", "-f", "sysv", program], capture_output=True, text=True, check=True).stdout
-    return tuple(_variables(listed, source))
+    known = functools.cache(lambda: definitions([(tree_of(expanded().encode("utf-8", "replace")).root_node, "")], {}))
+    return tuple(_variables(listed, source, known))
 
 
-def _variables(listed: str, source: str) -> Iterator[DeviceVariable]:
+def _variables(listed: str, source: str, known: Callable[[], Known]) -> Iterator[DeviceVariable]:
     declared = {found["name"]: found for found in _DECLARED.finditer(source)}
     named = {found["name"]: found["type"] for found in _TYPEDEF.finditer(source)}
     for found in _SYMBOL.finditer(listed):
@@ -96,11 +104,27 @@ def _variables(listed: str, source: str) -> Iterator[DeviceVariable]:
             said = np.dtype(NUMBERS.get(kind, np.uint8))
             dtype = said if size_bytes % said.itemsize == 0 else dtype
             constant = as_written["space"] == "__constant__"
-            if constant and as_written["behind"] == ";" and kind in NUMBERS:
-                filled = _numbers(found["name"], dtype, size_bytes // dtype.itemsize)
+            if constant and as_written["behind"] == ";":
+                filled = (
+                    _numbers(found["name"], dtype, size_bytes // dtype.itemsize)
+                    if kind in NUMBERS and kind != "bool"
+                    else _structs(found["name"], element_layout(as_written["name"], known()), size_bytes)
+                )
         yield DeviceVariable(
             found["name"], int(found["address"], 16), dtype, size_bytes // dtype.itemsize, constant, filled
         )
+
+
+def _structs(name: str, members: Sequence[str], size_bytes: int) -> Array | None:
+    """Return the bytes of an array of structs of numbers, or of bools; ``None`` where it is none."""
+    one = np.dtype([(str(place), kind) for place, kind in enumerate(members)])
+    if not members or size_bytes % one.itemsize:
+        return None
+    filled = np.zeros(size_bytes // one.itemsize, one)
+    for place, kind in enumerate(members):
+        numbers = _numbers(f"{name}.{place}", np.dtype(kind), filled.size)
+        filled[str(place)] = numbers % 2 if kind == "uint8" else numbers  # it may be a bool
+    return filled.view(np.uint8)
 
 
 def _numbers(name: str, dtype: np.dtype[np.generic], count: int) -> Array:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from edgetune.stages.elastic.source.builtins import BARRIERS
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
@@ -85,12 +86,15 @@ def meetings(body: Node, wanted: Collection[str]) -> list[Node]:
     return [each for each in _used(body) if text_of(each) in wanted]
 
 
-def _used(body: Node) -> Iterator[Node]:
-    """Yield the names in code that are called, and those that mean neither a variable of the code nor a field."""
+@lru_cache(maxsize=64)  # several rules ask, for barriers and for warp primitives
+def _used(body: Node) -> tuple[Node, ...]:
+    """Return the names in code that are called, and those that mean neither a variable of the code nor a field."""
     local = {text_of(name) for node in walk(body) for name in declares(node)}
-    for name in names(body):
-        if _is_called(name) or (name.type != "field_identifier" and text_of(name) not in local):
-            yield name
+    return tuple(
+        name
+        for name in names(body)
+        if _is_called(name) or (name.type != "field_identifier" and text_of(name) not in local)
+    )
 
 
 def _is_called(name: Node) -> bool:
@@ -179,7 +183,7 @@ def _with_parameters(kernel: ParsedKernel, held: list[Holder]) -> Mapping[Holder
         each.varying |= {parameter_of(node, {}).name for node in parameter_nodes(each.node) if _varying_default(node)}
     while True:
         before = sum(len(each.varying) for each in held)
-        uniform = {each: uniformity(kernel, each.node, each.body, varying=each.varying) for each in held}
+        uniform = {each: uniformity(kernel, each.node, each.body, varying=frozenset(each.varying)) for each in held}
         for body, known in [(kernel.body, uniformity(kernel)), *((each.body, uniform[each]) for each in held)]:
             for call in calls(body):
                 for other in by_name.get(called_word(call), ()):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache, partial
 
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.barrier_functions import (
@@ -52,7 +52,6 @@ from edgetune.stages.elastic.source.uniformity import Uniformity, condition_of, 
 _WARP = WARP - {"warpSize"}
 _WAITING = _WARP - {"__activemask"}
 _WARP_LANES = 32
-_SIZES = (1, 2, 4, 8, 16, _WARP_LANES)
 _TILE = re.compile(r"\(0x([137f]+)u<<\(")
 """The mask of a tile, as ``group_words`` writes it."""
 _COMPUTED = ("identifier", "call_expression", "field_expression", "subscript_expression")
@@ -102,8 +101,7 @@ def returns_before_warp(kernel: ParsedKernel) -> Iterator[Refusal]:
 
 def warps_return(kernel: ParsedKernel) -> bool:
     """Return whether whole warps return in front of warp primitives: rows of the block must then be whole warps."""
-    uniform = uniformity(kernel)
-    return kernel.kernel.warp and not all(uniform.all_return(each) for each in _early(kernel, _WARP))
+    return kernel.kernel.warp and not all(uniformity(kernel).all_return(each) for each in _early(kernel, _WARP))
 
 
 def returns_before_barriers(kernel: ParsedKernel) -> tuple[Refusal, ...]:
@@ -166,25 +164,31 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
 
 
+@lru_cache(maxsize=16)  # each form of a kernel asks
 def lanes_in_rows(kernel: ParsedKernel) -> int:
     """Return of how many threads rows of a block must be multiples, as branches around primitives go by rows; or 0."""
     held = holders(kernel, _WAITING)
     names = {each.name for each in held}
     found = {0}
     for node, body in ((None, kernel.body), *((each.node, each.body) for each in held)):
-        of_lanes = {each: uniformity(kernel, node, body, of_warps=True, lanes=each, rows=False) for each in _SIZES}
+        of_lanes = partial(_without_rows, kernel, node, body)
         primitives = _primitives(body, names)
-        together = [each for each in primitives if of_lanes[_WARP_LANES].same_for_all(each, body)]
+        together = [each for each in primitives if of_lanes(_WARP_LANES).same_for_all(each, body)]
         last = max((int(each.start_byte) for each in together), default=-1) if node is None else -1
         for each in primitives:
             lanes = _lanes(each, held, set())
             behind = any(
-                start_of(leave, body) < each.start_byte for leave in _apart_returns(body, of_lanes[_WARP_LANES])
+                start_of(leave, body) < each.start_byte for leave in _apart_returns(body, of_lanes(_WARP_LANES))
             )
-            alone = each.start_byte > last and not of_lanes[lanes].same_for_all(each, body)
+            alone = each.start_byte > last and not of_lanes(lanes).same_for_all(each, body)
             if (alone or (behind and node is not None)) and not _masked(each, kernel.source):
                 found.add(lanes if alone else _WARP_LANES)
     return max(found)
+
+
+def _without_rows(kernel: ParsedKernel, function: Node | None, body: Node, lanes: int) -> Uniformity:
+    """Return what is the same for tiles of so many lanes, whatever the width of the block."""
+    return uniformity(kernel, function, body, of_warps=True, lanes=lanes, rows=False)
 
 
 def _apart_returns(body: Node, uniform: Uniformity) -> list[Node]:

@@ -147,7 +147,7 @@ _NAMES = _words("""
     remove_reference_t is_floating_point is_integral infinity quiet_NaN lowest epsilon array size_of
     __CUDA_ARCH__ __CUDACC__ __cplusplus __FILE__ __LINE__ __func__ __FUNCTION__
     __half2float __float2half fragment matrix_a matrix_b accumulator row_major col_major mem_row_major
-    mem_col_major precision tf32 threadfence
+    mem_col_major precision tf32 threadfence layout_t __float_to_tf32
 """)
 _INTRINSICS = re.compile(
     r"__(u?(sad|hadd|rhadd|mulhi|mul24|mul64hi)|[su]?mul\w*|f?add\w*|f?sub\w*|f?div\w*"

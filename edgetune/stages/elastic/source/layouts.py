@@ -24,14 +24,18 @@ NUMBERS = {
     "unsigned short": "uint16", "bool": "uint8", "size_t": "uint64", "int64_t": "int64", "uint64_t": "uint64",
     "int32_t": "int32", "uint32_t": "uint32", "int16_t": "int16", "uint16_t": "uint16", "int8_t": "int8",
     "uint8_t": "uint8", "uint": "uint32", "uchar": "uint8", "ushort": "uint16", "ulong": "uint64", "clock_t": "int64",
-    "half": "float16", "__half": "float16",
+    "half": "float16", "__half": "float16", "nv_bfloat16": "float16", "__nv_bfloat16": "float16",
 }  # fmt: skip
-"""numpy's names of plain types."""
+"""numpy's names of plain types; it has none for the upper half of a float, but every number of 16 bits is one."""
 _NAMED = {
     "cuComplex": "float2", "cuFloatComplex": "float2", "cuDoubleComplex": "double2", "cufftComplex": "float2",
     "cufftDoubleComplex": "double2", "cufftReal": "float", "cufftDoubleReal": "double",
 }  # fmt: skip
 """Types of CUDA's libraries by another name."""
+_OF_CURAND = re.compile(
+    r"curandState(_t|(XORWOW|Philox4_32_10|MRG32k3a|(Scrambled)?Sobol32)(_t)?)?|(?P<directions>curandDirectionVectors32_t)"
+)
+"""States of random numbers: how large they are depends on the version of cuRAND, 140 bytes at most."""
 _LEFT_OUT = re.compile(
     r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct|typename|std|cuda)\b|::"
 )
@@ -77,8 +81,27 @@ def parameter_layout(declared: str, known: Mapping[str, tuple[Definition, ...]])
     stars = bare.count("*") + bare.count("[")
     if stars == 1 and re.fullmatch(r"void ?\*", bare):
         return ("int32",), True  # what it is made of is not known; whole words are read most often
+    state = _OF_CURAND.fullmatch(bare.removesuffix("*").rstrip())
+    if stars == 1 and state and state[0] not in known:
+        return ("uint32",) * 32 if state["directions"] else ("uint64",), True
     layout = _layout(re.sub(r"\[[^]]*\]|\*", " ", bare), known) if stars <= 1 and "&" not in bare else None
     return ((), stars > 0) if layout is None else (layout.members, stars > 0)
+
+
+def element_layout(name: str, known: Mapping[str, tuple[Definition, ...]]) -> tuple[str, ...]:
+    """Return the numbers of a variable, or of an element of an array; none where its type is not plain.
+
+    Args:
+        name: Of a variable of the file.
+        known: The definitions of its file, by name.
+    """
+    nodes = [each.node for each in known.get(name, ()) if each.kind == "variable"]
+    node = nodes[0] if len(nodes) == 1 else None
+    kind = None if node is None else next(iter(node.children_by_field_name("type")), None)
+    if node is None or kind is None or has(node, "pointer_declarator", "function_declarator"):
+        return ()
+    one = _struct(kind, known, _MOST_LEVELS) if _body(kind) else _layout(_LEFT_OUT.sub(" ", text_of(kind)), known)
+    return () if one is None else one.members
 
 
 def _layout(written: str, known: Mapping[str, tuple[Definition, ...]], levels: int = _MOST_LEVELS) -> Layout | None:

@@ -106,7 +106,12 @@ def deeper_than(node: Node, levels: int) -> bool:
 
 def find(node: Node, *types: str) -> Iterator[Node]:
     """Yield the nodes of these types in ``node``, itself included, in the order of the source."""
-    return (each for each in walk(node) if each.type in types)
+    stack = [node]
+    while stack:  # as in ``walk``: most of the time of reading a file goes here
+        here = stack.pop()
+        if here.type in types:
+            yield here
+        stack.extend(reversed(here.children))
 
 
 def has(node: Node, *types: str) -> bool:

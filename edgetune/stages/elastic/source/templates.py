@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from edgetune.choices import nearest
 from edgetune.errors import InputError
@@ -160,6 +161,7 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
     uses = [*_uses(root, templates, {}), *_uses_in_classes(root, templates)]
     uses += [_asked(words, templates, name) for words in asked]
     taken, found = set(words(text)), list[_Instance]()
+    movable = cache(lambda name: _movable(templates[name], root))
     for place, use in enumerate(uses):  # which grows meanwhile
         if use in uses[:place] or place >= _MOST:
             continue
@@ -167,7 +169,7 @@ def instantiated(text: str, name: str, asked: Sequence[str] = ()) -> Instances:
         bound = _bound(template, use[1])
         if bound is None or not template.kernel:
             uses += [] if bound is None else _uses(template.function, templates, bound)
-        elif _movable(template, root):
+        elif movable(use[0]):
             symbol = instance_symbol(" ".join([use[0], *use[1]]))
             if symbol in taken:
                 continue

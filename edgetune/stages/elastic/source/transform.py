@@ -261,7 +261,8 @@ def _stays(item: Node, source: ParsedFile, kept: Collection[tuple[int, int]], kn
     if any(item.start_byte <= start and end <= item.end_byte for start, end in kept):
         return True
     if item.type == "using_declaration":
-        return set(words(text_of(item))) - {"using", "namespace", "std"} <= set(known)
+        of_language = {"using", "namespace", "std", *(["nvcuda"] if "wmma" in known else [])}
+        return set(words(text_of(item))) - of_language <= set(known)
     place = source.expanded.original
     text = source.text[place(item.start_byte) : place(item.end_byte)].decode("utf-8", "replace")
     return len(re.findall(r"^[ \t]*#[ \t]*if", text, re.M)) != len(re.findall(r"^[ \t]*#[ \t]*endif", text, re.M))

@@ -13,8 +13,9 @@ is never uniform: another thread may have written there.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS
 from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, resolve
@@ -298,6 +299,7 @@ class Uniformity:
         return all(self.all_return(each) for each in before)
 
 
+@lru_cache(maxsize=64)  # several rules ask, and each form of a kernel
 def uniformity(
     kernel: ParsedKernel,
     function: Node | None = None,
@@ -306,7 +308,7 @@ def uniformity(
     of_warps: bool = False,
     lanes: int = 32,
     rows: bool = True,
-    varying: Collection[str] = (),
+    varying: frozenset[str] = frozenset(),
 ) -> Uniformity:
     """Return the uniform values of a kernel, or of a function that it calls.
 
@@ -319,7 +321,21 @@ def uniformity(
         varying: Names of the function's parameters that may differ between threads.
     """
     source, body = kernel.source, body or kernel.body
-    names = resolve(function or kernel.node, body, source.macros)
+    names, writes, named = _changes(source, function or kernel.node, body)
+    variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
+    variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
+    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function), lanes, rows)
+    while out := {each for each in variables if not here._stays(each)}:
+        variables -= out
+    return here
+
+
+@lru_cache(maxsize=64)
+def _changes(
+    source: ParsedFile, function: Node, body: Node
+) -> tuple[NameTable, Mapping[Variable, Sequence[Node | None]], Mapping[int, Sequence[Variable]]]:
+    """Return the names of a function, what changes each variable, and the variables of each node by its id."""
+    names = resolve(function, body, source.macros)
     local = {each.name for each in names.variables}
     writes: dict[Variable, list[Node | None]] = {each: [] for each in names.variables}
     named: dict[int, list[Variable]] = {}
@@ -328,12 +344,7 @@ def uniformity(
         changed, root = written(use, source, local)
         if changed:
             writes[use.variable].append(root)
-    variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
-    variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
-    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function), lanes, rows)
-    while out := {each for each in variables if not here._stays(each)}:
-        variables -= out
-    return here
+    return names, writes, named
 
 
 def _template_values(function: Node | None) -> frozenset[str]:

@@ -244,8 +244,8 @@ def _head(kernel: ParsedKernel, bounds: str, symbol: str, more: Sequence[str]) -
 
 
 def _launch_bounds(kernel: ParsedKernel) -> list[Node]:
-    found = find(kernel.node, "launch_bounds")
-    return [each for each in found if each.start_byte < kernel.body.start_byte]
+    head = (each for each in kernel.node.children if each != kernel.body)
+    return [bounds for each in head for bounds in find(each, "launch_bounds")]
 
 
 def _bounds(kernel: ParsedKernel, per_thread: int | None) -> str:

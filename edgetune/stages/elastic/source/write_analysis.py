@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 
 from edgetune.stages.elastic.source.builtins import known
 from edgetune.stages.elastic.source.macros import Macro
@@ -191,10 +192,15 @@ def is_array_type(kind: Node, source: ParsedFile) -> bool:
     wanted = set(words(text_of(kind)))
     # a class that a variable is declared with counts as a variable: struct S { typedef float row[4]; } s;
     nodes = [each.node for word in wanted for each in source.definitions.get(word, ()) if each.node is not None]
-    aliases = [each for node in nodes for each in find(node, *_ALIASES)]
-    aliases += [each for each in find(_function_around(kind), *_ALIASES) if wanted & set(words(text_of(each)))]
+    aliases = [each for node in nodes for each in _aliases(node)]
+    aliases += [each for each in _aliases(_function_around(kind)) if wanted & set(words(text_of(each)))]
     arrays = (has(each, "array_declarator", "abstract_array_declarator") for each in aliases)
     return "array" in wanted or any(arrays)
+
+
+@lru_cache(maxsize=512)  # each variable asks for those of its function and of its type
+def _aliases(node: Node) -> tuple[Node, ...]:
+    return tuple(find(node, *_ALIASES))
 
 
 def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
@@ -205,7 +211,7 @@ def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
         within: A node of the function that it stands in.
         source: The file.
     """
-    local = [each for each in find(_function_around(within), *_ALIASES)]
+    local = _aliases(_function_around(within))
     waiting, seen = words(text), set[str]()
     if re.search(r"<.*\bconst\b", text):
         return True
@@ -215,7 +221,7 @@ def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
             continue
         seen.add(word)
         nodes = source.types(word)
-        aliases = [each for node in nodes for each in find(node, *_ALIASES)]
+        aliases = [each for node in nodes for each in _aliases(node)]
         aliases += [each for each in local if word in words(text_of(each))]
         meant = [macro.body for macro in source.macros.get(word, ())] + [text_of(each) for each in aliases]
         members = [text_of(each) for node in nodes for each in find(node, "field_declaration")]
