@@ -57,9 +57,14 @@ GROUPS = READ_GROUPS | {"coalesced_threads", "coalesced_group", "labeled_partiti
 GROUP_PREFIX = "edgetune_cg_"
 """Of the words that stand for those of the library while a source is read: see ``group_words``."""
 ASYNC = frozenset({
-    "memcpy_async", "make_pipeline", "pipeline", "pipeline_shared_state", "mbarrier_t", "arrive_and_wait",
-    "barrier_arrive_tx", "cp_async_bulk", "CUtensorMap",
+    "memcpy_async", "make_pipeline", "pipeline", "pipeline_consumer_wait_prior", "pipeline_shared_state",
+    "pipeline_role", "mbarrier_t", "arrive_and_wait", "barrier_arrive_tx", "cp_async_bulk", "CUtensorMap",
 })  # fmt: skip
+THREAD_COPIES = frozenset({
+    "memcpy_async", "make_pipeline", "pipeline", "pipeline_consumer_wait_prior", "__pipeline_memcpy_async",
+    "__pipeline_commit", "__pipeline_wait_prior",
+})  # fmt: skip
+"""Words of copies that may be those of one thread: see ``async_copies``."""
 _ASYNC = re.compile(r"__pipeline_\w+|__mbarrier_\w+|__cp_async\w*|cp_async\w*")
 _CLUSTER = re.compile(r"__cluster\w*|\w*clusterlaunchcontrol\w*")
 _NAMED_BARRIER = re.compile(r"__barrier_sync\w*|__nv_bar\w*|__named_barrier\w*")
@@ -134,6 +139,7 @@ _NAMES = _words("""
     mem_col_major precision tf32 curandState curandState_t curandStateXORWOW_t curandStatePhilox4_32_10_t curand
     curand_init curand_uniform curand_uniform_double curand_uniform4 curand_normal curand_normal_double curand_normal2
     curand_normal4 curand_poisson curand_log_normal curandStateMRG32k3a threadfence
+    cuda thread_scope_thread aligned_size_t
 """)
 _INTRINSICS = re.compile(
     r"__(u?(sad|hadd|rhadd|mulhi|mul24|mul64hi)|[su]?mul\w*|f?add\w*|f?sub\w*|f?div\w*"

@@ -16,7 +16,7 @@ from edgetune.stages.elastic.source.builtins import GROUP_PREFIX, LINEAR_THREAD
 from edgetune.stages.elastic.source.syntax import Edit, words
 
 LIBRARY = "cooperative_groups"
-HEADERS = (f"{LIBRARY}.h", f"{LIBRARY}/reduce.h")
+HEADERS = (f"{LIBRARY}.h", f"{LIBRARY}/reduce.h", f"{LIBRARY}/memcpy_async.h")
 SIZES = (1, 2, 4, 8, 16, 32)
 """Threads in a tile that is a part of a warp."""
 TYPES = {"block": f"{GROUP_PREFIX}thread_block", "any": f"{GROUP_PREFIX}thread_group", "tile": f"{GROUP_PREFIX}tile_"}

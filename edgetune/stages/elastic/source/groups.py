@@ -60,6 +60,9 @@ from edgetune.stages.elastic.source.translation_unit import function_declarator,
 
 _NAMING = ("namespace_alias_definition", "using_declaration")
 _PLAIN = ("identifier", "reference_declarator")
+_FUNCTIONS = ("sync", "reduce", "memcpy_async", "wait")
+"""Of the library, which take a group."""
+_COPY_ARGUMENTS = {"memcpy_async": (4, 5), "wait": (1,)}
 _ANY = "any"
 """The type of a parameter whose type is a template's."""
 _Kinds = frozenset[Kind]
@@ -301,13 +304,15 @@ class _Reader:
     def _argument(self, node: Node, call: Node) -> bool:
         """Read a call that a group is handed to."""
         name, given, kinds = callee(call), arguments(call), self._kinds(node)
-        library = {f"{space}{word}": word for space in self._spaces for word in ("sync", "reduce")}
+        library = {f"{space}{word}": word for space in self._spaces for word in _FUNCTIONS}
         library = {key: word for key, word in library.items() if key not in self._by_name}  # a function of the file's
         function = call.child_by_field_name("function")
         if library.get(name) == "sync" and given == [node]:
             text = builtin(kinds, "sync")
             self._of.edits += [] if text is None else [replaced(call, text[0])]
             return text is not None
+        if library.get(name) in ("memcpy_async", "wait") and function is not None and node == given[0]:
+            return self._copied(node, call, function, library[name])
         if library.get(name) == "reduce" and function is not None and len(given) == 3 and node == given[0]:
             return self._reduced(node, function, given[2])
         place = given.index(node)
@@ -333,6 +338,19 @@ class _Reader:
         end = made.start_byte + len(named[1] + named[2])
         operation = Edit(made.start_byte, end, GROUP_PREFIX + named[2])
         self._of.edits += [replaced(function, f"{GROUP_PREFIX}reduce"), operation]
+        self._keep(node)
+        return True
+
+    def _copied(self, node: Node, call: Node, function: Node, word: str) -> bool:
+        """Read a copy by a group, or its wait for all of them, at which its threads meet as well."""
+        sync = builtin(self._kinds(node), "sync")
+        if sync is None or len(arguments(call)) not in _COPY_ARGUMENTS[word]:
+            return False
+        new = f"{GROUP_PREFIX}{word}"
+        if word == "memcpy_async":
+            self._of.edits.append(replaced(function, new))
+        else:
+            self._of.edits.append(replaced(call, f"({new}({text_of(node)}), {sync[0]})"))
         self._keep(node)
         return True
 
