@@ -13,6 +13,7 @@ from edgetune.stages.elastic.source.transform import transform
 GRID_ONLY = {
     "async_copies": "async-copy",
     "vote_loops": "vote-barrier",
+    "flag_ends": "helper-barrier",
     "groups_handed_on": None,
     "helper_barrier": "helper-barrier",
     "shadowed": "shadowed",

@@ -21,6 +21,7 @@ from edgetune.stages.elastic.source.barrier_functions import Holder, apart, hold
 from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.settled_reads import settled_reads
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     Node,
@@ -150,7 +151,17 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     if not all(each.isidentifier() and each != "operator" for each in every):
         return (kernel.refusal("barrier-branch"),)  # an operator or a destructor: its calls do not show
     found = apart(kernel.body, BARRIERS | every, parts, uniformity(kernel))
+    if found and _all_meet(kernel, every, parts):
+        return ()
     return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
+
+
+def _all_meet(kernel: ParsedKernel, every: Collection[str], parts: Collection[str]) -> bool:
+    """Return whether all threads meet at each barrier, given what they read from shared memory between barriers."""
+    settled, body = settled_reads(kernel), kernel.body
+    uniform = uniformity(kernel, settled=settled)
+    meet = meetings(body, {*BARRIERS, *every})
+    return bool(settled) and all(uniform.same_for_all(each, body) and text_of(each) not in parts for each in meet)
 
 
 def lanes_in_rows(kernel: ParsedKernel) -> int:
