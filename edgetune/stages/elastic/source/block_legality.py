@@ -21,6 +21,7 @@ from edgetune.stages.elastic.source.barrier_functions import Holder, apart, hold
 from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.masks import Masks
 from edgetune.stages.elastic.source.settled_reads import settled_reads
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
@@ -38,7 +39,7 @@ from edgetune.stages.elastic.source.syntax import (
     squeezed,
     text_of,
 )
-from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.translation_unit import ParsedKernel
 from edgetune.stages.elastic.source.uniformity import Uniformity, condition_of, uniformity
 
 _WARP = WARP - {"warpSize"}
@@ -47,7 +48,6 @@ _WARP_LANES = 32
 _SIZES = (1, 2, 4, 8, 16, _WARP_LANES)
 _TILE = re.compile(r"\(0x([137f]+)u<<\(")
 """The mask of a tile, as ``group_words`` writes it."""
-_COMPUTED = ("identifier", "call_expression", "field_expression", "subscript_expression")
 
 
 def block_illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
@@ -128,13 +128,13 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
     held = holders(kernel, _WAITING)
     waiting = {each.name for each in held}
     of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes))
-    uniform = of_lanes(_WARP_LANES)
+    uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
     primitives = _primitives(body, waiting)
     together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
     last = max((int(each.start_byte) for each in together), default=-1)
     for each in primitives:
         alone = each.start_byte > last and not of_lanes(_lanes(each, held, set())).same_for_all(each, body)
-        if alone and not _masked(each, kernel.source):
+        if alone and not _masked(each, masks, None):
             yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
     for function in held:
         yield from _in_function(function, kernel, held)
@@ -169,7 +169,8 @@ def lanes_in_rows(kernel: ParsedKernel) -> int:
     held = holders(kernel, _WAITING)
     names = {each.name for each in held}
     found = {0}
-    for node, body in ((None, kernel.body), *((each.node, each.body) for each in held)):
+    masks = Masks(kernel, held)
+    for node, body, holder in ((None, kernel.body, None), *((each.node, each.body, each) for each in held)):
         of_lanes = {each: uniformity(kernel, node, body, of_warps=True, lanes=each, rows=False) for each in _SIZES}
         primitives = _primitives(body, names)
         together = [each for each in primitives if of_lanes[_WARP_LANES].same_for_all(each, body)]
@@ -180,7 +181,7 @@ def lanes_in_rows(kernel: ParsedKernel) -> int:
                 start_of(leave, body) < each.start_byte for leave in _apart_returns(body, of_lanes[_WARP_LANES])
             )
             alone = each.start_byte > last and not of_lanes[lanes].same_for_all(each, body)
-            if (alone or (behind and node is not None)) and not _masked(each, kernel.source):
+            if (alone or (behind and node is not None)) and not _masked(each, masks, holder):
                 found.add(lanes if alone else _WARP_LANES)
     return max(found)
 
@@ -209,7 +210,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
     """Yield the primitives of a function under an ``if`` or behind a ``return`` that may depend on the thread."""
     body, piece = function.body, function.piece
     of_lanes = cache(lambda lanes: uniformity(kernel, function.node, body, of_warps=True, lanes=lanes))
-    uniform = of_lanes(_WARP_LANES)
+    uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
     given = {parameter_of(each, {}).name for each in parameter_nodes(function.node)}
     left = [
         start_of(each, body)
@@ -219,7 +220,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
     for each in _primitives(body, {each.name for each in held}):
         known = of_lanes(_lanes(each, held, set())).same_for_all(each, body) and not _depends(each, body, given)
         known = known and not any(at < each.start_byte for at in left)
-        if not known and not _masked(each, kernel.source):
+        if not known and not _masked(each, masks, function):
             yield kernel.refusal("warp-branch", kernel.line(each, piece), name=f"{callee(each)} in {piece.name}")
 
 
@@ -235,11 +236,10 @@ def _primitives(body: Node, functions: set[str]) -> list[Node]:
     return [each for each in calls(body) if _called(each) in _WAITING | functions]
 
 
-def _masked(call: Node, source: ParsedFile) -> bool:
-    """Return whether the mask of a primitive is computed: no constant, neither of the language nor of the file."""
+def _masked(call: Node, masks: Masks, function: Holder | None) -> bool:
+    """Return whether the mask of a primitive, or of all those in a function that is called, was computed."""
     given = arguments(call)
-    if callee(call) not in _WAITING or not callee(call).endswith(("_sync", "syncwarp")) or not given:
-        return False
-    named = {text_of(each) for each in find(given[0], "identifier")}
-    constant = any(piece.kind == "variable" for name in named for piece in source.definitions.get(name, ()))
-    return given[0].type in _COMPUTED and not named & set(source.macros) and not constant
+    if callee(call) not in _WAITING:
+        return masks.given(call, function)
+    named = callee(call).endswith(("_sync", "syncwarp"))
+    return named and bool(given) and masks.computed(given[0], function)
