@@ -71,3 +71,21 @@ def test_a_flag_that_nobody_writes_between_two_barriers_is_the_same_for_all(body
 def test_other_flags_may_differ(body):
     assert not made(body).variants
     assert {each.code for each in made(body).refusals if each.level == "grid"} & {"barrier-branch", "spin-wait"}
+
+
+LAST = f"if (t == 0) done = n > 3; {SYNC}"
+
+
+@pytest.mark.parametrize(
+    ("body", "accepted"),
+    [
+        (f"{LAST} if (done) s[t] = __shfl_down_sync(~0u, s[t], 1);", True),
+        (f"{LAST} if (done) {{ {WORK} meet(s); s[t] = __shfl_down_sync(~0u, s[t], 1); }}", True),
+        (f"{LAST} if (done && t < 9) s[t] = __shfl_down_sync(~0u, s[t], 1);", False),
+        (f"{LAST} if (t == 5) done = 0; if (done) s[t] = __shfl_down_sync(~0u, s[t], 1);", False),
+        (f"if (t < 9) {SYNC} {LAST} if (done) s[t] = __shfl_down_sync(~0u, s[t], 1);", False),
+    ],
+)
+def test_warps_go_by_such_a_flag_together(body, accepted):
+    assert bool(made(body).variants) is accepted
+    assert ("warp-branch" in {each.code for each in made(body).refusals}) is not accepted

@@ -27,7 +27,7 @@ __global__ void flag_ends(int *data, int *rounds, int most) {
     }
     if (last) {
         meet(held, t, &next);
-        held[t] = next + round;
+        held[t] = next + __shfl_xor_sync(0xffffffffu, round + t, 1);
     }
     data[blockIdx.x * 32 + t] = held[t];
     if (t == 0) rounds[blockIdx.x] = round;

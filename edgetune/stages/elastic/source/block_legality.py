@@ -127,7 +127,8 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
     body = kernel.body
     held = holders(kernel, _WAITING)
     waiting = {each.name for each in held}
-    of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes))
+    settled = _settled(kernel)
+    of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes, settled=settled))
     uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
     primitives = _primitives(body, waiting)
     together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
@@ -151,17 +152,19 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     if not all(each.isidentifier() and each != "operator" for each in every):
         return (kernel.refusal("barrier-branch"),)  # an operator or a destructor: its calls do not show
     found = apart(kernel.body, BARRIERS | every, parts, uniformity(kernel))
-    if found and _all_meet(kernel, every, parts):
+    if found and _settled(kernel):
         return ()
     return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
 
 
-def _all_meet(kernel: ParsedKernel, every: Collection[str], parts: Collection[str]) -> bool:
-    """Return whether all threads meet at each barrier, given what they read from shared memory between barriers."""
+def _settled(kernel: ParsedKernel) -> frozenset[int]:
+    """Return what all threads read alike from shared memory, given that all then meet at each barrier; else nothing."""
     settled, body = settled_reads(kernel), kernel.body
+    every, parts = parted(kernel) if settled else (set(), set())
     uniform = uniformity(kernel, settled=settled)
     meet = meetings(body, {*BARRIERS, *every})
-    return bool(settled) and all(uniform.same_for_all(each, body) and text_of(each) not in parts for each in meet)
+    met = all(uniform.same_for_all(each, body) and text_of(each) not in parts for each in meet)
+    return settled if met and all(each.isidentifier() and each != "operator" for each in every) else frozenset()
 
 
 def lanes_in_rows(kernel: ParsedKernel) -> int:
@@ -171,7 +174,11 @@ def lanes_in_rows(kernel: ParsedKernel) -> int:
     found = {0}
     masks = Masks(kernel, held)
     for node, body, holder in ((None, kernel.body, None), *((each.node, each.body, each) for each in held)):
-        of_lanes = {each: uniformity(kernel, node, body, of_warps=True, lanes=each, rows=False) for each in _SIZES}
+        alike = _settled(kernel) if node is None else ()
+        of_lanes = {
+            each: uniformity(kernel, node, body, of_warps=True, lanes=each, rows=False, settled=alike)
+            for each in _SIZES
+        }
         primitives = _primitives(body, names)
         together = [each for each in primitives if of_lanes[_WARP_LANES].same_for_all(each, body)]
         last = max((int(each.start_byte) for each in together), default=-1) if node is None else -1
