@@ -11,7 +11,9 @@ from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 
 GRID_ONLY = {
+    "async_copies": "async-copy",
     "vote_loops": "vote-barrier",
+    "flag_ends": "helper-barrier",
     "groups_handed_on": None,
     "helper_barrier": "helper-barrier",
     "shadowed": "shadowed",

@@ -157,3 +157,49 @@ def test_the_original_keeps_its_groups_and_the_lines_stay():
     assert f"{{ {BLOCK} x[block.thread_rank()] = 1; }}" in found.source
     assert "#include <cooperative_groups.h>" in found.device
     assert "namespace cg = cooperative_groups;" in found.device
+
+
+GRID = "auto grid = cg::this_grid();"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "cg::grid_group grid = cg::this_grid(); for (int i = grid.thread_rank(); i < n; i += grid.size()) x[i] = 1;",
+        f"{GRID} x[grid.thread_rank()] = grid.group_dim().x + grid.block_index().y + grid.num_blocks();",
+        "x[cg::this_grid().block_rank()] = 1;",
+    ],
+)
+def test_a_grid_that_waits_for_nothing_is_read(body):
+    kernel, codes = told(body)
+    assert {each.level for each in kernel.variants} == {"grid", "block"}
+    assert not codes
+
+
+@pytest.mark.parametrize(
+    ("helper", "body"),
+    [
+        ("", f"{GRID} x[grid.thread_rank()] = 1; grid.sync();"),
+        ("", f"{GRID} x[0] = 1; cg::sync(grid);"),
+        ("", "cg::this_grid().sync(); x[0] = 1;"),
+        ("", f"{GRID} if (grid.is_valid()) x[0] = 1;"),
+        ("", f"{GRID} auto same = &grid; same->sync(); x[0] = 1;"),
+        ("", f"{GRID} auto tile = cg::tiled_partition<32>(grid); x[tile.thread_rank()] = 1;"),
+        ("", "cg::thread_group all = cg::this_grid(); all.sync(); x[0] = 1;"),
+        ("__device__ void f(cg::grid_group g) { g.sync(); }\n", f"{GRID} f(grid); x[0] = 1;"),
+        ("__device__ void f(cg::grid_group *g) { g->sync(); }\n", f"{GRID} f(&grid); x[0] = 1;"),
+        ("template <class G> __device__ void f(G g) { g.sync(); }\n", "f(cg::this_grid()); x[0] = 1;"),
+        ("struct S { cg::grid_group grid; };\n", "S s{cg::this_grid()}; s.grid.sync(); x[0] = 1;"),
+        ("#define ALL grid\n", f"{GRID} ALL.sync(); x[0] = 1;"),
+    ],
+)
+def test_a_grid_that_may_wait_is_refused(helper, body):
+    kernel, codes = told(body, HEAD + helper)
+    assert not kernel.variants
+    assert "grid-sync" in codes
+
+
+def test_reduce_of_the_library_is_not_a_function_of_the_host():
+    source = f"{HEAD}__global__ void k(float *x) {{ {WARP} x[0] = cg::reduce(warp, x[0], cg::plus<float>()); }}\n"
+    done = transform(source + "void reduce(float *x) { k<<<1, 32>>>(x); }\n", "k.cu")
+    assert done.kernels[0].variants

@@ -25,6 +25,7 @@
 #include <type_traits>
 #include <utility>
 
+#define EDGETUNE_SHIM 1
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
 #define __CUDA_ARCH__ 870

@@ -30,6 +30,8 @@ from edgetune.stages.elastic.source.barrier_functions import (
 from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.masks import Masks
+from edgetune.stages.elastic.source.settled_reads import settled_reads
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     Node,
@@ -46,7 +48,7 @@ from edgetune.stages.elastic.source.syntax import (
     squeezed,
     text_of,
 )
-from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.translation_unit import ParsedKernel
 from edgetune.stages.elastic.source.uniformity import Uniformity, condition_of, uniformity
 
 _WARP = WARP - {"warpSize"}
@@ -54,7 +56,6 @@ _WAITING = _WARP - {"__activemask"}
 _WARP_LANES = 32
 _TILE = re.compile(r"\(0x([137f]+)u<<\(")
 """The mask of a tile, as ``group_words`` writes it."""
-_COMPUTED = ("identifier", "call_expression", "field_expression", "subscript_expression")
 
 
 def block_illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
@@ -133,19 +134,20 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
     body = kernel.body
     held = holders(kernel, _WAITING)
     waiting = {each.name for each in held}
-    of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes))
-    uniform = of_lanes(_WARP_LANES)
+    settled = _settled(kernel)
+    of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes, settled=settled))
+    uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
     primitives = _primitives(body, waiting)
     together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
     last = max((int(each.start_byte) for each in together), default=-1)
     for each in primitives:
         alone = each.start_byte > last and not of_lanes(_lanes(each, held, set())).same_for_all(each, body)
-        if alone and not _masked(each, kernel.source):
+        if alone and not _masked(each, masks, None):
             yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
     for function in held:
         yield from _in_function(function, kernel, held)
         if called_unseen(function) and not all(
-            _masked(each, kernel.source) for each in _primitives(function.body, waiting)
+            _masked(each, masks, function) for each in _primitives(function.body, waiting)
         ):
             yield kernel.refusal("warp-branch", kernel.line(function.node, function.piece), name=function.piece.name)
 
@@ -161,7 +163,20 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     if not all(each.isidentifier() and each != "operator" for each in every):
         return (kernel.refusal("barrier-branch"),)  # an operator or a destructor: its calls do not show
     found = apart(kernel.body, BARRIERS | every, parts, uniformity(kernel))
+    if found and _settled(kernel):
+        return ()
     return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
+
+
+@lru_cache(maxsize=16)  # several rules ask
+def _settled(kernel: ParsedKernel) -> frozenset[int]:
+    """Return what all threads read alike from shared memory, given that all then meet at each barrier; else nothing."""
+    settled, body = settled_reads(kernel), kernel.body
+    every, parts = parted(kernel) if settled else (set(), set())
+    uniform = uniformity(kernel, settled=settled)
+    meet = meetings(body, {*BARRIERS, *every})
+    met = all(uniform.same_for_all(each, body) and text_of(each) not in parts for each in meet)
+    return settled if met and all(each.isidentifier() and each != "operator" for each in every) else frozenset()
 
 
 @lru_cache(maxsize=16)  # each form of a kernel asks
@@ -170,8 +185,10 @@ def lanes_in_rows(kernel: ParsedKernel) -> int:
     held = holders(kernel, _WAITING)
     names = {each.name for each in held}
     found = {0}
-    for node, body in ((None, kernel.body), *((each.node, each.body) for each in held)):
-        of_lanes = partial(_without_rows, kernel, node, body)
+    masks = Masks(kernel, held)
+    for node, body, holder in ((None, kernel.body, None), *((each.node, each.body, each) for each in held)):
+        alike = _settled(kernel) if node is None else frozenset()
+        of_lanes = partial(_without_rows, kernel, node, body, settled=alike)
         primitives = _primitives(body, names)
         together = [each for each in primitives if of_lanes(_WARP_LANES).same_for_all(each, body)]
         last = max((int(each.start_byte) for each in together), default=-1) if node is None else -1
@@ -181,14 +198,16 @@ def lanes_in_rows(kernel: ParsedKernel) -> int:
                 start_of(leave, body) < each.start_byte for leave in _apart_returns(body, of_lanes(_WARP_LANES))
             )
             alone = each.start_byte > last and not of_lanes(lanes).same_for_all(each, body)
-            if (alone or (behind and node is not None)) and not _masked(each, kernel.source):
+            if (alone or (behind and node is not None)) and not _masked(each, masks, holder):
                 found.add(lanes if alone else _WARP_LANES)
     return max(found)
 
 
-def _without_rows(kernel: ParsedKernel, function: Node | None, body: Node, lanes: int) -> Uniformity:
+def _without_rows(
+    kernel: ParsedKernel, function: Node | None, body: Node, lanes: int, *, settled: frozenset[int]
+) -> Uniformity:
     """Return what is the same for tiles of so many lanes, whatever the width of the block."""
-    return uniformity(kernel, function, body, of_warps=True, lanes=lanes, rows=False)
+    return uniformity(kernel, function, body, of_warps=True, lanes=lanes, rows=False, settled=settled)
 
 
 def _apart_returns(body: Node, uniform: Uniformity) -> list[Node]:
@@ -211,7 +230,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
     """Yield the primitives of a function under an ``if`` or behind a ``return`` that may depend on the thread."""
     body, piece = function.body, function.piece
     of_lanes = cache(lambda lanes: uniformity(kernel, function.node, body, of_warps=True, lanes=lanes))
-    uniform = of_lanes(_WARP_LANES)
+    uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
     given = {parameter_of(each, {}).name for each in parameter_nodes(function.node)}
     left = [
         start_of(each, body)
@@ -221,7 +240,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
     for each in _primitives(body, {each.name for each in held}):
         known = of_lanes(_lanes(each, held, set())).same_for_all(each, body) and not _depends(each, body, given)
         known = known and not any(at < each.start_byte for at in left)
-        if not known and not _masked(each, kernel.source):
+        if not known and not _masked(each, masks, function):
             yield kernel.refusal("warp-branch", kernel.line(each, piece), name=f"{callee(each)} in {piece.name}")
 
 
@@ -237,11 +256,10 @@ def _primitives(body: Node, functions: set[str]) -> list[Node]:
     return [each for each in calls(body) if called_word(each) in _WAITING | functions]
 
 
-def _masked(call: Node, source: ParsedFile) -> bool:
-    """Return whether the mask of a primitive is computed: no constant, neither of the language nor of the file."""
+def _masked(call: Node, masks: Masks, function: Holder | None) -> bool:
+    """Return whether the mask of a primitive, or of all those in a function that is called, was computed."""
     given = arguments(call)
-    if callee(call) not in _WAITING or not callee(call).endswith(("_sync", "syncwarp")) or not given:
-        return False
-    named = {text_of(each) for each in find(given[0], "identifier")}
-    constant = any(piece.kind == "variable" for name in named for piece in source.definitions.get(name, ()))
-    return given[0].type in _COMPUTED and not named & set(source.macros) and not constant
+    if callee(call) not in _WAITING:
+        return masks.given(call, function)
+    named = callee(call).endswith(("_sync", "syncwarp"))
+    return named and bool(given) and masks.computed(given[0], function)

@@ -57,9 +57,14 @@ GROUPS = READ_GROUPS | {"coalesced_threads", "coalesced_group", "labeled_partiti
 GROUP_PREFIX = "edgetune_cg_"
 """Of the words that stand for those of the library while a source is read: see ``group_words``."""
 ASYNC = frozenset({
-    "memcpy_async", "make_pipeline", "pipeline", "pipeline_shared_state", "mbarrier_t", "arrive_and_wait",
-    "barrier_arrive_tx", "cp_async_bulk", "CUtensorMap",
+    "memcpy_async", "make_pipeline", "pipeline", "pipeline_consumer_wait_prior", "pipeline_shared_state",
+    "pipeline_role", "mbarrier_t", "arrive_and_wait", "barrier_arrive_tx", "cp_async_bulk", "CUtensorMap",
 })  # fmt: skip
+THREAD_COPIES = frozenset({
+    "memcpy_async", "make_pipeline", "pipeline", "pipeline_consumer_wait_prior", "__pipeline_memcpy_async",
+    "__pipeline_commit", "__pipeline_wait_prior",
+})  # fmt: skip
+"""Words of copies that may be those of one thread: see ``async_copies``."""
 _ASYNC = re.compile(r"__pipeline_\w+|__mbarrier_\w+|__cp_async\w*|cp_async\w*")
 _CLUSTER = re.compile(r"__cluster\w*|\w*clusterlaunchcontrol\w*")
 _NAMED_BARRIER = re.compile(r"__barrier_sync\w*|__nv_bar\w*|__named_barrier\w*")
@@ -148,6 +153,7 @@ _NAMES = _words("""
     __CUDA_ARCH__ __CUDACC__ __cplusplus __FILE__ __LINE__ __func__ __FUNCTION__
     __half2float __float2half fragment matrix_a matrix_b accumulator row_major col_major mem_row_major
     mem_col_major precision tf32 threadfence layout_t __float_to_tf32
+    cuda thread_scope_thread aligned_size_t
 """)
 _INTRINSICS = re.compile(
     r"__(u?(sad|hadd|rhadd|mulhi|mul24|mul64hi)|[su]?mul\w*|f?add\w*|f?sub\w*|f?div\w*"

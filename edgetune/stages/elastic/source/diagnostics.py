@@ -28,7 +28,7 @@ dynamic-parallelism: {name} launches or waits for other kernels from the GPU, wh
 cooperative-groups: {name} uses a cooperative group in a way that is not read as one of the block or of a part of a warp
     -> use plain groups and their methods, or threadIdx, __syncthreads() and the warp primitives with masks
 async-barrier: {name} is asynchronous: work may be under way when the next logical block begins
-    -> copy with plain loads and stores, and __syncthreads()
+    -> copy with plain loads and stores, or with a pipeline of the thread (cuda::make_pipeline(), __pipeline_commit())
 named-barrier: {name} waits for some threads of the block only
     -> use __syncthreads()
 inline-assembly: inline assembly ({name}) may read special registers, jump or wait
@@ -134,6 +134,8 @@ reference: {name} is a reference that lives across a barrier
 shadowed: {name}, which lives across a barrier, is declared more than once
     -> give each a name of its own
 group-argument: {name} hands on a cooperative group, which stands for the physical block
+    -> leave it: the grid is elastic all the same
+async-copy: {name} copies asynchronously, and a thread waits for the copies of all logical threads that it runs
     -> leave it: the grid is elastic all the same
 tensor-core: {name} is spread over the threads of a warp
     -> leave it: the grid is elastic all the same

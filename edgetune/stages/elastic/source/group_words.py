@@ -16,11 +16,17 @@ from edgetune.stages.elastic.source.builtins import GROUP_PREFIX, LINEAR_THREAD
 from edgetune.stages.elastic.source.syntax import Edit, words
 
 LIBRARY = "cooperative_groups"
-HEADERS = (f"{LIBRARY}.h", f"{LIBRARY}/reduce.h")
+HEADERS = (f"{LIBRARY}.h", f"{LIBRARY}/reduce.h", f"{LIBRARY}/memcpy_async.h")
 SIZES = (1, 2, 4, 8, 16, 32)
 """Threads in a tile that is a part of a warp."""
-TYPES = {"block": f"{GROUP_PREFIX}thread_block", "any": f"{GROUP_PREFIX}thread_group", "tile": f"{GROUP_PREFIX}tile_"}
-THIS_BLOCK, PARTITION = f"{GROUP_PREFIX}this_thread_block", f"{GROUP_PREFIX}partition"
+TYPES = {
+    "block": f"{GROUP_PREFIX}thread_block",
+    "grid": f"{GROUP_PREFIX}grid_group",
+    "any": f"{GROUP_PREFIX}thread_group",
+    "tile": f"{GROUP_PREFIX}tile_",
+}
+THIS_BLOCK, THIS_GRID = f"{GROUP_PREFIX}this_thread_block", f"{GROUP_PREFIX}this_grid"
+PARTITION = f"{GROUP_PREFIX}partition"
 OPERATORS = frozenset({"plus", "less", "greater", "bit_and", "bit_or", "bit_xor"})
 """Of ``cg::reduce``."""
 _CONSTANTS = (
@@ -30,6 +36,15 @@ _CONSTANTS = (
 _MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+\w+(\([^()]*\))?((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 _RANK = f"({LINEAR_THREAD})"
 _SIZE = "(blockDim.x * blockDim.y * blockDim.z)"
+_BLOCK_RANK = "(blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z))"
+_BLOCKS = "(gridDim.x * gridDim.y * gridDim.z)"
+_IN_GRID = f"((unsigned long long){_BLOCKS} * {_SIZE})"
+_OF_GRID = {
+    "thread_rank": f"((unsigned long long){_BLOCK_RANK} * {_SIZE} + {_RANK})", "size": _IN_GRID,
+    "num_threads": _IN_GRID, "group_dim": "gridDim", "dim_blocks": "gridDim", "block_index": "blockIdx",
+    "block_rank": f"((unsigned long long){_BLOCK_RANK})", "num_blocks": f"((unsigned long long){_BLOCKS})",
+}  # fmt: skip
+"""Methods of the grid that wait for nothing; to hand it to a function might."""
 _SHUFFLES = {f"shfl{how}": f"__shfl{how}_sync" for how in ("", "_up", "_down", "_xor")}
 _VOTES = {vote: f"__{vote}_sync" for vote in ("any", "all", "ballot")}
 
@@ -39,7 +54,7 @@ class Kind:
     """What a group is.
 
     Args:
-        threads: In a tile; 0 of the block.
+        threads: In a tile; 0 of the block, -1 of the grid.
         parent: Threads of the tile that it is a part of; 0 of the block.
     """
 
@@ -47,7 +62,7 @@ class Kind:
     parent: int = 0
 
 
-BLOCK = Kind()
+BLOCK, GRID = Kind(), Kind(-1)
 
 
 def constants(texts: Sequence[bytes]) -> dict[str, int]:
@@ -77,7 +92,8 @@ def renames(text: bytes, spaces: Collection[str], sizes: Mapping[str, int]) -> l
     space = f"(?<![\\w:.>])(?:{'|'.join(sorted(map(re.escape, spaces), reverse=True))})"
     tile = rf"(?:thread_block_tile\s*<\s*(?P<tile>\w+)\s*(?:,\s*{space}thread_block\s*)?>)"
     made = r"(?:tiled_partition\s*<\s*(?P<made>\w+)\s*>(?=\s*\())"
-    plain = r"(?P<plain>(?:tiled_partition|this_thread_block)(?=\s*\()|thread_(?:block|group)\b(?!\s*(?:::|<)))"
+    plain = r"(?P<plain>(?:tiled_partition|this_(?:thread_block|grid))(?=\s*\()"
+    plain += r"|(?:thread_(?:block|group)|grid_group)\b(?!\s*(?:::|<)))"
     found = []
     for each in re.finditer(f"{space}(?:{tile}|{made}|{plain})".encode(), text):
         parts = {key: value.decode() for key, value in each.groupdict().items() if value is not None}
@@ -113,6 +129,8 @@ def builtin(kinds: Collection[Kind], method: str) -> tuple[str, str] | None:
     if len(kinds) > 1:
         return _several(kinds, method)
     (kind,) = kinds
+    if kind == GRID:
+        return (_OF_GRID[method], "") if method in _OF_GRID else None
     return _of_block(method) if kind == BLOCK else _of_tile(kind, method)
 
 

@@ -24,11 +24,13 @@ from edgetune.stages.elastic.source.builtins import GROUP_PREFIX
 from edgetune.stages.elastic.source.directives import code_only
 from edgetune.stages.elastic.source.group_words import (
     BLOCK,
+    GRID,
     LIBRARY,
     OPERATORS,
     PARTITION,
     SIZES,
     THIS_BLOCK,
+    THIS_GRID,
     TYPES,
     Kind,
     builtin,
@@ -60,6 +62,9 @@ from edgetune.stages.elastic.source.translation_unit import function_declarator,
 
 _NAMING = ("namespace_alias_definition", "using_declaration")
 _PLAIN = ("identifier", "reference_declarator")
+_FUNCTIONS = {"sync": (1,), "reduce": (3,), "memcpy_async": (4, 5), "wait": (1,)}
+"""Of the library, which take a group: numbers of arguments."""
+_WHOLE = {THIS_BLOCK: BLOCK, THIS_GRID: GRID}
 _ANY = "any"
 """The type of a parameter whose type is a template's."""
 _Kinds = frozenset[Kind]
@@ -172,6 +177,8 @@ def _parameter(node: Node, function: Node) -> tuple[str, str]:
 
 def _takes(declared: str, kinds: _Kinds) -> bool:
     """Return whether a variable of this type may be a group of these kinds."""
+    if declared == TYPES["grid"] or GRID in kinds:
+        return declared == TYPES["grid"] and kinds == {GRID}
     if declared == TYPES["block"]:
         return kinds == {BLOCK}
     if declared.startswith(TYPES["tile"]):
@@ -219,6 +226,9 @@ class _Reader:
         for (name, declared), given in zip(of.parameters, of.given, strict=True):
             if given or _of_type(declared):
                 of.groups[name] = given or _of_type(declared)
+        for each in parameter_nodes(of.node):  # a grid is handed to no function, for it might wait there
+            if TYPES["grid"] in words(text_of(each)):
+                self._unknown(each)
         declarations = list(self._declarations())
         for node in find(of.body, "identifier", "type_identifier", "call_expression"):
             if self._kinds(node):
@@ -255,8 +265,8 @@ class _Reader:
         if node.type != "call_expression":
             return frozenset()
         name, given = callee(node), arguments(node)
-        if name == THIS_BLOCK and not given:
-            return frozenset({BLOCK})
+        if name in _WHOLE and not given:
+            return frozenset({_WHOLE[name]})
         threads = name.removeprefix(f"{PARTITION}_")
         if name == PARTITION and len(given) == 2:
             threads = text_of(given[1]).rstrip("uU")
@@ -301,15 +311,14 @@ class _Reader:
     def _argument(self, node: Node, call: Node) -> bool:
         """Read a call that a group is handed to."""
         name, given, kinds = callee(call), arguments(call), self._kinds(node)
-        library = {f"{space}{word}": word for space in self._spaces for word in ("sync", "reduce")}
-        library = {key: word for key, word in library.items() if key not in self._by_name}  # a function of the file's
+        if GRID in kinds:
+            return False
+        own = name in self._by_name  # a function of the file's
+        word = next((word for space in self._spaces for word in _FUNCTIONS if name == f"{space}{word}" and not own), "")
         function = call.child_by_field_name("function")
-        if library.get(name) == "sync" and given == [node]:
-            text = builtin(kinds, "sync")
-            self._of.edits += [] if text is None else [replaced(call, text[0])]
-            return text is not None
-        if library.get(name) == "reduce" and function is not None and len(given) == 3 and node == given[0]:
-            return self._reduced(node, function, given[2])
+        if function is not None and len(given) in _FUNCTIONS.get(word, ()) and node == given[0]:
+            reduces = word == "reduce"
+            return self._reduced(node, function, given[2]) if reduces else self._met(node, call, function, word)
         place = given.index(node)
         found = [
             each
@@ -334,6 +343,20 @@ class _Reader:
         operation = Edit(made.start_byte, end, GROUP_PREFIX + named[2])
         self._of.edits += [replaced(function, f"{GROUP_PREFIX}reduce"), operation]
         self._keep(node)
+        return True
+
+    def _met(self, node: Node, call: Node, function: Node, word: str) -> bool:
+        """Read a copy by a group, its wait for all of them, at which its threads meet as well, or a plain meeting."""
+        sync, new = builtin(self._kinds(node), "sync"), f"{GROUP_PREFIX}{word}"
+        if sync is None:
+            return False
+        if word == "memcpy_async":
+            self._of.edits.append(replaced(function, new))
+        else:
+            wait = f"({new}({text_of(node)}), {sync[0]})"
+            self._of.edits.append(replaced(call, sync[0] if word == "sync" else wait))
+        if word != "sync":
+            self._keep(node)
         return True
 
     def _keep(self, node: Node) -> None:

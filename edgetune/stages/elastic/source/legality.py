@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
+from edgetune.stages.elastic.source.async_copies import copies_of_threads, unread_copies
 from edgetune.stages.elastic.source.block_legality import lanes_apart, returns_before_warp
 from edgetune.stages.elastic.source.builtins import (
     BARRIERS,
@@ -18,12 +19,14 @@ from edgetune.stages.elastic.source.builtins import (
     INDICES,
     KEYWORDS,
     READ_GROUPS,
+    THREAD_COPIES,
     VOTE_BARRIERS,
     danger,
     known,
     of_warps,
     wrong_with,
 )
+from edgetune.stages.elastic.source.group_words import with_library_words
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.macro_legality import hidden_in_macros, line_in
@@ -71,7 +74,8 @@ def illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     else:
         words = list(_words(kernel))
         found = [
-            *shape, *_names(kernel), *words, *_groups(kernel, words), *_statements(kernel), *hidden_in_macros(kernel),
+            *shape, *_names(kernel), *words, *_copies(kernel),
+            *_groups(kernel, words), *_statements(kernel), *hidden_in_macros(kernel),
             *_out_of_reach(kernel), *_pointers(kernel), *_unknown(kernel), *_waiting(kernel), *_votes(kernel),
             *returns_before_warp(kernel), *lanes_apart(kernel),
         ]  # fmt: skip
@@ -194,7 +198,7 @@ def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
     for piece in kernel.reach:
         for word in dict.fromkeys(piece.tokens):
             code = danger(word)
-            if word in READ_GROUPS:
+            if word in READ_GROUPS or word in THREAD_COPIES:
                 continue
             if code is not None and not (code == "dynamic-parallelism" and word in piece.declared):
                 yield kernel.refusal(code, line_in(piece, kernel, word), name=word)
@@ -204,6 +208,18 @@ def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
             yield kernel.refusal("dynamic-parallelism", line_in(piece, kernel), name=f"the macro {piece.name}")
         if piece.kind == "macro" and {"asm", "__asm__", "__asm"} & set(piece.tokens):
             yield kernel.refusal("inline-assembly", line_in(piece, kernel), name=f"in the macro {piece.name}")
+
+
+def _copies(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the asynchronous copies for which a kernel, or its block level, is refused."""
+    unread = list(unread_copies(kernel))
+    for piece, use in unread:
+        at, name = (
+            (line_in(piece, kernel, use), use) if isinstance(use, str) else (kernel.line(use, piece), text_of(use))
+        )
+        yield kernel.refusal("async-barrier", at, name=name)
+    for word in () if unread else copies_of_threads(kernel)[:1]:
+        yield kernel.refusal("async-copy", name=with_library_words(word))
 
 
 def _groups(kernel: ParsedKernel, others: Collection[Refusal]) -> Iterator[Refusal]:

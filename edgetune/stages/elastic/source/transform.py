@@ -26,7 +26,7 @@ from edgetune.stages.elastic.abi import CONTROL_STRUCT, STRUCT, STRUCT_NAME, Ind
 from edgetune.stages.elastic.kernel import ElasticKernel, Refusal, TransformResult, Variant
 from edgetune.stages.elastic.source.block_legality import returns_before_barriers, threads_apart
 from edgetune.stages.elastic.source.block_loops import FormOptions
-from edgetune.stages.elastic.source.builtins import complex_number
+from edgetune.stages.elastic.source.builtins import THREAD_COPIES, complex_number
 from edgetune.stages.elastic.source.diagnostics import refusal
 from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
 from edgetune.stages.elastic.source.group_words import HEADERS, LIBRARY, with_library_words
@@ -74,6 +74,7 @@ _OF_THE_HOST = re.compile(
 """Headers of libraries and systems that host code uses; no elastic kernel uses anything of them."""
 _OF_FFT = ("cufft.h", "cufftXt.h")
 """Headers with complex numbers, which kernels need only if they use these."""
+_OF_COPIES = re.compile(r"cuda_pipeline\w*\.h")
 _OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
 """Headers of C++, which kernels need only if they say ``std``."""
 _NAMING = ("namespace_alias_definition", "using_declaration")
@@ -234,8 +235,10 @@ def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) ->
     for each in find(source.tree.root_node, "preproc_include"):
         wanted = included(each)
         unused = _OF_THE_HOST.fullmatch(wanted) or (_OF_STD.fullmatch(wanted) and "std" not in known)
+        unused = unused or (wanted.startswith("cuda/") and "cuda" not in known)
         unused = unused and not (source.expanded.grouped and wanted in HEADERS)
         unused = unused and not (wanted in _OF_FFT and any(map(complex_number, known)))
+        unused = unused and not (_OF_COPIES.fullmatch(wanted) and known & THREAD_COPIES)
         if (unused or wanted in source.missing) and not any(start <= each.start_byte < end for start, end in spans):
             left_out.append(each)
     amid = source.expanded.amid  # a node that a macro made in part has no place of its own in the original

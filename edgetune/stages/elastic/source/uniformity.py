@@ -121,6 +121,7 @@ class Uniformity:
         constants: Values that a template has as parameters.
         lanes: Of a warp, or of the tiles that a warp is divided into.
         rows: Whether rows of the block are known to be whole warps or tiles, or the block has one row only.
+        settled: Nodes that read the same from memory in all threads, by their ids.
     """
 
     body: Node
@@ -133,6 +134,7 @@ class Uniformity:
     constants: frozenset[str] = frozenset()
     lanes: int = 32
     rows: bool = True
+    settled: frozenset[int] = frozenset()
 
     def expression(self, node: Node) -> bool:  # noqa: PLR0911 - a row for each kind of node
         """Whether the value and the effects of an expression are the same for all threads that evaluate it."""
@@ -207,7 +209,7 @@ class Uniformity:
 
     def _name(self, node: Node) -> bool:
         meant, name = self.named.get(node.id, ()), text_of(node)
-        if any(each not in self.variables and not _place(each) for each in meant):
+        if any(each not in self.variables and not _place(each) for each in meant) and node.id not in self.settled:
             return False
         if name in self.source.macros:
             return self._macro(name, node, meant, called=False)
@@ -309,6 +311,7 @@ def uniformity(
     lanes: int = 32,
     rows: bool = True,
     varying: frozenset[str] = frozenset(),
+    settled: frozenset[int] = frozenset(),
 ) -> Uniformity:
     """Return the uniform values of a kernel, or of a function that it calls.
 
@@ -319,12 +322,14 @@ def uniformity(
         lanes: Of a warp, or of the tiles that a warp is divided into.
         rows: Whether rows of the block are whole warps or tiles, or the block has one row only.
         varying: Names of the function's parameters that may differ between threads.
+        settled: Nodes that read the same from memory in all threads, by their ids.
     """
     source, body = kernel.source, body or kernel.body
     names, writes, named = _changes(source, function or kernel.node, body)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
     variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
-    here = Uniformity(body, names, source, variables, writes, named, of_warps, _template_values(function), lanes, rows)
+    values = _template_values(function)
+    here = Uniformity(body, names, source, variables, writes, named, of_warps, values, lanes, rows, settled)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here

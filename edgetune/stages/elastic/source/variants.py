@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from edgetune.stages.elastic.abi import PER_THREAD, block_symbol, grid_symbol, persistent_symbol
 from edgetune.stages.elastic.kernel import Refusal, Variant
+from edgetune.stages.elastic.source.async_copies import AWAIT, copies_of_threads
 from edgetune.stages.elastic.source.block_legality import (
     block_illegalities,
     lanes_in_rows,
@@ -225,6 +226,8 @@ def _grid_kernels(kernel: ParsedKernel, bounds: str, run: str, options: FormOpti
     before, name = _whole_rows(kernel), kernel.name
     if kernel.shared and any("volatile" in each.tokens for each in kernel.reach):
         run = f"        __syncwarp();\n{run}"  # lanes may count on running in step, as at the start of a kernel
+    if copies_of_threads(kernel):
+        run += AWAIT
     text = _head(kernel, bounds, grid_symbol(name), loop_parameters(options.indexing))
     text += _sliced(kernel, before, run, options)
     if options.persistent:

@@ -37,6 +37,24 @@ struct thread_block : thread_group {
 
 static inline __device__ thread_block this_thread_block() { return thread_block(); }
 
+// The grid, as far as it waits for nothing.
+struct grid_group {
+    static __device__ unsigned long long block_rank() {
+        return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    }
+    static __device__ unsigned long long num_blocks() { return gridDim.x * gridDim.y * gridDim.z; }
+    static __device__ unsigned long long thread_rank() {
+        return block_rank() * thread_group::block_size() + thread_group::rank_in_block();
+    }
+    static __device__ unsigned long long size() { return num_blocks() * thread_group::block_size(); }
+    static __device__ unsigned long long num_threads() { return size(); }
+    static __device__ dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
+    static __device__ dim3 group_dim() { return dim3(gridDim.x, gridDim.y, gridDim.z); }
+    static __device__ dim3 dim_blocks() { return group_dim(); }
+};
+
+static inline __device__ grid_group this_grid() { return grid_group(); }
+
 template <unsigned int Size, typename Parent = void>
 struct thread_block_tile : thread_group {
     static_assert(Size <= 32 && (Size & (Size - 1)) == 0, "tiles are parts of warps here");
