@@ -66,3 +66,33 @@ def test_the_line_is_that_of_the_call_and_no_missing_header_is_blamed():
     (kernel,) = transform(text, "k.cu").kernels
     assert [(each.code, each.line) for each in kernel.refusals] == [("undefined-function", 4)]
     assert "other.h" not in kernel.refusals[0].reason
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "defined"),
+    [
+        ("struct A { __device__ int get(); };\nstruct B { __device__ int get() { return 1; } };",
+         "A x; B y; *a = x.get() + y.get();", False),
+        ("struct A { __device__ int get(); };\n__device__ int get() { return 1; }", "A x; *a = x.get();", False),
+        ("struct A { __device__ int get(); };\n__device__ int A::get() { return 1; }", "A x; *a = x.get();", True),
+        ("struct A { __device__ int get(); __device__ int get(int n) { return n; } };", "A x; *a = x.get();", False),
+        ("__device__ int get();\nstruct A { __device__ int get() { return 1; } };", "A x; *a = get();", False),
+        ("__device__ int get(int n);\n__device__ float get(float n) { return n; }", "*a = get(1);", False),
+        ("__device__ int get(int);\n__device__ int get(const int n) { return n; }", "*a = get(1);", True),
+        ("__device__ int get(void);\n__device__ int get() { return 2; }", "*a = get();", True),
+        ("namespace n { __device__ int get(int *); }\n__device__ int n::get(int *p) { return *p; }",
+         "*a = n::get(a);", True),
+        ("template <class T> __device__ int get(T n) { return 1; }\ntemplate <> __device__ int get<int>(int n);",
+         "*a = get(1);", False),
+        ("template <class T> struct A { __device__ T get(T n); };\n"
+         "template <class U> __device__ U A<U>::get(U n) { return n; }", "A<int> x; *a = x.get(2);", True),
+        ("template <class T> struct A { __device__ T get(T n); };\n"
+         "template <class U> __device__ U A<U>::get(U n) { return n; }\ntemplate <> __device__ int A<int>::get(int n);",
+         "A<int> x; *a = x.get(2);", False),
+    ],
+)  # fmt: skip
+def test_another_function_of_the_name_is_no_definition(before, call, defined):
+    (kernel,) = transform(f"{before}\n__global__ void k(int *a) {{ {call} }}\n", "k.cu").kernels
+    codes = [each.code for each in kernel.refusals if each.level == "grid"]
+    assert codes == ([] if defined else ["undefined-function"])
+    assert bool(kernel.variants) == defined

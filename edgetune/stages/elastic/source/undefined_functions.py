@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from edgetune.stages.elastic.source.layouts import NUMBERS
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
@@ -29,6 +30,7 @@ from edgetune.stages.elastic.source.translation_unit import (
     device_words,
     function_declarator,
     leading_words,
+    name_parts,
 )
 
 _OF_TEMPLATES = ("template_type", "template_function", "template_method")
@@ -43,9 +45,58 @@ def undefined_functions(kernel: ParsedKernel) -> Iterator[tuple[str, Node, Defin
         # constexpr int n(m); in a function is a variable
         wanted = on_device - {"constexpr"} if piece.kind == "function" else on_device
         for node in (each for each in piece.find("declaration", "field_declaration") if leading_words(each) & wanted):
-            for name in map(declared_name, find(node, "function_declarator")):
-                if name is not None and text_of(name) not in kernel.source.functions:
+            if "virtual" in words(text_of(node)):  # refused by itself
+                continue
+            for declarator in find(node, "function_declarator"):
+                name = declared_name(declarator)
+                if name is not None and not _defined(text_of(name), declarator, kernel):
                     yield text_of(name), *_first_call(text_of(name), kernel, (node, piece))
+
+
+def _defined(name: str, declarator: Node, kernel: ParsedKernel) -> bool:
+    """Return whether a file defines a function: of that class, with as many parameters, and of no other plain types.
+
+    An overload that is declared and never called counts as used: types of arguments are not looked at.
+    """
+    owner, given, special = _owner(declarator), _parameters(declarator), _specialises(declarator)
+    for each in kernel.source.functions.get(name, ()):
+        inner, scopes, own = _owner(each.node), name_parts(each.node)[:-1], function_declarator(each.node)
+        if owner is None:
+            fits = inner is None and not (scopes and kernel.source.types(scopes[-1]))
+        else:
+            fits = inner == owner or (inner is None and scopes[-1:] == words(owner.split("<")[0])[-1:])
+        kinds = None if own is None else _parameters(own)
+        fits = fits and kinds is not None and len(kinds) == len(given) and special == _specialises(each.node)
+        pairs = zip(kinds or (), given, strict=False)
+        if fits and all(one == other or not {one, other} <= NUMBERS.keys() for one, other in pairs):
+            return True
+    return False
+
+
+def _owner(node: Node) -> str | None:
+    """Return the class that a function is declared in; ``None`` of one that is no member."""
+    owner = around(node, *CLASSES, "compound_statement")
+    name = None if owner is None or owner.type == "compound_statement" else owner.child_by_field_name("name")
+    return None if name is None else squeezed(name)
+
+
+def _parameters(declarator: Node) -> list[str]:
+    """Return the parameters of a function: the type of a plain number, else the whole text."""
+    given = declarator.child_by_field_name("parameters")
+    found = list[str]()
+    for each in () if given is None else given.named_children:
+        kind, inner = each.child_by_field_name("type"), each.child_by_field_name("declarator")
+        plain = kind is not None and (inner is None or inner.type == "identifier")
+        if each.type != "comment" and text_of(each) != "void":
+            found.append(text_of(kind) if plain and kind is not None else text_of(each))
+    return found
+
+
+def _specialises(node: Node) -> bool:
+    """Return whether a function is declared behind ``template <>``."""
+    outer = around(node, "template_declaration")
+    given = None if outer is None else outer.child_by_field_name("parameters")
+    return given is not None and not given.named_children
 
 
 def _first_call(name: str, kernel: ParsedKernel, otherwise: tuple[Node, Definition]) -> tuple[Node, Definition]:
