@@ -2,6 +2,8 @@
 
 import pytest
 
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.async_copies import AWAIT
 from edgetune.stages.elastic.source.transform import transform
 
@@ -99,3 +101,46 @@ def test_other_ways_to_wait_are_refused(wait):
     kernel, codes, _ = told(f"{BLOCK} {wait}; x[blockIdx.x] = 1;", GROUPS)
     assert not kernel.variants
     assert "cooperative-groups" in codes
+
+
+PIPELINED = """// launch pipelined grid=5 block=32 out=float32[160]:zero in=float32[640]
+#include <cuda/pipeline>
+
+__device__ void load(float *to, const float *from, cuda::pipeline<cuda::thread_scope_thread> &pipe) {
+    pipe.producer_acquire();
+    cuda::memcpy_async(to, from, sizeof(float), pipe);
+    pipe.producer_commit();
+}
+
+__global__ void pipelined(float *out, const float *in) {
+    __shared__ float s[2][32];
+    const auto shape = cuda::aligned_size_t<alignof(float)>(sizeof(float));
+    cuda::pipeline<cuda::thread_scope_thread> pipe = cuda::make_pipeline();
+    float sum = 0.0f;
+    load(&s[0][threadIdx.x], &in[blockIdx.x * 128 + threadIdx.x], pipe);
+    for (int i = 0; i < 4; ++i) {
+        if (i < 3) {
+            pipe.producer_acquire();
+            cuda::memcpy_async(&s[(i + 1) % 2][threadIdx.x],
+                               &in[blockIdx.x * 128 + i * 32 + 32 + threadIdx.x], shape, pipe);
+            pipe.producer_commit();
+            cuda::pipeline_consumer_wait_prior<1>(pipe);
+        } else {
+            pipe.consumer_wait();
+        }
+        __syncthreads();
+        sum += s[i % 2][31 - threadIdx.x] * (i + 1);
+        __syncthreads();
+        pipe.consumer_release();
+    }
+    out[blockIdx.x * 32 + threadIdx.x] = sum;
+}
+"""
+"""Of no file of the corpus, as not every compiler of it has the C++ library of CUDA."""
+
+
+def test_forms_of_a_pipeline_do_what_the_original_does():
+    made = transform(PIPELINED, "pipelined.cu", persistent=True)
+    (found,) = check(made, sample_launches_in(PIPELINED, "pipelined.cu"), name="pipelined.cu", matrix=BRIEF)
+    assert (found.answer, found.reason) == ("equal", "")
+    assert found.forms == 2
