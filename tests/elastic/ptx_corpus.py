@@ -19,10 +19,10 @@ from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launche
 
 FOLDER = Path(__file__).with_name("ptx")
 TRITON = tuple(sorted(path.stem for path in FOLDER.glob("*.ptx")))
-NAMES = tuple(each for each in kernel_corpus.NAMES if each != "template_reduce")
-"""All of the corpus but a file whose templates no host code instantiates."""
+NAMES = tuple(each for each in kernel_corpus.NAMES if each not in ("template_reduce", "shared_by_type"))
+"""All of the corpus but two files whose templates no host code instantiates."""
 BENCHMARK = tuple(f"mdtb/{each}" for each in KERNELS)
-INSTANCES = {"range_float_64": "IfLi64E", "range_int_64": "IiLi64E"}
+INSTANCES = {"range_float_64": "IfLi64E", "range_int_64": "IiLi64E", "members_float": "7membersIf"}
 """Names of instances in the source route, and what their symbols have."""
 
 

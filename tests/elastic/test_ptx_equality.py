@@ -23,6 +23,7 @@ REFUSED = {
     "early_return": "barrier-branch",
     "groups_handed_on": "warp-branch",
     "leave_in_loop": "barrier-branch",
+    "masked_sum": "warp-branch",
     "thread_trips": "barrier-branch",
     "vote_loops": "spin-wait",
 }

@@ -159,9 +159,9 @@ class FakeCuda(CudaWork):
         return (_multiprocessors(gpu.sm_count),)
 
     @answers(1)
-    def cuCtxGetDevResource(self, hCtx: Handle, type_: IntEnum) -> tuple[Any, ...]:
+    def cuCtxGetDevResource(self, hCtx: Handle, typename: IntEnum) -> tuple[Any, ...]:
         """Return the multiprocessors of a context."""
-        check_type(type_, CUdevResourceType)
+        check_type(typename, CUdevResourceType)
         context = handle_of(hCtx, "context")
         refuse(codes.NOT_SUPPORTED, when=not context.work.gpu.green)
         return (_multiprocessors(context.sm_count),)
