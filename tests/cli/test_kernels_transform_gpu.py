@@ -210,7 +210,7 @@ def test_a_compile_error_for_the_gpu_is_reported_with_its_line(edgetune, source,
 
 def test_kernels_without_a_launch_are_reported(edgetune, source, fake, no_compiler):
     fake()
-    pairs = "struct Pair { float a, *b; };\n__global__ void pairs(Pair *x) { x[threadIdx.x].a += *x[threadIdx.x].b; }\n"
+    pairs = "struct Pair { float a; unsigned b : 4; };\n__global__ void pairs(Pair *x) { x[0].a += x[0].b; }\n"
     ended = edgetune(*FILES, source(SCALE + pairs), *CHECK)
     assert ended.code == 5
     assert "1 of 2 elastic kernels not checked on nvidia:0; pairs: it has no launch" in ended.err

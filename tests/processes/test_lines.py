@@ -1,7 +1,7 @@
 """Lines between a process and its child: what is written is read, and nothing else is taken for it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.processes.messages import decoded, encoded
@@ -12,6 +12,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(), VALUES))
 def test_a_written_message_is_one_line_and_is_read_back(message):
     line = encoded(message)

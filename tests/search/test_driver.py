@@ -453,7 +453,7 @@ _figures = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(
     table=st.dictionaries(
         st.tuples(st.integers(1, 4), st.integers(1, 4), st.sampled_from([4, 16])), _figures, min_size=1

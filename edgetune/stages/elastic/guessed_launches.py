@@ -22,7 +22,7 @@ import numpy as np
 from edgetune.stages.elastic.cpu_equivalence import Matrix, Runner, Verdict, check, different, runner_of
 from edgetune.stages.elastic.kernel import SURFACES, TEXTURES, CudaKernel, HostLaunch, Parameter, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
-from edgetune.stages.elastic.shim.run import FORWARD, Sequenced, ShimLaunch
+from edgetune.stages.elastic.shim.run import FORWARD, LIMIT_S, Sequenced, ShimLaunch
 
 _NUMBERS = 65536
 """Numbers of each memory."""
@@ -89,7 +89,8 @@ def check_guesses(
     kernel = next(each.kernel for each in transformed.kernels if each.kernel.name == guesses[0].split()[0])
     runner = runner_of(transformed, [kernel.name], name, include)
     best, share = _best(runner, kernel, guesses)
-    (verdict,) = check(transformed, [best], name=name, include=include, runner=runner)
+    limit_s = LIMIT_S if share >= 0 else _LIMIT_S  # no guess suits: nothing more shows in a longer time
+    (verdict,) = check(transformed, [best], name=name, include=include, runner=runner, limit_s=limit_s)
     if verdict.answer == "equal" and share < _FEW:
         threads = best.call.logical.blocks * best.call.logical.threads
         changed = round(share * threads)
