@@ -2,6 +2,8 @@
 
 import pytest
 
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 
 HEAD = """
@@ -64,3 +66,18 @@ def test_computed_masks_wait_for_those_that_voted(body):
 def test_other_masks_may_name_lanes_that_do_not_come(body):
     assert not made(body).variants
     assert "warp-branch" in {each.code for each in made(body).refusals}
+
+
+def test_rows_of_any_width_may_meet_in_front_of_a_barrier_that_all_come_to():
+    text = """// launch k grid=3 block=8,8 x=int32[192] n=int32:3
+__global__ void k(int *x, int n) {
+    int t = threadIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * 64 + t, turns = n, seen = x[at];
+    do { seen += __shfl_xor_sync(~0u, seen, 1); } while (--turns > 0);
+    __syncthreads();
+    if (seen & 1) turns = t;
+    x[at] = seen + turns;
+}
+"""
+    done = transform(text, "k.cu")
+    (verdict,) = check(done, sample_launches_in(text, "k.cu"), name="k.cu", matrix=BRIEF)
+    assert (verdict.answer, verdict.reason) == ("equal", "")

@@ -190,7 +190,8 @@ def lanes_in_rows(kernel: ParsedKernel) -> int:
         alike = _settled(kernel) if node is None else frozenset()
         of_lanes = partial(_without_rows, kernel, node, body, settled=alike)
         primitives = _primitives(body, names)
-        together = [each for each in primitives if of_lanes(_WARP_LANES).same_for_all(each, body)]
+        meetings_of_all = (*primitives, *calls(body, *BARRIERS))
+        together = [each for each in meetings_of_all if of_lanes(_WARP_LANES).same_for_all(each, body)]
         last = max((int(each.start_byte) for each in together), default=-1) if node is None else -1
         for each in primitives:
             lanes = _lanes(each, held, set())
