@@ -158,7 +158,7 @@ def _on_twin(opts: EnergyOptions, policies: Sequence[str]) -> Iterator[_Place]:
     duration_s = parse_time_s(opts.duration or "200ms", what="--duration")
     with blaming("--device"):
         gpu = find_gpu(twin.board)
-    tasks = _tasks(opts)
+    tasks = _tasks(opts, read(KernelTasks, opts.tasks))
     with blaming(name_of(opts.tasks)):
         tasks = compiled_for(gpu, tasks)
         check_kernels(tasks, gpu)
@@ -176,13 +176,13 @@ def _on_gpu(opts: EnergyOptions, policies: Sequence[str]) -> Iterator[_Place]:
     """Yield combinations run on a GPU, with its power read; the device is put back as it was found."""
     index = gpu_index(opts.device)
     device, asked_s = open_device(opts.device), opts.duration and parse_time_s(opts.duration, what="--duration")
-    power, tasks = sensor_of(device), _tasks(opts)
+    power, document = sensor_of(device), read(KernelTasks, opts.tasks)
+    tasks = _tasks(opts, document)
     duration_s, modes = run_s(power, asked_s or None), choose_modes(device, opts.modes).modes
     with blaming(name_of(opts.tasks)):
         for task in tasks:
             check_source(task.network)
         check_count(tasks, policies[:1], None, duration_s=duration_s)
-    document = read(KernelTasks, opts.tasks)
     include, persistent = include_folders(document, opts.tasks), Persistent.name in policies
     builder = builder_of(include, persistent=persistent)
     trials = MeasuredTrials(
@@ -211,11 +211,10 @@ def _rooms(words: str | None) -> Sequence[float]:
     return sorted(set(rooms), reverse=True)
 
 
-def _tasks(opts: EnergyOptions) -> tuple[GpuTask, ...]:
+def _tasks(opts: EnergyOptions, document: KernelTasks) -> tuple[GpuTask, ...]:
     """Return the tasks with the deadline that was asked for."""
-    document, file = read(KernelTasks, opts.tasks), name_of(opts.tasks)
     deadline_s = None if opts.deadline is None else parse_time_s(opts.deadline, what="--deadline")
-    with blaming(file):
+    with blaming(name_of(opts.tasks)):
         tasks = tasks_of(document, folder=folder_of(opts.tasks))
         check_tasks(tasks)
         if deadline_s is not None:

@@ -79,8 +79,7 @@ def _multiprocessors(context: Context) -> Any:
 def _green(context: Context, group: Any) -> Iterator[Context]:
     """Make a context with a group of multiprocessors current while the block runs."""
     driver, facts = context.driver, context.facts
-    described = driver.call("cuDevResourceGenerateDesc", [group], 1)
-    green = driver.call("cuGreenCtxCreate", described, driver.call("cuDeviceGet", facts.index), _DEFAULT_STREAM)
+    green = _created(context, group)
     got, flop_per_s = int(group.sm.smCount), facts.gpu.flop_per_s
     gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
     part = Context(driver, replace(facts, gpu=gpu), now_ns=context.now_ns, sleep_s=context.sleep_s)
@@ -110,16 +109,22 @@ def part_of(context: Context, sm_count: int | None) -> Any:
     Raises:
         DeviceError: the GPU, the driver or the bindings lack green contexts, or there is no part of this size.
     """
-    driver, gpu = context.driver, context.facts.gpu
+    gpu = context.facts.gpu
     if sm_count is None or sm_count >= gpu.sm_count:
         return None
     group, got = _group(context, sm_count)
     if got != sm_count:
         message = f"the nearest part of {gpu.name} to {sm_count} multiprocessors has {got}"
         raise DeviceError(message, f"ask for {got}")
+    return context.noted("cuGreenCtxDestroy", _created(context, group))
+
+
+def _created(context: Context, group: Any) -> Any:
+    """Return a new green context with a group of multiprocessors."""
+    driver = context.driver
     described = driver.call("cuDevResourceGenerateDesc", [group], 1)
     device = driver.call("cuDeviceGet", context.facts.index)
-    return context.noted("cuGreenCtxDestroy", driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM))
+    return driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM)
 
 
 def part_size(context: Context, sm_count: int) -> int:

@@ -7,10 +7,9 @@ v = sum(m, v) in a function sum(unsigned mask, int v) { ... }                  i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
-from edgetune.stages.elastic.source.barrier_functions import Holder
+from edgetune.stages.elastic.source.barrier_functions import Holder, called_word
 from edgetune.stages.elastic.source.builtins import WARP
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.name_resolution import Variable, resolve
@@ -63,16 +62,18 @@ class Masks:
 
     def given(self, call: Node, function: Holder | None) -> bool:
         """Return whether a call of a function gives its primitives masks that were computed."""
-        name = _called(call)
+        name = called_word(call)
         found = [each for each in self._held if each.name == name]
         return bool(found) and all(self._hands_on(each, call, function) for each in found)
 
     def _hands_on(self, inner: Holder, call: Node, function: Holder | None) -> bool:
         """Return whether all primitives in a function take a parameter as mask that this call gives a computed mask."""
         names = {each.name for each in self._held}
-        primitives = [each for each in calls(inner.body) if _called(each) in _WAITING]
-        masked = all(callee(each) in _WAITING and _called(each).endswith(("_sync", "syncwarp")) for each in primitives)
-        if not primitives or not masked or any(_called(each) in names for each in calls(inner.body)):
+        primitives = [each for each in calls(inner.body) if called_word(each) in _WAITING]
+        masked = all(
+            callee(each) in _WAITING and called_word(each).endswith(("_sync", "syncwarp")) for each in primitives
+        )
+        if not primitives or not masked or any(called_word(each) in names for each in calls(inner.body)):
             return False
         places = [self._parameter(arguments(each)[0], inner) if arguments(each) else None for each in primitives]
         given = arguments(call)
@@ -132,11 +133,7 @@ class Masks:
     def _calls(self, name: str) -> Iterator[tuple[Node, Holder | None]]:
         bodies = [(self._kernel.body, None), *((each.body, each) for each in self._held)]
         for body, holder in bodies:
-            yield from ((each, holder) for each in calls(body) if _called(each) == name)
-
-
-def _called(call: Node) -> str:
-    return re.split(r"::|\.|->", callee(call))[-1]
+            yield from ((each, holder) for each in calls(body) if called_word(each) == name)
 
 
 def _plain(change: Node) -> bool:

@@ -14,10 +14,9 @@ those that read the variable and those that write it are never between the same 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from edgetune.stages.elastic.source.barrier_functions import holders
+from edgetune.stages.elastic.source.barrier_functions import called_word, holders
 from edgetune.stages.elastic.source.builtins import BARRIERS, atomic
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, VariableUse, resolve
@@ -182,9 +181,10 @@ class _Flow:
         return left if endless else left | (done if first else tested)
 
     def _call(self, call: Node, places: _Places) -> _Places:
-        name = callee(call) if call.type == "call_expression" else ""
-        holds = re.split(r"::|\.|->", name)[-1] in self._holding
-        if name not in BARRIERS and not holds:
+        if call.type != "call_expression":
+            return places
+        holds = called_word(call) in self._holding
+        if callee(call) not in BARRIERS and not holds:
             return places
         self.lost |= any(_perhaps(each) for each in above(call))
         return places | {call.id} if holds else frozenset({call.id})
