@@ -16,6 +16,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent, PowerSensor
 from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError, InputError
+from edgetune.stages.elastic.bench import check_none_failed
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.energy import Choice, choice_of, with_room
 from edgetune.stages.elastic.native.loop import loop_on
@@ -103,10 +104,7 @@ class MeasuredTrials:
             begin_ns = device.clock.now_ns()
             loop.run()
             end_ns = device.clock.now_ns()
-        failed = next((each for each in loop.requests if each.outcome == "failed"), None)
-        if failed is not None:
-            message = f"{policy} in {mode}: request {failed.number} of {failed.task.name} failed: {failed.failure}"
-            raise EdgetuneError(message, "choose another GPU or smaller networks")
+        check_none_failed(loop.requests, f"{policy} in {mode}: ")
         start_ns = begin_ns + round(settling_s(power) * NS)
         figures = power_figures(recording.readings, start_ns=start_ns, end_ns=end_ns, refresh_s=power.refresh_s)
         if figures.power_w is None:
