@@ -115,6 +115,9 @@ class AnyOrder:
         """Return the time, which only ``wait`` advances."""
         return self._now_ns
 
+    def decided(self) -> None:
+        """Do nothing: decisions take no time."""
+
     def launch(self, launch: Launch) -> None:
         """Put a launch on its task's stream."""
         self.launches.append(launch)

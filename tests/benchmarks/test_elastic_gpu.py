@@ -85,8 +85,9 @@ def test_all_parts_on_two_sizes_within_a_time(command, tmp_path, capsys):
         assert line in said
     read = measured_policies((tmp_path / "elastic_gpu.txt").read_text())
     assert list(read) == [(16, "A"), (8, "A")]
-    for size, (host, cells) in zip(found["sizes"], read.values(), strict=True):
-        assert host.next_s == pytest.approx(size["shards"]["reaction_s"], rel=0.01)
+    for size, measured in zip(found["sizes"], read.values(), strict=True):
+        cells = measured.cells
+        assert measured.host.next_s == pytest.approx(size["shards"]["reaction_s"], rel=0.01)
         assert list(cells) == [*POLICIES, HALF]
         (workload,) = size["policies"]
         for each in workload["policies"]:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from elastic_cells import told
-from elastic_model import HOST_S, Cell, Host, measured_ms, measured_policies
+from elastic_model import DECISION_S, LOOP_CALLS, Cell, Host, measured_ms, measured_policies
 
 from edgetune.stages.elastic.bench import Ratio
 from edgetune.stages.elastic.gpu import find_gpu
@@ -30,24 +30,37 @@ def line(policy):
 @pytest.mark.parametrize("policy", ["elastic", "elastic (native)"])
 def test_a_line_of_a_policy_is_read(policy):
     text = NEW.format(line=line(policy), native=", by the native launcher 9.0 us")
-    host, cells = measured_policies(text)[16, "A"]
-    assert cells == {policy: Cell(pytest.approx(1.5 * 1.1), 1234.5)}
-    assert host == Host(pytest.approx(4.7e-6), pytest.approx(47e-6), pytest.approx(9e-6))
+    found = measured_policies(text)[16, "A"]
+    (cell,) = found.cells.values()
+    assert (list(found.cells), cell.latency_ms, cell.normal_per_s) == ([policy], pytest.approx(1.5 * 1.1), 1234.5)
+    assert found.run_s == pytest.approx(6.0)
+    assert found.host == Host(pytest.approx(4.7e-6), pytest.approx(47e-6), pytest.approx(9e-6))
     assert measured_ms(text) == {(16, "alexnet"): 1.508}
 
 
 def test_each_launcher_has_its_host():
-    gpu, host = find_gpu("h100"), Host(4.7e-6, 47e-6, 9e-6)
-    assert host.model("elastic", gpu).host_s == HOST_S
+    gpu, host = find_gpu("h100"), Host(4.7e-6, 47e-6, 19e-6)
+    loop = host.model("elastic", gpu)
+    assert (loop.host_s, loop.decision_s) == (pytest.approx(LOOP_CALLS * 4.7e-6), DECISION_S)
     native = host.model("elastic (native)", gpu)
     assert native.host_s == 4.7e-6
-    assert native.reaction_s == pytest.approx(max(0.0, 9e-6 - 4.7e-6 - gpu.launch_s))
-    assert Host().model("elastic", gpu).reaction_s == 0
+    assert native.decision_s == pytest.approx(19e-6 - 4.7e-6 - gpu.launch_s)
+    assert host.seen("elastic (native)", gpu).launch_s == 19e-6
+    assert Host(4.7e-6).seen("elastic", gpu) is gpu
 
 
 def test_the_first_run_on_a_gpu_is_still_read():
-    found = measured_policies(COMMITTED.read_text())
-    host, cells = found[132, "A"]
-    assert host.next_s == pytest.approx(46.8e-6)
-    assert host.native_s is None
-    assert cells["elastic"] == Cell(pytest.approx(0.843 * 1.065), 1581.2)
+    found = measured_policies(COMMITTED.read_text())[132, "A"]
+    assert found.host == Host(pytest.approx(4.5e-6), pytest.approx(46.8e-6), None)
+    assert found.run_s == 1.0
+    elastic = found.cells["elastic"]
+    assert (elastic.latency_ms, elastic.normal_per_s) == (pytest.approx(0.843 * 1.065), 1581.2)
+
+
+def test_a_median_of_few_requests_excuses_a_latency_alone():
+    real = Cell(1.0, 100.0)
+    assert Cell(1.1, 130.0, (0.8, 1.4)).near(real) == 1
+    far = Cell(2.0, 100.0, (1.1, 3.0))
+    assert (far.near(real), far.excused(real)) == (1, True)
+    assert not Cell(2.0, 100.0, (1.2, 3.0)).excused(real)
+    assert not Cell(1.1, 100.0, (0.8, 1.4)).excused(real), "it needs no excuse"

@@ -40,16 +40,16 @@ def test_the_case_of_driving_tells_both_rates(edgetune):
     assert ended.code == 0, ended.err
     assert "SIMULATED" in ended.err
     head, _, row, *_ = ended.out.splitlines()
-    assert head.startswith("LGSVL: resnet (uniform:58.9386/s) beside squeezenet (uniform:73.6732/s) on 16 multipro")
+    assert head.startswith("LGSVL: resnet (uniform:60.6021/s) beside squeezenet (uniform:75.7526/s) on 16 multipro")
     assert row.endswith("rtx-2060 1.82")
 
 
 def test_requests_in_flight_and_assumptions_are_told(edgetune):
-    words = ("--policy", "multistream", "--in-flight", "2", "--assume", "reaction=45us", "--json")
+    words = ("--policy", "multistream", "--in-flight", "2", "--assume", "decision=45us", "--json")
     ended = edgetune(*SHORT, *words)
     assert ended.code == 0, ended.err
     document = json.loads(ended.out)
-    assert document["model"]["reaction_s"] == pytest.approx(45e-6)
+    assert document["model"]["decision_s"] == pytest.approx(45e-6)
     assert document["workloads"][0]["in_flight"] == 2
     shown = edgetune(*SHORT, *words[:-1], "-o", "bench.json", "--force")
     assert "beside 2 x cifarnet on" in shown.out

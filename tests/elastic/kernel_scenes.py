@@ -21,7 +21,7 @@ GPU = Gpu(
     registers_per_sm=65536, shared_bytes_per_sm=65536, shared_bytes_per_block=49152, flop_per_s=2e12,
     bandwidth_bytes_per_s=1e11, launch_s=10e-6, source="made up",
 )  # fmt: skip
-FREE = GpuTimingModel(turn_s=0.0, serial_cost=0.0, gap_s=0.0, host_s=0.0)
+FREE = GpuTimingModel(saturating_threads=512, turn_s=0.0, serial_cost=0.0, gap_s=0.0, host_s=0.0)
 """Launching costs nothing but the latency of the GPU."""
 
 

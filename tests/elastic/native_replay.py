@@ -53,6 +53,9 @@ class _Recorded:
         self.asked += 1
         return decisions[:1]
 
+    def decided(self) -> None:
+        pass
+
     def launch(self, launch: Launch) -> None:
         assert launch == self._launches[launch.number].launch
 

@@ -35,11 +35,11 @@ def launch(number, call, count):
     [
         (CALL, PieceShape(64, 1, 64), 3.2e-6),
         (CALL, PieceShape(4096, 1, 64), 204.8e-6),
-        (CALL, PieceShape(64, 1, 16), 3.2e-6),  # 512 threads on each multiprocessor are enough
-        (CALL, PieceShape(64, 1, 8), 6.4e-6),  # 256 are half as fast
-        (CALL, PieceShape(64, 4, 8), 25.6e-6),  # and 64 an eighth
-        (CALL, PieceShape(64, 1, 2), 25.6e-6),  # two multiprocessors of eight, with 256 threads each
-        (POOL, PieceShape(16, 1, 16), 1e-6),
+        (CALL, PieceShape(64, 1, 24), 3.2e-6),  # 768 threads on each multiprocessor are enough
+        (CALL, PieceShape(64, 1, 8), 8e-6),  # 256 of the 640 that saturate are 0.4 times as fast
+        (CALL, PieceShape(64, 4, 8), 32e-6),  # and 64 a tenth
+        (CALL, PieceShape(64, 1, 2), 32e-6),  # two multiprocessors of eight, with 256 threads each
+        (POOL, PieceShape(16, 1, 16), 1.25e-6),
         (replace(CALL, block_s=5e-6), PieceShape(64, 1, 64), 5e-6),
         (replace(CALL, block_s=5e-6), PieceShape(65, 1, 65), 10e-6),
         (replace(CALL, block_s=5e-6), PieceShape(64, 1, 8), 40e-6),
@@ -81,10 +81,10 @@ def test_a_kernel_that_fits_nowhere_is_launched_whole_for_the_backend_to_refuse(
 
 @pytest.mark.parametrize(
     ("call", "deep"),
-    [(CALL, 2), (POOL, 11), (replace(POOL, bytes_per_block=15_000), 5), (replace(POOL, bytes_per_block=0.0), 2)],
+    [(CALL, 2), (POOL, 10), (replace(POOL, bytes_per_block=15_000), 4), (replace(POOL, bytes_per_block=0.0), 2)],
 )
 def test_small_kernels_are_in_flight_until_those_that_wait_take_as_long_as_launching(call, deep):
-    """Of 3 us each, four wait for 12 us and three for 9 us, where launching takes 10 us."""
+    """Of 3.75 us each, three wait for 11 us and two for 7.5 us, where launching takes 10 us."""
     flying = []
     while len(flying) < 20:
         (found, *_) = Elastic().decide(View(0, GPU, [TaskState(task(call), [1], in_flight=flying)], [])) or (None,)
@@ -99,8 +99,8 @@ def test_beside_a_critical_kernel_a_piece_has_more_logical_blocks_and_no_more_ph
     critical = GpuTask("c", KernelSequence("c", (POOL,)), priority=1)
     runs = Launch(0, "c", 0, 0, POOL, 0, 16)
     seen = View(0, GPU, [TaskState(critical, [], in_flight=[runs]), TaskState(task(), [1])], [runs])
-    # 8 blocks of 256 threads: 8 x 4e5 / 8e12 s at half the speed are 0.8 us
-    assert Elastic({("conv", CALL.logical): kept}).decide(seen) == (LaunchPiece("n", 104, 1, 8),)
+    # 8 blocks of 256 threads: 8 x 4e5 / 8e12 s at 0.4 times the speed are 1 us, and launching takes 10
+    assert Elastic({("conv", CALL.logical): kept}).decide(seen) == (LaunchPiece("n", 88, 1, 8),)
 
 
 def test_small_pieces_beside_a_critical_kernel_are_in_flight_until_they_take_as_long_as_launching():

@@ -334,21 +334,26 @@ def test_every_launch_ends_once_in_stream_order_with_all_of_its_blocks(launches)
         )
 
 
-def test_a_host_that_reacts_late_sees_each_event_so_much_later_than_it_happened():
-    scene = Scene(model=replace(FREE, reaction_s=40e-6))
+def test_a_slow_host_is_busy_with_events_and_decisions_and_the_gpu_goes_on():
+    scene = Scene(model=replace(FREE, event_s=40e-6, decision_s=100e-6, stream_wait_s=5e-6))
     scene.launch(call(blocks=2))  # visible after 10 us, 100 us long
-    assert scene.gpu.wait(30 * US) == []
     assert [(each.kind, each.at_ns) for each in scene.gpu.wait(None)] == [("started", 10 * US)]
     assert scene.gpu.now_ns() == 50 * US
-    assert [(each.kind, each.at_ns) for each in scene.gpu.wait(None)] == [("ended", 110 * US)]
+    scene.gpu.decided()
     assert scene.gpu.now_ns() == 150 * US
+    scene.launch(call(blocks=2), after=(0,))
+    assert scene.gpu.now_ns() == 155 * US
+    assert [(each.kind, each.at_ns) for each in scene.gpu.wait(None)] == [("ended", 110 * US)]
+    assert scene.gpu.now_ns() == 195 * US
+    assert [(each.kind, each.at_ns) for each in scene.gpu.wait(None)] == [("started", 165 * US)]
+    assert [(each.kind, each.at_ns) for each in scene.gpu.wait(None)] == [("ended", 265 * US)]
     assert scene.gpu.wait(None) == []
 
 
-def test_policies_count_the_reaction_with_the_launch_and_the_gpu_does_not():
-    slow = replace(FREE, reaction_s=40e-6)
-    assert seen_by_policies(GPU, slow).launch_s == pytest.approx(50e-6)
-    assert seen_by_policies(GPU, FREE) is GPU
+def test_policies_count_the_time_of_the_host_with_the_launch_and_the_gpu_does_not():
+    slow = replace(FREE, host_s=20e-6, decision_s=10e-6, event_s=5e-6)
+    assert seen_by_policies(GPU, slow).launch_s == pytest.approx(GPU.launch_s + 35e-6)
+    assert seen_by_policies(GPU, FREE) == GPU
 
 
 def test_every_gpu_of_the_catalogue_has_a_source_and_limits_that_hold_together():

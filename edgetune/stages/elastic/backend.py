@@ -100,6 +100,10 @@ class GpuBackend(Protocol):
         """Return the time of its clock, ns."""
         ...
 
+    def decided(self) -> None:
+        """Note that the policy has decided: a simulated host was busy with it."""
+        ...
+
     def launch(self, launch: Launch) -> None:
         """Put a launch on its task's stream and return at once."""
         ...

@@ -3,8 +3,8 @@
     alone     [a1  ]  [a2 ]  [a3    ]
     beside  h |w1|[a1  ]  |w2|[a2 ]  |w3|[a3    ]         at most alone + h + 3 w
 
-    h   the host ends the launch that it is busy with, before it launches the critical chain: by multistream a whole
-        request of every best-effort task, as it launches them at once
+    h   the host ends what it is busy with, the start and end of a kernel, a decision and a launch, before it launches
+        the critical chain: by multistream a whole request of every best-effort task, as it launches them at once
     w   blocks that run when a kernel of the chain is ready end: the GPU places none of lower priority before all of the
         kernel's blocks have a place, and never stops one that runs (Amert et al. 2017, as in ``elastic.simulated``)
 
@@ -105,7 +105,7 @@ def simulated_costs(gpu: Gpu, model: GpuTimingModel) -> PreemptionCosts:
         demand = demand_of(launch, gpu, model)
         return 0.0 if demand is None else math.ceil(shape.count / shape.blocks) * demand.logical_ns / NS
 
-    return PreemptionCosts(block_s, model.host_s)
+    return PreemptionCosts(block_s, model.host_s + model.decision_s + 2 * model.event_s)
 
 
 def measured_costs(gpu: Gpu) -> PreemptionCosts:

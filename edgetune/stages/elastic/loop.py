@@ -166,6 +166,7 @@ class ElasticLoop:
             begun_s = time.perf_counter()
             decisions = self._policy.decide(view)
             self.overhead.add(time.perf_counter() - begun_s)
+            self._backend.decided()
             if not decisions:
                 return
             for decision in decisions:

@@ -45,11 +45,13 @@ class GpuTimingModel:
         gap_s: From the end of a launch to the first block of one that waited for it: 3.8 us a launch of which 2.9 us
             run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
         host_s: Time that the host is busy with a launch: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments packed
-            before, as measured on the host of an H100. Its loop in Python takes 13 to 22 us more; a board of small
-            cores takes longer, s.
-        reaction_s: From the start or end of a kernel until the host's loop knows of it, s. Zero: a host that sees all
-            at once; some 40 us on the host of an H100 (examples/results/kernels-h100.txt: 47 to 55 us from the end of a
-            kernel to that of the next, with launching it).
+            before, as measured on the host of an H100. Its loop in Python takes 22 us, and a board of small cores
+            longer, s.
+        stream_wait_s: More of it where a launch waits for launches of other streams, s.
+        decision_s: Time that the host is busy with each decision, also one to launch nothing, s.
+        event_s: Time that the host is busy with each start or end of a kernel, s. These three are zero: a host that
+            takes no time but for launches. On the host of an H100 10, 12 and 2.5 us agree with what workloads took by
+            the loop in Python (``tests/benchmarks/elastic_model.py``).
     """
 
     saturating_threads: int = SATURATING_THREADS
@@ -59,12 +61,14 @@ class GpuTimingModel:
     serial_cost: float = 0.05
     gap_s: float = 0.9e-6
     host_s: float = 7e-6
-    reaction_s: float = 0.0
+    stream_wait_s: float = 0.0
+    decision_s: float = 0.0
+    event_s: float = 0.0
 
 
 def seen_by_policies(gpu: Gpu, model: GpuTimingModel) -> Gpu:
-    """Return a GPU as policies see it: a launch that answers an event takes the reaction too, as on a real one."""
-    return replace(gpu, launch_s=gpu.launch_s + model.reaction_s) if model.reaction_s else gpu
+    """Return a GPU as policies see it: a launch takes as long as from an event to the start of the launch in answer."""
+    return replace(gpu, launch_s=gpu.launch_s + model.event_s + model.decision_s + model.host_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,11 +104,13 @@ Tables = Mapping[tuple[str, Logical], LeftoverTable]
 """By kernel and logical launch."""
 
 
-SATURATING_THREADS = 512
-"""On a multiprocessor, from which on it reaches its peak: 4 schedulers x 4 cycles until the next instruction of a warp
-x 32 threads (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs)."""
-WAIT_S = 320e-9
-"""Time of one wait of ``Call.waits_per_block``: with it the recurrent networks take 0.98 to 1.14 times as long as on
+SATURATING_THREADS = 640
+"""On a multiprocessor, from which on it reaches its peak. 512 are the least: 4 schedulers x 4 cycles until the next
+instruction of a warp x 32 threads (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on
+GPUs). With loads in between it takes more: of these, networks take about as long as on all and on 16 multiprocessors of
+an H100 (``tests/benchmarks/elastic_model.py``)."""
+WAIT_S = 345e-9
+"""Time of one wait of ``Call.waits_per_block``: with it the recurrent networks take 0.87 to 1.08 times as long as on
 all and on 16 multiprocessors of an H100 (``tests/benchmarks/elastic_model.py``), whose memory answers within 0.27 us
 where it is idle (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture)."""
 _UNKNOWN = Resources(registers_per_thread=0)

@@ -124,7 +124,7 @@ class SimulatedGpu:
         """Let so many blocks of a task's persistent launches go on; it takes a launch, and one more to bring blocks."""
         raised = blocks > self._quotas[task] and any(queued.launch.persistent for queued in self._streams[task])
         for _ in range(1 + raised):
-            self._keep_host_busy()
+            self._keep_host_busy(self._model.host_s)
         self._clock.at(self.now_ns() + round(self._gpu.launch_s * NS), partial(self._change_quota, task, blocks))
 
     def _change_quota(self, task: str, blocks: int) -> None:
@@ -136,14 +136,18 @@ class SimulatedGpu:
                     self._make_ready(queued)
                 queued.ranks = sorted(queued.ranks + back)
 
-    def _keep_host_busy(self) -> None:
-        until_ns = self.now_ns() + round(self._model.host_s * NS)
+    def decided(self) -> None:
+        """Keep the host busy with a decision."""
+        self._keep_host_busy(self._model.decision_s)
+
+    def _keep_host_busy(self, duration_s: float) -> None:
+        until_ns = self.now_ns() + round(duration_s * NS)
         while self.now_ns() < until_ns:
             self._advance(until_ns)
 
     def launch(self, launch: Launch) -> None:
         """Put a launch on its task's stream; the host is busy with it for a while, and the GPU goes on meanwhile."""
-        self._keep_host_busy()
+        self._keep_host_busy(self._model.host_s + (self._model.stream_wait_s if launch.after else 0.0))
         demand = self._demand(launch)
         if demand is None:
             self._refuse(launch)
@@ -161,20 +165,13 @@ class SimulatedGpu:
             self._reach(launch.task, self.now_ns())
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
-        """Move the clock on until the host sees an event, or until ``until_ns``; return the events that it sees."""
-        react_ns = round(self._model.reaction_s * NS)
-        while True:
-            seen_ns = self._happened[0].at_ns + react_ns if self._happened else None
-            if seen_ns is not None and seen_ns <= self.now_ns():
-                break
-            times_ns = earliest_ns((seen_ns, until_ns))
-            if times_ns is None and self._next_ns() is None:
-                break
-            self._advance(times_ns)
+        """Move the clock on until an event, or until ``until_ns``; keep the host busy with the events, return them."""
+        while not self._happened and (until_ns is not None or self._next_ns() is not None):
+            self._advance(until_ns)
             if until_ns is not None and self.now_ns() >= until_ns:
                 break
-        seen = sum(each.at_ns + react_ns <= self.now_ns() for each in self._happened)
-        happened, self._happened = self._happened[:seen], self._happened[seen:]
+        happened, self._happened = self._happened, []
+        self._keep_host_busy(len(happened) * self._model.event_s)
         return happened
 
     def _demand(self, launch: Launch) -> BlockDemand | None:

@@ -45,8 +45,8 @@ LauncherName = Annotated[
 Assumptions = Annotated[
     Sequence[str],
     Option(
-        "Assumed figures of the GPU and host: launch, host, reaction, gap, turn and wait (times), bandwidth and serial "
-        "(shares), saturating (threads), e.g. host=20us. Repeatable.",
+        "Assumed figures: launch, gap, turn and wait (times of the GPU), host, stream-wait, decision and event (of the "
+        "host), bandwidth and serial (shares), saturating (threads), e.g. host=20us. Repeatable.",
         metavar="NAME=VALUE", repeatable=True,
     ),
 ]  # fmt: skip

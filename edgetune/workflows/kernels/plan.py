@@ -30,7 +30,10 @@ from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
 
 _DEFAULT_NAME = "kernels.parquet"
-_TIMES = {"wait": "wait_s", "turn": "turn_s", "gap": "gap_s", "host": "host_s", "reaction": "reaction_s"}
+_TIMES = {
+    "wait": "wait_s", "turn": "turn_s", "gap": "gap_s", "host": "host_s", "decision": "decision_s", "event": "event_s",
+    "stream-wait": "stream_wait_s",
+}  # fmt: skip
 _SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
 _MOST_WITHIN = 1e4
 """A share of a latency that excludes nothing: a kernel of ten thousand times as long."""

@@ -124,6 +124,9 @@ class CudaBackend:
         """Return the time of its clock, ns."""
         return self._now_ns()
 
+    def decided(self) -> None:
+        """Do nothing: a decision takes its time by itself."""
+
     def launch(self, launch: Launch) -> None:
         """Put a launch on its task's stream; one that CUDA refuses ends in failure with the next ``wait``."""
         if self._lost is not None:

@@ -22,12 +22,12 @@ from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.work import Argument, Call, KernelSequence, Logical, Pointer, Scalar
 
 _TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, places at a time
-_CONVOLUTION_EFFICIENCY = 2 / 8 / 1.95
+_CONVOLUTION_EFFICIENCY = 2 / 8 / 1.75
 """Share of the peak that a convolution reaches: two operations in the time of reading a number from shared memory, in
-which there is time for 8, and 1.95 times as long as these reads take, as it fills its tiles too. A multiprocessor of
+which there is time for 8, and 1.75 times as long as these reads take, as it fills its tiles too. A multiprocessor of
 compute capability 8.7 reads 32 numbers in a cycle, or adds 128 products (CUDA C++ Programming Guide: shared memory,
-arithmetic throughput); networks of convolutions took 1.6 to 2.2 times as long as the reads alone on all and on 16
-multiprocessors of an H100 (``examples/results``)."""
+arithmetic throughput); with that, networks of convolutions take 0.93 to 1.09 times as long as on all and on 16
+multiprocessors of an H100 (``tests/benchmarks/elastic_model.py``)."""
 _THREADS = 256  # of the other kernels
 _POOL_THREADS = 64  # of global_average_pool.cu
 _FLOAT_BYTES = 4
