@@ -26,6 +26,7 @@ def sparse(kind: str, step: int) -> list:
 class Shrunk(StrategyContract):
     """With little to learn from and little learning. Other processes would not know of that: see the training tests."""
 
+    budgets_w = (24.0, 40.0)
     test_same_seed_same_search_in_another_process = None
 
     @pytest.fixture(autouse=True)
