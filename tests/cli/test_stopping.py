@@ -127,7 +127,12 @@ def test_a_search_in_a_table_tells_the_best_so_far(folder, number, code):
             "measuring",
             "--profile FILE takes it from there",
         ),
-        (SIGNALS[0], "schedule prepare zoo:resnet50 zoo:alexnet -o prepared", "splitting", "prepared by now are in prepared"),
+        (
+            SIGNALS[0],
+            "schedule prepare zoo:resnet50 zoo:alexnet -o prepared",
+            "splitting",
+            "prepared by now are in prepared",
+        ),
         (
             SIGNALS[1],
             "schedule robustness jobs.yaml --costs costs.csv --noise 0.1,0.2 --runs 100000",
