@@ -64,13 +64,11 @@ def test_new_values_replace_the_old_and_keep_their_sources():
 
 
 def without(entry):
-    constants = yaml.safe_load(dump(TWIN))["constants"]
-    del constants[entry]
-    return constants
+    return {name: constant for name, constant in DOCUMENT["constants"].items() if name != entry}
 
 
 def with_entry(name, **entry):
-    return {**yaml.safe_load(dump(TWIN))["constants"], name: entry}
+    return {**DOCUMENT["constants"], name: entry}
 
 
 @pytest.mark.parametrize(
