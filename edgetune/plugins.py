@@ -16,7 +16,9 @@ the names of the plug-in and the package, see ``plugin_error``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import cache
 from importlib import import_module
 from inspect import get_annotations
 from traceback import walk_tb
@@ -151,7 +153,16 @@ def installed() -> list[tuple[str, str, str]]:
 
 
 def _entry_points(group: str) -> EntryPoints:
-    """Return the entry points of a group; its module takes 4 MB, which a process that runs networks can spare."""
+    """Return the entry points of a group."""
+    return _entry_points_on(tuple(sys.path), group)
+
+
+@cache
+def _entry_points_on(_path: tuple[str, ...], group: str) -> EntryPoints:
+    """Return the entry points of a group, found once for a search path: that reads a file of every installed package.
+
+    The module that finds them takes 4 MB, which a process that runs networks can spare.
+    """
     from importlib.metadata import entry_points
 
     return entry_points(group=group)

@@ -24,7 +24,7 @@ if [[ $(cat "$venv/recipe" 2>/dev/null || true) != "$recipe" ]]; then
     rm -rf "$venv"
     python3 -m venv "$venv"
     # One release of torch for everybody, so that a failure is the same failure everywhere.
-    install=("$venv/bin/python" -m pip install -q --prefer-binary)
+    install=("$venv/bin/python" -m pip install -q --prefer-binary --no-compile)  # Python compiles what it imports
     "${install[@]}" torch==2.13.0
     "${install[@]}" -e '.[test]'
     echo "$recipe" > "$venv/recipe"

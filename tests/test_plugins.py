@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from edgetune import plugins
 from edgetune.artifacts.io import read
 from edgetune.artifacts.profile import Profile
 from edgetune.cli.main import run
@@ -86,6 +87,7 @@ class Installed:
             lines += [f"[{group}]", *(f"{name} = {module}:{attribute}" for name, attribute in points.items())]
         (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
         self.monkeypatch.delitem(sys.modules, module, raising=False)
+        plugins._entry_points_on.cache_clear()  # which a process looks for once
 
     def take_away(self) -> None:
         sys.path.remove(str(self.folder))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgetune.artifacts.output_folder import make_partial_folder, open_folder, sweep_partials
+from edgetune.artifacts.output_folder import make_partial_folder, open_folder, private, sweep_partials
 
 
 @contextmanager
@@ -44,7 +44,8 @@ def partial_folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0
     finally:
         os.close(folder)
     try:
-        yield parent / name
+        with private(descriptor):
+            yield parent / name
     finally:
         shutil.rmtree(parent / name, ignore_errors=True)
         os.close(descriptor)

@@ -170,16 +170,16 @@ class CpuLoad:
 
     def sample(self, clock: Clock) -> OtherProcessesLoad | None:
         """Measure the load for half a second in which none of our work runs; ``None`` where it is unknown."""
-        looks = [self.read()]
-        for _ in range(_LOOKS):
-            clock.sleep_s(_LOOK_EVERY_S)
-            looks.append(self.read())
-        known = [look for look in looks if look is not None]
-        if len(known) < len(looks):
-            return None
+        looks: list[CpuTimes] = []
+        for number in range(_LOOKS + 1):
+            if number:
+                clock.sleep_s(_LOOK_EVERY_S)
+            if (look := self.read()) is None:
+                return None
+            looks.append(look)
         cpus = self.cpus()
-        share = others_share(known[0], known[-1], cpus)
-        runnable = sum(max(look.runnable - 1, 0) for look in known) / len(known)  # minus this process, which reads
+        share = others_share(looks[0], looks[-1], cpus)
+        runnable = sum(max(look.runnable - 1, 0) for look in looks) / len(looks)  # minus this process, which reads
         return None if share is None else OtherProcessesLoad(share, len(cpus), runnable)
 
 

@@ -87,6 +87,9 @@ class StrategyContract:
     problem: Problem = Problem("train", power_budget_w=28.0)
     """A problem that the strategy solves and that has a solution in the landscape."""
 
+    budgets_w: tuple[float, ...] = (20.0, 24.0, 31.0, 40.0, 60.0)
+    """Power budgets of which each answer is checked."""
+
     def points(self) -> list[Point]:
         """Return the points of the landscape."""
         return grid_points(self.problem.kind)
@@ -242,7 +245,7 @@ class StrategyContract:
             assert measured <= max_points
 
     def test_its_answer_keeps_the_budget_and_was_measured(self) -> None:
-        for budget_w in (20.0, 24.0, 31.0, 40.0, 60.0):
+        for budget_w in self.budgets_w:
             problem = replace(self.problem, power_budget_w=budget_w)
             try:
                 result = run_search(problem, self.points(), measure_formula, SearchSettings(self.strategy, seed=2))

@@ -15,6 +15,8 @@ from fuzzing.inputs import Input, make_input, pairs, templates
 from fuzzing.seeds import seeds
 
 CASES = cases()
+SEEDS = seeds()
+"""Made while tests are collected: later this process has threads, with which it cannot be forked."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ def test_an_input_is_a_function_of_seed_and_number():
     assert once != [make_input(4, number) for number in numbers]
 
 
-@pytest.mark.parametrize("shape", sorted({seed.shape for seed in seeds().values()}))
+@pytest.mark.parametrize("shape", sorted({seed.shape for seed in SEEDS.values()}))
 def test_files_of_every_shape_are_damaged(shape):
     seed = next(seed for seed in seeds().values() if seed.shape == shape)
     assert len({repr(damaged(Random(number), seed)) for number in range(10)} - {repr(seed.files)}) > 5

@@ -30,7 +30,7 @@ networks:
   slow:{network("c", "400us")}
 """
 SIMULATE = ("schedule", "kernels", "simulate", "tasks.yaml", "-o", "k.parquet")
-BENCH = ("schedule", "kernels", "bench", "D", "--turns", "1", "--duration", "300ms", "--policy", "sequential,elastic")
+BENCH = ("schedule", "kernels", "bench", "D", "--turns", "1", "--duration", "150ms", "--policy", "sequential,elastic")
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from fakes.cuda_state import ticking
 from fakes.device import FakeModes, FakePower, FakeThrottle
 
 ENERGY = (
-    "schedule", "kernels", "energy", "tasks.yaml", "--device", "nvidia:0", "--room", "100%", "--duration", "60ms",
+    "schedule", "kernels", "energy", "tasks.yaml", "--device", "nvidia:0", "--room", "100%", "--duration", "30ms",
     "--policy", "elastic",
 )  # fmt: skip
 WATTS = {None: 20.0, 300.0: 10.0, 600.0: 15.0, 900.0: 30.0}
@@ -34,7 +34,7 @@ class Machine:
     def __init__(self) -> None:
         self.clock, self.modes, self.throttle = FakeClock(), FakeModes(), FakeThrottle([0])
         self.cuda = FakeCuda([FakeCudaGpu(sm_count=2, threads_per_sm=256)], self.clock, other_ns=4000)
-        self.power: FakePower | Absent = FakePower(self.clock, self._energy_j, refresh_s=0.004)
+        self.power: FakePower | Absent = FakePower(self.clock, self._energy_j, refresh_s=0.002)
         self.root, self.opened = True, 0
 
     def _energy_j(self, time_s: float) -> float:
@@ -70,10 +70,10 @@ def test_the_least_energy_is_measured_and_the_board_put_back(edgetune, machine, 
     ended = edgetune(*ENERGY, "--modes", "all")
     assert ended.code == 0, ended.err
     assert "SIMULATED" not in ended.out + ended.err
-    assert "3 combinations, of which some are run, for 60 ms each" in ended.err
+    assert "3 combinations, of which some are run, for 30 ms each" in ended.err
     assert " run on nvidia:0)" in ended.out.replace("\n", " ")
     document = json.loads((tmp_path / "energy.json").read_text())
-    assert (document["simulated"], document["power_source"], document["duration_s"]) == (False, "fake", 0.06)
+    assert (document["simulated"], document["power_source"], document["duration_s"]) == (False, "fake", 0.03)
     best = document["best"]
     assert (best["gpu_mhz"], best["runs"]) == (300.0, 2)
     assert best["power_w"] == pytest.approx(10.0)
@@ -124,7 +124,7 @@ def test_a_stop_keeps_what_was_tried_and_puts_the_board_back(edgetune, machine, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--duration", "20ms"), "--duration 20 ms is too short for a mean of fake"),
+        (("--duration", "10ms"), "--duration 10 ms is too short for a mean of fake"),
         (("--device", "host"), "do not run on 'host'"),
         (("--modes", "gpu_mhz=5"), "gpu_mhz"),
     ],

@@ -57,7 +57,7 @@ class HereChild:
 @pytest.fixture
 def on_gpu(edgetune, monkeypatch):
     """Run a command where ``nvidia:0`` is a fake."""
-    gc.freeze()  # the worker collects garbage before each kernel, here in a process with everything that tests import
+    gc.freeze()  # the worker collects garbage before each kernel, here in a process that has loaded PyTorch
 
     def invoke(*argv, power=True, memory_bytes=8 << 30, **fake):
         clock = FakeClock(1_000_000_000)
@@ -70,8 +70,7 @@ def on_gpu(edgetune, monkeypatch):
             monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic_ns=clock.now_ns))
             return edgetune(*argv), cuda
 
-    yield invoke
-    gc.unfreeze()
+    return invoke
 
 
 @pytest.mark.parametrize(

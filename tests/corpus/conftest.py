@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import re
 import sys
@@ -81,23 +80,12 @@ class ChildHere:
         pass
 
 
-class WithoutCollection:
-    """The worker's garbage collector: collecting between points takes long among all that tests import."""
-
-    isenabled, enable, disable = map(staticmethod, (gc.isenabled, gc.enable, gc.disable))
-
-    @staticmethod
-    def collect() -> int:
-        return 0
-
-
 @pytest.fixture(autouse=True)
 def children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that edgetune does in child processes happens here."""
     onnxruntime.set_default_logger_severity(4)  # of a real child, what it logs goes into a file
     monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
     monkeypatch.setattr("edgetune.stages.profiling.supervisor.Child", ChildHere)
-    monkeypatch.setattr("edgetune.processes.memory.gc", WithoutCollection)
     if importlib.util.find_spec("edgetune.workloads.batch_check"):
         monkeypatch.setattr("edgetune.workloads.batch_check.Child", ChildHere)
 

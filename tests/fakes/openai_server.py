@@ -119,7 +119,7 @@ def serving(how: str = "good", certificate: Path | None = None, port: int = 0) -
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)  # looks for its end every 20 ms
     thread.start()
     try:
         yield f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}/v1", prompts

@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from edgetune.artifacts.io import read_profile
+from edgetune.cli.main import run
 from edgetune.workflows.fleet.client import connect
 from edgetune.workflows.fleet.wire import parse_address
 from fakes.local_fleet import LocalFleet, until, words_of
@@ -49,8 +50,9 @@ def test_two_boards_make_one_table_though_a_worker_is_killed(tmp_path):
         assert fleet.scheduler.wait(60) == 0
 
 
-def test_no_scheduler_is_two_lines(tmp_path):
-    fleet = LocalFleet(tmp_path)
-    found = fleet.edgetune("fleet", "show", "tcp://127.0.0.1:9")
-    assert found.returncode == 4
-    assert found.stderr.startswith("error: no scheduler answers at tcp://127.0.0.1:9\nhint: ")
+def test_no_scheduler_is_two_lines(capfd, monkeypatch):
+    monkeypatch.setattr("edgetune.workflows.fleet.client._CONNECT_S", 1)
+    assert run(("fleet", "show", "tcp://127.0.0.1:9")) == 4
+    error = capfd.readouterr().err
+    assert error.startswith("error: no scheduler answers at tcp://127.0.0.1:9\nhint: ")
+    assert len(error.splitlines()) == 2

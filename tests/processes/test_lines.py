@@ -8,12 +8,13 @@ from edgetune.processes.messages import decoded, encoded
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
 )
 
 
 @settings(max_examples=50)
-@given(st.dictionaries(st.text(), VALUES))
+@given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_a_written_message_is_one_line_and_is_read_back(message):
     line = encoded(message)
     assert line.index(b"\n") == len(line) - 1

@@ -163,10 +163,11 @@ def test_als_of_two_workloads_finds_a_good_pair(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(power_train_network, "EPOCHS", 60)
     table = {row.point: row for row in request_rows() + background_rows()}
     results = [
-        run_search(PAIR, list(table), table.__getitem__, SearchSettings(name, seed=0)) for name in ("als", "exhaustive")
+        run_search(PAIR, list(table), table.__getitem__, SearchSettings(name, seed=0, max_points=points))
+        for name, points in (("als", 120), ("exhaustive", None))  # half of the table, and all of it
     ]
     found, best = (result.plan.measured for result in results)
-    assert results[0].plan.search.points_measured <= 290
+    assert results[0].plan.search.points_measured == 120
     assert found.throughput_per_s is not None
     assert best.throughput_per_s is not None
     assert 0.8 * best.throughput_per_s <= found.throughput_per_s <= best.throughput_per_s

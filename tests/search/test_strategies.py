@@ -85,6 +85,7 @@ class TestTpe(StrategyContract):
 
 class TestGp(StrategyContract):
     strategy = "gp"
+    budgets_w = (24.0, 40.0)
 
     @pytest.fixture(autouse=True)
     def _fewer_points_to_walk_through(self, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:

@@ -15,6 +15,9 @@ LIGHT = ("exhaustive", "random", "binary", "gmd", "roofline", "pareto", "tpe", "
 HEAVY = ("nn", "als", "gp", "nn-study", "als-study")
 """They fit a network or a process before every answer: here on few points and with few epochs, not for every kind."""
 
+BUDGETS_W = (24.0, 40.0)
+"""Of which each answer is checked: more of them where the strategies train."""
+
 
 def sparse(kind: str, step: int) -> list:
     """Return the landscape's points in every ``step``-th mode."""
@@ -37,7 +40,9 @@ class Shrunk(StrategyContract):
 
 def contract_of(strategy: str, problem: Problem, base: type[StrategyContract]) -> type[StrategyContract]:
     name = "Test" + "".join(word.title() for word in (strategy, *problem.kind.split("+")))
-    return type(name, (base,), {"strategy": strategy, "problem": problem, "__module__": __name__})
+    return type(
+        name, (base,), {"strategy": strategy, "problem": problem, "budgets_w": BUDGETS_W, "__module__": __name__}
+    )
 
 
 CONTRACTS = [

@@ -233,7 +233,7 @@ def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str], *more: str
 )  # fmt: skip
 def test_faults_end_in_two_lines(how: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(how) as (url, _):
-        more = ("--point-timeout", "4s") if how == "stalls forever" else ()
+        more = ("--point-timeout", "2s") if how == "stalls forever" else ()
         assert words in _refused(url, tmp_path / "s.parquet", capsys, *more)[0]
 
 

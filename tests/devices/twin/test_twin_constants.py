@@ -8,12 +8,11 @@ from edgetune.devices.twin.constants import Constants, dump, list_boards, load_b
 from edgetune.errors import InputError
 
 TWIN, DIGEST = load_board("orin-agx")
+DOCUMENT = yaml.safe_load(dump(TWIN))
 
 
 def document(**changes):
-    read = yaml.safe_load(dump(TWIN))
-    read.update(changes)
-    return yaml.safe_dump(read).encode()
+    return yaml.safe_dump({**DOCUMENT, **changes}).encode()
 
 
 def test_every_constant_has_a_unit_and_a_source():
@@ -65,13 +64,11 @@ def test_new_values_replace_the_old_and_keep_their_sources():
 
 
 def without(entry):
-    constants = yaml.safe_load(dump(TWIN))["constants"]
-    del constants[entry]
-    return constants
+    return {name: constant for name, constant in DOCUMENT["constants"].items() if name != entry}
 
 
 def with_entry(name, **entry):
-    return {**yaml.safe_load(dump(TWIN))["constants"], name: entry}
+    return {**DOCUMENT["constants"], name: entry}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +84,7 @@ def with_entry(name, **entry):
         (document(constants=with_entry("soul_w", value=21.0, unit="W", source="x")), "unknown constants: soul_w"),
         (document(constants=with_entry("soc_w", value=float("nan"), unit="W", source="x")), "soc_w.value"),
         (document(constants=with_entry("soc_w", value="high", unit="W", source="x")), "soc_w.value"),
-        (document(knobs={**yaml.safe_load(dump(TWIN))["knobs"], "gpu_mhz": [2.0, 1.0]}), "knobs.gpu_mhz"),
+        (document(knobs={**DOCUMENT["knobs"], "gpu_mhz": [2.0, 1.0]}), "knobs.gpu_mhz"),
     ],
 )
 def test_a_damaged_file_is_one_clear_error(data, says):
