@@ -76,7 +76,11 @@ class Types:
     def named_by(self, node: Node) -> str | None:
         """Return the type that a name means."""
         of_template = node.child_by_field_name("name") if node.type == "template_type" else None
-        words = text_of(of_template or node).split()
+        return self.meant(text_of(of_template or node))
+
+    def meant(self, text: str) -> str | None:
+        """Return the type that words mean."""
+        words = text.split()
         if len(words) > 1:
             sized = {"unsigned", "signed", "long", "short", "int", "char"}
             return None if not set(words) <= sized else "unsigned int" if words == ["unsigned", "int"] else NUMBER
