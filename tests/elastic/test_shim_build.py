@@ -53,8 +53,14 @@ def test_the_hint_is_that_of_the_cause(body: str, message: str, hint: str) -> No
 
 def test_a_header_that_is_not_found_is_named() -> None:
     with pytest.raises(InputError, match=r"^mine.cu:2: .*nowhere\.h") as caught:
-        build('\n#include "nowhere.h"\n__global__ void k() {}\n', "mine.cu")
+        build('\n#include "nowhere.h"\n__global__ void k() { said_there(); }\n', "mine.cu")
     assert "include its folder" in caught.value.hint
+
+
+def test_a_header_that_is_not_found_and_that_kernels_do_not_need_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "beside.h").write_text("#include <nowhere/vectors.h>\n#define TWO 2\n")
+    source = '#include <nowhere.h>\n#include "beside.h"\n__global__ void k(int *x) { x[0] = TWO; }\n'
+    assert build(source, "mine.cu", include=[tmp_path]).kernels == ("k",)
 
 
 @pytest.mark.parametrize("constraint", ["=r", "=f"])

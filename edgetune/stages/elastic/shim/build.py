@@ -31,6 +31,7 @@ FLAGS = (
     "-fwrapv",
     "-fno-finite-loops",  # a loop that never ends is kept, and found
     "-fno-exceptions",
+    "-fno-builtin-printf",  # which becomes others: the runtime has its own
     "-fno-ipa-reference-addressable",  # static variables that nothing reads here are results all the same
 )
 _LINK_FLAGS = ("-no-pie",)
@@ -58,6 +59,7 @@ _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b
 _LINE_MARK = re.compile(r'^# \d+ "[^\n]*"([ \d]*)\n', re.MULTILINE)
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
+_ABSENT = re.compile(r": ((?!/|[^:]*\.\.)[^:]+): No such file")
 _ASSEMBLER = re.compile(
     r":(?P<line>\d+):(?:\d+:)? "
     r"(?:Error: |error: .*(?:impossible constraint in .asm|invalid 'asm'|unknown register name))"
@@ -105,7 +107,7 @@ def build(
     runtime = _runtime()
     headers = [f"-I{path}" for path in (folder.path / "include", *include, _HERE / "include")]
     files = ["-include", str(_HERE / _HEADER), str(text), str(runtime.path / _OBJECT), "-o", str(program)]
-    _compile([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name)
+    _compile_without_headers([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name, folder.path / "include")
     expanded = functools.partial(_expanded, text, [*headers, "-imacros", str(_HERE / _HEADER)])
     variables = device_variables(program, _code(source), expanded)
     text.unlink()
@@ -237,6 +239,21 @@ def run_compiler(
     except subprocess.TimeoutExpired:
         raise InputError(f"g++ did not compile {name} within {_LIMIT_S} s", "give the shim a smaller file") from None
     return None if done.returncode == 0 else done.stderr or f"exit status {done.returncode}"
+
+
+def _compile_without_headers(arguments: Sequence[str], name: str, folder: Path) -> None:
+    """Compile; headers that are nowhere are empty, as kernels may not need what host code beside them does."""
+    first: NotCompiledError | None = None
+    while True:
+        try:
+            return _compile(arguments, name)
+        except NotCompiledError as error:
+            first = first or error
+            absent = _ABSENT.search(error.message)
+            if absent is None or (folder / absent[1]).exists():
+                raise first from None
+            (folder / absent[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / absent[1]).touch()
 
 
 def _compile(arguments: Sequence[str], name: str) -> None:

@@ -50,6 +50,8 @@ void give_up(const char *what) {
     exit(1);
 }
 
+static char line[4096];  // which a kernel prints: stacks of fibers are small
+
 // ---- the job ---------------------------------------------------------------------------------------------------------
 
 struct Buffer {
@@ -304,6 +306,21 @@ static int serve(const char *job_path, const char *results_path) {
 }
 
 }  // namespace edgetune_shim
+
+// What kernels print is compared too: how many lines, and the sum of numbers made of them, as their order is nobody's.
+unsigned long long printed[2];
+
+extern "C" int printf(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    const int length = vsnprintf(edgetune_shim::line, sizeof edgetune_shim::line, format, values);
+    va_end(values);
+    unsigned long long number = 14695981039346656037ull;  // FNV-1a
+    for (const char *at = edgetune_shim::line; *at; ++at) number = (number ^ static_cast<unsigned char>(*at)) * 1099511628211ull;
+    printed[0] += 1;
+    printed[1] += number;
+    return length;
+}
 
 // In place of the C library's, which says nothing of blocks and threads.
 extern "C" void __assert_fail(const char *condition, const char *, unsigned int line, const char *) noexcept {
