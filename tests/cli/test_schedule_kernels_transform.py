@@ -226,6 +226,14 @@ def test_a_guessed_launch_that_does_not_suit_says_nothing_of_the_kernel(edgetune
     assert "last is racy by itself" in given.err
 
 
+@needs_compiler
+def test_a_kernel_without_memory_has_no_output_whatever_is_guessed(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source("__global__ void later(int n) {}\n"), "--check")
+    assert ended.code == 5
+    assert "later cannot be checked: it changes no memory" in ended.err
+    assert "no output" in ended.out
+
+
 NEEDING = GOOD.replace("x[i] *= 2.0f", "x[i] *= (float)__nv_fp8_e4m3(2.0f)")
 
 

@@ -212,7 +212,7 @@ def test_a_guess_that_crashes_or_is_racy_is_not_taken():
     ("body", "taken_words"),
     [
         ("if (r > 8 || w < 64) x += 1 << 20; if (i < w) x[i] += h;", ":0..16 w=int32:256 h=int32:256 r=int32:4"),
-        ("bool zero = false; for (int j = 0; j < 64; ++j) zero |= x[j] == 0; if (!zero && i >= 64) x[i] += 1;", "1..17"),
+        ("int zeros = 0; for (int j = 0; j < 64; ++j) zeros += x[j] == 0; if (!zeros && i >= 64) x[i] += 1;", "1..17"),
     ],
     ids=["a radius beside sizes", "a factor that is not 0"],
 )  # fmt: skip

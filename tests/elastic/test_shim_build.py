@@ -72,6 +72,22 @@ def test_assembly_of_gpus_is_said_to_run_elsewhere(constraint: str) -> None:
     assert "--device nvidia:0" in caught.value.hint
 
 
+def test_some_instructions_of_gpus_are_those_of_the_shim() -> None:
+    source = """__device__ unsigned lane() { unsigned l; asm volatile("mov.u32 %0, %%laneid;" : "=r"(l)); return l; }
+    __device__ unsigned apart(unsigned a, unsigned b, unsigned c) {
+        unsigned sum;
+        asm("vabsdiff4.u32.u32.u32.add"
+            " %0, %1, %2, %3;"
+            : "=r"(sum)
+            : "r"(a), "r"(b), "r"(c));
+        return sum;
+    }
+    __global__ void k(unsigned *x) { x[threadIdx.x] = apart(0x01ff0003, 0x02000001, 1000) + lane(); }"""
+    given = np.zeros(40, np.uint32)
+    done = build(source, "mine.cu").run([ShimLaunch("k", (1, 1, 1), (40, 1, 1), (Pointer("x"),))], {"x": given})
+    assert done.buffers["x"].tolist() == [1000 + 1 + 255 + 2 + lane % 32 for lane in range(40)]
+
+
 def test_a_declared_but_undefined_function_is_named() -> None:
     source = 'extern __device__ float f(float); extern "C" __global__ void k(float *x) { x[0] = f(x[0]); }'
     with pytest.raises(InputError, match=r"k\.cu: undefined reference to .f\(float\)"):

@@ -50,6 +50,15 @@ _ALIGNED = re.compile(
     rf"(?P<before>(?:\b(?:static|const|volatile|__\w+__)\s+)+)(?P<align>{_ALIGNAS}(?:\s*{_ALIGNAS})*)"
 )
 """Which C++ has in front of all other words of a declaration."""
+_ASSEMBLY = re.compile(
+    r"\b(?:asm|__asm|__asm__)\s*(?:volatile|__volatile__)?\s*\(\s*(?P<text>(?:\"[^\"\\]*\"\s*)+):"
+    r"\s*\"=r\"\s*\((?P<result>\w+)\)\s*(?::(?P<given>[^:;]*))?\)\s*;"
+)
+_INSTRUCTIONS = {
+    "mov.u32 %0, %%laneid": "edgetune_shim::lane_number()",
+    "vabsdiff4.u32.u32.u32.add %0, %1, %2, %3": "edgetune_shim::differences_of_bytes({}, {}) + {}",
+}
+"""Of inline assembly."""
 _NOT_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE
 )
@@ -189,8 +198,19 @@ def _headers(source: str, include: Sequence[Path], found: dict[str, str]) -> dic
 
 
 def _adapted(text: str) -> str:
-    """Return code with the declarations of shared memory that g++ takes."""
-    return _ALIGNED.sub(r"\g<align> \g<before>", _DYNAMIC.sub(_dynamic, text))
+    """Return code with the declarations of shared memory that g++ takes, and instructions that the shim has."""
+    return _ALIGNED.sub(r"\g<align> \g<before>", _DYNAMIC.sub(_dynamic, _ASSEMBLY.sub(_instruction, text)))
+
+
+def _instruction(found: re.Match[str]) -> str:
+    """Return an instruction as C++, on as many lines as before; as it is where the shim has none of its name."""
+    instruction = " ".join("".join(re.findall(r'"([^"]*)"', found["text"])).split()).rstrip("; ")
+    made = _INSTRUCTIONS.get(instruction)
+    given = re.findall(r'"r"\s*\((\w+)\)', found["given"] or "")
+    if made is None or len(given) != made.count("{}"):
+        return found[0]
+    lines = "\n" * found[0].count("\n")
+    return f"{found['result']} = {made.format(*given)};{lines}"
 
 
 def _dynamic(found: re.Match[str]) -> str:
