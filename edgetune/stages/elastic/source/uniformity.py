@@ -328,8 +328,8 @@ def uniformity(
     names, writes, named = _changes(source, function or kernel.node, body)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
     variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
-    values = _template_values(function)
-    here = Uniformity(body, names, source, variables, writes, named, of_warps, values, lanes, rows, settled)
+    constants = _template_values(function)
+    here = Uniformity(body, names, source, variables, writes, named, of_warps, constants, lanes, rows, settled)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
@@ -376,17 +376,16 @@ def _single(variable: Variable, source: ParsedFile) -> bool:
     """Whether one variable can serve all threads: a scalar, or a table of constants."""
     local, given = variable.kind == "local", variable.declaration.type
     before = {text_of(each) for each in variable.declaration.children}
-    if given == "for_range_loop" or (local and given != "declaration"):
-        return False
-    if "extern" in before or variable.has(*_NO_SCALAR):
+    wrong = given == "for_range_loop" or (local and given != "declaration") or "extern" in before
+    if wrong or variable.has(*_NO_SCALAR):
         return False
     kind = variable.declaration.child_by_field_name("type")
     if local and kind is not None and is_array_type(kind, source):
         return False  # a pointer to it may write it
     if kind is not None and not variable.has("pointer_declarator") and not is_number_type(kind, source):
-        named = set(words(text_of(kind)))
+        named = words(text_of(kind))
         made = local and (variable.value is None or not all(map(known, named)))
-        if made or "operator" in source.functions or named & source.functions.keys():
+        if made or "operator" in source.functions or not source.functions.keys().isdisjoint(named):
             return False  # a constructor or an operator may read anything
     fixed = {"const", "constexpr"} & before
     return not variable.dimensions or bool(fixed and not variable.has("pointer_declarator"))
