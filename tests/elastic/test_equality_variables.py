@@ -47,7 +47,8 @@ def test_variables_of_the_file_show_races(declared: str, body: str, said: str) -
     ],
 )  # fmt: skip
 def test_what_is_printed_is_compared_whatever_its_order(body: str, answer: str) -> None:
-    text = f"#include <cstdio>\n// launch k grid=4 block=8\n__global__ void k() {{ {body} }}\n"
+    head = "#include <cstdio>\n__device__ int printed = 3;\n// launch k grid=4 block=8\n"
+    text = f"{head}__global__ void k() {{ if (printed == 3) {{ {body} }} }}\n"
     assert verdict(text).answer == answer
 
 
@@ -58,7 +59,7 @@ def test_a_form_that_prints_something_else_is_found() -> None:
         done, device=done.device.replace('printf("%d', 'printf("%x', 1).replace('printf("%d', 'printf("_%d')
     )
     (found,) = check(wrong, sample_launches_in(text, "one.cu"), name="one.cu", matrix=BRIEF)
-    assert (found.answer, "printed[1] is " in found.reason) == ("different", True)
+    assert (found.answer, "printed lines[1] is " in found.reason) == ("different", True)
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ void give_up(const char *what) {
 }
 
 static char line[4096];  // which a kernel prints: stacks of fibers are small
+unsigned long long printed[2];  // how many lines, and the sum of numbers made of them: results, see variables.py
 
 // ---- the job ---------------------------------------------------------------------------------------------------------
 
@@ -307,16 +308,15 @@ static int serve(const char *job_path, const char *results_path) {
 
 }  // namespace edgetune_shim
 
-// What kernels print is compared too: how many lines, and the sum of numbers made of them, as their order is nobody's.
-unsigned long long printed[2];
-
+// In place of the C library's, whose lines would come in another order in each form.
 extern "C" int printf(const char *format, ...) {
+    using namespace edgetune_shim;
     va_list values;
     va_start(values, format);
-    const int length = vsnprintf(edgetune_shim::line, sizeof edgetune_shim::line, format, values);
+    const int length = vsnprintf(line, sizeof line, format, values);
     va_end(values);
     unsigned long long number = 14695981039346656037ull;  // FNV-1a
-    for (const char *at = edgetune_shim::line; *at; ++at) number = (number ^ static_cast<unsigned char>(*at)) * 1099511628211ull;
+    for (const char *at = line; *at; ++at) number = (number ^ static_cast<unsigned char>(*at)) * 1099511628211ull;
     printed[0] += 1;
     printed[1] += number;
     return length;
