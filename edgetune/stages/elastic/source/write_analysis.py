@@ -248,18 +248,19 @@ def _parameters(template: Node) -> list[str]:
     return [] if given is None else [words(text_of(each))[-1] for each in given.named_children]
 
 
-def _given(word: str, template: Node, source: ParsedFile) -> list[str]:
+@lru_cache(maxsize=64)  # each variable of the type asks
+def _given(word: str, template: Node, source: ParsedFile) -> tuple[str, ...]:
     """Return what the calls of a function template give for a parameter, empty for a call that leaves it out."""
     declarator = function_declarator(template.named_children[-1])
     name = None if declarator is None else declared_name(declarator)
     if declarator is None or name is None:
-        return [""]
+        return ("",)
     nodes = {piece.node for pieces in source.definitions.values() for piece in pieces if piece.node is not None}
     texts = [text_of(each).replace(text_of(declarator), "") for each in nodes]
     texts += [each.body for bodies in source.macros.values() for each in bodies]
     place = _parameters(template).index(word)
     calls = [each for text in texts for each in re.findall(rf"\b{text_of(name)}\b\s*(?:<([^<>]*)>)?", text)]
-    return [next(iter(each.split(",")[place:]), "").strip() for each in calls]
+    return tuple(next(iter(each.split(",")[place:]), "").strip() for each in calls)
 
 
 def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
