@@ -210,6 +210,10 @@ RECURSION_WAITS |= {
     "of a constructor by a result": "struct P { int v; __device__ P(int *x) { v = *x ? 1 : make(x).v; }"
     " static __device__ P make(int *x) { return x; } };\n__device__ int a(int *m) { P p(m); return p.v; }\n",
     "of a destructor": _P + "__device__ ~P() { if (!*x) { P q{x}; } } };\n__device__ void a(int *m) { P p{m}; }\n",
+    "of a conversion by a member of any type": _P + "template <class U> __device__ float more(U u);"
+    " __device__ operator float() const { return more(*this); } };\n"
+    "template <class U> __device__ float P::more(U u) { return *x ? 1 : u; }\n"
+    "__device__ float a(int *m) { return P{m}; }\n",
     "of a comma": _P + "__device__ int operator,(int n) { return *x ? 1 : (*this, n); } };\n"
     "__device__ int a(int *m) { P p{m}; return (p, 1); }\n",
     "of a range": _P + "__device__ int *begin() { int s = *x; if (!s) for (int v : *this) s += v; return 0; }"

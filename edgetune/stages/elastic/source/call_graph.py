@@ -185,17 +185,35 @@ def _code(function: Function) -> list[Node]:
 
 def _unnamed(function: Function) -> bool:
     """Return whether a function is called without a name: a conversion, constructor or destructor, or a default."""
+    named = function.name.startswith("operator ") or function.name == _class_of(function)
+    return named or function.node.type in _DEFAULTS
+
+
+def _class_of(function: Function) -> str:
+    """Return the name of the class that a function belongs to; empty without one."""
     owner = around(function.node, *CLASSES)
     own = None if owner is None else owner.child_by_field_name("name")
-    classes = [*name_parts(function.node)[-2:-1], *([] if own is None else [text_of(own).split("<")[0].strip()])]
-    return function.node.type in _DEFAULTS or function.name.startswith("operator ") or function.name in classes
+    return text_of(own).split("<")[0].strip() if own is not None else next(iter(name_parts(function.node)[-2:-1]), "")
+
+
+def _of_no_template(member: Function) -> bool:
+    """Return whether all parameters of templates that a member has are those of its class."""
+    above = [each.type for each in (member.node.parent, member.node.parent and member.node.parent.parent) if each]
+    if around(member.node, *CLASSES) is not None:
+        return above[:1] != ["template_declaration"]
+    head = squeezed(member.node).split("(")[0]
+    return above.count("template_declaration") == 1 and f"{_class_of(member)}<" in head
 
 
 def _of_objects(caller: Function, unnamed: Sequence[Function], names: _Names) -> Iterator[Call]:
-    """Yield calls of functions without a name: where a value is an object of a class, or may be one."""
+    """Yield calls of functions without a name, which there are only where a value is an object of a class.
+
+    A type that is a parameter of a class has fewer parameters than the class: it is not the class itself.
+    """
     kinds = {kind for kind in _kinds(caller, names) if kind is None or not is_plain(kind)} if unnamed else set()
+    own = _class_of(caller) if kinds == {PARAMETER} and _of_no_template(caller) else ""
     for each in unnamed if kinds else ():
-        if each != caller or kinds != {PARAMETER}:  # a type that is a parameter of a class has fewer parameters
+        if not own or _class_of(each) != own:
             yield Call(caller.node, caller, each, doubtful=True)
 
 
