@@ -227,9 +227,20 @@ def test_a_guessed_launch_that_does_not_suit_says_nothing_of_the_kernel(edgetune
 
 
 @needs_compiler
+def test_a_kernel_without_memory_has_no_output_whatever_is_guessed(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source("__global__ void later(int n) {}\n"), "--check")
+    assert ended.code == 5
+    assert "later cannot be checked: it changes no memory" in ended.err
+    assert "no output" in ended.out
+
+
+NEEDING = GOOD.replace("x[i] *= 2.0f", "x[i] *= (float)__nv_fp8_e4m3(2.0f)")
+
+
+@needs_compiler
 def test_the_file_is_written_where_the_check_is_not_possible(edgetune, source, tmp_path):
     out = tmp_path / "out.cu"
-    text = "#include <cuda_fp8.h>\n" + GOOD
+    text = "#include <cuda_fp8.h>\n" + NEEDING
     ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "-o", str(out))
     assert ended.code == 5
     assert "cuda_fp8.h" in ended.err
@@ -278,7 +289,7 @@ def test_no_launch_gives_pointers_in_structs(edgetune, source, types, parameter)
 
 @needs_compiler
 def test_a_kernel_that_cannot_be_built_is_not_tried_and_said_why(edgetune, source):
-    text = "#include <cuda_fp8.h>\n" + GOOD.split("\n", 1)[1]
+    text = "#include <cuda_fp8.h>\n" + NEEDING.split("\n", 1)[1]
     ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "--quiet")
     assert ended.code == 5
     assert "1 of 1 elastic kernels not checked; scale: " in ended.err

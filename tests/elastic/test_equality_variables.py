@@ -37,6 +37,32 @@ def test_variables_of_the_file_show_races(declared: str, body: str, said: str) -
 
 
 @pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ('printf("%d %s\\n", blockIdx.x * blockDim.x + threadIdx.x, "here");', "equal"),
+        ('printf("done\\n"); if (threadIdx.x > 2) printf("%.2f\\n", 0.5 * blockIdx.x);', "equal"),
+        ('__shared__ int turn; if (threadIdx.x == 0) turn = 0; __syncthreads(); '
+         'int mine = atomicAdd(&turn, 1); printf("%d of %d\\n", mine, threadIdx.x);', "racy"),
+        ('if (blockIdx.x > 4) printf("never\\n");', "no output"),
+    ],
+)  # fmt: skip
+def test_what_is_printed_is_compared_whatever_its_order(body: str, answer: str) -> None:
+    head = "#include <cstdio>\n__device__ int printed = 3;\n// launch k grid=4 block=8\n"
+    text = f"{head}__global__ void k() {{ if (printed == 3) {{ {body} }} }}\n"
+    assert verdict(text).answer == answer
+
+
+def test_a_form_that_prints_something_else_is_found() -> None:
+    text = '// launch k grid=4 block=8\n__global__ void k() { if (threadIdx.x == 0) printf("%d\\n", blockIdx.x); }\n'
+    done = transform(text, "one.cu")
+    wrong = replace(
+        done, device=done.device.replace('printf("%d', 'printf("%x', 1).replace('printf("%d', 'printf("_%d')
+    )
+    (found,) = check(wrong, sample_launches_in(text, "one.cu"), name="one.cu", matrix=BRIEF)
+    assert (found.answer, "printed lines[1] is " in found.reason) == ("different", True)
+
+
+@pytest.mark.parametrize(
     ("declared", "body"),
     [
         ("__device__ unsigned int total;", "atomicAdd(&total, threadIdx.x);"),

@@ -87,6 +87,9 @@ typedef struct { float x; float y; } Same;
         ("Derived", None),
         ("Either *", None),
         ("float **", None),
+        ("cudaTextureObject_t *", "uint64[65536]:0..16"),
+        ("cudaSurfaceObject_t *", None),
+        ("cudaExtent", "uint64:256,256,256"),
         ("const void *", "int32[65536]:0..16"),
         ("void **", None),
         ("Unheard *", None),
@@ -150,6 +153,11 @@ int main(int argc, char **argv) {
 """
 
 
+def test_a_comment_behind_a_constant_is_no_part_of_it():
+    text = "#define B 96  // threads\n#define G /* blocks */ 3\n__global__ void k() {}\nvoid f() { k<<<G, B>>>(); }"
+    assert kernel_of(text).launches == (HostLaunch((3,), (96,)),)
+
+
 def test_launches_of_the_file_are_read_as_far_as_they_are_constant():
     through_a_template = HostLaunch((8,), (8,), 64)
     constant = (HostLaunch((64, None), (16, 8), 0), HostLaunch((4096,), (32,), None))
@@ -197,6 +205,32 @@ def test_a_guess_that_crashes_or_is_racy_is_not_taken():
     assert answer == "equal"
     far = "__global__ void k(float *x, int n) { x[(threadIdx.x + 64 * blockIdx.x) * n * n] += 1; }"
     assert taken(far) == ("grid=4 block=64 x=float32[65536] n=int32:16", "equal")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("body", "taken_words"),
+    [
+        ("if (r > 8 || w < 64) x += 1 << 20; if (i < w) x[i] += h;", ":0..16 w=int32:256 h=int32:256 r=int32:4"),
+        ("int zeros = 0; for (int j = 0; j < 64; ++j) zeros += x[j] == 0; if (!zeros && i >= 64) x[i] += 1;", "1..17"),
+    ],
+    ids=["a radius beside sizes", "a factor that is not 0"],
+)  # fmt: skip
+def test_one_integer_may_be_small_and_memory_without_zeros(body, taken_words):
+    words, answer = taken(
+        f"__global__ void k(int *x, int w, int h, int r){{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"
+    )
+    assert taken_words in words
+    assert answer == "equal"
+
+
+@needs_compiler
+def test_a_rank_reads_all_axes_and_means_a_row_of_threads():
+    text = """#include <cooperative_groups.h>
+    namespace cg = cooperative_groups;
+    __device__ int rank() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+    __global__ void k(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] = rank(); }"""
+    assert taken(text) == ("grid=4 block=64 x=float32[65536]", "equal")
 
 
 @needs_compiler

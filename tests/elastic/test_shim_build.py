@@ -53,8 +53,14 @@ def test_the_hint_is_that_of_the_cause(body: str, message: str, hint: str) -> No
 
 def test_a_header_that_is_not_found_is_named() -> None:
     with pytest.raises(InputError, match=r"^mine.cu:2: .*nowhere\.h") as caught:
-        build('\n#include "nowhere.h"\n__global__ void k() {}\n', "mine.cu")
+        build('\n#include "nowhere.h"\n__global__ void k() { said_there(); }\n', "mine.cu")
     assert "include its folder" in caught.value.hint
+
+
+def test_a_header_that_is_not_found_and_that_kernels_do_not_need_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "beside.h").write_text("#include <nowhere/vectors.h>\n#define TWO 2\n")
+    source = '#include <nowhere.h>\n#include "beside.h"\n__global__ void k(int *x) { x[0] = TWO; }\n'
+    assert build(source, "mine.cu", include=[tmp_path]).kernels == ("k",)
 
 
 @pytest.mark.parametrize("constraint", ["=r", "=f"])
@@ -64,6 +70,22 @@ def test_assembly_of_gpus_is_said_to_run_elsewhere(constraint: str) -> None:
             f'__global__ void k(int *a) {{\n  int l; asm("mov.u32 %0, 7;" : "{constraint}"(l)); a[0] = l; }}', "mine.cu"
         )
     assert "--device nvidia:0" in caught.value.hint
+
+
+def test_some_instructions_of_gpus_are_those_of_the_shim() -> None:
+    source = """__device__ unsigned lane() { unsigned l; asm volatile("mov.u32 %0, %%laneid;" : "=r"(l)); return l; }
+    __device__ unsigned apart(unsigned a, unsigned b, unsigned c) {
+        unsigned sum;
+        asm("vabsdiff4.u32.u32.u32.add"
+            " %0, %1, %2, %3;"
+            : "=r"(sum)
+            : "r"(a), "r"(b), "r"(c));
+        return sum;
+    }
+    __global__ void k(unsigned *x) { x[threadIdx.x] = apart(0x01ff0003, 0x02000001, 1000) + lane(); }"""
+    given = np.zeros(40, np.uint32)
+    done = build(source, "mine.cu").run([ShimLaunch("k", (1, 1, 1), (40, 1, 1), (Pointer("x"),))], {"x": given})
+    assert done.buffers["x"].tolist() == [1000 + 1 + 255 + 2 + lane % 32 for lane in range(40)]
 
 
 def test_a_declared_but_undefined_function_is_named() -> None:

@@ -23,6 +23,22 @@ struct Functor {
     float *s;
     __device__ void operator()() { s[0] += 1; __syncthreads(); }
 };
+struct Hidden { int x; __device__ Hidden(int v) : x(v + threadIdx.x) {} };
+struct Own { int x = threadIdx.x; };
+struct As { int x; __device__ operator int() const { return threadIdx.x; } };
+__device__ void hidden(float *s, Hidden h) { if (h.x > 3) { s[0] += 1; __syncthreads(); } }
+template <int B, typename T> __device__ void typed(float *s, T n) {
+    T last = n + B;
+    for (T i = n, j = last; i <= last; i += B) { s[0] += s[i + j]; __syncthreads(); }
+}
+template <typename T> __device__ void made(float *s, int n) { T t = n; if (t.x > 3) { s[0] += 1; __syncthreads(); } }
+template <typename T> __device__ void changed(float *s, int n) {
+    T t = n, u = t;
+    u += threadIdx.x;
+    if (t > 3) { s[0] += 1; __syncthreads(); }
+}
+typedef unsigned int count;
+using size = unsigned long;
 __device__ float down(float v) { return v + __shfl_down_sync(~0u, v, 8); }
 __device__ float down_too(float v) { return down(v); }
 __device__ float low(float v) { if (threadIdx.x % 32 > 15) return v; return v + __shfl_down_sync(~0u, v, 8); }
@@ -33,6 +49,9 @@ ACCEPTED = [
     "some(s); __syncthreads();", "again(s);", "if (threadIdx.x < 32) through(s); all(s);",
     "int some = x[0]; s[0] = some; all(s); if (threadIdx.x < 9) s[0] += some;",
     "Meeting m{s}; m.wait();", "if (n > 3) { Meeting m{s}; m.wait(); }", "x[0] = down_too(n);",
+    "typed<8, size_t>(s, n); typed<4, uint>(s, 3);", "changed<int>(s, n);",
+    "count m = n, l = m; size k = l; if (k > 3) { __syncthreads(); x[0] = s[0]; }",
+    "int2 m = {n, n}; if (n > 3) { __syncthreads(); x[0] = m.x; }",
 ]  # fmt: skip
 REFUSED = {
     "some(s);": "barrier-branch",
@@ -45,6 +64,14 @@ REFUSED = {
     "given(s, x[0]);": "barrier-branch",
     "other(s, threadIdx.x);": "barrier-branch",
     "given(s, n); other(s, threadIdx.x);": "barrier-branch",
+    "typed<8, size_t>(s, threadIdx.x);": "barrier-branch",
+    "typed<8, size_t>(s, n); typed<8>(s, Hidden(n));": "barrier-branch",
+    "changed<int>(s, n); changed<int &>(s, n);": "barrier-branch",
+    "made<Hidden>(s, n);": "barrier-branch",
+    "hidden(s, n);": "barrier-branch",
+    "Hidden h = n; if (h.x > 3) { __syncthreads(); x[0] = s[0]; }": "barrier-branch",
+    "Own own = {}; if (own.x > 3) { __syncthreads(); x[0] = s[0]; }": "barrier-branch",
+    "As as = {n}; if (as > 3) { __syncthreads(); x[0] = s[0]; }": "barrier-branch",
     "missing(s);": "helper-thread-index",
     "Meeting m{s}; if (threadIdx.x < 32) m.wait();": "barrier-branch",
     "Functor f{s}; f();": "barrier-branch",

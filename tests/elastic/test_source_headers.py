@@ -306,3 +306,15 @@ def test_conditions_on_the_compiler_within_declarations(tmp_path):
 def test_where_directives_are_unclear_nothing_is_decided(tmp_path, odd):
     text = f"#define MODE 1\n{odd}__global__ void k(int *x\n#if MODE\n, int n\n#endif\n) {{ x[blockIdx.x] = 1; }}\n"
     assert "unparsable" in codes(made(tmp_path, text))
+
+
+def test_a_using_directive_stays_with_what_kernels_take_from_its_namespace():
+    text = """namespace shapes { struct Point { float x; }; }
+namespace other { struct Unused {}; }
+using namespace shapes;
+using namespace other;
+__global__ void k(Point *p) { p[threadIdx.x].x += 1; }
+"""
+    done = transform(text, "k.cu")
+    assert "using namespace shapes;" in done.device
+    assert "using namespace other;" not in done.device

@@ -188,7 +188,56 @@ RECURSION_WAITS |= {
     "on memory of the file": "__device__ int flag;\n__device__ int b(int n) { return flag ? n : b(n); }\n"
     "__device__ int a(int *m) { return b(3); }\n",
 }
+_P = "struct P { volatile int *x; "
+RECURSION_WAITS |= {
+    "of a conversion": _P + "__device__ operator float() const { return *x ? *x : float(*this); } };\n"
+    "__device__ float a(int *m) { return P{m}; }\n",
+    "of a conversion to a vector": _P + "__device__ __host__ operator float4() const {"
+    " if (*x) return float4(); float4 f = *this; return f; } };\n"
+    "__device__ float a(int *m) { float4 f = P{m}; return f.x; }\n",
+    "of a conversion in a condition": _P + "__device__ explicit operator bool() const; };\n"
+    "__device__ P::operator bool() const { if (*x) return 1; return *this ? 1 : 0; }\n"
+    "__device__ int a(int *m) { P p{m}; return p ? 1 : 0; }\n",
+    "of a conversion of what a function is given": "struct P { int *x; __device__ operator int(); };\n"
+    "__device__ int a(int *m) { return P{m}; }\n__device__ P::operator int() { return *x ? 1 : a(x); }\n",
+    "of conversions of two classes": "template <class T> struct A { T *p; "
+    "__device__ operator float() const { return *p; } };\n"
+    "struct Q { int *x; __device__ operator float() { if (*x) return 1; return A<Q>{this}; } };\n"
+    "__device__ float a(int *m) { return Q{m}; }\n",
+    "of a constructor by an argument": "struct P { int v; __device__ P(int *x); };\n"
+    "__device__ int g(P p) { return p.v; }\n__device__ P::P(int *x) { v = *x ? 1 : g(x); }\n"
+    "__device__ int a(int *m) { P p(m); return p.v; }\n",
+    "of a constructor by a result": "struct P { int v; __device__ P(int *x) { v = *x ? 1 : make(x).v; }"
+    " static __device__ P make(int *x) { return x; } };\n__device__ int a(int *m) { P p(m); return p.v; }\n",
+    "of a destructor": _P + "__device__ ~P() { if (!*x) { P q{x}; } } };\n__device__ void a(int *m) { P p{m}; }\n",
+    "of a conversion by a member of any type": _P + "template <class U> __device__ float more(U u);"
+    " __device__ operator float() const { return more(*this); } };\n"
+    "template <class U> __device__ float P::more(U u) { return *x ? 1 : u; }\n"
+    "__device__ float a(int *m) { return P{m}; }\n",
+    "of a comma": _P + "__device__ int operator,(int n) { return *x ? 1 : (*this, n); } };\n"
+    "__device__ int a(int *m) { P p{m}; return (p, 1); }\n",
+    "of a range": _P + "__device__ int *begin() { int s = *x; if (!s) for (int v : *this) s += v; return 0; }"
+    " __device__ int *end() { return 0; } };\n__device__ void a(int *m) { P p{m}; for (int v : p) m[1] = v; }\n",
+    "of a member's own value": _P + "int v = *x ? 1 : P{x}.v; };\n__device__ int a(int *m) { P p{m}; return p.v; }\n",
+    "of a default argument": "__device__ int f(int *m, int n);\n__device__ int a(int *m) { return *m ? 1 : f(m); }\n"
+    "__device__ int f(int *m, int n = a(m)) { return n; }\n",
+}
 NO_RECURSION = {
+    "conversions": "template <class T> struct Shared {"
+    " __device__ operator T *() { extern __shared__ int m[]; return (T *)m; }"
+    " __device__ operator const T *() const { extern __shared__ int m[]; return (T *)m; } };\n"
+    "template <class T> struct Proxy { T *p; __device__ operator T() const { return *p; } };\n"
+    "struct Half { unsigned short b; __device__ operator float() const { return b * 2.0f; } };\n"
+    "struct Ref { int *p; __device__ operator int() const { return get(); } __device__ int get() const {"
+    " return *p; } };\n"
+    "__device__ void a(int *m) { int *s = Shared<int>(); Ref r = {m}; Half h = {3}; *s = r + h; m[1] = *s; }\n",
+    "copies of an object": "struct V { float v[3]; __device__ V(float x) { for (int i = 0; i < 3; ++i) v[i] = x; }"
+    " __device__ V(const V &o) { for (int i = 0; i < 3; ++i) v[i] = o.v[i]; }"
+    " __device__ operator float() const { return v[0]; } };\n"
+    "__device__ V operator+(const V &a, const V &b) { V c(0); for (int i = 0; i < 3; ++i) c.v[i] = a.v[i] + b.v[i];"
+    " return c; }\n__device__ void a(int *m) { V v(m[0]); m[1] = v + v + V(3); }\n",
+    "a range": "struct R { int *x; int n; __device__ int *begin() { return x; } __device__ int *end() { return x + n; }"
+    " };\n__device__ void a(int *m) { R r{m, 3}; for (int &v : r) v += 1; }\n",
     "more arguments": "__device__ int a(int *m, int i, int n) { return m[i] + n; }\n"
     "__device__ int a(int *m) { return a(m, 1, 2); }\n",
     "CUDA's own": "__device__ float4 make_float4(float s) { return make_float4(s, s, s, s); }\n"

@@ -26,7 +26,7 @@ from edgetune.errors import InfeasibleError
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.model import GpuTimingModel, demand_of
-from edgetune.stages.elastic.pieces import PieceShape, about_s
+from edgetune.stages.elastic.pieces import PieceShape, Sizes
 from edgetune.stages.elastic.policies.elastic import BlockTime, Elastic
 from edgetune.stages.elastic.policies.multistream import MultiStream
 from edgetune.stages.elastic.view import ElasticPolicy
@@ -110,13 +110,7 @@ def simulated_costs(gpu: Gpu, model: GpuTimingModel) -> PreemptionCosts:
 
 def measured_costs(gpu: Gpu) -> PreemptionCosts:
     """Return the times on a GPU: the measured ones of its kernels, and the reaction of the host."""
-
-    def block_s(call: Call, shape: PieceShape) -> float:
-        turns = math.ceil(shape.count / shape.blocks)
-        took_s = about_s(gpu, replace(call, whole_s=None), PieceShape(turns, shape.per_thread, 1))
-        return gpu.launch_s if took_s is None else took_s
-
-    return PreemptionCosts(block_s, gpu.launch_s)
+    return PreemptionCosts(Sizes(gpu).block_s, gpu.launch_s)
 
 
 def preemptions(

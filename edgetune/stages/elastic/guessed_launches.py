@@ -42,6 +42,10 @@ _MOST_BLOCKS = 64
 _MOST_HOST_LAUNCHES = 3
 _SMALL = (64, 16, 4, 2, 1, 32, 128)
 """Values of integers besides the sizes of the launch."""
+_SMALLEST = 4
+"""Of one integer, where the others are larger."""
+_FILL, _NO_ZEROS = ":0..16", ":1..17"
+"""Integers in memory: they may be indices, or factors."""
 _ENOUGH = 0.5
 """Of the threads of a launch, changed numbers of memory: no better guess is looked for."""
 _FEW = 0.1
@@ -60,15 +64,30 @@ def guessed_launches(kernel: CudaKernel) -> tuple[str, ...]:
 
     A parameter that is not plain is written as ``NAME=...``, which the user has to fill in.
     """
-    found: dict[str, None] = {}
-    for grid, block, shared in _shapes(kernel):
-        head = f"{kernel.name} grid={_listed(grid)} block={_listed(block)}{f' shared={shared}' if shared else ''}"
-        for value in _values(grid, block):
-            arguments = [
-                _argument(each, value, number) or f"{each.name}=..." for number, each in enumerate(kernel.parameters, 1)
-            ]
-            found[" ".join([head, *arguments])] = None
+    shapes = list(_shapes(kernel))
+    found = {_words(kernel, shape, value): None for shape in shapes for value in _values(*shape[:2])}
+    whole = next(iter(_values(*shapes[0][:2])))
+    for each in kernel.parameters:  # a radius or a number of steps beside the sizes of an image
+        found[_words(kernel, shapes[0], whole, small=each.name)] = None
+    found[_words(kernel, shapes[0], whole, fill=_NO_ZEROS)] = None
     return tuple(found)
+
+
+def _words(
+    kernel: CudaKernel,
+    shape: tuple[Sequence[int], Sequence[int], int],
+    value: int,
+    *,
+    small: str | None = None,
+    fill: str = _FILL,
+) -> str:
+    """Return a launch as words: all its integers have one value, and one of them may have a small one."""
+    grid, block, shared = shape
+    words = [kernel.name, f"grid={_listed(grid)}", f"block={_listed(block)}", *([f"shared={shared}"] if shared else [])]
+    for number, each in enumerate(kernel.parameters, 1):
+        given = _argument(each, _SMALLEST if each.name == small else value, number, fill)
+        words.append(given or f"{each.name}=...")
+    return " ".join(words)
 
 
 def check_guesses(
@@ -139,7 +158,7 @@ def _shapes(kernel: CudaKernel) -> Iterator[tuple[Sequence[int], Sequence[int], 
             shared = _SHARED_BYTES if kernel.dynamic_shared else 0
         for grid in _grids(launch):
             yield grid, launch.block, shared
-    for grid, block in _SHAPES[kernel.axes]:
+    for grid, block in (*_SHAPES[kernel.axes], *(_SHAPES[1][:2] if kernel.axes > 1 else ())):  # a rank reads all axes
         yield grid, block, _SHARED_BYTES if kernel.dynamic_shared else 0
 
 
@@ -165,13 +184,13 @@ def _values(grid: Sequence[int], block: Sequence[int]) -> dict[int, None]:
     return dict.fromkeys((grid[0] * block[0], math.prod(grid) * threads, threads, block[0], *_SMALL))
 
 
-def _argument(parameter: Parameter, value: int, number: int = 1) -> str | None:
+def _argument(parameter: Parameter, value: int, number: int = 1, fill: str = _FILL) -> str | None:
     """Return an argument as words; ``None`` where the parameter is not plain, or a struct of too many numbers."""
     members, name, words = parameter.members, parameter.name, parameter.type.split()
     if any(each in TEXTURES for each in words):
-        return f"{name}=uint64:{number}"
+        return f"{name}=uint64[{_NUMBERS}]{fill}" if parameter.pointer else f"{name}=uint64:{number}"
     if any(each in SURFACES for each in words):
-        return f"{name}=surface[{_SURFACE}]"
+        return None if parameter.pointer else f"{name}=surface[{_SURFACE}]"
     if not members or not name:
         return None
     name += "_" * (name in ("grid", "block", "shared"))  # which mean the launch's own
@@ -183,8 +202,7 @@ def _argument(parameter: Parameter, value: int, number: int = 1) -> str | None:
     size = sum(np.dtype(each).itemsize for each in members)
     kinds = Counter(members)
     kind = members[0] if len(kinds) == 1 else "int32" if size % 4 == 0 else "uint8"  # as numbers, or as indices
-    fill = "" if kind.startswith("float") else ":0..16"
-    return f"{name}={kind}[{_NUMBERS}]{fill}"
+    return f"{name}={kind}[{_NUMBERS}]{'' if kind.startswith('float') else fill}"
 
 
 def _numbers(kind: str, value: int, count: int) -> str:

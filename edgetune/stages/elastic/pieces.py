@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from edgetune.stages.elastic.gpu import Gpu, Resources, blocks_resident
@@ -170,6 +170,12 @@ class Sizes:
             took_s = about_s(self.gpu, call, PieceShape(count, per_thread, blocks))
             found = self._took_s[key] = call, self.gpu.launch_s if took_s is None else took_s
         return found[1]
+
+    def block_s(self, call: Call, shape: PieceShape) -> float:
+        """Return how long a physical block of a piece stays on an idle multiprocessor, s; a launch where it is unknown."""
+        turns = math.ceil(shape.count / shape.blocks)
+        took_s = about_s(self.gpu, replace(call, whole_s=None), PieceShape(turns, shape.per_thread, 1))
+        return self.gpu.launch_s if took_s is None else took_s
 
     def alone(self, call: Call) -> PieceShape:
         """Return the piece for an idle GPU: waves of unchanged blocks, or all blocks without an elastic form."""

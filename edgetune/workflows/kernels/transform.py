@@ -11,7 +11,7 @@ from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.errors import InputError, PartialError
 from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict
-from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.kernel import SURFACES, ElasticKernel, Parameter, TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx
 from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.source.transform import transform as transformed
@@ -197,7 +197,14 @@ def document(found: Transformed) -> dict[str, Any]:
 
 def _may_be_the_guess(verdict: Verdict, elastic: ElasticKernel) -> bool:
     """Return whether a guessed launch may be at fault: a wrong one may read past a constant table, too."""
+    if verdict.answer == "no output" and not any(map(_written, elastic.kernel.parameters)):
+        return False
     return verdict.answer in _BY_THE_ORIGINAL or (verdict.answer == "different" and elastic.kernel.tables)
+
+
+def _written(parameter: Parameter) -> bool:
+    """Return whether a kernel may change memory through a parameter."""
+    return parameter.pointer or not set(parameter.type.split()).isdisjoint(SURFACES)
 
 
 def judge(found: Transformed) -> None:
@@ -219,7 +226,7 @@ def judge(found: Transformed) -> None:
     unknown = sorted((each for each in verdicts if each[1].answer != "equal"), key=lambda each: each[2] or "")
     if unknown:
         on, verdict, guess = unknown[0]
-        raise unclear(verdict, guess, on)
+        raise unclear(verdict, guess if _may_be_the_guess(verdict, kernels[verdict.kernel]) else None, on)
     for one in asked:
         if one.untried:
             raise _not_checked(one, f"{len(one.untried)} of {len(found.made)} elastic kernels not checked", asked)

@@ -31,6 +31,7 @@ FLAGS = (
     "-fwrapv",
     "-fno-finite-loops",  # a loop that never ends is kept, and found
     "-fno-exceptions",
+    "-fno-builtin-printf",  # which becomes others: the runtime has its own
     "-fno-ipa-reference-addressable",  # static variables that nothing reads here are results all the same
 )
 _LINK_FLAGS = ("-no-pie",)
@@ -49,6 +50,15 @@ _ALIGNED = re.compile(
     rf"(?P<before>(?:\b(?:static|const|volatile|__\w+__)\s+)+)(?P<align>{_ALIGNAS}(?:\s*{_ALIGNAS})*)"
 )
 """Which C++ has in front of all other words of a declaration."""
+_ASSEMBLY = re.compile(
+    r"\b(?:asm|__asm|__asm__)\s*(?:volatile|__volatile__)?\s*\(\s*(?P<text>(?:\"[^\"\\]*\"\s*)+):"
+    r"\s*\"=r\"\s*\((?P<result>\w+)\)\s*(?::(?P<given>[^:;]*))?\)\s*;"
+)
+_INSTRUCTIONS = {
+    "mov.u32 %0, %%laneid": "edgetune_shim::lane_number()",
+    "vabsdiff4.u32.u32.u32.add %0, %1, %2, %3": "edgetune_shim::differences_of_bytes({}, {}) + {}",
+}
+"""Of inline assembly."""
 _NOT_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE
 )
@@ -58,6 +68,7 @@ _TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b
 _LINE_MARK = re.compile(r'^# \d+ "[^\n]*"([ \d]*)\n', re.MULTILINE)
 _ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 
+_ABSENT = re.compile(r": ((?!/|[^:]*\.\.)[^:]+): No such file")
 _ASSEMBLER = re.compile(
     r":(?P<line>\d+):(?:\d+:)? "
     r"(?:Error: |error: .*(?:impossible constraint in .asm|invalid 'asm'|unknown register name))"
@@ -105,7 +116,7 @@ def build(
     runtime = _runtime()
     headers = [f"-I{path}" for path in (folder.path / "include", *include, _HERE / "include")]
     files = ["-include", str(_HERE / _HEADER), str(text), str(runtime.path / _OBJECT), "-o", str(program)]
-    _compile([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name)
+    _compile_without_headers([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name, folder.path / "include")
     expanded = functools.partial(_expanded, text, [*headers, "-imacros", str(_HERE / _HEADER)])
     variables = device_variables(program, _code(source), expanded)
     text.unlink()
@@ -187,8 +198,19 @@ def _headers(source: str, include: Sequence[Path], found: dict[str, str]) -> dic
 
 
 def _adapted(text: str) -> str:
-    """Return code with the declarations of shared memory that g++ takes."""
-    return _ALIGNED.sub(r"\g<align> \g<before>", _DYNAMIC.sub(_dynamic, text))
+    """Return code with the declarations of shared memory that g++ takes, and instructions that the shim has."""
+    return _ALIGNED.sub(r"\g<align> \g<before>", _DYNAMIC.sub(_dynamic, _ASSEMBLY.sub(_instruction, text)))
+
+
+def _instruction(found: re.Match[str]) -> str:
+    """Return an instruction as C++, on as many lines as before; as it is where the shim has none of its name."""
+    instruction = " ".join("".join(re.findall(r'"([^"]*)"', found["text"])).split()).rstrip("; ")
+    made = _INSTRUCTIONS.get(instruction)
+    given = re.findall(r'"r"\s*\((\w+)\)', found["given"] or "")
+    if made is None or len(given) != made.count("{}"):
+        return found[0]
+    lines = "\n" * found[0].count("\n")
+    return f"{found['result']} = {made.format(*given)};{lines}"
 
 
 def _dynamic(found: re.Match[str]) -> str:
@@ -237,6 +259,21 @@ def run_compiler(
     except subprocess.TimeoutExpired:
         raise InputError(f"g++ did not compile {name} within {_LIMIT_S} s", "give the shim a smaller file") from None
     return None if done.returncode == 0 else done.stderr or f"exit status {done.returncode}"
+
+
+def _compile_without_headers(arguments: Sequence[str], name: str, folder: Path) -> None:
+    """Compile; headers that are nowhere are empty, as kernels may not need what host code beside them does."""
+    first: NotCompiledError | None = None
+    while True:
+        try:
+            return _compile(arguments, name)
+        except NotCompiledError as error:
+            first = first or error
+            absent = _ABSENT.search(error.message)
+            if absent is None or (folder / absent[1]).exists():
+                raise first from None
+            (folder / absent[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / absent[1]).touch()
 
 
 def _compile(arguments: Sequence[str], name: str) -> None:

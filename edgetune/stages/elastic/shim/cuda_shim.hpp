@@ -139,6 +139,12 @@ void warp_meeting(Place place, unsigned int mask, Lane &lane);
 long long ticks(int site);
 
 unsigned int lane_number();
+
+static inline unsigned int differences_of_bytes(unsigned int a, unsigned int b) {
+    unsigned int sum = 0;
+    for (int shift = 0; shift < 32; shift += 8) sum += abs((int)(a >> shift & 255) - (int)(b >> shift & 255));
+    return sum;
+}
 unsigned int living_lanes();
 
 extern unsigned char dynamic_shared[];

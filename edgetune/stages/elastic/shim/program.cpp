@@ -50,6 +50,9 @@ void give_up(const char *what) {
     exit(1);
 }
 
+static char line[4096];  // which a kernel prints: stacks of fibers are small
+unsigned long long printed[2];  // how many lines, and the sum of numbers made of them: results, see variables.py
+
 // ---- the job ---------------------------------------------------------------------------------------------------------
 
 struct Buffer {
@@ -304,6 +307,20 @@ static int serve(const char *job_path, const char *results_path) {
 }
 
 }  // namespace edgetune_shim
+
+// In place of the C library's, whose lines would come in another order in each form.
+extern "C" int printf(const char *format, ...) {
+    using namespace edgetune_shim;
+    va_list values;
+    va_start(values, format);
+    const int length = vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    unsigned long long number = 14695981039346656037ull;  // FNV-1a
+    for (const char *at = line; *at; ++at) number = (number ^ static_cast<unsigned char>(*at)) * 1099511628211ull;
+    printed[0] += 1;
+    printed[1] += number;
+    return length;
+}
 
 // In place of the C library's, which says nothing of blocks and threads.
 extern "C" void __assert_fail(const char *condition, const char *, unsigned int line, const char *) noexcept {

@@ -17,14 +17,14 @@ static inline unsigned long long mixed(unsigned long long hash, const void *byte
     return hash ^ hash >> 29;
 }
 
-// Floating-point numbers are in [0, 1), integers of 32 bits below 16: they often are counts or places.
+// Floating-point numbers are in [0, 1), integers of 32 bits below 8: they often are counts or places.
 template <class T>
 T texel(unsigned long long hash) {
     hash = (hash ^ hash >> 31) * 0x94d049bb133111ebull >> 32;
     if constexpr (std::is_floating_point<T>::value) {
         return static_cast<T>(hash >> 8) / 16777216;
     } else if constexpr (std::is_arithmetic<T>::value) {
-        return static_cast<T>(sizeof(T) < 4 ? hash : hash % 16);
+        return static_cast<T>(sizeof(T) < 4 ? hash : hash % 8);
     } else {
         T value;
         using Number = decltype(value.x);

@@ -34,6 +34,8 @@ _SYMBOL = re.compile(
 _OF_THE_RUNTIME = re.compile(
     r"(guard variable for )?(edgetune_shim::|(threadIdx|blockIdx|blockDim|gridDim)$|.*@|completed\.)"
 )
+_PRINTED = "edgetune_shim::printed"
+"""Of the runtime, see program.cpp: what kernels have printed is a result."""
 _DECLARED = re.compile(
     r"\b(?P<space>__device__|__constant__|__managed__)\s(?P<type>[\w\s]*?)\b(?P<name>\w+)\s*(?P<array>\[[^;={]*\])?\s*"
     r"(?P<behind>[={;,])"
@@ -94,9 +96,11 @@ def _variables(listed: str, source: str, known: Callable[[], Known]) -> Iterator
     declared = {found["name"]: found for found in _DECLARED.finditer(source)}
     named = {found["name"]: found["type"] for found in _TYPEDEF.finditer(source)}
     for found in _SYMBOL.finditer(listed):
+        size_bytes = int(found["bytes"], 16)
+        if found["name"] == _PRINTED and "printf" in source:
+            yield DeviceVariable("printed lines", int(found["address"], 16), np.dtype(np.uint64), size_bytes // 8)
         if _OF_THE_RUNTIME.match(found["name"]):
             continue
-        size_bytes = int(found["bytes"], 16)
         dtype, constant, filled = np.dtype(np.uint8), False, None
         if as_written := declared.get(found["name"].rpartition("::")[2]):
             bare = " ".join(_QUALIFIERS.sub(" ", as_written["type"]).split())

@@ -4,14 +4,17 @@
     __device__ int wait(int *m) { return *m ? 1 : (wait)(m); }                      names itself: may call itself
 
 The graph has every call that there may be. A name that is not called plainly may be called all the same. Overloaded
-operators, and objects that are called, have doubtful edges where the type of an operand is not known.
+operators, and objects that are called, have doubtful edges where the type of an operand is not known. So have functions
+that are called without a name, such as constructors and conversions, from wherever objects of classes are used.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from edgetune.stages.elastic.source.builtins import known
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import hidden_words
@@ -31,8 +34,18 @@ from edgetune.stages.elastic.source.syntax import (
 from edgetune.stages.elastic.source.translation_unit import Definition, function_declarator, name_parts
 
 _OPERATIONS = ("binary_expression", "unary_expression", "pointer_expression", "update_expression",
-               "subscript_expression", "assignment_expression", "field_expression")  # fmt: skip
+               "subscript_expression", "assignment_expression", "field_expression", "comma_expression")  # fmt: skip
+_DEFAULTS = ("optional_parameter_declaration", "field_declaration")
+_IMPLIED = {
+    "for_range_loop": ("begin", "end", "operator*", "operator++", "operator!="),
+    "structured_binding_declarator": ("get",),
+    "new_expression": ("operatornew", "operatornew[]"),
+    "delete_expression": ("operatordelete", "operatordelete[]"),
+}
+"""Functions that statements and expressions call."""
 _NAMES = ("identifier", "type_identifier", "namespace_identifier")
+_VALUES = ("identifier", "field_expression", "subscript_expression", "pointer_expression")
+_CONVERSION = re.compile(r"[^{}]*?\b(?P<name>operator\s+(?!new\b|delete\b)[A-Za-z_][^({]*?)\s*\(")
 CALLED = "operator()"
 """Name of lambdas, and of functions for which an object is called."""
 
@@ -110,7 +123,9 @@ def call_graph(reach: Sequence[Definition], macros: Mapping[str, Sequence[Macro]
     """
     types, names = types_of(reach), _Names({}, macros)
     for piece in reach:
-        for node in piece.find("function_definition", "lambda_expression"):
+        for node in piece.find("function_definition", "lambda_expression", *_DEFAULTS):
+            if node.type in _DEFAULTS and node.child_by_field_name("default_value") is None:
+                continue
             typing = typing_of(node, types, macros)
             function = _function(node, piece, typing)
             names.functions.setdefault(function.name, []).append(function)
@@ -118,15 +133,21 @@ def call_graph(reach: Sequence[Definition], macros: Mapping[str, Sequence[Macro]
             name = declared_name(node)
             if name is not None and next(find(node, "optional_parameter_declaration"), None) is not None:
                 names.open_ended.add(text_of(name))
-    return [call for some in names.functions.values() for function in some for call in _calls(function, names)]
+    functions = [each for some in names.functions.values() for each in some]
+    unnamed = [each for each in functions if _unnamed(each)]
+    return [call for each in functions for call in (*_calls(each, names), *_of_objects(each, unnamed, names))]
 
 
 def _function(node: Node, piece: Definition, typing: Typing) -> Function:
     if node.type == "lambda_expression":
         return Function(CALLED, node, piece, (), 0, None, typing, member=False)
-    declarator = function_declarator(node)
+    if node.type in _DEFAULTS:
+        return Function("a default value", node, piece, (), 0, None, typing, member=True)
+    declarator, conversion = function_declarator(node), _CONVERSION.match(text_of(node))
     text = "" if declarator is None else "".join(text_of(declarator).split("(")[0].split()).split("::")[-1]
-    if text.startswith("operator"):
+    if conversion:
+        name = " ".join(conversion["name"].split())
+    elif text.startswith("operator"):
         name = CALLED if text == "operator" else text
     else:
         name = next(reversed(name_parts(node)), "")
@@ -142,16 +163,98 @@ def _function(node: Node, piece: Definition, typing: Typing) -> Function:
 
 def _calls(function: Function, names: _Names) -> Iterator[Call]:
     """Yield the calls in a function; those in a lambda are also calls of the function around it."""
-    body = function.node.child_by_field_name("body") or function.node
-    initialisers = [each for each in function.node.children if each.type == "field_initializer_list"]
-    for part in (*initialisers, body):
+    for part in _code(function):
         for node in walk(part):
             if node.type == "call_expression":
                 yield from _of_call(node, function, names)
             elif node.type in _OPERATIONS:
                 yield from _of_operation(node, function, names)
+            elif node.type in _IMPLIED:
+                called = (each for name in _IMPLIED[node.type] for each in names.functions.get(name, ()))
+                yield from (Call(node, function, each, doubtful=True) for each in called)
             elif node.type in _NAMES or (node.type == "field_identifier" and _delegates(node)):
                 yield from _of_name(node, function, names)
+
+
+def _code(function: Function) -> list[Node]:
+    """Return the body of a function, and the list in front of it that initialises fields."""
+    field = "default_value" if function.node.type in _DEFAULTS else "body"
+    initialisers = [each for each in function.node.children if each.type == "field_initializer_list"]
+    return [*initialisers, function.node.child_by_field_name(field) or function.node]
+
+
+def _unnamed(function: Function) -> bool:
+    """Return whether a function is called without a name: a conversion, constructor or destructor, or a default."""
+    named = function.name.startswith("operator ") or function.name == _class_of(function)
+    return named or function.node.type in _DEFAULTS
+
+
+def _class_of(function: Function) -> str:
+    """Return the name of the class that a function belongs to; empty without one."""
+    owner = around(function.node, *CLASSES)
+    own = None if owner is None else owner.child_by_field_name("name")
+    return text_of(own).split("<")[0].strip() if own is not None else next(iter(name_parts(function.node)[-2:-1]), "")
+
+
+def _of_no_template(member: Function) -> bool:
+    """Return whether all parameters of templates that a member has are those of its class."""
+    above = [each.type for each in (member.node.parent, member.node.parent and member.node.parent.parent) if each]
+    if around(member.node, *CLASSES) is not None:
+        return above[:1] != ["template_declaration"]
+    head = squeezed(member.node).split("(")[0]
+    return above.count("template_declaration") == 1 and f"{_class_of(member)}<" in head
+
+
+def _of_objects(caller: Function, unnamed: Sequence[Function], names: _Names) -> Iterator[Call]:
+    """Yield calls of functions without a name, which there are only where a value is an object of a class.
+
+    A type that is a parameter of a class has fewer parameters than the class: it is not the class itself.
+    """
+    kinds = {kind for kind in _kinds(caller, names) if kind is None or not is_plain(kind)} if unnamed else set()
+    own = _class_of(caller) if kinds == {PARAMETER} and _of_no_template(caller) else ""
+    for each in unnamed if kinds else ():
+        if not own or _class_of(each) != own:
+            yield Call(caller.node, caller, each, doubtful=True)
+
+
+def _kinds(function: Function, names: _Names) -> Iterator[str | None]:
+    """Yield the types of the values that a function uses, gives to others and returns; of ``a.x`` that of x alone."""
+    typing, types = function.typing, function.typing.types
+    yield from _result(function)
+    for node in (each for part in _code(function) for each in walk(part)):
+        outer = node.parent
+        if outer is None or outer.type == "field_expression":
+            continue
+        if outer.type == "call_expression" and node == outer.child_by_field_name("function"):
+            name = called_name(outer)
+            word = "" if name is None else text_of(name)
+            if word in names.functions:
+                yield from (kind for each in names.functions[word] for kind in (*each.kinds, *_result(each)))
+            elif not known(word) and node.type != "primitive_type":
+                yield None
+        elif node.type in ("this", "lambda_expression"):
+            yield None
+        elif node.type == "type_descriptor":
+            yield types.declared(node, node.child_by_field_name("declarator"))
+        elif node.type == "type_identifier" and outer.type not in ("declaration", "type_descriptor"):
+            yield types.named_by(node)
+        elif node.type == "field_identifier":
+            yield typing.fields.get(text_of(node))
+        elif node.type in _VALUES and not known(text_of(node)):
+            yield typing.of(node)
+
+
+def _result(function: Function) -> list[str | None]:
+    """Return the type that a function returns, if it returns anything."""
+    types, kind = function.typing.types, function.node.child_by_field_name("type")
+    if function.name.startswith("operator "):
+        target = function.name.removeprefix("operator ").replace("const ", "").rstrip("& ")
+        return ["?*" if target.endswith("*") else types.meant(target)]
+    declarator = None if kind is None or text_of(kind) == "void" else function.node.child_by_field_name("declarator")
+    if declarator is None:
+        return []
+    pointer = any("pointer" in each.type for each in (declarator, *declarator.named_children))
+    return ["?*" if pointer else types.declared(function.node, None)]
 
 
 def _delegates(node: Node) -> bool:

@@ -64,6 +64,11 @@ class Directive:
     conditional: bool
 
 
+def without_comments(text: bytes) -> bytes:
+    """Return code with a space for each comment."""
+    return _COMMENT.sub(lambda found: found["string"] or b" ", text)
+
+
 def unclear(text: bytes) -> bool:
     """Return whether it is not certain which text of a source is a directive, a comment or a string."""
     return _UNCLEAR.search(text) is not None or _ODD.search(code_only(text)) is not None
@@ -83,7 +88,7 @@ def directives(text: bytes) -> list[Directive]:
     """Return the directives of a source in order."""
     raw = [found for found in _SKIPPED.finditer(text) if found["directive"] is not None]
     spliced = (re.sub(rb"\\\r?\n", b"", found[0]) for found in raw)
-    parts = [_DIRECTIVE.match(_COMMENT.sub(lambda found: found["string"] or b" ", text)) for text in spliced]
+    parts = [_DIRECTIVE.match(without_comments(text)) for text in spliced]
     words = [(each["word"], each["rest"].strip()) for each in parts if each is not None]
     depth = -1 if _guarded(words) else 0
     out = []

@@ -30,6 +30,7 @@ NUMBERS = {
 _NAMED = {
     "cuComplex": "float2", "cuFloatComplex": "float2", "cuDoubleComplex": "double2", "cufftComplex": "float2",
     "cufftDoubleComplex": "double2", "cufftReal": "float", "cufftDoubleReal": "double",
+    "cudaExtent": "ulonglong3", "cudaPos": "ulonglong3",
 }  # fmt: skip
 """Types of CUDA's libraries by another name."""
 _OF_CURAND = re.compile(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import VECTORS
 from edgetune.stages.elastic.source.syntax import CLASSES, Node, around, declared_name, find, text_of
-from edgetune.stages.elastic.source.translation_unit import Definition, declares
+from edgetune.stages.elastic.source.translation_unit import Definition, declares, name_parts
 
 NUMBER = "number"
 """Of an arithmetic type."""
@@ -76,7 +76,11 @@ class Types:
     def named_by(self, node: Node) -> str | None:
         """Return the type that a name means."""
         of_template = node.child_by_field_name("name") if node.type == "template_type" else None
-        words = text_of(of_template or node).split()
+        return self.meant(text_of(of_template or node))
+
+    def meant(self, text: str) -> str | None:
+        """Return the type that words mean."""
+        words = text.split()
         if len(words) > 1:
             sized = {"unsigned", "signed", "long", "short", "int", "char"}
             return None if not set(words) <= sized else "unsigned int" if words == ["unsigned", "int"] else NUMBER
@@ -253,7 +257,9 @@ def typing_of(function: Node, types: Types, macros: Collection[str]) -> Typing:
     for each in find(function, "lambda_capture_initializer"):
         found.setdefault(text_of(each.named_children[0]), set()).add(None)
     one = {name: kinds.copy().pop() if len(kinds) == 1 else None for name, kinds in found.items()}
-    fields = {} if owner is None else fields_of(owner, types)
+    scope = name_parts(function)[-2:-1] if owner is None else []
+    fields = {part: kind for (name, part), kind in types.fields.items() if [name] == scope}
+    fields = fields if owner is None else fields_of(owner, types)
     return Typing(types, *({name: kind for name, kind in each.items() if name not in macros} for each in (one, fields)))
 
 

@@ -39,6 +39,7 @@ from edgetune.stages.elastic.source.syntax import (
     CONTAINERS,
     Edit,
     Node,
+    above,
     around,
     find,
     has,
@@ -78,6 +79,7 @@ _OF_COPIES = re.compile(r"cuda_pipeline\w*\.h")
 _OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
 """Headers of C++, which kernels need only if they say ``std``."""
 _NAMING = ("namespace_alias_definition", "using_declaration")
+_SPACE = "namespace_definition"
 _MOST_WORDS = 5
 """Unknown names that a header's absence is explained with."""
 _USABLE = frozenset(
@@ -222,6 +224,8 @@ def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) ->
     known: set[str] = set()
     for piece in (piece for kernel in kernels for piece in kernel.reach):
         known |= set(piece.tokens)
+        spaces = [] if piece.node is None else [each for each in above(piece.node) if each.type == _SPACE]
+        known |= {word for each in spaces for word in words(text_of(each).partition("{")[0])}
         if piece.node is not None and piece.file == source.name:
             kept.add((piece.node.start_byte, piece.node.end_byte))
     left_out = [

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS
+from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS, known
 from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, resolve
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
@@ -34,7 +34,7 @@ from edgetune.stages.elastic.source.syntax import (
     words,
 )
 from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
-from edgetune.stages.elastic.source.write_analysis import is_array_type, written
+from edgetune.stages.elastic.source.write_analysis import is_array_type, is_number_type, written
 
 _CONDITIONED = ("if_statement", *LOOPS)
 _OPAQUE = ("switch_statement", "for_range_loop", "lambda_expression", "labeled_statement", "try_statement")
@@ -328,8 +328,8 @@ def uniformity(
     names, writes, named = _changes(source, function or kernel.node, body)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
     variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
-    values = _template_values(function)
-    here = Uniformity(body, names, source, variables, writes, named, of_warps, values, lanes, rows, settled)
+    constants = _template_values(function)
+    here = Uniformity(body, names, source, variables, writes, named, of_warps, constants, lanes, rows, settled)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
@@ -374,19 +374,19 @@ def _multiple(text: str, lanes: int) -> bool:
 
 def _single(variable: Variable, source: ParsedFile) -> bool:
     """Whether one variable can serve all threads: a scalar, or a table of constants."""
-    given = variable.declaration.type == "for_range_loop" or (
-        variable.kind == "local" and variable.declaration.type != "declaration"
-    )
+    local, given = variable.kind == "local", variable.declaration.type
     before = {text_of(each) for each in variable.declaration.children}
-    if given or "extern" in before or variable.has(*_NO_SCALAR):
+    wrong = given == "for_range_loop" or (local and given != "declaration") or "extern" in before
+    if wrong or variable.has(*_NO_SCALAR):
         return False
     kind = variable.declaration.child_by_field_name("type")
-    if variable.kind == "local" and kind is not None and is_array_type(kind, source):
+    if local and kind is not None and is_array_type(kind, source):
         return False  # a pointer to it may write it
-    plain = kind is not None and kind.type in ("primitive_type", "sized_type_specifier", "placeholder_type_specifier")
-    made = variable.kind == "local" and variable.value is None and not variable.has("pointer_declarator")
-    if not plain and (made or "operator" in source.definitions):
-        return False  # a constructor or an operator may read anything
+    if kind is not None and not variable.has("pointer_declarator") and not is_number_type(kind, source):
+        named = words(text_of(kind))
+        made = local and (variable.value is None or not all(map(known, named)))
+        if made or "operator" in source.functions or not source.functions.keys().isdisjoint(named):
+            return False  # a constructor or an operator may read anything
     fixed = {"const", "constexpr"} & before
     return not variable.dimensions or bool(fixed and not variable.has("pointer_declarator"))
 

@@ -14,7 +14,18 @@ from functools import lru_cache
 from edgetune.stages.elastic.source.builtins import known
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import Variable, VariableUse, hidden_words
-from edgetune.stages.elastic.source.syntax import Node, above, callee, find, has, node_types, text_of, words
+from edgetune.stages.elastic.source.operand_types import Types, is_number
+from edgetune.stages.elastic.source.syntax import (
+    Node,
+    above,
+    callee,
+    declared_name,
+    find,
+    has,
+    node_types,
+    text_of,
+    words,
+)
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, function_declarator
 
 _STATEMENTS = node_types("""
@@ -30,6 +41,8 @@ _PLAIN_TYPES = ("primitive_type", "sized_type_specifier")
 _NAMED = ("identifier", "template_function", "primitive_type", "sized_type_specifier")
 _REFERENCES = ("reference_declarator", "abstract_reference_declarator", "base_class_clause")
 _ALIASES = ("type_definition", "alias_declaration")
+_ALIAS = re.compile(r"typedef\s+([\w\s]+)\s\w+\s*;|using\s+\w+\s*=\s*([\w\s]+);")
+"""A name for a type that words alone name."""
 _FIXED = re.compile(r"\*\s*const\b|\bconst(?:expr)?\b(?![^;]*\*)|&|\b(?:auto|decltype)\b")
 """In a type: a constant that is no target of a pointer, a reference, or a deduced type."""
 _BY_REFERENCE = ("swap", "move", "forward", "get")
@@ -166,6 +179,8 @@ def _refers(kind: Node | None, source: ParsedFile) -> bool:
     """Whether an object of this type may keep or change what it is made from: ``struct R { int &x; };``."""
     if kind is None or "&" in text_of(kind):
         return True
+    if is_number_type(kind, source):
+        return False
     return any(_unseen(each, source) or _mentions_reference(each, source) for each in words(text_of(kind)))
 
 
@@ -201,6 +216,51 @@ def is_array_type(kind: Node, source: ParsedFile) -> bool:
 @lru_cache(maxsize=512)  # each variable asks for those of its function and of its type
 def _aliases(node: Node) -> tuple[Node, ...]:
     return tuple(find(node, *_ALIASES))
+
+
+@lru_cache(maxsize=512)  # as above
+def is_number_type(kind: Node, source: ParsedFile) -> bool:
+    """Whether a type is that of numbers, by C, by a name for such a type, or in each call of a template.
+
+    Args:
+        kind: Of a variable; that of a template stands in the template.
+        source: The file.
+    """
+    word, plain = text_of(kind), Types()
+    if kind.type in (*_PLAIN_TYPES, "placeholder_type_specifier"):
+        return True
+    template = next((each for each in above(kind) if word in _parameters(each)), None)
+    if template is not None:
+        given = _given(word, template, source)
+        return bool(given) and all(is_number(plain.meant(each)) for each in given)
+    local = any(word in words(text_of(each)) for each in _aliases(_function_around(kind)))
+    if local or kind.type != "type_identifier" or word in source.macros:
+        return False
+    bases = [_ALIAS.fullmatch(text_of(each)) for each in source.types(word)]
+    return all(each and is_number(plain.meant(each[1] or each[2])) for each in bases) and bool(
+        bases or is_number(plain.meant(word))
+    )
+
+
+def _parameters(template: Node) -> list[str]:
+    """Return the names of the parameters of a template; none of any other node."""
+    given = template.child_by_field_name("parameters") if template.type == "template_declaration" else None
+    return [] if given is None else [words(text_of(each))[-1] for each in given.named_children]
+
+
+@lru_cache(maxsize=64)  # each variable of the type asks
+def _given(word: str, template: Node, source: ParsedFile) -> tuple[str, ...]:
+    """Return what the calls of a function template give for a parameter, empty for a call that leaves it out."""
+    declarator = function_declarator(template.named_children[-1])
+    name = None if declarator is None else declared_name(declarator)
+    if declarator is None or name is None:
+        return ("",)
+    nodes = {piece.node for pieces in source.definitions.values() for piece in pieces if piece.node is not None}
+    texts = [text_of(each).replace(text_of(declarator), "") for each in nodes]
+    texts += [each.body for bodies in source.macros.values() for each in bodies]
+    place = _parameters(template).index(word)
+    calls = [each for text in texts for each in re.findall(rf"\b{text_of(name)}\b\s*(?:<([^<>]*)>)?", text)]
+    return tuple(next(iter(each.split(",")[place:]), "").strip() for each in calls)
 
 
 def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
