@@ -172,25 +172,36 @@ class Sizes:
         return found[1]
 
     def block_s(self, call: Call, shape: PieceShape) -> float:
-        """Return how long a physical block of a piece stays on an idle multiprocessor, s; a launch where it is unknown."""
-        turns = math.ceil(shape.count / shape.blocks)
-        took_s = about_s(self.gpu, replace(call, whole_s=None), PieceShape(turns, shape.per_thread, 1))
-        return self.gpu.launch_s if took_s is None else took_s
+        """Return how long a physical block of a piece stays on an idle multiprocessor, s; if unknown, a launch."""
+        turn_s = self._turn_s(call, shape.per_thread)
+        return self.gpu.launch_s if turn_s is None else math.ceil(shape.count / shape.blocks) * turn_s
+
+    def _turn_s(self, call: Call, per_thread: int) -> float | None:
+        """Return how long a block takes for a logical one, alone on a multiprocessor, s; ``None`` where unknown."""
+        return about_s(self.gpu, replace(call, whole_s=None), PieceShape(1, per_thread, 1))
 
     def alone(self, call: Call) -> PieceShape:
         """Return the piece for an idle GPU: waves of unchanged blocks, or all blocks without an elastic form."""
         found = self._alone.get(id(call))
         if found is None:
             blocks = wave(self.gpu, call) if call.elastic else 0
-            blocks = blocks * times(self.gpu, call, PieceShape(blocks, 1, blocks)) if blocks else call.logical.blocks
+            waves = times(self.gpu, call, PieceShape(blocks, 1, blocks)) if blocks else 0
+            blocks = min(call.logical.blocks, blocks * waves) or call.logical.blocks
             found = self._alone[id(call)] = call, PieceShape(blocks, 1, blocks)
         return found[1]
 
     def lasting(self, call: Call, shape: PieceShape) -> PieceShape:
-        """Return a shape with so many more logical blocks that it lasts as long as launching it takes."""
+        """Return a shape with so many more logical blocks that it lasts as long as launching it takes.
+
+        Its blocks stay no longer than that, unless a logical one does: shorter pieces would leave the GPU waiting for
+        the host, and longer ones keep the next critical kernel waiting for nothing.
+        """
         found = self._lasting.get((id(call), shape))
         if found is None:
-            count = shape.count * times(self.gpu, call, shape)
+            count = min(call.logical.blocks, shape.count * times(self.gpu, call, shape))
+            turn_s = self._turn_s(call, shape.per_thread)
+            if turn_s is not None:
+                count = min(count, max(1, int(self.gpu.launch_s / turn_s)) * shape.blocks)
             found = self._lasting[id(call), shape] = call, PieceShape(count, shape.per_thread, shape.blocks)
         return found[1]
 

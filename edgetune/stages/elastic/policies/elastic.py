@@ -46,7 +46,6 @@ class Elastic:
         """Made once for each task, as allocation takes time on the critical path."""
         self._sizes: Sizes | None = None
         self._within: tuple[BlockTime, float] | None = None
-        """Times of blocks and the longest stay; ``None``: estimates, and the time of a launch."""
         self._beside: dict[int, tuple[Call, LeftoverTable]] = {}
         """By identity of the call, on the GPU of ``_sizes``; the call is kept, so that its identity stays its own."""
 
@@ -123,16 +122,12 @@ class Elastic:
         return self._sizes
 
     def _lasting(self, sizes: Sizes, call: Call, shape: PieceShape) -> PieceShape:
-        """Return a shape that lasts as long as launching it, and whose blocks do not stay too long.
-
-        Blocks that go through several logical ones stay no longer than launching the next piece takes: shorter pieces
-        would leave the GPU waiting, and longer ones keep the next critical kernel waiting for nothing.
-        """
+        """Return a shape that lasts as long as launching it, unless its blocks would stay too long."""
         lasting = sizes.lasting(call, shape)
-        block_s, most_s = self._within or (sizes.block_s, sizes.gpu.launch_s)
-        turns = -(-lasting.count // lasting.blocks)
-        while turns > 1 and block_s(call, replace(lasting, count=turns * lasting.blocks)) > most_s:
-            turns //= 2
+        if self._within is None:
+            return lasting
+        block_s, most_s = self._within
+        turns = max(1, int(most_s / block_s(call, replace(lasting, count=lasting.blocks))))
         return replace(lasting, count=min(lasting.count, turns * lasting.blocks))
 
     def _chain(self, task: str) -> tuple[LaunchChain]:
