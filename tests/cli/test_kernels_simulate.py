@@ -190,7 +190,8 @@ def test_pieces_that_were_kept_are_the_ones_launched_beside_critical_kernels(edg
     ]
     header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu})
     (tasks / "kept.parquet").write_bytes(ElasticTable(header, tuple(rows)).to_bytes())
-    options = ("--policy", "elastic", "--quiet", "-o")
+    slow = ("--assume", "launch=160us")  # or they would be shortened
+    options = ("--policy", "elastic", "--quiet", *slow, "-o")
     assert edgetune(*SIMULATE, *options, "without.parquet").code == 0
     ended = edgetune(*SIMULATE, *options, "with.parquet", "--kept", "kept.parquet")
     assert ended.code == 0, ended.err

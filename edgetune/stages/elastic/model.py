@@ -2,7 +2,7 @@
 
     a multiprocessor computes   [#########.......]    the more threads are resident, the more of its peak is reached;
     and draws from memory       [####............]    from a number of threads on, all of it, and then blocks share
-                                0      512 threads
+                                0      640 threads
 
 The model has no caches, no instructions but floating-point ones, no warps that wait for each other at barriers, no
 changing clocks and no other user of memory; figures made with it are labelled as simulated.
