@@ -19,15 +19,7 @@ from typing import Any
 from elastic_report import Budget, Plan, PowerMeter, Report, mean_w, plan
 
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.stages.elastic.bench import (
-    PolicyBenchmark,
-    Ratio,
-    RequestLatencies,
-    WorkloadBenchmark,
-    baselines,
-    bench,
-    runner,
-)
+from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark, baselines, bench
 from edgetune.stages.elastic.bound import describe_bound, latency_bound, measured_costs
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.green import part_size
@@ -35,6 +27,7 @@ from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO
+from edgetune.stages.elastic.runner import RequestLatencies, runner
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import percentile
 from edgetune.units import NS

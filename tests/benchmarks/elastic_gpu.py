@@ -45,7 +45,6 @@ from elastic_interference import interference
 from elastic_report import Budget, PowerMeter, Report, power_meter
 
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
-from edgetune.stages.elastic.bench import runner
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
 from edgetune.stages.elastic.cuda.blocks import Delay
@@ -59,6 +58,7 @@ from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
 from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, workload
 from edgetune.stages.elastic.policies import make_policy
+from edgetune.stages.elastic.runner import runner
 from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import parse_time_s

@@ -24,7 +24,6 @@ from pathlib import Path
 from random import Random
 
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.bench import runner, simulated
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import compiled_for, network
@@ -32,6 +31,7 @@ from edgetune.stages.elastic.mdtb.workloads import workload
 from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.multistream import Solo
+from edgetune.stages.elastic.runner import runner, simulated
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median

@@ -14,13 +14,13 @@ from test_cuda_blocks import RECORDING
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import DeviceError, InputError
-from edgetune.stages.elastic.bench import runner
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.policies import POLICIES
+from edgetune.stages.elastic.runner import runner
 from edgetune.stages.elastic.work import KernelSequence
 from fakes.cuda_state import ticking
 

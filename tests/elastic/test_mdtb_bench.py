@@ -10,21 +10,13 @@ import pytest
 
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.backend import Outcome, RequestRecord
-from edgetune.stages.elastic.bench import (
-    Ratio,
-    RequestLatencies,
-    answers_of,
-    bench,
-    mean_ratio,
-    runner,
-    simulated,
-    with_load,
-)
+from edgetune.stages.elastic.bench import Ratio, bench, mean_ratio, with_load
 from edgetune.stages.elastic.gpu import find_gpu
 from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
 from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO, MultiStream
+from edgetune.stages.elastic.runner import RequestLatencies, answers_of, runner, simulated
 from edgetune.stages.elastic.view import ElasticPolicy
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
 

@@ -13,15 +13,7 @@ from edgetune.artifacts.json_format import json_document
 from edgetune.errors import InfeasibleError, InputError, blaming
 from edgetune.stages.elastic import bench as benchmark
 from edgetune.stages.elastic.abi import indexing_of
-from edgetune.stages.elastic.bench import (
-    BackendFactory,
-    PolicyBenchmark,
-    RequestLatencies,
-    Runner,
-    WorkloadBenchmark,
-    runner,
-    simulated,
-)
+from edgetune.stages.elastic.bench import PolicyBenchmark, WorkloadBenchmark
 from edgetune.stages.elastic.bound import (
     BOUNDED,
     PreemptionCosts,
@@ -37,6 +29,7 @@ from edgetune.stages.elastic.model import seen_by_policies
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO
 from edgetune.stages.elastic.policies.persistent import Persistent
+from edgetune.stages.elastic.runner import BackendFactory, RequestLatencies, Runner, runner, simulated
 from edgetune.stages.elastic.tasks import check_count
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median

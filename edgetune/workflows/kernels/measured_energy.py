@@ -16,11 +16,11 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent, PowerSensor
 from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.stages.elastic.bench import check_none_failed
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.energy import Choice, choice_of, with_room
 from edgetune.stages.elastic.native.loop import loop_on
 from edgetune.stages.elastic.policies import make_policy
+from edgetune.stages.elastic.runner import check_none_failed
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.stages.profiling.energy import measurable_s, power_figures, settling_s
 from edgetune.stages.profiling.measure import apply_mode
