@@ -37,6 +37,14 @@ template <typename T> __device__ void changed(float *s, int n) {
     u += threadIdx.x;
     if (t > 3) { s[0] += 1; __syncthreads(); }
 }
+__device__ int met() { __syncthreads(); return 1; }
+struct Listed { int x; __device__ Listed() : x(met()) {} };
+struct Heir : Listed { using Listed::Listed; };
+struct Valued { int x = met(); };
+struct Ranged { int *p; __device__ int *begin() { met(); return p; } __device__ int *end() { return p; } };
+struct Pair { int a, b; };
+template <int i> __device__ int get(Pair p) { __syncthreads(); return p.a; }
+__device__ int defaulted(float *s, int n = met()) { return n; }
 typedef unsigned int count;
 using size = unsigned long;
 __device__ float down(float v) { return v + __shfl_down_sync(~0u, v, 8); }
@@ -72,6 +80,15 @@ REFUSED = {
     "Hidden h = n; if (h.x > 3) { __syncthreads(); x[0] = s[0]; }": "barrier-branch",
     "Own own = {}; if (own.x > 3) { __syncthreads(); x[0] = s[0]; }": "barrier-branch",
     "As as = {n}; if (as > 3) { __syncthreads(); x[0] = s[0]; }": "barrier-branch",
+    "all(s); if (threadIdx.x < 3) { Listed l; s[0] = l.x; }": "barrier-branch",
+    "all(s); if (threadIdx.x < 3) { Heir l; s[0] = l.x; }": "barrier-branch",
+    "all(s); if (threadIdx.x < 3) { Valued l; s[0] = l.x; }": "barrier-branch",
+    "all(s); if (threadIdx.x < 3) s[0] = defaulted(s);": "barrier-branch",
+    "Ranged r{(int *)x}; if (threadIdx.x < 3) for (int v : r) s[0] += v;": "barrier-branch",
+    "Pair p{n, n}; if (threadIdx.x < 3) { auto [a, b] = p; s[0] += a; }": "barrier-branch",
+    "auto f = met; all(s); if (threadIdx.x < 3) f();": "barrier-branch",
+    "auto f = [&] { met(); }; all(s); if (threadIdx.x < 3) f();": "barrier-branch",
+    "auto f = down; if (threadIdx.x < 9) x[0] = f(n);": "warp-branch",
     "missing(s);": "helper-thread-index",
     "Meeting m{s}; if (threadIdx.x < 32) m.wait();": "barrier-branch",
     "Functor f{s}; f();": "barrier-branch",

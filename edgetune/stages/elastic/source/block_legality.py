@@ -22,6 +22,7 @@ from edgetune.stages.elastic.source.barrier_functions import (
     apart,
     called_unseen,
     called_word,
+    hidden,
     holders,
     meetings,
     parted,
@@ -144,6 +145,8 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
         alone = each.start_byte > last and not of_lanes(_lanes(each, held, set())).same_for_all(each, body)
         if alone and not _masked(each, masks, None):
             yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
+    for name, piece in hidden(kernel, held, _WAITING):
+        yield kernel.refusal("warp-branch", kernel.line(name, piece), name=text_of(name))
     for function in held:
         yield from _in_function(function, kernel, held)
         if called_unseen(function) and not all(
@@ -159,13 +162,19 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """
     if not kernel.kernel.barriers:
         return ()
+    if not _all_seen(kernel):
+        return (kernel.refusal("barrier-branch"),)
     every, parts = parted(kernel)
-    if not all(each.isidentifier() and each != "operator" for each in every):
-        return (kernel.refusal("barrier-branch"),)  # an operator or a destructor: its calls do not show
     found = apart(kernel.body, BARRIERS | every, parts, uniformity(kernel))
     if found and _settled(kernel):
         return ()
     return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
+
+
+def _all_seen(kernel: ParsedKernel) -> bool:
+    """Return whether all calls of barriers, and of functions with some, show in the source."""
+    held = holders(kernel, BARRIERS)
+    return not any(map(called_unseen, held)) and next(hidden(kernel, held, BARRIERS), None) is None
 
 
 @lru_cache(maxsize=16)  # several rules ask
@@ -176,7 +185,7 @@ def _settled(kernel: ParsedKernel) -> frozenset[int]:
     uniform = uniformity(kernel, settled=settled)
     meet = meetings(body, {*BARRIERS, *every})
     met = all(uniform.same_for_all(each, body) and text_of(each) not in parts for each in meet)
-    return settled if met and all(each.isidentifier() and each != "operator" for each in every) else frozenset()
+    return settled if met and _all_seen(kernel) else frozenset()
 
 
 @lru_cache(maxsize=16)  # each form of a kernel asks

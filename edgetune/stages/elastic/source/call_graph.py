@@ -33,7 +33,7 @@ from edgetune.stages.elastic.source.syntax import (
     text_of,
     walk,
 )
-from edgetune.stages.elastic.source.translation_unit import Definition, function_declarator, name_parts
+from edgetune.stages.elastic.source.translation_unit import CALLED_BY, Definition, function_declarator, name_parts
 
 _OPERATIONS = ("binary_expression", "unary_expression", "pointer_expression", "update_expression",
                "subscript_expression", "assignment_expression", "field_expression", "comma_expression")  # fmt: skip
@@ -43,8 +43,8 @@ _SPELLED = {"not": "!", "compl": "~", "and": "&&", "or": "||", "bitand": "&", "b
 _REWRITTEN = {"==": "==", "!=": "==", "<": "<=>", "<=": "<=>", ">": "<=>", ">=": "<=>", "<=>": "<=>"}
 """Operators that C++20 takes for others, with their operands in any order."""
 _IMPLIED = {
-    "for_range_loop": ("begin", "end", "operator*", "operator++", "operator!="),
-    "structured_binding_declarator": ("get",),
+    "for_range_loop": (*CALLED_BY["for_range_loop"], "operator*", "operator++", "operator!="),
+    "structured_binding_declarator": CALLED_BY["structured_binding_declarator"],
     "new_expression": ("operatornew", "operatornew[]"),
     "delete_expression": ("operatordelete", "operatordelete[]"),
 }
@@ -247,8 +247,8 @@ def _of_no_template(member: Function) -> bool:
 def _of_objects(caller: Function, unnamed: Sequence[Function], names: _Names) -> Iterator[Call]:
     """Yield calls of functions without a name, which there are only where a value is an object of a class.
 
-    A type that is a parameter of a class has fewer parameters than the class: it is not the class itself, nor extends or
-    holds it unless some class is given to it.
+    A type that is a parameter of a class has fewer parameters than the class: it is not the class itself, and neither
+    extends nor holds it unless some class is given to it.
     """
     kinds = {kind for kind in _kinds(caller, names) if kind is None or not is_plain(kind)} if unnamed else set()
     own = _class_of(caller) if kinds == {PARAMETER} and _of_no_template(caller) else ""
