@@ -263,6 +263,19 @@ RECURSION_WAITS |= {
     "of a conversion with a comment": _P + "__device__ operator/* to */int() const { if (*x) return 1; return *this; }"
     " };\n__device__ int a(int *m) { return P{m}; }\n",
 }
+RECURSION_WAITS |= {
+    "of an operator by a conversion": "struct V { int *x; __device__ V(float f);"
+    " __device__ operator float() const; };\n"
+    "__device__ float operator*(V v, float t) { return *v.x ? 1 : t * v; }\n"
+    "__device__ float a(int *m) { return *(V *)m * 2.0f; }\n",
+    "of an operator by a conversion of a base": "struct B { int *x; __device__ operator float() const; };\n"
+    "struct V : B { __device__ V(float f); };\n__device__ float operator*(V v, float t) { return *v.x ? 1 : t * v; }\n"
+    "__device__ float a(int *m) { return *(V *)m * 2.0f; }\n",
+    "of a class with the name of a vector": "namespace own { struct float4 { volatile int *x; __device__ operator int()"
+    " const { const float4 &f = at(); return *x ? 1 : f; } __device__ const float4 &at() const; };\n"
+    "__device__ const float4 &float4::at() const { return *this; } }\n"
+    "__device__ int a(int *m) { own::float4 f{m}; return f; }\n",
+}
 NO_RECURSION = {
     "conversions": "template <class T> struct Shared {"
     " __device__ operator T *() { extern __shared__ int m[]; return (T *)m; }"
@@ -306,6 +319,13 @@ NO_RECURSION = {
     "comparisons by another": "struct P { int *x; __device__ bool operator==(P o) const { return *x == *o.x; }"
     " __device__ bool operator!=(P o) const { return !(*this == o); } };\n"
     "__device__ int a(int *m) { P p{m}, q{m + 1}; return p != q; }\n",
+    "operators with operands in turn": "struct V { float e[3]; __device__ V(float x) { e[0] = e[1] = e[2] = x; } };\n"
+    "__device__ V operator*(float t, const V &v) { V r(t); for (int i = 0; i < 3; ++i) r.e[i] *= v.e[i]; return r; }\n"
+    "__device__ V operator*(const V &v, float t) { return t * v; }\n"
+    "__device__ V operator/(const V &v, float t) { return (1 / t) * v; }\n"
+    "__device__ void a(int *m) { V v(*m); m[1] = (v * 2.0f / 3.0f).e[1]; }\n",
+    "a field with the name of a function": "struct K { int a; __device__ bool operator<(const K &o) const {"
+    " return a < o.a; } };\n__device__ void a(int *m) { K p{m[0]}, q{m[1]}; m[2] = p < q; }\n",
     "functions of functions": "template <class F> struct Twice {"
     " F f; __device__ int operator()(int *m) { return f(m) + f(m); } };\n"
     "__device__ void a(int *m) { auto get = [](int *m) { return m[1]; }; Twice<decltype(get)> t{get}; m[0] = t(m); }\n",

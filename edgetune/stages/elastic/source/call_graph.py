@@ -15,11 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import known
-from edgetune.stages.elastic.source.directives import without_comments
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import hidden_words
-from edgetune.stages.elastic.source.operand_types import PARAMETER, Types, Typing, fits, is_plain, types_of, typing_of
+from edgetune.stages.elastic.source.operand_types import (
+    PARAMETER,
+    Types,
+    Typing,
+    code_of,
+    is_plain,
+    types_of,
+    typing_of,
+)
+from edgetune.stages.elastic.source.operator_signs import OPERATIONS, REWRITTEN, signs
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     Node,
@@ -35,13 +43,7 @@ from edgetune.stages.elastic.source.syntax import (
 )
 from edgetune.stages.elastic.source.translation_unit import CALLED_BY, Definition, function_declarator, name_parts
 
-_OPERATIONS = ("binary_expression", "unary_expression", "pointer_expression", "update_expression",
-               "subscript_expression", "assignment_expression", "field_expression", "comma_expression")  # fmt: skip
 _DEFAULTS = ("optional_parameter_declaration", "field_declaration")
-_SPELLED = {"not": "!", "compl": "~", "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "xor": "^", "not_eq": "!=",
-            "and_eq": "&=", "or_eq": "|=", "xor_eq": "^="}  # fmt: skip
-_REWRITTEN = {"==": "==", "!=": "==", "<": "<=>", "<=": "<=>", ">": "<=>", ">=": "<=>", "<=>": "<=>"}
-"""Operators that C++20 takes for others, with their operands in any order."""
 _IMPLIED = {
     "for_range_loop": (*CALLED_BY["for_range_loop"], "operator*", "operator++", "operator!="),
     "structured_binding_declarator": CALLED_BY["structured_binding_declarator"],
@@ -85,7 +87,7 @@ class Function:
         if given is None:
             return True
         enough = self.least <= len(given) and (self.most is None or len(given) <= self.most)
-        return enough and all(map(fits, given, self.kinds))
+        return enough and all(map(self.typing.types.fits, given, self.kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +174,7 @@ def _function(node: Node, piece: Definition, typing: Typing) -> Function:
         return Function(CALLED, node, piece, (), 0, None, typing, member=False)
     if node.type in _DEFAULTS:
         return Function("a default value", node, piece, (), 0, None, typing, member=True)
-    code = without_comments(node.text or b"").decode("utf-8", "surrogateescape")
-    declarator, conversion = function_declarator(node), _CONVERSION.match(code)
+    declarator, conversion = function_declarator(node), _CONVERSION.match(code_of(node))
     text = "" if declarator is None else "".join(text_of(declarator).split("(")[0].split()).split("::")[-1]
     if conversion:
         name = " ".join(["operator", *conversion["type"].split()])
@@ -197,7 +198,7 @@ def _calls(function: Function, names: _Names) -> Iterator[Call]:
         for node in walk(part):
             if node.type == "call_expression":
                 yield from _of_call(node, function, names)
-            elif node.type in _OPERATIONS:
+            elif node.type in OPERATIONS:
                 yield from _of_operation(node, function, names)
             elif node.type in _IMPLIED:
                 called = (each for name in _IMPLIED[node.type] for each in names.functions.get(name, ()))
@@ -336,7 +337,8 @@ def _of_name(name: Node, caller: Function, names: _Names) -> Iterator[Call]:
     if word in names.macros:
         for hidden in sorted(hidden_words(word, names.macros) & names.functions.keys()):
             yield from (Call(name, caller, each) for each in names.functions[hidden])
-    if word not in names.functions or (name.type == "identifier" and word in caller.typing.variables):
+    own = word in caller.typing.variables or word in caller.typing.fields
+    if word not in names.functions or (name.type == "identifier" and own):
         return
     call = around(name, "call_expression")
     if call is not None and called_name(call) == name:
@@ -362,13 +364,13 @@ def _of_operation(node: Node, caller: Function, names: _Names) -> Iterator[Call]
     """Yield the overloaded operators that an operation may be."""
     parts = [node.child_by_field_name(each) for each in ("left", "argument", "right")]
     operands = [each for each in parts if each is not None]
-    functions = [each for sign in _signs(node) for each in names.functions.get(f"operator{sign}", [])]
+    functions = [each for sign in signs(node) for each in names.functions.get(f"operator{sign}", [])]
     if not functions:
         return
     kinds = [caller.typing.of(each) for each in operands]
     if all(kind is not None and is_plain(kind) and (kind.endswith("*") or not _vector(kind)) for kind in kinds):
         return
-    any_order = not _REWRITTEN.keys().isdisjoint(_signs(node))
+    any_order = not REWRITTEN.keys().isdisjoint(signs(node))
     for each in functions:
         if not _operates(each, kinds) and not (any_order and _operates(each, kinds[::-1])):
             continue
@@ -378,19 +380,9 @@ def _of_operation(node: Node, caller: Function, names: _Names) -> Iterator[Call]
         yield Call(node, caller, each, doubtful=not {None, PARAMETER}.isdisjoint(kinds))
 
 
-def _signs(node: Node) -> list[str]:
-    """Return the signs of the operators that an operation may be."""
-    if node.type == "subscript_expression":
-        return ["[]"]
-    if node.type == "field_expression":
-        return ["->" if any(each.type == "->" for each in node.children) else "."]
-    sign = next((squeezed(each) for each in node.children if not each.is_named), "")
-    sign = _SPELLED.get(sign, sign)
-    return list(dict.fromkeys([sign, _REWRITTEN.get(sign, sign)]))
-
-
 def _operates(operator: Function, kinds: Sequence[str | None]) -> bool:
     """Return whether an operator may be given operands of these types."""
+    fits = operator.typing.types.fits
     if operator.member:
         return (kinds[0] is None or not is_plain(kinds[0])) and all(map(fits, kinds[1:], operator.kinds))
     return all(map(fits, kinds, operator.kinds))
