@@ -130,6 +130,9 @@ HIDDEN = "struct Hidden { int x; __device__ Hidden(int v) : x(v + threadIdx.x) {
 LATE = f"{HIDDEN}struct Late : Hidden {{ using Hidden::Hidden; }};\n"
 GIVEN = "{}__device__ void at(float *s, {} o) {{ if (o.{} > 3) {{ s[0] += 1; __syncthreads(); }} }}\n"
 ANY = GIVEN.format("template <typename T> ", "T", "x")
+TYPED = (
+    "template <class T> __device__ void at(float *s, int n) { T t = n; if (t > 3) { s[0] += 1; __syncthreads(); } }\n"
+)
 CODE_UNSEEN = [
     (GIVEN.format("struct Own { int x = threadIdx.x; };\n", "Own", "x"), "int p", "at(s, {});"),
     (GIVEN.format(LATE, "Late", "x"), "int p", "at(s, p);"),
@@ -151,7 +154,16 @@ CODE_UNSEEN = [
     (f"{CATCH}typedef Catch Too;\n", "int p", "int v = p; (Too)v; if (v > 3)"),
     (f"{CATCH}__device__ int operator+(Catch a, Catch b) {{ return 1; }}\n", "int p", "int v = p; v + v; if (v > 3)"),
 ]  # fmt: skip
+CODE_UNSEEN += [
+    ("", "int p", "int v = p; decltype(auto) r = (v); r = threadIdx.x; if (v > 3)"),
+    (f"{HIDDEN}{TYPED}", "int p", "using uint = Hidden; at<uint>(s, p);"),
+    (f"{CATCH.replace('int &v', 'const int &v')}__device__ void keep(Catch c) {{}}\n", "int p",
+     "int v = p; keep(v); if (v > 3)"),
+    ("__device__ void met() { __syncthreads(); }\n#define MEET met\n", "int p", "if (threadIdx.x < 3) { MEET(); }"
+     " x[0] = p;"),
+]  # fmt: skip
 NO_CODE = [
+    (f"typedef unsigned int count;\n{TYPED}", "int p", "at<count>(s, p); at<float>(s, 3);"),
     (GIVEN.format("struct Own { int x; };\n", "Own", "x"), "Own p", "at(s, p);"),
     ("struct Own { int x; };\n" + ANY, "Own p", "at(s, p);"),
     ("struct As { int x = 3; __device__ int get() const { return x; } };\n", "As p", "if (p.x > 3)"),

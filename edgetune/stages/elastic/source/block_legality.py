@@ -174,6 +174,9 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
 def _all_seen(kernel: ParsedKernel) -> bool:
     """Return whether all calls of barriers, and of functions with some, show in the source."""
     held = holders(kernel, BARRIERS)
+    names_of_held = {each.name for each in held}
+    if any(piece.kind == "macro" and names_of_held & set(piece.tokens) for piece in kernel.reach):
+        return False
     return not any(map(called_unseen, held)) and next(hidden(kernel, held, BARRIERS), None) is None
 
 

@@ -44,13 +44,13 @@ def is_number_type(kind: Node, source: ParsedFile) -> bool:
     """
     word, plain = text_of(kind), Types()
     if kind.type == "placeholder_type_specifier":
-        return kind.parent is None or "parameter" not in kind.parent.type
+        return word == "auto" and (kind.parent is None or "parameter" not in kind.parent.type)
     if kind.type in _PLAIN_TYPES:
         return True
     template = next((each for each in above(kind) if word in _parameters(each)), None)
     if template is not None:
         given = _given(word, template, source)
-        return bool(given) and all(is_number(plain.meant(each)) for each in given)
+        return bool(given) and all(each is not None and is_number_type(each, source) for each in given)
     outer = [each for each in above(kind) if each.type in ("function_definition", *CLASSES)]
     local = any(word in words(text_of(each)) for node in outer for each in aliases(node))
     if local or kind.type != "type_identifier" or word in source.macros:
@@ -74,23 +74,26 @@ def _parameters(template: Node) -> list[str]:
 
 
 @lru_cache(maxsize=64)  # each variable of the type asks
-def _given(word: str, template: Node, source: ParsedFile) -> tuple[str, ...]:
-    """Return what the uses of a function template give for a parameter, empty for what is not known."""
+def _given(word: str, template: Node, source: ParsedFile) -> tuple[Node | None, ...]:
+    """Return the types that the uses of a function template give for a parameter, ``None`` for what is not known."""
     name = declared_name(function_declarator(template.named_children[-1]))
     place = _parameters(template).index(word)
     if name is None or any(text_of(name) in words(each.body) for some in source.macros.values() for each in some):
-        return ("",)
+        return (None,)
     nodes = {piece.node for pieces in source.definitions.values() for piece in pieces if piece.node is not None}
-    uses = (each for node in nodes for each in names(node) if text_of(each) == text_of(name))
-    given = []
-    for outer in (each.parent for each in uses):
-        if outer is None or outer.type == "function_declarator":
-            continue
-        listed = outer.child_by_field_name("arguments") if outer.type.startswith("template_") else None
-        arguments = [] if listed is None else [each for each in listed.named_children if each.type != "comment"]
-        text = text_of(arguments[place]) if place < len(arguments) else ""
-        given.append("" if set(words(text)) & source.definitions.keys() else text)
-    return tuple(given)
+    uses = [each.parent for node in nodes for each in names(node) if text_of(each) == text_of(name)]
+    return tuple(_argument(each, place) for each in uses if each is not None and each.type != "function_declarator")
+
+
+def _argument(use: Node, place: int) -> Node | None:
+    """Return the type that stands at a place of ``f<int, float>``; ``None`` for a pointer or a parameter."""
+    listed = use.child_by_field_name("arguments") if use.type.startswith("template_") else None
+    arguments = [] if listed is None else [each for each in listed.named_children if each.type != "comment"]
+    given = arguments[place] if place < len(arguments) else None
+    kind = None if given is None else given.child_by_field_name("type")
+    if kind is None or given is None or text_of(kind) != text_of(given):
+        return None
+    return None if any(text_of(kind) in _parameters(each) for each in above(kind)) else kind
 
 
 @lru_cache(maxsize=512)  # each variable asks
@@ -127,14 +130,12 @@ def _has_code(owner: Node, source: ParsedFile, *, defaults: bool) -> bool:
 
 @lru_cache(maxsize=16)  # each call asks
 def may_catch(source: ParsedFile) -> bool:
-    """Whether a class of the file has a constructor that is given a reference to what it may change."""
+    """Whether a class of the file has a constructor that is given a reference, to other than the class itself."""
     nodes = {piece.node for pieces in source.definitions.values() for piece in pieces if piece.node is not None}
     owners = (each.child_by_field_name("name") for node in nodes for each in find(node, *CLASSES))
-    makers = {words(text_of(each))[0] for each in owners if each is not None}
-    given = (
-        parameter
-        for name in makers
+    return any(
+        "&" in text_of(parameter) and name not in words(text_of(parameter))
+        for name in {words(text_of(each))[0] for each in owners if each is not None}
         for function in source.functions.get(name, ())
         for parameter in find(function_declarator(function.node) or function.node, "parameter_declaration")
     )
-    return any("&" in text_of(each) and "const" not in words(text_of(each)) for each in given)

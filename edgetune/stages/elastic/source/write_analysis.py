@@ -174,7 +174,7 @@ def _type_of(node: Node) -> Node | None:
 
 def _refers(kind: Node | None, source: ParsedFile) -> bool:
     """Whether an object of this type may keep or change what it is made from: ``struct R { int &x; };``."""
-    if kind is None or "&" in text_of(kind):
+    if kind is None or "&" in text_of(kind) or "decltype" in words(text_of(kind)):
         return True
     if is_number_type(kind, source):
         return False
