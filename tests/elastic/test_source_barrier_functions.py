@@ -110,6 +110,20 @@ def kernel(body):
     return found
 
 
+@pytest.mark.parametrize(
+    ("macro", "body", "safe"),
+    [
+        ("DOWN(v) down(v)", "x[0] = DOWN(n);", True),
+        ("DOWN(v) down(v)", "if (threadIdx.x < 9) x[0] = DOWN(n);", False),
+        ("DOWN down(3)", "if (threadIdx.x < 9) x[0] = DOWN;", False),
+        ("DOWN(v) down(v)\n#define AGAIN(v) DOWN(v)", "if (threadIdx.x < 9) x[0] = AGAIN(0xf);", False),
+    ],
+)
+def test_macros_that_name_a_function_with_a_primitive_count_as_its_calls(macro, body, safe):
+    (found,) = transform(f"{HEAD}#define {macro}\n__global__ void k(float *x, int n) {{ {body} }}", "k.cu").kernels
+    assert bool(found.variants) == safe, found.refusals
+
+
 @pytest.mark.parametrize("body", ACCEPTED)
 def test_functions_at_whose_barriers_all_threads_meet_are_accepted(body):
     assert kernel(body).variants, kernel(body).refusals

@@ -124,6 +124,15 @@ def called_unseen(holder: Holder) -> bool:
     return "operator" in (holder.name, *parts) or holder.name in unseen
 
 
+def names_of(kernel: ParsedKernel, held: Collection[Holder]) -> set[str]:
+    """Return the names of functions, and of the macros that name one of them, or another such macro."""
+    found = {each.name for each in held}
+    macros = [each for each in kernel.reach if each.kind == "macro"]
+    while more := {each.name for each in macros if each.name not in found and found & set(each.tokens)}:
+        found |= more
+    return found
+
+
 def hidden(
     kernel: ParsedKernel, held: Collection[Holder], wanted: Collection[str]
 ) -> Iterator[tuple[Node, Definition]]:
@@ -136,7 +145,7 @@ def hidden(
         held: The functions that come to a call of one of ``wanted``.
         wanted: Barriers, or warp primitives.
     """
-    every = {*wanted, *(each.name for each in held)}
+    every = {*wanted, *names_of(kernel, held)}
     for piece in kernel.reach:
         values = (each.child_by_field_name("default_value") for each in piece.find(*_WITH_DEFAULTS))
         for part in (*values, *piece.find("field_initializer_list")):

@@ -25,6 +25,7 @@ from edgetune.stages.elastic.source.barrier_functions import (
     hidden,
     holders,
     meetings,
+    names_of,
     parted,
     start_of,
 )
@@ -134,7 +135,7 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
         return
     body = kernel.body
     held = holders(kernel, _WAITING)
-    waiting = {each.name for each in held}
+    waiting = names_of(kernel, held)
     settled = _settled(kernel)
     of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes, settled=settled))
     uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
@@ -174,9 +175,8 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
 def _all_seen(kernel: ParsedKernel) -> bool:
     """Return whether all calls of barriers, and of functions with some, show in the source."""
     held = holders(kernel, BARRIERS)
-    names_of_held = {each.name for each in held}
-    if any(piece.kind == "macro" and names_of_held & set(piece.tokens) for piece in kernel.reach):
-        return False
+    if names_of(kernel, held) != {each.name for each in held}:
+        return False  # what a macro gives to a function does not show
     return not any(map(called_unseen, held)) and next(hidden(kernel, held, BARRIERS), None) is None
 
 
@@ -195,7 +195,7 @@ def _settled(kernel: ParsedKernel) -> frozenset[int]:
 def lanes_in_rows(kernel: ParsedKernel) -> int:
     """Return of how many threads rows of a block must be multiples, as branches around primitives go by rows; or 0."""
     held = holders(kernel, _WAITING)
-    names = {each.name for each in held}
+    names = names_of(kernel, held)
     found = {0}
     masks = Masks(kernel, held)
     for node, body, holder in ((None, kernel.body, None), *((each.node, each.body, each) for each in held)):
@@ -235,7 +235,7 @@ def _lanes(call: Node, held: Sequence[Holder], seen: set[str]) -> int:
         within = {each.name for each in held}
         found = [each for one in inside for each in _primitives(one.body, within)]
         return max((_lanes(each, held, seen | {name}) for each in found), default=_WARP_LANES)
-    mask = _TILE.match(squeezed(arguments(call)[0])) if arguments(call) and not inside else None
+    mask = _TILE.match(squeezed(arguments(call)[0])) if arguments(call) and name in _WAITING else None
     return _WARP_LANES if mask is None else int(mask[1], 16).bit_count()
 
 
@@ -250,7 +250,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
         for each in own(body, "return_statement")
         if not uniform.all_return(each) or _depends(each, body, given)
     ]
-    for each in _primitives(body, {each.name for each in held}):
+    for each in _primitives(body, names_of(kernel, held)):
         known = of_lanes(_lanes(each, held, set())).same_for_all(each, body) and not _depends(each, body, given)
         known = known and not any(at < each.start_byte for at in left)
         if not known and not _masked(each, masks, function):
