@@ -222,6 +222,60 @@ RECURSION_WAITS |= {
     "of a default argument": "__device__ int f(int *m, int n);\n__device__ int a(int *m) { return *m ? 1 : f(m); }\n"
     "__device__ int f(int *m, int n = a(m)) { return n; }\n",
 }
+_FLAG = "__device__ int flag;\n"
+_CRTP = "template <class T> struct A { volatile int *x; T *p; "
+RECURSION_WAITS |= {
+    "of a word for an operator": _P + "__device__ bool operator!() { return *x ? 1 : not *this; } };\n"
+    "__device__ int a(int *m) { P p{m}; return !p; }\n",
+    "of an operator by a word": _P + "__device__ bool operator not() { return *x ? 1 : !*this; } };\n"
+    "__device__ int a(int *m) { P p{m}; return !p; }\n",
+    "of a comparison by its opposite": _P + "__device__ bool operator==(int o) const {"
+    " return *x ? 1 : !(*this != o); } };\n__device__ int a(int *m) { P p{m}; return p == 1; }\n",
+    "of a comparison from the other side": _P
+    + "__device__ bool operator==(int o) const { return *x ? 1 : o == *this; }"
+    " };\n__device__ int a(int *m) { P p{m}; return p == 1; }\n",
+    "of all comparisons": _P + "__device__ int operator<=>(int o) const { return *x ? 1 : *this < o; } };\n"
+    "__device__ int a(int *m) { P p{m}; return p < 1; }\n",
+    "of an operator by its name": _P + "__device__ int operator[](int i) const { return *x ? 1 : this->operator[](i); }"
+    " };\n__device__ int a(int *m) { P p{m}; return p[0]; }\n",
+    "of a literal": _FLAG + '__device__ int operator""_w(unsigned long long n) { return flag ? n : 3_w; }\n'
+    "__device__ int a(int *m) { return 3_w; }\n",
+    "of an array of objects": "struct P { int *x; __device__ P(const P &o); };\nstruct W { P p; };\n"
+    "__device__ P::P(const P &o) : x(o.x) { if (!*x) { W w[2] = {{o}, {o}}; } }\n"
+    "__device__ void a(P *m) { P p(*m); }\n",
+    "of a deletion": _P + "P *n; __device__ ~P() { if (!*x) drop(n); } static __device__ void drop(P *p) { delete p; }"
+    " };\n__device__ void a(int *m) { P p{m, nullptr}; p.n = &p; }\n",
+    "of an object behind a reference": _P + "P &p; __device__ int operator()() { return *x ? 1 : p(); } };\n"
+    "__device__ int a(int *m) { return (*(P *)m)(); }\n",
+    "of an object behind a reference, outside": "struct Q;\n" + _P + "Q &p; __device__ int operator()(); };\n"
+    "struct Q : P {};\n__device__ int P::operator()() { return *x ? 1 : p(); }\n"
+    "__device__ int a(int *m) { return (*(P *)m)(); }\n",
+    "of a base that is given its heir": _CRTP + "__device__ operator float() const { return *x ? 1 : float(*p); } };\n"
+    "struct Q : A<Q> {};\n__device__ float a(int *m) { Q q; q.x = m; q.p = &q; return q; }\n",
+    "of an operator of a base that is given its heir": _CRTP + "__device__ bool operator!() const {"
+    " return *x ? 1 : !*p; } };\nstruct Q : A<Q> {};\n"
+    "__device__ float a(int *m) { Q q; q.x = m; q.p = &q; return !q; }\n",
+    "of an operator of what holds what it is given": "template <class T> struct A { int *x; T *p; };\n"
+    "template <class T> __device__ int operator+(const A<T> &l, const A<T> &r) { return *l.x ? 1 : *l.p + *r.p; }\n"
+    "struct Q : A<Q> {};\n__device__ float a(int *m) { Q q; q.x = m; q.p = &q; return q + q; }\n",
+    "of a conversion to a class of the file": "struct B { int v; };\n" + _P + "__device__ operator ::B() const {"
+    " if (*x) return B{1}; B b = *this; return b; } };\n__device__ int a(int *m) { B b = P{m}; return b.v; }\n",
+    "of a conversion with a comment": _P + "__device__ operator/* to */int() const { if (*x) return 1; return *this; }"
+    " };\n__device__ int a(int *m) { return P{m}; }\n",
+}
+RECURSION_WAITS |= {
+    "of an operator by a conversion": "struct V { int *x; __device__ V(float f);"
+    " __device__ operator float() const; };\n"
+    "__device__ float operator*(V v, float t) { return *v.x ? 1 : t * v; }\n"
+    "__device__ float a(int *m) { return *(V *)m * 2.0f; }\n",
+    "of an operator by a conversion of a base": "struct B { int *x; __device__ operator float() const; };\n"
+    "struct V : B { __device__ V(float f); };\n__device__ float operator*(V v, float t) { return *v.x ? 1 : t * v; }\n"
+    "__device__ float a(int *m) { return *(V *)m * 2.0f; }\n",
+    "of a class with the name of a vector": "namespace own { struct float4 { volatile int *x; __device__ operator int()"
+    " const { const float4 &f = at(); return *x ? 1 : f; } __device__ const float4 &at() const; };\n"
+    "__device__ const float4 &float4::at() const { return *this; } }\n"
+    "__device__ int a(int *m) { own::float4 f{m}; return f; }\n",
+}
 NO_RECURSION = {
     "conversions": "template <class T> struct Shared {"
     " __device__ operator T *() { extern __shared__ int m[]; return (T *)m; }"
@@ -257,6 +311,21 @@ NO_RECURSION = {
     "template <class T> __device__ V<T> operator+(const V<T> &l, const V<T> &r) {"
     " V<T> s; for (int i = 0; i < 2; ++i) s.v[i] = l.v[i] + r.v[i]; return s; }\n"
     "__device__ void a(int *m) { V<int> v; v[0] = *m; v[1] = 2; *m = (v + v)[1]; }\n",
+    "operators of what a struct holds": "template <class T> struct V { T v[2]; };\n"
+    "template <class T> __device__ V<T> operator+(const V<T> &l, const V<T> &r) {"
+    " V<T> s; for (int i = 0; i < 2; ++i) s.v[i] = l.v[i] + r.v[i]; return s; }\n"
+    "struct Box { V<int> low, high; };\n"
+    "__device__ void a(int *m) { Box *b = (Box *)m; V<int> v = b->low + b->high; *m = v.v[1]; }\n",
+    "comparisons by another": "struct P { int *x; __device__ bool operator==(P o) const { return *x == *o.x; }"
+    " __device__ bool operator!=(P o) const { return !(*this == o); } };\n"
+    "__device__ int a(int *m) { P p{m}, q{m + 1}; return p != q; }\n",
+    "operators with operands in turn": "struct V { float e[3]; __device__ V(float x) { e[0] = e[1] = e[2] = x; } };\n"
+    "__device__ V operator*(float t, const V &v) { V r(t); for (int i = 0; i < 3; ++i) r.e[i] *= v.e[i]; return r; }\n"
+    "__device__ V operator*(const V &v, float t) { return t * v; }\n"
+    "__device__ V operator/(const V &v, float t) { return (1 / t) * v; }\n"
+    "__device__ void a(int *m) { V v(*m); m[1] = (v * 2.0f / 3.0f).e[1]; }\n",
+    "a field with the name of a function": "struct K { int a; __device__ bool operator<(const K &o) const {"
+    " return a < o.a; } };\n__device__ void a(int *m) { K p{m[0]}, q{m[1]}; m[2] = p < q; }\n",
     "functions of functions": "template <class F> struct Twice {"
     " F f; __device__ int operator()(int *m) { return f(m) + f(m); } };\n"
     "__device__ void a(int *m) { auto get = [](int *m) { return m[1]; }; Twice<decltype(get)> t{get}; m[0] = t(m); }\n",

@@ -8,7 +8,7 @@ import pytest
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
 from edgetune.stages.elastic.sample_launches import instance_symbol, sample_launches_in
-from edgetune.stages.elastic.source import uniformity
+from edgetune.stages.elastic.source import write_analysis
 from edgetune.stages.elastic.source.name_resolution import resolve
 from edgetune.stages.elastic.source.templates import instantiated
 from edgetune.stages.elastic.source.transform import transform
@@ -206,7 +206,7 @@ def test_class_templates_that_launch_a_template_kernel(use):
 
 def test_the_names_of_an_instance_are_looked_up_once_for_all_its_forms(monkeypatch):
     looked_up = []
-    monkeypatch.setattr(uniformity, "resolve", lambda *given: looked_up.append(given[0]) or resolve(*given))
+    monkeypatch.setattr(write_analysis, "resolve", lambda *given: looked_up.append(given[0]) or resolve(*given))
     text = (
         "template <int N> __global__ void sum(float *x) {\n"
         "    __shared__ float s[64];\n"

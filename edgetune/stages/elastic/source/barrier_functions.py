@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 
 from edgetune.stages.elastic.source.builtins import BARRIERS
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
@@ -29,11 +30,12 @@ from edgetune.stages.elastic.source.syntax import (
     text_of,
     walk,
 )
-from edgetune.stages.elastic.source.translation_unit import Definition, ParsedKernel, declares, name_parts
+from edgetune.stages.elastic.source.translation_unit import CALLED_BY, Definition, ParsedKernel, declares, name_parts
 from edgetune.stages.elastic.source.uniformity import Uniformity, uniformity
 
 _AROUND_NAMES = ("template_function", "template_method", "dependent_name", "qualified_identifier",
                  "parenthesized_expression", "field_expression")  # fmt: skip
+_WITH_DEFAULTS = ("optional_parameter_declaration", "field_declaration")
 _LITERALS = ("number_literal", "true", "false", "char_literal")
 
 
@@ -114,11 +116,44 @@ def called_word(call: Node) -> str:
 
 
 def called_unseen(holder: Holder) -> bool:
-    """Return whether a function is an operator, a constructor or a destructor, whose calls do not show."""
+    """Return whether a function is an operator, a constructor or a destructor, or one of ranges: calls do not show."""
     parts, owner = name_parts(holder.node), around(holder.node, *CLASSES)
     own_name = None if owner is None else owner.child_by_field_name("name")
     scopes = [*parts[:-1], *([] if own_name is None else [text_of(own_name).split("<")[0].strip()])]
-    return "operator" in (holder.name, *parts) or holder.name in scopes[-1:]
+    unseen = {*chain.from_iterable(CALLED_BY.values()), *scopes[-1:]}
+    return "operator" in (holder.name, *parts) or holder.name in unseen
+
+
+def names_of(kernel: ParsedKernel, held: Collection[Holder]) -> set[str]:
+    """Return the names of functions, and of the macros that name one of them, or another such macro."""
+    found = {each.name for each in held}
+    macros = [each for each in kernel.reach if each.kind == "macro"]
+    while more := {each.name for each in macros if each.name not in found and found & set(each.tokens)}:
+        found |= more
+    return found
+
+
+def hidden(
+    kernel: ParsedKernel, held: Collection[Holder], wanted: Collection[str]
+) -> Iterator[tuple[Node, Definition]]:
+    """Yield the names of barriers, and of functions with some, from which it does not show where they are called.
+
+    These are names in default values and lists that initialise fields, in lambdas, and names that are not called.
+
+    Args:
+        kernel: The kernel.
+        held: The functions that come to a call of one of ``wanted``.
+        wanted: Barriers, or warp primitives.
+    """
+    every = {*wanted, *names_of(kernel, held)}
+    for piece in kernel.reach:
+        values = (each.child_by_field_name("default_value") for each in piece.find(*_WITH_DEFAULTS))
+        for part in (*values, *piece.find("field_initializer_list")):
+            yield from () if part is None else ((name, piece) for name in names(part) if text_of(name) in every)
+    for body, piece in ((kernel.body, kernel.reach[0]), *((each.body, each.piece) for each in held)):
+        for name in meetings(body, every):
+            if not _is_called(name) or around(name, "lambda_expression", within=body) is not None:
+                yield name, piece
 
 
 def parted(kernel: ParsedKernel) -> tuple[set[str], set[str]]:

@@ -22,8 +22,10 @@ from edgetune.stages.elastic.source.barrier_functions import (
     apart,
     called_unseen,
     called_word,
+    hidden,
     holders,
     meetings,
+    names_of,
     parted,
     start_of,
 )
@@ -133,7 +135,7 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
         return
     body = kernel.body
     held = holders(kernel, _WAITING)
-    waiting = {each.name for each in held}
+    waiting = names_of(kernel, held)
     settled = _settled(kernel)
     of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes, settled=settled))
     uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
@@ -144,6 +146,8 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
         alone = each.start_byte > last and not of_lanes(_lanes(each, held, set())).same_for_all(each, body)
         if alone and not _masked(each, masks, None):
             yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
+    for name, piece in hidden(kernel, held, _WAITING):
+        yield kernel.refusal("warp-branch", kernel.line(name, piece), name=text_of(name))
     for function in held:
         yield from _in_function(function, kernel, held)
         if called_unseen(function) and not all(
@@ -159,13 +163,21 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """
     if not kernel.kernel.barriers:
         return ()
+    if not _all_seen(kernel):
+        return (kernel.refusal("barrier-branch"),)
     every, parts = parted(kernel)
-    if not all(each.isidentifier() and each != "operator" for each in every):
-        return (kernel.refusal("barrier-branch"),)  # an operator or a destructor: its calls do not show
     found = apart(kernel.body, BARRIERS | every, parts, uniformity(kernel))
     if found and _settled(kernel):
         return ()
     return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in found)
+
+
+def _all_seen(kernel: ParsedKernel) -> bool:
+    """Return whether all calls of barriers, and of functions with some, show in the source."""
+    held = holders(kernel, BARRIERS)
+    if names_of(kernel, held) != {each.name for each in held}:
+        return False  # what a macro gives to a function does not show
+    return not any(map(called_unseen, held)) and next(hidden(kernel, held, BARRIERS), None) is None
 
 
 @lru_cache(maxsize=16)  # several rules ask
@@ -176,14 +188,14 @@ def _settled(kernel: ParsedKernel) -> frozenset[int]:
     uniform = uniformity(kernel, settled=settled)
     meet = meetings(body, {*BARRIERS, *every})
     met = all(uniform.same_for_all(each, body) and text_of(each) not in parts for each in meet)
-    return settled if met and all(each.isidentifier() and each != "operator" for each in every) else frozenset()
+    return settled if met and _all_seen(kernel) else frozenset()
 
 
 @lru_cache(maxsize=16)  # each form of a kernel asks
 def lanes_in_rows(kernel: ParsedKernel) -> int:
     """Return of how many threads rows of a block must be multiples, as branches around primitives go by rows; or 0."""
     held = holders(kernel, _WAITING)
-    names = {each.name for each in held}
+    names = names_of(kernel, held)
     found = {0}
     masks = Masks(kernel, held)
     for node, body, holder in ((None, kernel.body, None), *((each.node, each.body, each) for each in held)):
@@ -223,7 +235,7 @@ def _lanes(call: Node, held: Sequence[Holder], seen: set[str]) -> int:
         within = {each.name for each in held}
         found = [each for one in inside for each in _primitives(one.body, within)]
         return max((_lanes(each, held, seen | {name}) for each in found), default=_WARP_LANES)
-    mask = _TILE.match(squeezed(arguments(call)[0])) if arguments(call) and not inside else None
+    mask = _TILE.match(squeezed(arguments(call)[0])) if arguments(call) and name in _WAITING else None
     return _WARP_LANES if mask is None else int(mask[1], 16).bit_count()
 
 
@@ -238,7 +250,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
         for each in own(body, "return_statement")
         if not uniform.all_return(each) or _depends(each, body, given)
     ]
-    for each in _primitives(body, {each.name for each in held}):
+    for each in _primitives(body, names_of(kernel, held)):
         known = of_lanes(_lanes(each, held, set())).same_for_all(each, body) and not _depends(each, body, given)
         known = known and not any(at < each.start_byte for at in left)
         if not known and not _masked(each, masks, function):

@@ -18,7 +18,16 @@ from edgetune.stages.elastic.source.builtins import known
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import hidden_words
-from edgetune.stages.elastic.source.operand_types import PARAMETER, Typing, fits, is_plain, types_of, typing_of
+from edgetune.stages.elastic.source.operand_types import (
+    PARAMETER,
+    Types,
+    Typing,
+    code_of,
+    is_plain,
+    types_of,
+    typing_of,
+)
+from edgetune.stages.elastic.source.operator_signs import OPERATIONS, REWRITTEN, signs
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     Node,
@@ -27,25 +36,24 @@ from edgetune.stages.elastic.source.syntax import (
     called_name,
     declared_name,
     find,
+    has,
     squeezed,
     text_of,
     walk,
 )
-from edgetune.stages.elastic.source.translation_unit import Definition, function_declarator, name_parts
+from edgetune.stages.elastic.source.translation_unit import CALLED_BY, Definition, function_declarator, name_parts
 
-_OPERATIONS = ("binary_expression", "unary_expression", "pointer_expression", "update_expression",
-               "subscript_expression", "assignment_expression", "field_expression", "comma_expression")  # fmt: skip
 _DEFAULTS = ("optional_parameter_declaration", "field_declaration")
 _IMPLIED = {
-    "for_range_loop": ("begin", "end", "operator*", "operator++", "operator!="),
-    "structured_binding_declarator": ("get",),
+    "for_range_loop": (*CALLED_BY["for_range_loop"], "operator*", "operator++", "operator!="),
+    "structured_binding_declarator": CALLED_BY["structured_binding_declarator"],
     "new_expression": ("operatornew", "operatornew[]"),
     "delete_expression": ("operatordelete", "operatordelete[]"),
 }
 """Functions that statements and expressions call."""
 _NAMES = ("identifier", "type_identifier", "namespace_identifier")
 _VALUES = ("identifier", "field_expression", "subscript_expression", "pointer_expression")
-_CONVERSION = re.compile(r"[^{}]*?\b(?P<name>operator\s+(?!new\b|delete\b)[A-Za-z_][^({]*?)\s*\(")
+_CONVERSION = re.compile(r"[^{}]*?\boperator(?:\s+(?!new\b|delete\b)|\s*(?=::))(?P<type>[A-Za-z_:][^({]*?)\s*\(")
 CALLED = "operator()"
 """Name of lambdas, and of functions for which an object is called."""
 
@@ -79,7 +87,7 @@ class Function:
         if given is None:
             return True
         enough = self.least <= len(given) and (self.most is None or len(given) <= self.most)
-        return enough and all(map(fits, given, self.kinds))
+        return enough and all(map(self.typing.types.fits, given, self.kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +115,17 @@ class _Names:
         functions: By name.
         macros: By name.
         open_ended: Functions that a declaration of their own gives defaults.
+        objects: Names that classes, and variables of the file, declare: they may be called.
+        references: Fields that are references.
+        given: Templates that a class or another name for a type gives a class: ``struct Q : A<Q>``.
     """
 
     functions: dict[str, list[Function]]
     macros: Mapping[str, Sequence[Macro]]
     open_ended: set[str] = field(default_factory=set)
+    objects: set[str] = field(default_factory=set)
+    references: set[str] = field(default_factory=set)
+    given: set[str] = field(default_factory=set)
 
 
 def call_graph(reach: Sequence[Definition], macros: Mapping[str, Sequence[Macro]]) -> list[Call]:
@@ -123,6 +137,7 @@ def call_graph(reach: Sequence[Definition], macros: Mapping[str, Sequence[Macro]
     """
     types, names = types_of(reach), _Names({}, macros)
     for piece in reach:
+        names.objects |= piece.declared if piece.kind in ("type", "variable") else set()
         for node in piece.find("function_definition", "lambda_expression", *_DEFAULTS):
             if node.type in _DEFAULTS and node.child_by_field_name("default_value") is None:
                 continue
@@ -133,9 +148,25 @@ def call_graph(reach: Sequence[Definition], macros: Mapping[str, Sequence[Macro]
             name = declared_name(node)
             if name is not None and next(find(node, "optional_parameter_declaration"), None) is not None:
                 names.open_ended.add(text_of(name))
+        for node in piece.find("field_declaration"):
+            declarators = node.children_by_field_name("declarator")
+            of_references = [each for each in declarators if has(each, "reference_declarator")]
+            names.references |= {text_of(name) for each in of_references for name in find(each, "field_identifier")}
+        for node in piece.find(*CLASSES, "type_definition", "alias_declaration"):
+            names.given |= set(_given_classes(node, types))
     functions = [each for some in names.functions.values() for each in some]
     unnamed = [each for each in functions if _unnamed(each)]
     return [call for each in functions for call in (*_calls(each, names), *_of_objects(each, unnamed, names))]
+
+
+def _given_classes(node: Node, types: Types) -> Iterator[str]:
+    """Yield the templates in a type that are given a class, which may hold or extend what the template makes of it."""
+    for template in find(node, "template_type"):
+        kinds = [
+            types.declared(each, each.child_by_field_name("declarator")) for each in find(template, "type_descriptor")
+        ]
+        if any(kind != PARAMETER and not is_plain(kind) for kind in kinds):
+            yield text_of(template.child_by_field_name("name") or template)
 
 
 def _function(node: Node, piece: Definition, typing: Typing) -> Function:
@@ -143,10 +174,10 @@ def _function(node: Node, piece: Definition, typing: Typing) -> Function:
         return Function(CALLED, node, piece, (), 0, None, typing, member=False)
     if node.type in _DEFAULTS:
         return Function("a default value", node, piece, (), 0, None, typing, member=True)
-    declarator, conversion = function_declarator(node), _CONVERSION.match(text_of(node))
+    declarator, conversion = function_declarator(node), _CONVERSION.match(code_of(node))
     text = "" if declarator is None else "".join(text_of(declarator).split("(")[0].split()).split("::")[-1]
     if conversion:
-        name = " ".join(conversion["name"].split())
+        name = " ".join(["operator", *conversion["type"].split()])
     elif text.startswith("operator"):
         name = CALLED if text == "operator" else text
     else:
@@ -167,13 +198,22 @@ def _calls(function: Function, names: _Names) -> Iterator[Call]:
         for node in walk(part):
             if node.type == "call_expression":
                 yield from _of_call(node, function, names)
-            elif node.type in _OPERATIONS:
+            elif node.type in OPERATIONS:
                 yield from _of_operation(node, function, names)
             elif node.type in _IMPLIED:
                 called = (each for name in _IMPLIED[node.type] for each in names.functions.get(name, ()))
                 yield from (Call(node, function, each, doubtful=True) for each in called)
+            elif node.type in ("operator_name", "user_defined_literal"):
+                yield from (Call(node, function, each) for each in _spelled_out(node, names))
             elif node.type in _NAMES or (node.type == "field_identifier" and _delegates(node)):
                 yield from _of_name(node, function, names)
+
+
+def _spelled_out(node: Node, names: _Names) -> list[Function]:
+    """Return the operators that a name means, and those that make a literal."""
+    if node.type == "operator_name":
+        return names.functions.get(squeezed(node), [])
+    return [each for name in names.functions if name.startswith('operator""') for each in names.functions[name]]
 
 
 def _code(function: Function) -> list[Node]:
@@ -208,12 +248,13 @@ def _of_no_template(member: Function) -> bool:
 def _of_objects(caller: Function, unnamed: Sequence[Function], names: _Names) -> Iterator[Call]:
     """Yield calls of functions without a name, which there are only where a value is an object of a class.
 
-    A type that is a parameter of a class has fewer parameters than the class: it is not the class itself.
+    A type that is a parameter of a class has fewer parameters than the class: it is not the class itself, and neither
+    extends nor holds it unless some class is given to it.
     """
     kinds = {kind for kind in _kinds(caller, names) if kind is None or not is_plain(kind)} if unnamed else set()
     own = _class_of(caller) if kinds == {PARAMETER} and _of_no_template(caller) else ""
     for each in unnamed if kinds else ():
-        if not own or _class_of(each) != own:
+        if not own or own in names.given or _class_of(each) != own:
             yield Call(caller.node, caller, each, doubtful=True)
 
 
@@ -232,8 +273,10 @@ def _kinds(function: Function, names: _Names) -> Iterator[str | None]:
                 yield from (kind for each in names.functions[word] for kind in (*each.kinds, *_result(each)))
             elif not known(word) and node.type != "primitive_type":
                 yield None
-        elif node.type in ("this", "lambda_expression"):
+        elif node.type in ("this", "lambda_expression", "delete_expression"):
             yield None
+        elif node.type == "declaration" and has(node, "array_declarator"):
+            yield types.declared(node, None)
         elif node.type == "type_descriptor":
             yield types.declared(node, node.child_by_field_name("declarator"))
         elif node.type == "type_identifier" and outer.type not in ("declaration", "type_descriptor"):
@@ -275,9 +318,10 @@ def _of_call(call: Node, caller: Function, names: _Names) -> Iterator[Call]:
     name = called_name(call)
     text = "" if name is None else text_of(name)
     if text not in names.functions:
-        plain = name is not None and name.type == "identifier" and text not in caller.piece.declared
+        plain = name is not None and name.type == "identifier" and text not in caller.piece.declared | names.objects
+        own = text not in names.references and squeezed(call).startswith((f"{text}(", f"this->{text}("))
+        part = caller.typing.fields.get(text) if own else None
         for each in [] if plain or text in names.macros else names.functions.get(CALLED, []):
-            part = caller.typing.fields.get(text)
             if each != caller or text in caller.typing.variables or part is None or is_plain(part):
                 yield Call(call, caller, each, doubtful=True)  # a part of an object is of another type than the object
         return
@@ -293,7 +337,8 @@ def _of_name(name: Node, caller: Function, names: _Names) -> Iterator[Call]:
     if word in names.macros:
         for hidden in sorted(hidden_words(word, names.macros) & names.functions.keys()):
             yield from (Call(name, caller, each) for each in names.functions[hidden])
-    if word not in names.functions or (name.type == "identifier" and word in caller.typing.variables):
+    own = word in caller.typing.variables or word in caller.typing.fields
+    if word not in names.functions or (name.type == "identifier" and own):
         return
     call = around(name, "call_expression")
     if call is not None and called_name(call) == name:
@@ -319,28 +364,28 @@ def _of_operation(node: Node, caller: Function, names: _Names) -> Iterator[Call]
     """Yield the overloaded operators that an operation may be."""
     parts = [node.child_by_field_name(each) for each in ("left", "argument", "right")]
     operands = [each for each in parts if each is not None]
-    if node.type == "subscript_expression":
-        sign = "[]"
-    elif node.type == "field_expression":
-        sign = "->" if any(each.type == "->" for each in node.children) else "."
-    else:
-        sign = next((squeezed(each) for each in node.children if not each.is_named), "")
-    functions = names.functions.get(f"operator{sign}", [])
+    functions = [each for sign in signs(node) for each in names.functions.get(f"operator{sign}", [])]
     if not functions:
         return
     kinds = [caller.typing.of(each) for each in operands]
     if all(kind is not None and is_plain(kind) and (kind.endswith("*") or not _vector(kind)) for kind in kinds):
         return
+    any_order = not REWRITTEN.keys().isdisjoint(signs(node))
     for each in functions:
-        first = None if each.member else kinds[0]
-        wanted = each.kinds[1:] if not each.member and len(operands) > 1 else each.kinds[:1]
-        if each.member and kinds[0] is not None and is_plain(kinds[0]):
+        if not _operates(each, kinds) and not (any_order and _operates(each, kinds[::-1])):
             continue
-        given = kinds[1:]
-        if (each.member or not each.kinds or fits(first, each.kinds[0])) and all(map(fits, given, wanted)):
-            if each == caller and PARAMETER in kinds and not {None, PARAMETER} & set(each.kinds):
-                continue  # a type that is a parameter of a class has fewer parameters than the class
-            yield Call(node, caller, each, doubtful=not {None, PARAMETER}.isdisjoint(kinds))
+        types = {*each.kinds, _class_of(each)}
+        if each == caller and PARAMETER in kinds and {None, PARAMETER, *names.given}.isdisjoint(types):
+            continue  # a type that is a parameter of a class has fewer parameters than the class
+        yield Call(node, caller, each, doubtful=not {None, PARAMETER}.isdisjoint(kinds))
+
+
+def _operates(operator: Function, kinds: Sequence[str | None]) -> bool:
+    """Return whether an operator may be given operands of these types."""
+    fits = operator.typing.types.fits
+    if operator.member:
+        return (kinds[0] is None or not is_plain(kinds[0])) and all(map(fits, kinds[1:], operator.kinds))
+    return all(map(fits, kinds, operator.kinds))
 
 
 def _vector(kind: str) -> bool:

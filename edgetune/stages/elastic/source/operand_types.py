@@ -14,7 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import VECTORS
-from edgetune.stages.elastic.source.syntax import CLASSES, Node, around, declared_name, find, text_of
+from edgetune.stages.elastic.source.directives import without_comments
+from edgetune.stages.elastic.source.syntax import CLASSES, Node, around, declared_name, find, has, text_of
 from edgetune.stages.elastic.source.translation_unit import Definition, declares, name_parts
 
 NUMBER = "number"
@@ -31,6 +32,7 @@ _PROMOTED = ("int", "float", "double")
 _DECLARATIONS = ("declaration", "parameter_declaration", "optional_parameter_declaration")
 _DECLARATOR = re.compile("declarator|identifier")
 _COMPARING = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
+_CONVERSION = re.compile(r"\boperator\s*[A-Za-z_:]")
 _INT = re.compile(r"[1-9]\d{0,8}")
 
 
@@ -53,12 +55,14 @@ class Types:
         aliases: Other names of arithmetic types.
         named: All names of types.
         parameters: Names of types that are parameters of templates, and nothing else.
+        unconverted: Classes without bases and conversions, which never become numbers, vectors or pointers.
     """
 
     fields: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     named: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset()
+    unconverted: frozenset[str] = frozenset()
 
     def declared(self, declaration: Node, declarator: Node | None) -> str | None:
         """Return the type that a declaration gives to one of its declarators."""
@@ -90,8 +94,25 @@ class Types:
         if word in self.parameters:
             return PARAMETER
         if word in self.named:
-            return word if (word, "") in self.fields else None
+            return word if (word, "") in self.fields and not is_plain(word) else None
         return _SCALARS.get(word) or (word if VECTORS.fullmatch(word) else None)
+
+    def fits(self, given: str | None, wanted: str | None) -> bool:
+        """Return whether an argument may be given for a parameter: no plain type becomes another one by itself.
+
+        Numbers become each other, pointers become ``void *`` and ``bool``; where a class has a part, anything may,
+        unless the class has no conversion to a plain type.
+        """
+        if given in self.unconverted and is_plain(wanted):
+            return False
+        if given is None or wanted is None or given == wanted or not is_plain(given) or not is_plain(wanted):
+            return True
+        if is_number(given) and is_number(wanted):
+            return True
+        if given.endswith("*") and wanted.endswith("*"):
+            bases = {given.rstrip("*"), wanted.rstrip("*")}
+            return not all(map(is_plain, bases)) or (NUMBER in bases and all(map(is_number, bases)))
+        return given.endswith("*") and wanted == "bool"
 
 
 def types_of(reach: Sequence[Definition]) -> Types:
@@ -116,11 +137,27 @@ def types_of(reach: Sequence[Definition]) -> Types:
     known = {name: of for name, each in aliases.items() for of in each if len(each) == 1 and of and is_number(of)}
     known = {name: of for name, of in known.items() if name not in classes and name not in parameters}
     fields: dict[tuple[str, str], str | None] = {(name, ""): None for name in classes if name not in aliases}
-    types = Types(fields, known, frozenset(named | parameters), frozenset(parameters - named))
+    unconverted = {name for name, nodes in classes.items() if len(nodes) == 1 and not _converts(nodes[0])}
+    unconverted -= parameters | aliases.keys()
+    if any(piece.kind == "macro" and "operator" in piece.tokens for piece in reach):
+        unconverted = set()
+    types = Types(
+        fields, known, frozenset(named | parameters), frozenset(parameters - named), frozenset(unconverted - {""})
+    )
     for name, nodes in classes.items():
         if len(nodes) == 1 and (name, "") in fields:
             fields.update({(name, part): kind for part, kind in fields_of(nodes[0], types).items()})
     return types
+
+
+def _converts(owner: Node) -> bool:
+    """Return whether a class has a base, or a conversion to another type."""
+    return has(owner, "base_class_clause") or _CONVERSION.search(code_of(owner)) is not None
+
+
+def code_of(node: Node) -> str:
+    """Return the source of a node with a space for each comment."""
+    return without_comments(node.text or b"").decode("utf-8", "surrogateescape")
 
 
 def _untemplated(name: Node) -> Node:
@@ -261,18 +298,3 @@ def typing_of(function: Node, types: Types, macros: Collection[str]) -> Typing:
     fields = {part: kind for (name, part), kind in types.fields.items() if [name] == scope}
     fields = fields if owner is None else fields_of(owner, types)
     return Typing(types, *({name: kind for name, kind in each.items() if name not in macros} for each in (one, fields)))
-
-
-def fits(given: str | None, wanted: str | None) -> bool:
-    """Return whether an argument may be given for a parameter: no plain type becomes another one by itself.
-
-    Numbers become each other, pointers become ``void *`` and ``bool``; where a class has a part, anything may.
-    """
-    if given is None or wanted is None or given == wanted or not is_plain(given) or not is_plain(wanted):
-        return True
-    if is_number(given) and is_number(wanted):
-        return True
-    if given.endswith("*") and wanted.endswith("*"):
-        bases = {given.rstrip("*"), wanted.rstrip("*")}
-        return not all(map(is_plain, bases)) or (NUMBER in bases and all(map(is_number, bases)))
-    return given.endswith("*") and wanted == "bool"

@@ -44,6 +44,8 @@ _SKIPPED = (*STRINGS, *node_types("""
     preproc_def preproc_function_def preproc_call preproc_include comment gnu_asm_qualifier
 """))  # fmt: skip
 _CHECKED = node_types("identifier type_identifier namespace_identifier")
+CALLED_BY = {"for_range_loop": ("begin", "end"), "structured_binding_declarator": ("get",)}
+"""Functions that code calls without their names."""
 _NAMED = (*CLASSES, *node_types("enum_specifier enumerator alias_declaration namespace_alias_definition"))
 
 
@@ -379,6 +381,7 @@ def reach(start: Definition, known_pieces: Mapping[str, tuple[Definition, ...]])
 
 
 def _reached(piece: Definition, known_pieces: Mapping[str, tuple[Definition, ...]]) -> list[str]:
-    """Return the names in a definition that may mean others: its words, and those of its fields that are macros."""
+    """Return the names in a definition that may mean others: its words, fields that are macros, and calls unseen."""
     fields = [name for name in piece.fields if any(each.kind == "macro" for each in known_pieces.get(name, ()))]
-    return [*piece.tokens, *fields]
+    unseen = [name for kind, called in CALLED_BY.items() if next(piece.find(kind), None) for name in called]
+    return [*piece.tokens, *fields, *unseen]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS, known
-from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, resolve
+from edgetune.stages.elastic.source.name_resolution import NameTable, Variable
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
     Node,
@@ -34,7 +34,8 @@ from edgetune.stages.elastic.source.syntax import (
     words,
 )
 from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
-from edgetune.stages.elastic.source.write_analysis import is_array_type, is_number_type, written
+from edgetune.stages.elastic.source.value_types import is_inert, is_number_type
+from edgetune.stages.elastic.source.write_analysis import changes, is_array_type
 
 _CONDITIONED = ("if_statement", *LOOPS)
 _OPAQUE = ("switch_statement", "for_range_loop", "lambda_expression", "labeled_statement", "try_statement")
@@ -202,9 +203,11 @@ class Uniformity:
         return True
 
     def _part(self, node: Node) -> bool:
-        """Whether a part of an operation is uniform: a comment is, and a type that names no other variable."""
+        """Whether a part of an operation is uniform: a comment is, and a type that has no code or other variable."""
         if node.type in _TYPE_NODES:
-            return all(self._name(each) for each in find(node, "identifier", "type_identifier"))
+            kinds = () if has(node, "abstract_pointer_declarator") else find(node, "type_identifier")
+            names = all(self._name(each) for each in find(node, "identifier", "type_identifier"))
+            return names and all(_without_code(each, self.source) for each in kinds)
         return node.type == "comment" or self.expression(node)
 
     def _name(self, node: Node) -> bool:
@@ -227,7 +230,8 @@ class Uniformity:
             return False
         if name in self.source.macros:
             return all(each in self.variables for each in hidden) and self._macro(name, call, hidden, called=True)
-        return name in _PURE and name not in self.source.functions and not hidden
+        kinds = () if function is None else find(function, "type_descriptor")
+        return name in _PURE and name not in self.source.functions and not hidden and all(map(self._part, kinds))
 
     def _macro(self, name: str, node: Node, hidden: Sequence[Variable], *, called: bool) -> bool:
         """Whether a macro stands for arithmetic with constants, its arguments, and its variables."""
@@ -280,7 +284,7 @@ class Uniformity:
     def _fixed(self, name: str) -> bool:
         """Whether a name of the file means constants only: of an enumeration, or memory that no code writes."""
         pieces = self.source.definitions.get(name, ())
-        return bool(pieces) and all(map(_constant, pieces))
+        return bool(pieces) and all(_constant(each, self.source) for each in pieces)
 
     def _divides_safely(self, node: Node) -> bool:
         """Whether a division cannot fail for threads that have returned before it and never reach it."""
@@ -325,31 +329,16 @@ def uniformity(
         settled: Nodes that read the same from memory in all threads, by their ids.
     """
     source, body = kernel.source, body or kernel.body
-    names, writes, named = _changes(source, function or kernel.node, body)
-    variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
+    names, writes, named = changes(source, function or kernel.node, body)
+    variables = {
+        each for each in names.variables if each.kind != "shared" and _single(each, source, of_host=function is None)
+    }
     variables -= {each for each in variables if each.kind == "parameter" and each.name in varying}
     constants = _template_values(function)
     here = Uniformity(body, names, source, variables, writes, named, of_warps, constants, lanes, rows, settled)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
-
-
-@lru_cache(maxsize=64)
-def _changes(
-    source: ParsedFile, function: Node, body: Node
-) -> tuple[NameTable, Mapping[Variable, Sequence[Node | None]], Mapping[int, Sequence[Variable]]]:
-    """Return the names of a function, what changes each variable, and the variables of each node by its id."""
-    names = resolve(function, body, source.macros)
-    local = {each.name for each in names.variables}
-    writes: dict[Variable, list[Node | None]] = {each: [] for each in names.variables}
-    named: dict[int, list[Variable]] = {}
-    for use in names.uses:
-        named.setdefault(use.node.id, []).append(use.variable)
-        changed, root = written(use, source, local)
-        if changed:
-            writes[use.variable].append(root)
-    return names, writes, named
 
 
 def _template_values(function: Node | None) -> frozenset[str]:
@@ -372,8 +361,8 @@ def _multiple(text: str, lanes: int) -> bool:
     return text == "warpSize" or (number.isdecimal() and int(number) > 0 and int(number) % lanes == 0)
 
 
-def _single(variable: Variable, source: ParsedFile) -> bool:
-    """Whether one variable can serve all threads: a scalar, or a table of constants."""
+def _single(variable: Variable, source: ParsedFile, *, of_host: bool) -> bool:
+    """Whether one variable can serve all threads: a scalar, or a table of constants; the host gives parameters."""
     local, given = variable.kind == "local", variable.declaration.type
     before = {text_of(each) for each in variable.declaration.children}
     wrong = given == "for_range_loop" or (local and given != "declaration") or "extern" in before
@@ -383,18 +372,28 @@ def _single(variable: Variable, source: ParsedFile) -> bool:
     if local and kind is not None and is_array_type(kind, source):
         return False  # a pointer to it may write it
     if kind is not None and not variable.has("pointer_declarator") and not is_number_type(kind, source):
-        named = words(text_of(kind))
-        made = local and (variable.value is None or not all(map(known, named)))
-        if made or "operator" in source.functions or not source.functions.keys().isdisjoint(named):
-            return False  # a constructor or an operator may read anything
+        foreign = all(known(each) and each not in source.definitions for each in words(text_of(kind)))
+        if local and (variable.value is None or not foreign):
+            return False  # a constructor may read anything
+        if not _without_code(kind, source, defaults=not of_host):
+            return False
     fixed = {"const", "constexpr"} & before
     return not variable.dimensions or bool(fixed and not variable.has("pointer_declarator"))
 
 
-def _constant(piece: Definition) -> bool:
+def _without_code(kind: Node, source: ParsedFile, *, defaults: bool = True) -> bool:
+    """Whether values of a type are made, copied and read without code of the file, which may read anything."""
+    if is_number_type(kind, source):
+        return True
+    return "operator" not in source.functions and is_inert(kind, source, defaults=defaults)
+
+
+def _constant(piece: Definition, source: ParsedFile) -> bool:
     """Whether a definition is a constant."""
     if piece.kind == "type":
-        return "enum" in piece.tokens
+        return "enum" in piece.tokens and "operator" not in source.functions
     if piece.kind != "variable" or piece.node is None or has(piece.node, "pointer_declarator"):
         return False
-    return bool({"const", "constexpr", "__constant__"} & set(piece.tokens))
+    kind = piece.node.child_by_field_name("type")
+    fixed = {"const", "constexpr", "__constant__"} & set(piece.tokens)
+    return bool(fixed) and kind is not None and _without_code(kind, source, defaults=False)

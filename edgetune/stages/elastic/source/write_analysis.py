@@ -8,18 +8,16 @@ q = &s;               so is this, and from here on any code may change it
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from edgetune.stages.elastic.source.builtins import known
 from edgetune.stages.elastic.source.macros import Macro
-from edgetune.stages.elastic.source.name_resolution import Variable, VariableUse, hidden_words
-from edgetune.stages.elastic.source.operand_types import Types, is_number
+from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, VariableUse, hidden_words, resolve
 from edgetune.stages.elastic.source.syntax import (
     Node,
     above,
     callee,
-    declared_name,
     find,
     has,
     node_types,
@@ -27,6 +25,7 @@ from edgetune.stages.elastic.source.syntax import (
     words,
 )
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, function_declarator
+from edgetune.stages.elastic.source.value_types import aliases, is_number_type, may_catch
 
 _STATEMENTS = node_types("""
     compound_statement expression_statement init_declarator declaration return_statement condition_clause else_clause
@@ -41,8 +40,6 @@ _PLAIN_TYPES = ("primitive_type", "sized_type_specifier")
 _NAMED = ("identifier", "template_function", "primitive_type", "sized_type_specifier")
 _REFERENCES = ("reference_declarator", "abstract_reference_declarator", "base_class_clause")
 _ALIASES = ("type_definition", "alias_declaration")
-_ALIAS = re.compile(r"typedef\s+([\w\s]+)\s\w+\s*;|using\s+\w+\s*=\s*([\w\s]+);")
-"""A name for a type that words alone name."""
 _FIXED = re.compile(r"\*\s*const\b|\bconst(?:expr)?\b(?![^;]*\*)|&|\b(?:auto|decltype)\b")
 """In a type: a constant that is no target of a pointer, a reference, or a deduced type."""
 _BY_REFERENCE = ("swap", "move", "forward", "get")
@@ -177,11 +174,14 @@ def _type_of(node: Node) -> Node | None:
 
 def _refers(kind: Node | None, source: ParsedFile) -> bool:
     """Whether an object of this type may keep or change what it is made from: ``struct R { int &x; };``."""
-    if kind is None or "&" in text_of(kind):
+    if kind is None or "&" in text_of(kind) or "decltype" in words(text_of(kind)):
         return True
     if is_number_type(kind, source):
         return False
-    return any(_unseen(each, source) or _mentions_reference(each, source) for each in words(text_of(kind)))
+    named = words(text_of(kind))
+    if may_catch(source) and not all(map(known, named)):
+        return True
+    return any(_unseen(each, source) or _mentions_reference(each, source) for each in named)
 
 
 def _unseen(word: str, source: ParsedFile) -> bool:
@@ -207,60 +207,38 @@ def is_array_type(kind: Node, source: ParsedFile) -> bool:
     wanted = set(words(text_of(kind)))
     # a class that a variable is declared with counts as a variable: struct S { typedef float row[4]; } s;
     nodes = [each.node for word in wanted for each in source.definitions.get(word, ()) if each.node is not None]
-    aliases = [each for node in nodes for each in _aliases(node)]
-    aliases += [each for each in _aliases(_function_around(kind)) if wanted & set(words(text_of(each)))]
-    arrays = (has(each, "array_declarator", "abstract_array_declarator") for each in aliases)
+    found = [each for node in nodes for each in aliases(node)]
+    found += [each for each in aliases(_function_around(kind)) if wanted & set(words(text_of(each)))]
+    arrays = (has(each, "array_declarator", "abstract_array_declarator") for each in found)
     return "array" in wanted or any(arrays)
 
 
-@lru_cache(maxsize=512)  # each variable asks for those of its function and of its type
-def _aliases(node: Node) -> tuple[Node, ...]:
-    return tuple(find(node, *_ALIASES))
+@lru_cache(maxsize=64)
+def changes(
+    source: ParsedFile, function: Node, body: Node
+) -> tuple[NameTable, Mapping[Variable, Sequence[Node | None]], Mapping[int, Sequence[Variable]]]:
+    """Return the names of a function, what changes each variable, and the variables of each node by its id."""
+    names = resolve(function, body, source.macros)
+    local = {each.name for each in names.variables}
+    writes: dict[Variable, list[Node | None]] = {each: [] for each in names.variables}
+    named: dict[int, list[Variable]] = {}
+    for use in names.uses:
+        named.setdefault(use.node.id, []).append(use.variable)
+        changed, root = written(use, source, local)
+        if changed:
+            writes[use.variable].append(root)
+    caught = set(_caught(body, source))
+    for each in writes:
+        writes[each] += [None] * (each.name in caught)
+    return names, writes, named
 
 
-@lru_cache(maxsize=512)  # as above
-def is_number_type(kind: Node, source: ParsedFile) -> bool:
-    """Whether a type is that of numbers, by C, by a name for such a type, or in each call of a template.
-
-    Args:
-        kind: Of a variable; that of a template stands in the template.
-        source: The file.
-    """
-    word, plain = text_of(kind), Types()
-    if kind.type in (*_PLAIN_TYPES, "placeholder_type_specifier"):
-        return True
-    template = next((each for each in above(kind) if word in _parameters(each)), None)
-    if template is not None:
-        given = _given(word, template, source)
-        return bool(given) and all(is_number(plain.meant(each)) for each in given)
-    local = any(word in words(text_of(each)) for each in _aliases(_function_around(kind)))
-    if local or kind.type != "type_identifier" or word in source.macros:
-        return False
-    bases = [_ALIAS.fullmatch(text_of(each)) for each in source.types(word)]
-    return all(each and is_number(plain.meant(each[1] or each[2])) for each in bases) and bool(
-        bases or is_number(plain.meant(word))
-    )
-
-
-def _parameters(template: Node) -> list[str]:
-    """Return the names of the parameters of a template; none of any other node."""
-    given = template.child_by_field_name("parameters") if template.type == "template_declaration" else None
-    return [] if given is None else [words(text_of(each))[-1] for each in given.named_children]
-
-
-@lru_cache(maxsize=64)  # each variable of the type asks
-def _given(word: str, template: Node, source: ParsedFile) -> tuple[str, ...]:
-    """Return what the calls of a function template give for a parameter, empty for a call that leaves it out."""
-    declarator = function_declarator(template.named_children[-1])
-    name = None if declarator is None else declared_name(declarator)
-    if declarator is None or name is None:
-        return ("",)
-    nodes = {piece.node for pieces in source.definitions.values() for piece in pieces if piece.node is not None}
-    texts = [text_of(each).replace(text_of(declarator), "") for each in nodes]
-    texts += [each.body for bodies in source.macros.values() for each in bodies]
-    place = _parameters(template).index(word)
-    calls = [each for text in texts for each in re.findall(rf"\b{text_of(name)}\b\s*(?:<([^<>]*)>)?", text)]
-    return tuple(next(iter(each.split(",")[place:]), "").strip() for each in calls)
+def _caught(body: Node, source: ParsedFile) -> Iterator[str]:
+    """Yield the names of variables that an object is made from which looks like a function: ``R r(n);``."""
+    for node in find(body, "declaration"):
+        for each in node.children_by_field_name("declarator"):
+            if each.type == "function_declarator" and _refers(node.child_by_field_name("type"), source):
+                yield from (text_of(name) for name in find(each, "type_identifier", "identifier"))
 
 
 def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
@@ -271,7 +249,7 @@ def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
         within: A node of the function that it stands in.
         source: The file.
     """
-    local = _aliases(_function_around(within))
+    local = aliases(_function_around(within))
     waiting, seen = words(text), set[str]()
     if re.search(r"<.*\bconst\b", text):
         return True
@@ -281,9 +259,9 @@ def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
             continue
         seen.add(word)
         nodes = source.types(word)
-        aliases = [each for node in nodes for each in _aliases(node)]
-        aliases += [each for each in local if word in words(text_of(each))]
-        meant = [macro.body for macro in source.macros.get(word, ())] + [text_of(each) for each in aliases]
+        found = [each for node in nodes for each in aliases(node)]
+        found += [each for each in local if word in words(text_of(each))]
+        meant = [macro.body for macro in source.macros.get(word, ())] + [text_of(each) for each in found]
         members = [text_of(each) for node in nodes for each in find(node, "field_declaration")]
         fields = [each for each in members if "(" not in each and not each.startswith("static")]
         if any(map(_FIXED.search, [*meant, *fields])):
@@ -309,6 +287,7 @@ def _operators(source: ParsedFile) -> dict[str, bool]:
         handed = any(
             "&" in text_of(each) and not re.search(r"\bconst\b", text_of(each)) for each in given.named_children
         )
+        handed = handed or _catches(given, source)
         own = function.member and not any(each.type == "type_qualifier" for each in declarator.children)
         if handed or own:
             found[symbol] = found.get(symbol, False) or handed
@@ -349,5 +328,11 @@ def _takes_reference(declarator: Node, source: ParsedFile) -> bool:
     if has(declarator, "reference_declarator"):
         return True
     named = {text_of(each) for each in find(declarator, "type_identifier")}
-    aliases = {name for name in named if any(each.type in _ALIASES for each in source.types(name))}
-    return any(_mentions_reference(each, source) for each in aliases)
+    aliased = {name for name in named if any(each.type in _ALIASES for each in source.types(name))}
+    return _catches(declarator, source) or any(_mentions_reference(each, source) for each in aliased)
+
+
+def _catches(declarator: Node, source: ParsedFile) -> bool:
+    """Whether an object that a constructor makes of a reference may be given to a function."""
+    kinds = find(declarator, "type_identifier", "placeholder_type_specifier")
+    return may_catch(source) and not all(is_number_type(each, source) or known(text_of(each)) for each in kinds)
