@@ -121,6 +121,19 @@ def test_an_array_by_the_name_of_its_type_is_not_one_for_all(named, inside):
 
 
 @pytest.mark.parametrize(
+    ("setup", "levels"),
+    [
+        ("union { int a; unsigned b; }; a = 0; b = threadIdx.x;", ["grid"]),
+        ("{ union { int c; unsigned b; }; b = threadIdx.x; s[0] = c; } int a = 0;", ["grid", *["block"] * 3]),
+        ("union U { int a; unsigned b; }; U u; u.b = threadIdx.x; int a = u.a;", ["grid", *["block"] * 3]),
+    ],
+)
+def test_fields_of_a_union_without_a_name_are_not_one_for_all(setup, levels):
+    (made,) = transform(kernel("", setup, "a"), "k.cu").kernels
+    assert [each.level for each in made.variants] == levels
+
+
+@pytest.mark.parametrize(
     ("setup", "wait"),
     [
         ("", "(__syncthreads)();"),

@@ -259,6 +259,7 @@ def of_warps(node: Node) -> bool:
 def _instructions(code: Node) -> list[str]:
     literals = list(find(code, "string_literal", "raw_string_literal"))
     text = "".join(re.sub(r'^\w*"|"$', "", text_of(literal)) for literal in literals)
+    text = re.sub(r"//.*?(\\n|\n|$)", " ", text)  # a comment ends with its line
     text = re.sub(r"\\[ntr]", " ", text).replace("\\\n", " ").replace("{", ";").replace("}", ";")
     return [" ".join(each.split()) for each in text.split(";") if each.strip()]
 
@@ -273,8 +274,9 @@ def _harmless(instruction: str) -> bool:
         not _OF_LANES.issuperset(_REGISTER.findall(instruction))
         or _WAITING.search(instruction)
         or ":" in instruction.replace("::", "")
+        or "\\" in instruction  # of a character that is written as a number
     ):
         return False
-    if instruction.startswith((".reg", "//")):
+    if instruction.startswith(".reg"):
         return True
     return _opcode(instruction) in _HARMLESS or _opcode(instruction) in _WARP

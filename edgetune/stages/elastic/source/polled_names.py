@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import POLLING, atomic
-from edgetune.stages.elastic.source.syntax import declared_name, find, has, text_of, walk
+from edgetune.stages.elastic.source.syntax import Node, declared_name, find, has, text_of, walk
 from edgetune.stages.elastic.source.translation_unit import Definition, declares
 
 _DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", "type_definition", "alias_declaration")
@@ -30,6 +30,7 @@ class PolledNames:
         aliases: Those that stand for what was an element or the target of a pointer, or for a number of the caller's.
         macros: Names of macros that stand for more than numbers.
         functions: Names of functions that read memory, and write through no reference.
+        filled: Names of functions and the numbers, from 0, of their parameters that are references to variables.
     """
 
     polled: frozenset[str]
@@ -39,6 +40,7 @@ class PolledNames:
     aliases: frozenset[str]
     macros: frozenset[str]
     functions: frozenset[str]
+    filled: frozenset[tuple[str, int]]
 
 
 def polled_names(reach: Sequence[Definition]) -> PolledNames:
@@ -73,6 +75,7 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
                 _aliases(reach),
                 frozenset(macros),
                 _readers(reach),
+                _filled(reach),
             )
 
 
@@ -112,6 +115,43 @@ def _readers(reach: Sequence[Definition]) -> frozenset[str]:
     found = {piece.name for piece in functions if next(piece.find(*reads), None) is not None}
     while more := {piece.name for piece in functions if piece.name not in found and found & set(piece.tokens)}:
         found |= more
+    return frozenset(found)
+
+
+def other_names(piece: Definition) -> dict[str, set[str]]:
+    """Return the other names that variables have: ``int &r = i;``, ``int *p = &i;`` and ``p = &i;``."""
+    found: dict[str, set[str]] = {}
+    for node in piece.find("init_declarator", "assignment_expression"):
+        made, value = (node.children_by_field_name(each) for each in ("declarator", "value"))
+        if node.type == "assignment_expression":
+            made, value = (node.children_by_field_name(each) for each in ("left", "right"))
+        name = _named(made[0]) if made and value else None
+        if name is None:
+            continue
+        addresses = [each for each in find(value[0], "pointer_expression") if text_of(each).startswith("&")]
+        same = value if made[0].type == "reference_declarator" or value[0].type == "identifier" else addresses
+        for other in map(_named, same):
+            if other is not None and (same is addresses or has(node, "reference_declarator", "pointer_declarator")):
+                found.setdefault(name, set()).add(other)
+                found.setdefault(other, set()).add(name)
+    return found
+
+
+def _named(node: Node) -> str | None:
+    return next((text_of(each) for each in find(node, "identifier")), None)
+
+
+def _filled(reach: Sequence[Definition]) -> frozenset[tuple[str, int]]:
+    found = set[tuple[str, int]]()
+    for node in (node for piece in reach for node in piece.find("function_declarator")):
+        name, given = declared_name(node), node.child_by_field_name("parameters")
+        nodes = (
+            [] if name is None or given is None else [each for each in given.named_children if each.type != "comment"]
+        )
+        for number, each in enumerate(nodes):
+            fixed = "const" in {text_of(part) for part in each.children}
+            if name is not None and not fixed and has(each, "reference_declarator"):
+                found.add((text_of(name), number))
     return frozenset(found)
 
 
