@@ -33,6 +33,7 @@ WRITES = {
         "__device__ void set(int &x, int v) { x = v; }",
         "int n = 0; (set)(n, threadIdx.x);",
     ),
+    "a reference of a lambda": ("", "int n = 0; auto set = [&r = n](int v) { r = v; }; set(threadIdx.x);"),
     "a field given by reference": (
         "struct Pair { int a, b; }; __device__ void set(int &x, int v) { x = v; }",
         "Pair p = {0, 1}; set(p.a, threadIdx.x); int n = p.a; n += p.b;",

@@ -26,6 +26,10 @@ WAITS = {
     "a step by address": ("", "int i = 0, *j = &i; while (i < n) { ++i; if (!READ(i - 1)) *j = 0; }"),
     "a step by an address of later": ("", "int i = 0, *j; j = &i; while (i < n) { ++i; if (!READ(i - 1)) *j = 0; }"),
     "a step by an array's other name": ("", "int i[1] = {0}, *j = i; while (i[0] < n) { ++i[0]; j[0] -= !READ(0); }"),
+    "a step by the reference of a lambda": (
+        "",
+        "int i = 0; auto back = [&r = i](int s) { r -= !s; }; while (i < n) { ++i; int s = READ(0); back(s); }",
+    ),
     "a value by address": ("", "int i = 0, s, *p = &s; while (i < n) { *p = READ(i); i += s; }"),
     "a function with a reference": (
         "__device__ void get(PTR v, int i, int &s) { s = READ(i); }\n",

@@ -119,19 +119,19 @@ def _readers(reach: Sequence[Definition]) -> frozenset[str]:
 
 
 def other_names(piece: Definition) -> dict[str, set[str]]:
-    """Return the other names that variables have: ``int &r = i;``, ``int *p = &i;`` and ``p = &i;``."""
+    """Return the other names of variables: ``int &r = i;``, ``int *p = &i;``, ``int *p = a;``, ``[&r = i]``."""
     found: dict[str, set[str]] = {}
-    for node in piece.find("init_declarator", "assignment_expression"):
-        made, value = (node.children_by_field_name(each) for each in ("declarator", "value"))
-        if node.type == "assignment_expression":
-            made, value = (node.children_by_field_name(each) for each in ("left", "right"))
-        name = _named(made[0]) if made and value else None
-        if name is None:
+    for node in piece.find("init_declarator", "assignment_expression", "lambda_capture_initializer"):
+        fields = ("declarator", "value") if node.type == "init_declarator" else ("left", "right")
+        made, value = (node.child_by_field_name(each) for each in fields)
+        if made is None or value is None:
             continue
-        addresses = [each for each in find(value[0], "pointer_expression") if text_of(each).startswith("&")]
-        same = value if made[0].type == "reference_declarator" or value[0].type == "identifier" else addresses
-        for other in map(_named, same):
-            if other is not None and (same is addresses or has(node, "reference_declarator", "pointer_declarator")):
+        pointer = made.type == "pointer_declarator" and value.type == "identifier"
+        refers = made.type == "reference_declarator" or text_of(node).startswith("&")
+        addresses = (each for each in find(value, "pointer_expression") if text_of(each).startswith("&"))
+        for each in (value,) if pointer or refers else addresses:
+            name, other = _named(made), _named(each)
+            if name is not None and other is not None:
                 found.setdefault(name, set()).add(other)
                 found.setdefault(other, set()).add(name)
     return found
