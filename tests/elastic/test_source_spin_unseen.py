@@ -43,9 +43,37 @@ WAITS = {
         "__device__ void step(PTR v, int &i) { if (READ(i)) ++i; }\n",
         "int i = 0; while (i < n) { step(v, i); }",
     ),
+    "a static method that steps": (
+        "struct S { static __device__ void step(PTR v, int &i) { if (READ(i)) ++i; } };\n",
+        "int i = 0; while (i < n) { S::step(v, i); }",
+    ),
+    "a method that steps": (
+        "struct S { __device__ void back(PTR v, int &i) { if (!READ(i)) --i; } };\n",
+        "S s; int i = 0; while (i < n) { ++i; s.back(v, i); }",
+    ),
+    "a macro for a function that steps": (
+        "__device__ void back(PTR v, int &i) { if (!READ(i)) --i; }\n#define BACK(v, i) back(v, i)\n",
+        "int i = 0; while (i < n) { ++i; BACK(v, i); }",
+    ),
+    "a reference by the name of its type": (
+        "typedef int &number;\n__device__ void back(PTR v, number i) { if (!READ(i)) --i; }\n",
+        "int i = 0; while (i < n) { ++i; back(v, i); }",
+    ),
+    "assembly that steps": (
+        "",
+        'int i = 0; while (i < n) { ++i; int s = READ(i); asm("sub.s32 %0, %0, %1;" : "+r"(i) : "r"(s)); }',
+    ),
     "a copy of memory": ("", "int s; do { memcpy(&s, (void *)v, 4); } while (s == 0);"),
 }
 PLAIN_WAITS = {
+    "assembly that reads": 'int i = 0, s; while (i < n) { asm volatile("ld.global.u32 %0, [%1];" : "=r"(s) : "l"(x));'
+    " i += s; }",
+    "a pointer of a type left out": "volatile int *v = x; auto p = v; for (int i = 0; i < n; ++i) i -= !p[i];",
+    "a reference of such a type": "volatile int *v = x; auto &p = v[1]; for (int i = 0; i < n; ++i) i -= !p;",
+    "a semaphore": "int e, o = x[0]; do { e = max(o, 1); o = atomicCAS(x, e, e - 1); } while (o != e);",
+    "a semaphore, by a condition": "int e, o = x[0]; do { e = o; if (e <= 0) e = 1; o = atomicCAS(x, e, e - 1); }"
+    " while (o != e);",
+    "a lock that looks tried again": "int e, o = 0; do { e = o & 0; o = atomicCAS(x, e, 1); } while (o != e);",
     "a comma": "int i = 0; while (++i, x[0] == 0);",
     "either": "for (int i = 0; i < n || x[0] == 0; i++);",
     "both in a break": "int i = 0; while (true) { ++i; if (x[0] && i > 3) break; }",
@@ -56,6 +84,22 @@ PLAIN_WAITS = {
     "a step with a fence": "for (int i = 0; i < n;) { __threadfence(); if (x[i]) ++i; }",
 }
 GET_ON = {
+    "a retry of a value by another name": (
+        "",
+        "int o = x[0], e, c; do { e = o; c = (int)e; o = atomicCAS(x, c, max(c, n)); } while (o != c);",
+    ),
+    "assembly that reads what nobody writes": (
+        "",
+        'int i = 0, s; while (i < n) { asm("ld.global.nc.u32 %0, [%1];" : "=r"(s) : "l"(x + i)); i += 1; }',
+    ),
+    "a value of a type that is left out": (
+        "",
+        "volatile int *v = x; auto m = v[0]; for (int i = 0; i < m; ++i) x[i] = 1;",
+    ),
+    "a template that is given a pointer": (
+        "template <class T> __device__ T sum(T *p, int n) { T s = 0; for (int i = 0; i < n; ++i) s += p[i]; return s; }\n",
+        "volatile int *v = x; x[0] = sum(v, n);",
+    ),
     "a macro for a loop that counts": (
         "#define UP(i) while (i < n)\n",
         "int i = 0; UP(i) { x[i] = atomicAdd(x, 1); ++i; }",
@@ -105,6 +149,11 @@ def written(text: str, read: str) -> str:
 @pytest.mark.parametrize(("head", "body"), WAITS.values(), ids=WAITS)
 def test_a_wait_that_the_condition_does_not_show_is_refused(head, body, read):
     assert "spin-wait" in codes(written(head, read), written(f"PTR v = x; {body}", read))
+
+
+def test_a_template_that_is_given_a_volatile_pointer_may_wait():
+    head = "template <class T> __device__ void wait(T *p, int n) { for (int i = 0; i < n; ++i) i -= !p[i]; }\n"
+    assert codes(head, "volatile int *v = x; wait(v, n);") == {"spin-wait"}
 
 
 @pytest.mark.parametrize("body", PLAIN_WAITS.values(), ids=PLAIN_WAITS)

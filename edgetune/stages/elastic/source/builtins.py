@@ -249,6 +249,12 @@ def wrong_with(node: Node) -> str | None:
     return next((each for each in _instructions(code) if not _harmless(each)), None)
 
 
+def loads(node: Node) -> bool:
+    """Return whether inline assembly reads memory that may change while a kernel runs."""
+    code = node.child_by_field_name("assembly_code")
+    return any(_opcode(each) == "ld" and ".nc" not in each for each in ([] if code is None else _instructions(code)))
+
+
 def of_warps(node: Node) -> bool:
     """Return whether inline assembly depends on a thread's place in its warp, or on the others of the warp."""
     code = node.child_by_field_name("assembly_code")

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from edgetune.stages.elastic.source.builtins import POLLING, atomic
-from edgetune.stages.elastic.source.syntax import Node, declared_name, find, has, text_of, walk
+from edgetune.stages.elastic.source.builtins import POLLING, atomic, loads
+from edgetune.stages.elastic.source.syntax import Node, around, declared_name, find, has, text_of, walk
 from edgetune.stages.elastic.source.translation_unit import Definition, declares
 
+_MOST_ARGUMENTS = 16
+"""Of macros."""
 _DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", "type_definition", "alias_declaration")
 
 
@@ -61,7 +63,7 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
     }
     macros = {piece.name for piece in reach if piece.kind == "macro" and piece.tokens}
     shared = _shared_numbers(reach) - references - macros
-    found: set[str] = set()
+    found = _of_any_type(reach) if any("volatile" in piece.tokens for piece in reach) else set()
     while True:
         before = len(found)
         for piece in reach:
@@ -94,7 +96,8 @@ def _aliases(reach: Sequence[Definition]) -> frozenset[str]:
 
 def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
     marks = {"volatile", *so_far}
-    if not marks & set(piece.tokens) and not any(atomic(each) or each in POLLING for each in piece.tokens):
+    polls = any(atomic(each) or each in POLLING for each in piece.tokens)
+    if not marks & set(piece.tokens) and not polls and not any(map(loads, piece.find("gnu_asm_expression"))):
         return set()
     found = {piece.name} if piece.kind != "variable" and piece.name else set()
     for node in piece.find(*_DECLARATIONS):
@@ -103,7 +106,35 @@ def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
             names = [declared_name(each) for each in node.children_by_field_name("declarator")]
             names += node.children_by_field_name("name")
             found |= {text_of(each) for each in names if each is not None}
+        elif has(node, "placeholder_type_specifier"):
+            made = [each for each in node.children_by_field_name("declarator") if each.type == "init_declarator"]
+            found |= {name for each in made if (name := _named(each)) and _pointer_of(each, so_far)}
     return found
+
+
+def _of_any_type(reach: Sequence[Definition]) -> set[str]:
+    """Return the names of pointers and references in templates to what a call may make volatile: ``T *p``."""
+    found = set[str]()
+    for piece in reach:
+        outer = None if piece.node is None else around(piece.node, "template_declaration")
+        within = [*piece.find("template_declaration"), *([] if outer is None else [outer])]
+        given = [each for template in within for each in template.children_by_field_name("parameters")]
+        kinds = {text_of(each) for one in given for each in find(one, "type_identifier")}
+        for node in piece.find("parameter_declaration", "declaration"):
+            kind = node.child_by_field_name("type")
+            if kind is not None and (text_of(kind) in kinds or kind.type == "placeholder_type_specifier"):
+                made = [declared_name(each) for each in find(node, "pointer_declarator", "reference_declarator")]
+                found |= {text_of(each) for each in made if each is not None}
+    return found
+
+
+def _pointer_of(made: Node, polled: Collection[str]) -> bool:
+    """Return whether an ``auto`` variable may be a pointer to what is polled: it is made of names, not of a value."""
+    value = made.child_by_field_name("value")
+    if value is None or not any(text_of(each) in polled for each in find(value, "identifier")):
+        return False
+    reads = has(value, "subscript_expression", "field_expression", "call_expression", "pointer_expression")
+    return text_of(value).startswith("&") or not reads
 
 
 def _readers(reach: Sequence[Definition]) -> frozenset[str]:
@@ -143,6 +174,9 @@ def _named(node: Node) -> str | None:
 
 def _filled(reach: Sequence[Definition]) -> frozenset[tuple[str, int]]:
     found = set[tuple[str, int]]()
+    aliases = (node for piece in reach for node in piece.find("type_definition", "alias_declaration"))
+    refers = [node for node in aliases if has(node, "reference_declarator", "abstract_reference_declarator")]
+    kinds = {text_of(each) for node in refers for each in find(node, "type_identifier")}
     for node in (node for piece in reach for node in piece.find("function_declarator")):
         name, given = declared_name(node), node.child_by_field_name("parameters")
         nodes = (
@@ -150,9 +184,14 @@ def _filled(reach: Sequence[Definition]) -> frozenset[tuple[str, int]]:
         )
         for number, each in enumerate(nodes):
             fixed = "const" in {text_of(part) for part in each.children}
-            if name is not None and not fixed and has(each, "reference_declarator"):
+            refers_to = has(each, "reference_declarator") or any(
+                text_of(of) in kinds for of in find(each, "type_identifier")
+            )
+            if name is not None and not fixed and refers_to:
                 found.add((text_of(name), number))
-    return frozenset(found)
+    functions = {name for name, _ in found}
+    macros = [piece.name for piece in reach if piece.kind == "macro" and functions & set(piece.tokens)]
+    return frozenset(found | {(name, number) for name in macros for number in range(_MOST_ARGUMENTS)})
 
 
 def _shared_numbers(reach: Sequence[Definition]) -> frozenset[str]:

@@ -17,10 +17,12 @@ might wait for each other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgetune.stages.elastic.source.builtins import CLOCKS, POLLING, atomic, known
+from edgetune.stages.elastic.source.builtins import CLOCKS, POLLING, atomic, known, loads
+from edgetune.stages.elastic.source.lock_free import tries_again
 from edgetune.stages.elastic.source.polled_names import PolledNames, other_names
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
@@ -324,15 +326,19 @@ def _left_before(node: Node, loop: _Loop) -> bool:
 def _filled(loop: _Loop) -> set[str]:
     """Return the variables that a function is given by address or reference, and may write what it polls to."""
     found = set[str | None]()
+    for node in find(loop.node, "gnu_asm_expression"):
+        if loads(node) or _names(node) & (loop.tainted | loop.watched.polled):
+            found |= {name for each in find(node, "gnu_asm_output_operand") for name in _names(each)}
     for call in calls(loop.node):
-        name, given = callee(call), arguments(call)
+        parts, given = re.split(r"::|\.|->", callee(call)), arguments(call)
+        name, polls = parts[-1], loop.watched.polled & set(parts) or _polls(call, loop, memory=False)
         copied = name in _COPIES and len(given) > 1 and not _names(given[1]) & (loop.written - loop.fixed)
-        if atomic(name) or not (copied or _polls(call, loop, memory=False)):
+        if atomic(name) or not (copied or polls):
             continue
         for number, each in enumerate(given):
             if text_of(each).startswith("&") or (name, number) in loop.watched.filled:
                 found.add(_target(each))
-    return {each for each in found if each in loop.written}
+    return {each for each in found if each is not None}
 
 
 def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
@@ -356,7 +362,7 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
             named = method.child_by_field_name("field")
             if named is not None and text_of(named) in _METHODS:
                 return True
-        if name in POLLING or (atomic(name) and not _tries_again(call, loop)):
+        if name in POLLING or (atomic(name) and not tries_again(call, loop.renewed, loop.assignments)):
             return True
         if memory and name in loop.watched.functions and not _arguments_change(call, loop):
             return True
@@ -387,9 +393,3 @@ def _reads(node: Node, loop: _Loop) -> Iterator[Node]:
         pointed = here.type == "subscript_expression" or (here.type == "pointer_expression" and not address(here))
         if pointed or through or shared:
             yield here
-
-
-def _tries_again(call: Node, loop: _Loop) -> bool:
-    """Return whether a compare-and-swap compares with a value that the loop has read before: a lock-free retry."""
-    given = arguments(call)
-    return callee(call).startswith("atomicCAS") and len(given) == 3 and bool(_names(given[1]) & loop.renewed)
