@@ -67,6 +67,7 @@ ACCEPTED = [
 ]  # fmt: skip
 REFUSED = {
     "threadIdx.x > 3 ? all(s) : (void)0;": "barrier-branch",
+    "int v = 0; do { threadIdx.x > 3 && ({ break; 1; }); v = 5; } while (0); if (v) all(s);": "barrier-branch",
     "x[threadIdx.x] > 3 && met();": "barrier-branch",
     "x[threadIdx.x] > 3 or met();": "barrier-branch",
     "if (x[threadIdx.x] > 3 && __syncthreads_or(n)) x[0] = 1;": "barrier-branch",

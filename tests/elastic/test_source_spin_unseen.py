@@ -97,7 +97,7 @@ GET_ON = {
         "volatile int *v = x; auto m = v[0]; for (int i = 0; i < m; ++i) x[i] = 1;",
     ),
     "a template that is given a pointer": (
-        "template <class T> __device__ T sum(T *p, int n) { T s = 0; for (int i = 0; i < n; ++i) s += p[i]; return s; }\n",
+        "template <class T> __device__ int sum(T *p, int n) { int s = 0; while (n--) s += p[n]; return s; }\n",
         "volatile int *v = x; x[0] = sum(v, n);",
     ),
     "a macro for a loop that counts": (
@@ -129,6 +129,15 @@ GET_ON = {
     "a row": ("", "for (int j = x[n]; j < n && j < x[n + 1]; ++j) x[j] = 0;"),
     "found, in a row": ("", "int j = 0; while (true) { if (j >= n || x[j]) break; ++j; }"),
 }
+
+
+FENCES = ("__device__ void fence() { __threadfence(); }\n", "#define fence() __threadfence()\n")
+
+
+@pytest.mark.parametrize("head", FENCES)
+def test_a_fence_may_stand_in_a_function_or_a_macro(head):
+    assert codes(head, "int i = 0; while (x[i] == 0) { i = (i + 1) % n; fence(); }") == {"spin-wait"}
+    assert codes(head, "for (int i = 0; i < n; ++i) { x[i] = i; fence(); }") == set()
 
 
 def codes(head: str, body: str) -> set[str]:

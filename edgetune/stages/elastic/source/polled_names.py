@@ -33,6 +33,7 @@ class PolledNames:
         macros: Names of macros that stand for more than numbers.
         functions: Names of functions that read memory, and write through no reference.
         filled: Names of functions and the numbers, from 0, of their parameters that are references to variables.
+        fences: Names of fences, and of functions and macros with one.
     """
 
     polled: frozenset[str]
@@ -43,6 +44,7 @@ class PolledNames:
     macros: frozenset[str]
     functions: frozenset[str]
     filled: frozenset[tuple[str, int]]
+    fences: frozenset[str]
 
 
 def polled_names(reach: Sequence[Definition]) -> PolledNames:
@@ -78,6 +80,7 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
                 frozenset(macros),
                 _readers(reach),
                 _filled(reach),
+                _fences(reach),
             )
 
 
@@ -170,6 +173,14 @@ def other_names(piece: Definition) -> dict[str, set[str]]:
 
 def _named(node: Node) -> str | None:
     return next((text_of(each) for each in find(node, "identifier")), None)
+
+
+def _fences(reach: Sequence[Definition]) -> frozenset[str]:
+    found = {"__threadfence", "__threadfence_system", "__threadfence_block"}
+    pieces = [piece for piece in reach[1:] if piece.kind in ("function", "macro")]
+    while more := {piece.name for piece in pieces if piece.name not in found and found & set(piece.tokens)}:
+        found |= more
+    return frozenset(found)
 
 
 def _filled(reach: Sequence[Definition]) -> frozenset[tuple[str, int]]:

@@ -42,7 +42,6 @@ from edgetune.stages.elastic.source.syntax import (
 )
 from edgetune.stages.elastic.source.translation_unit import Definition
 
-_FENCES = ("__threadfence", "__threadfence_system", "__threadfence_block")
 _COPIES = ("memcpy", "memmove", "__builtin_memcpy")
 _BREAKABLE = ("switch_statement", "for_range_loop", *LOOPS)
 _METHODS = frozenset({"load", "wait", "exchange", "test", "test_and_set", "compare_exchange_strong",
@@ -61,6 +60,7 @@ class _Loop:
         renewed: The names whose new value changes too.
         fixed: The names that get the same value in each turn.
         tainted: The names that depend on a polled value.
+        fenced: Whether it holds a fence, behind which memory is read anew.
         others: By name, the other names of a variable: references and pointers.
     """
 
@@ -71,6 +71,7 @@ class _Loop:
     renewed: set[str] = field(default_factory=set)
     fixed: set[str] = field(default_factory=set)
     tainted: set[str] = field(default_factory=set)
+    fenced: bool = False
     others: Mapping[str, set[str]] = field(default_factory=dict)
 
 
@@ -109,7 +110,7 @@ def _loop(node: Node, watched: PolledNames, piece: Definition) -> _Loop:
     ]
     assignments = [each for code in (node, *lambdas) for each in _assignments(code)]
     loop = _Loop(node, watched, assignments, {name for name, _, _ in assignments} | _handed_out(node))
-    loop.others = other_names(piece)
+    loop.fenced, loop.others = bool(used & watched.fences), other_names(piece)
     loop.renewed = {name for name, value, _ in assignments if value is not None and _names(value) & loop.written}
     loop.fixed = _fixed(loop)
     _taint(loop)
@@ -353,8 +354,7 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
     """
     if _names(node) & (loop.tainted | loop.watched.polled) or _volatile(node):
         return True
-    fenced = next(calls(loop.node, *_FENCES), None) is not None
-    memory, changes = memory or fenced, set() if fenced else loop.written - loop.fixed
+    memory, changes = memory or loop.fenced, set() if loop.fenced else loop.written - loop.fixed
     for call in calls(node):
         name = callee(call).split("::")[-1]
         method = call.child_by_field_name("function")

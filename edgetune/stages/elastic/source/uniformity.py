@@ -182,8 +182,8 @@ class Uniformity:
         loop = left_by(leave)
         if loop is None:
             return False
-        for outer, _ in _steps(leave, loop):
-            condition = condition_of(outer) if outer.type == "if_statement" else None
+        for outer, part in _steps(leave, loop):
+            condition = condition_of(outer) if outer.type == "if_statement" else decider(outer, part)
             if outer.type in _OPAQUE or (condition is not None and not self.expression(condition)):
                 return False
         return True
