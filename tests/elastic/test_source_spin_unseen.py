@@ -131,6 +131,18 @@ GET_ON = {
 }
 
 
+TOLD = "__shared__ int s; if (threadIdx.x == 0) s = 0; __syncthreads(); while (s == 0) {{ {} __syncthreads(); }}"
+
+
+def test_a_function_may_tell_the_block_what_it_is_given_and_not_what_it_polls():
+    tell = "__device__ void tell(int &to, int v) { if (v > 3) atomicExch(&to, v); }\n"
+    seen = "__device__ void seen(int &to, int *x) { atomicExch(&to, atomicAdd(x, 0)); }\n"
+    flag = "__device__ int flag;\n__device__ void look(int &to) { atomicExch(&to, atomicAdd(&flag, 0)); }\n"
+    assert codes(tell, TOLD.format("tell(s, n++);")) == set()
+    for head, call in ((seen, "seen(s, x);"), (flag, "look(s);"), (tell, "tell(s, atomicAdd(x, 0));")):
+        assert codes(head, TOLD.format(call)) == {"spin-wait"}
+
+
 FENCES = ("__device__ void fence() { __threadfence(); }\n", "#define fence() __threadfence()\n")
 
 

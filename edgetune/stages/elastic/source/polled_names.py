@@ -34,6 +34,7 @@ class PolledNames:
         functions: Names of functions that read memory, and write through no reference.
         filled: Names of functions and the numbers, from 0, of their parameters that are references to variables.
         fences: Names of fences, and of functions and macros with one.
+        tellers: Names of functions that touch no memory but that of their references.
     """
 
     polled: frozenset[str]
@@ -45,6 +46,7 @@ class PolledNames:
     functions: frozenset[str]
     filled: frozenset[tuple[str, int]]
     fences: frozenset[str]
+    tellers: frozenset[str]
 
 
 def polled_names(reach: Sequence[Definition]) -> PolledNames:
@@ -81,6 +83,7 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
                 _readers(reach),
                 _filled(reach),
                 _fences(reach),
+                _tellers(reach, memory),
             )
 
 
@@ -181,6 +184,21 @@ def _fences(reach: Sequence[Definition]) -> frozenset[str]:
     while more := {piece.name for piece in pieces if piece.name not in found and found & set(piece.tokens)}:
         found |= more
     return frozenset(found)
+
+
+def _tellers(reach: Sequence[Definition], memory: Collection[str]) -> frozenset[str]:
+    memory_ways = ("subscript_expression", "field_expression", "gnu_asm_expression", "pointer_declarator",
+                   "lambda_expression", "abstract_pointer_declarator", "qualified_identifier")  # fmt: skip
+    others = {piece.name for piece in reach if piece.kind != "function"}
+    for piece in reach:
+        targets = (text_of(each) for each in piece.find("pointer_expression"))
+        words = {*memory, *POLLING, "volatile"} & set(piece.tokens)
+        if words or next(piece.find(*memory_ways), None) is not None or not all(each[0] == "&" for each in targets):
+            others.add(piece.name)
+    pieces = [piece for piece in reach[1:] if piece.kind == "function"]
+    while more := {piece.name for piece in pieces if piece.name not in others and others & set(piece.tokens)}:
+        others |= more
+    return frozenset({piece.name for piece in pieces} - others)
 
 
 def _filled(reach: Sequence[Definition]) -> frozenset[tuple[str, int]]:

@@ -336,7 +336,10 @@ def _filled(loop: _Loop) -> set[str]:
         copied = name in _COPIES and len(given) > 1 and not _names(given[1]) & (loop.written - loop.fixed)
         if atomic(name) or not (copied or polls):
             continue
+        tells = name in loop.watched.tellers and not any(_polls(each, loop, memory=True) for each in given)
         for number, each in enumerate(given):
+            if tells and _target(each) in loop.watched.shared:
+                continue
             if text_of(each).startswith("&") or (name, number) in loop.watched.filled:
                 found.add(_target(each))
     return {each for each in found if each is not None}
