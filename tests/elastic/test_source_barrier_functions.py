@@ -54,6 +54,8 @@ __device__ float low(float v) { if (threadIdx.x % 32 > 15) return v; return v + 
 __device__ float low_too(float v) { if (threadIdx.x % 32 > 15) return v; return down(v); }
 """
 ACCEPTED = [
+    "n > 3 ? all(s) : through(s);", "if (n > 3 && __syncthreads_or(x[threadIdx.x] > 0)) x[0] = 1;",
+    "x[0] = n > 3 ? down(n) : 0;", "if (x[threadIdx.x] > 3 && n > 3) s[0] = 1; all(s);",
     "all(s);", "through(s);", "known<64>(s);", "often(s, n);", "given(s, n);", "other(s, n * 2);",
     "some(s); __syncthreads();", "again(s);", "if (threadIdx.x < 32) through(s); all(s);",
     "int some = x[0]; s[0] = some; all(s); if (threadIdx.x < 9) s[0] += some;",
@@ -64,6 +66,14 @@ ACCEPTED = [
     "int2 m = {n, n}; if (n > 3) { __syncthreads(); x[0] = m.x; }",
 ]  # fmt: skip
 REFUSED = {
+    "threadIdx.x > 3 ? all(s) : (void)0;": "barrier-branch",
+    "int v = 0; do { threadIdx.x > 3 && ({ break; 1; }); v = 5; } while (0); if (v) all(s);": "barrier-branch",
+    "x[threadIdx.x] > 3 && met();": "barrier-branch",
+    "x[threadIdx.x] > 3 or met();": "barrier-branch",
+    "if (x[threadIdx.x] > 3 && __syncthreads_or(n)) x[0] = 1;": "barrier-branch",
+    "x[0] = threadIdx.x > 3 ? __syncthreads_or(n) : 0;": "barrier-branch",
+    "x[0] = threadIdx.x > 3 ? down(n) : 0;": "warp-branch",
+    "if (threadIdx.x > 3 && __any_sync(~0u, n)) x[0] = 1;": "warp-branch",
     "some(s);": "barrier-branch",
     "left(s);": "barrier-branch",
     "{ int left = n; s[1] = left; } left(s);": "barrier-branch",

@@ -216,6 +216,9 @@ def test_an_index_out_of_reach_is_refused_in_headers_too(tmp_path: Path):
         'asm volatile("{ .reg .pred p; setp.eq.u32 p, %0, 0; @p bra done; done: }" :: "r"(x[0]));',
         'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(0), "l"(x));',
         "asm(TEXT);",
+        r'asm("mov.u32 %0, %%\x63taid.x;" : "=r"(x[0]));',
+        r'asm("// all wait\n bar.sync 1, 64;");',
+        r'asm("// all" " wait\n" "exit;");',
     ],
 )
 def test_assembly_that_may_do_more_than_arithmetic_is_refused(body):
@@ -231,6 +234,7 @@ def test_assembly_that_may_do_more_than_arithmetic_is_refused(body):
         'asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(x[0]) : "r"(x[1]), "r"(x[2]), "r"(x[3]));',
         'asm volatile("{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %1, 0;\\n\\t@p ld.global.nc.u32 %0, [%2];\\n\\t}"'
         ' : "=r"(x[0]) : "r"(x[1]), "l"(x));',
+        r'asm("// bar.sync 1, 64;\n mov.u32 %0, 3; // exit;" : "=r"(x[0]));',
     ],
 )
 def test_assembly_that_is_harmless_is_accepted(body):

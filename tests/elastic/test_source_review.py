@@ -33,6 +33,7 @@ WRITES = {
         "__device__ void set(int &x, int v) { x = v; }",
         "int n = 0; (set)(n, threadIdx.x);",
     ),
+    "a reference of a lambda": ("", "int n = 0; auto set = [&r = n](int v) { r = v; }; set(threadIdx.x);"),
     "a field given by reference": (
         "struct Pair { int a, b; }; __device__ void set(int &x, int v) { x = v; }",
         "Pair p = {0, 1}; set(p.a, threadIdx.x); int n = p.a; n += p.b;",
@@ -118,6 +119,19 @@ def test_an_array_by_the_name_of_its_type_is_not_one_for_all(named, inside):
     (made,) = transform(text, "k.cu").kernels
     assert [each.code for each in made.refusals] == ["type-across"]
     assert [each.level for each in made.variants] == ["grid"]
+
+
+@pytest.mark.parametrize(
+    ("setup", "levels"),
+    [
+        ("union { int a; unsigned b; }; a = 0; b = threadIdx.x;", ["grid"]),
+        ("{ union { int c; unsigned b; }; b = threadIdx.x; s[0] = c; } int a = 0;", ["grid", *["block"] * 3]),
+        ("union U { int a; unsigned b; }; U u; u.b = threadIdx.x; int a = u.a;", ["grid", *["block"] * 3]),
+    ],
+)
+def test_fields_of_a_union_without_a_name_are_not_one_for_all(setup, levels):
+    (made,) = transform(kernel("", setup, "a"), "k.cu").kernels
+    assert [each.level for each in made.variants] == levels
 
 
 @pytest.mark.parametrize(

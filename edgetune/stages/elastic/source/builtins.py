@@ -249,6 +249,12 @@ def wrong_with(node: Node) -> str | None:
     return next((each for each in _instructions(code) if not _harmless(each)), None)
 
 
+def loads(node: Node) -> bool:
+    """Return whether inline assembly reads memory that may change while a kernel runs."""
+    code = node.child_by_field_name("assembly_code")
+    return any(_opcode(each) == "ld" and ".nc" not in each for each in ([] if code is None else _instructions(code)))
+
+
 def of_warps(node: Node) -> bool:
     """Return whether inline assembly depends on a thread's place in its warp, or on the others of the warp."""
     code = node.child_by_field_name("assembly_code")
@@ -259,6 +265,7 @@ def of_warps(node: Node) -> bool:
 def _instructions(code: Node) -> list[str]:
     literals = list(find(code, "string_literal", "raw_string_literal"))
     text = "".join(re.sub(r'^\w*"|"$', "", text_of(literal)) for literal in literals)
+    text = re.sub(r"//.*?(\\n|\n|$)", " ", text)  # a comment ends with its line
     text = re.sub(r"\\[ntr]", " ", text).replace("\\\n", " ").replace("{", ";").replace("}", ";")
     return [" ".join(each.split()) for each in text.split(";") if each.strip()]
 
@@ -273,8 +280,9 @@ def _harmless(instruction: str) -> bool:
         not _OF_LANES.issuperset(_REGISTER.findall(instruction))
         or _WAITING.search(instruction)
         or ":" in instruction.replace("::", "")
+        or "\\" in instruction  # of a character that is written as a number
     ):
         return False
-    if instruction.startswith((".reg", "//")):
+    if instruction.startswith(".reg"):
         return True
     return _opcode(instruction) in _HARMLESS or _opcode(instruction) in _WARP

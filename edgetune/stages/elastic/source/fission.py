@@ -71,6 +71,16 @@ class CannotSplit(Exception):
         return refusal(self.code, line_of(self.node), kernel, **self.found)
 
 
+def _no_unnamed_union(statement: Node) -> None:
+    """Refuse ``union { int a; float b; };``: its fields are variables in one place, which no declaration shows."""
+    if statement.type == "declaration" and statement.child_by_field_name("declarator") is None:
+        kind = statement.child_by_field_name("type")
+    else:
+        kind = statement
+    if kind is not None and kind.type == "union_specifier" and kind.child_by_field_name("name") is None:
+        raise CannotSplit("type-across", statement, name="a union without a name")
+
+
 def _has_barrier(node: Node) -> bool:
     return any(True for _ in calls(node, *BARRIERS))
 
@@ -145,6 +155,7 @@ class Fission:
         """Split consecutive statements."""
         run = _Run(self)
         for statement in statements:
+            _no_unnamed_union(statement)
             if statement.type in ("comment", "preproc_call"):
                 run.direct(statement)
             elif self._all_in_region(statement):

@@ -60,7 +60,7 @@ _ROUNDS = 4
 """Depth of macros in macros that are written out."""
 _LONGEST = 4_000_000
 """Bytes of a source with macros written out: a few lines of macros that use each other may make a very long text."""
-_HIDDEN = INDICES | BARRIERS | {"for", "return", "break", "continue"}
+_HIDDEN = INDICES | BARRIERS | {"for", "while", "do", "if", "else", "switch", "return", "break", "continue"}
 _SPECIFIERS = frozenset({b"__device__", b"__host__", b"__forceinline__", b"inline", b"__inline__", b"__noinline__"})
 _DEFINE = re.compile(rb"(?P<name>\w+)(?:\((?P<parameters>[^()]*)\))?(?P<body>.*)", re.DOTALL)
 _TOKEN = re.compile(rb"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")

@@ -17,11 +17,13 @@ might wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgetune.stages.elastic.source.builtins import CLOCKS, POLLING, atomic, known
-from edgetune.stages.elastic.source.polled_names import PolledNames
+from edgetune.stages.elastic.source.builtins import CLOCKS, POLLING, atomic, known, loads
+from edgetune.stages.elastic.source.lock_free import tries_again
+from edgetune.stages.elastic.source.polled_names import PolledNames, other_names
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
     Node,
@@ -30,14 +32,17 @@ from edgetune.stages.elastic.source.syntax import (
     around,
     callee,
     calls,
+    decider,
     declared_name,
     find,
     has,
+    own,
     text_of,
     walk,
 )
 from edgetune.stages.elastic.source.translation_unit import Definition
 
+_COPIES = ("memcpy", "memmove", "__builtin_memcpy")
 _BREAKABLE = ("switch_statement", "for_range_loop", *LOOPS)
 _METHODS = frozenset({"load", "wait", "exchange", "test", "test_and_set", "compare_exchange_strong",
                       "compare_exchange_weak", "fetch_add", "fetch_sub", "fetch_or", "fetch_and"})  # fmt: skip
@@ -55,6 +60,8 @@ class _Loop:
         renewed: The names whose new value changes too.
         fixed: The names that get the same value in each turn.
         tainted: The names that depend on a polled value.
+        fenced: Whether it holds a fence, behind which memory is read anew.
+        others: By name, the other names of a variable: references and pointers.
     """
 
     node: Node
@@ -64,6 +71,8 @@ class _Loop:
     renewed: set[str] = field(default_factory=set)
     fixed: set[str] = field(default_factory=set)
     tainted: set[str] = field(default_factory=set)
+    fenced: bool = False
+    others: Mapping[str, set[str]] = field(default_factory=dict)
 
 
 def waiting_loops(reach: Sequence[Definition], watched: PolledNames) -> Iterator[tuple[str, Node, str, Definition]]:
@@ -75,7 +84,7 @@ def waiting_loops(reach: Sequence[Definition], watched: PolledNames) -> Iterator
     """
     for piece in reach:
         for node in piece.find(*LOOPS):
-            loop = _loop(node, watched)
+            loop = _loop(node, watched, piece)
             exits = list(_exits(loop, node.child_by_field_name("condition")))
             if _ends(loop, exits):
                 continue
@@ -93,9 +102,15 @@ def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
     return None
 
 
-def _loop(node: Node, watched: PolledNames) -> _Loop:
-    assignments = list(_assignments(node))
+def _loop(node: Node, watched: PolledNames, piece: Definition) -> _Loop:
+    used = {text_of(each) for each in find(node, "identifier")}
+    values = ((_target(each), each.child_by_field_name("value")) for each in piece.find("init_declarator"))
+    lambdas = [
+        value for name, value in values if value is not None and value.type == "lambda_expression" and name in used
+    ]
+    assignments = [each for code in (node, *lambdas) for each in _assignments(code)]
     loop = _Loop(node, watched, assignments, {name for name, _, _ in assignments} | _handed_out(node))
+    loop.fenced, loop.others = bool(used & watched.fences), other_names(piece)
     loop.renewed = {name for name, value, _ in assignments if value is not None and _names(value) & loop.written}
     loop.fixed = _fixed(loop)
     _taint(loop)
@@ -111,12 +126,18 @@ def _ends(loop: _Loop, exits: Sequence[Sequence[Node]]) -> bool:
     for conditions in exits:
         if not conditions and not has(loop.node, "continue_statement"):
             return True
-        moves = any(
-            _names(each) & (loop.written - loop.tainted) or next(calls(each, *CLOCKS), None) for each in conditions
-        )
-        if moves and not any(_polls(each, loop, memory=False) for each in conditions):
+        needed = [each for condition in conditions for each in _needed(condition)]
+        moves = [_names(each) & (loop.written - loop.tainted) or any(calls(each, *CLOCKS)) for each in needed]
+        polls = (_polls(each, loop, memory=not moving) for each, moving in zip(needed, moves, strict=True))
+        if any(moves) and not any(polls):
             return True
     return False
+
+
+def _needed(condition: Node) -> list[Node]:
+    """Return the parts of a condition that ends a loop that must all hold, or fail: the last operand of commas."""
+    found = [part for each in _parts(condition, "||") for part in _parts(each, "&&")]
+    return [part for each in found for part in list(_parts(each, ","))[-1:]]
 
 
 def _within_block(loop: _Loop) -> bool:
@@ -190,7 +211,7 @@ def _exits(loop: _Loop, condition: Node | None) -> Iterator[list[Node]]:
     if condition is not None and _names(condition):
         for part in _parts(condition, "&&"):
             yield [part]
-    for node in find(loop.node, "break_statement", "return_statement"):
+    for node in own(loop.node, "break_statement", "return_statement"):
         if node.type == "break_statement" and around(node, *_BREAKABLE) != loop.node:
             continue
         conditions = list(_conditions_around(node, loop.node))
@@ -202,13 +223,13 @@ def _exits(loop: _Loop, condition: Node | None) -> Iterator[list[Node]]:
 
 
 def _parts(condition: Node, operator: str) -> Iterator[Node]:
-    """Yield the operands of a chain of ``&&`` or ``||``."""
+    """Yield the operands of a chain of ``&&``, ``||`` or commas."""
     here = condition
     while here.type in ("parenthesized_expression", "condition_clause") and len(here.named_children) == 1:
         here = here.named_children[0]
-    given = here.child_by_field_name("operator") if here.type == "binary_expression" else None
+    signs = {each.type for each in here.children} if here.type in ("binary_expression", "comma_expression") else set()
     left, right = here.child_by_field_name("left"), here.child_by_field_name("right")
-    if given is not None and text_of(given) == operator and left is not None and right is not None:
+    if operator in signs and left is not None and right is not None:
         yield from _parts(left, operator)
         yield from _parts(right, operator)
     else:
@@ -216,9 +237,12 @@ def _parts(condition: Node, operator: str) -> Iterator[Node]:
 
 
 def _conditions_around(node: Node, loop: Node) -> Iterator[Node]:
-    """Yield the conditions of the statements inside ``loop`` around ``node``, innermost first."""
+    """Yield the conditions inside ``loop`` on which ``node`` is reached, innermost first."""
+    part = node
     for here in above(node, loop):
-        condition = here.child_by_field_name("condition") if here.type in ("if_statement", *_BREAKABLE) else None
+        statement = here.type in ("if_statement", *_BREAKABLE)
+        condition = here.child_by_field_name("condition") if statement else decider(here, part)
+        part = here
         if condition is not None:
             yield condition
 
@@ -274,8 +298,10 @@ def _taint(loop: _Loop) -> None:
                 continue  # done once, before the loop
             in_update = update is not None and update.start_byte <= where.start_byte < update.end_byte
             polled = value is not None and _polls(value, loop, memory=True)
-            if polled or (skipped and not in_update) or _on_condition(where, loop):
+            if polled or (skipped and not in_update) or _on_condition(where, loop) or _left_before(where, loop):
                 loop.tainted.add(name)
+        loop.tainted |= _filled(loop)
+        loop.tainted |= {other for name in loop.tainted for other in loop.others.get(name, ())}
         if len(loop.tainted) == before:
             return
 
@@ -283,9 +309,40 @@ def _taint(loop: _Loop) -> None:
 def _on_condition(node: Node, loop: _Loop) -> bool:
     """Return whether ``node`` is reached only on a condition that polls."""
     return any(
-        _polls(each, loop, memory=each.parent is not None and each.parent.type == "if_statement")
+        _polls(each, loop, memory=each.parent is not None and each.parent.type not in _BREAKABLE)
         for each in _conditions_around(node, loop.node)
     )
+
+
+def _left_before(node: Node, loop: _Loop) -> bool:
+    """Return whether a lambda or an inner loop around ``node`` may be left on a condition that polls."""
+    inner = (each for each in above(node, loop.node) if each.type in ("lambda_expression", *_BREAKABLE))
+    return any(
+        _on_condition(leave, loop)
+        for each in inner
+        for leave in find(each, "return_statement", "break_statement", "continue_statement")
+    )
+
+
+def _filled(loop: _Loop) -> set[str]:
+    """Return the variables that a function is given by address or reference, and may write what it polls to."""
+    found = set[str | None]()
+    for node in find(loop.node, "gnu_asm_expression"):
+        if loads(node) or _names(node) & (loop.tainted | loop.watched.polled):
+            found |= {name for each in find(node, "gnu_asm_output_operand") for name in _names(each)}
+    for call in calls(loop.node):
+        parts, given = re.split(r"::|\.|->", callee(call)), arguments(call)
+        name, polls = parts[-1], loop.watched.polled & set(parts) or _polls(call, loop, memory=False)
+        copied = name in _COPIES and len(given) > 1 and not _names(given[1]) & (loop.written - loop.fixed)
+        if atomic(name) or not (copied or polls):
+            continue
+        tells = name in loop.watched.tellers and not any(_polls(each, loop, memory=True) for each in given)
+        for number, each in enumerate(given):
+            if tells and _target(each) in loop.watched.shared:
+                continue
+            if text_of(each).startswith("&") or (name, number) in loop.watched.filled:
+                found.add(_target(each))
+    return {each for each in found if each is not None}
 
 
 def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
@@ -295,11 +352,12 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
         node: The expression.
         loop: The loop around it.
         memory: Whether memory counts that is read at an address which the loop does not change. It does not in a
-            condition that depends on another variable which the loop changes: ``j < ends[row]``.
+            condition that depends on another variable which the loop changes: ``j < ends[row]``. In a loop with a
+            fence all memory counts.
     """
     if _names(node) & (loop.tainted | loop.watched.polled) or _volatile(node):
         return True
-    changes = loop.written - loop.fixed
+    memory, changes = memory or loop.fenced, set() if loop.fenced else loop.written - loop.fixed
     for call in calls(node):
         name = callee(call).split("::")[-1]
         method = call.child_by_field_name("function")
@@ -307,7 +365,7 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
             named = method.child_by_field_name("field")
             if named is not None and text_of(named) in _METHODS:
                 return True
-        if name in POLLING or (atomic(name) and not _tries_again(call, loop)):
+        if name in POLLING or (atomic(name) and not tries_again(call, loop.renewed, loop.assignments)):
             return True
         if memory and name in loop.watched.functions and not _arguments_change(call, loop):
             return True
@@ -338,9 +396,3 @@ def _reads(node: Node, loop: _Loop) -> Iterator[Node]:
         pointed = here.type == "subscript_expression" or (here.type == "pointer_expression" and not address(here))
         if pointed or through or shared:
             yield here
-
-
-def _tries_again(call: Node, loop: _Loop) -> bool:
-    """Return whether a compare-and-swap compares with a value that the loop has read before: a lock-free retry."""
-    given = arguments(call)
-    return callee(call).startswith("atomicCAS") and len(given) == 3 and bool(_names(given[1]) & loop.renewed)

@@ -185,6 +185,17 @@ def own(node: Node, *types: str) -> Iterator[Node]:
     return (each for each in outside if each.type in types)
 
 
+def decider(outer: Node, part: Node) -> Node | None:
+    """Return what decides whether an operand is evaluated: of ``a && b`` and ``a ? b : c`` for ``b`` the ``a``."""
+    if outer.type == "conditional_expression":
+        found = outer.child_by_field_name("condition")
+    elif outer.type == "binary_expression" and {"&&", "||", "and", "or"} & {each.type for each in outer.children}:
+        found = outer.child_by_field_name("left")
+    else:
+        return None
+    return None if found == part else found
+
+
 def declared_name(declarator: Node | None) -> Node | None:
     """Return the name that a declarator declares: of ``*(&a)[3] = ...`` the ``a``; ``None`` where there is none."""
     here = declarator

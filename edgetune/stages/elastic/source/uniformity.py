@@ -24,6 +24,7 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     around,
     callee,
+    decider,
     declared_name,
     find,
     has,
@@ -163,14 +164,14 @@ class Uniformity:
     def same_for_all(self, node: Node, scope: Node) -> bool:
         """Whether all threads in ``scope`` reach ``node`` equally often, or have returned."""
         for outer, part in _steps(node, scope):
-            if outer.type in _OPAQUE:
+            asked = decider(outer, part)
+            if outer.type in _OPAQUE or (asked is not None and not self.expression(asked)):
                 return False
-            if outer.type not in _CONDITIONED or part == outer.child_by_field_name("initializer"):
+            once = outer.child_by_field_name("condition" if outer.type == "if_statement" else "initializer")
+            if outer.type not in _CONDITIONED or part == once:
                 continue
             if outer.type in LOOPS and not all(self.all_leave(each) for each in exits(outer)):
                 return False
-            if outer.type == "if_statement" and part == outer.child_by_field_name("condition"):
-                continue
             condition = condition_of(outer)
             if condition is not None and not self.expression(condition):
                 return False
@@ -181,8 +182,8 @@ class Uniformity:
         loop = left_by(leave)
         if loop is None:
             return False
-        for outer, _ in _steps(leave, loop):
-            condition = condition_of(outer) if outer.type == "if_statement" else None
+        for outer, part in _steps(leave, loop):
+            condition = condition_of(outer) if outer.type == "if_statement" else decider(outer, part)
             if outer.type in _OPAQUE or (condition is not None and not self.expression(condition)):
                 return False
         return True

@@ -161,6 +161,8 @@ def _bound(around: Node, here: Node, source: ParsedFile) -> bool:  # noqa: PLR09
         return here == around.child_by_field_name("right")
     if around.type == "call_expression":
         return True  # a method of it, or its own operator ()
+    if around.type == "lambda_capture_initializer":
+        return text_of(around).startswith("&")
     return around.type == "lambda_capture_specifier" or around.type.startswith("gnu_asm")
 
 
