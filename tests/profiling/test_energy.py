@@ -65,6 +65,13 @@ def test_uneven_readings_are_weighted_by_the_time_they_cover():
     assert figures.peak_w == 40.0
 
 
+@given(st.floats(1.0, 60.0))
+def test_the_mean_of_equal_readings_is_not_rounded_above_the_highest(power_w):
+    readings = [PowerReading(round(0.1 * (i + 1) * S), power_w) for i in range(10)]
+    figures = power_figures(readings, start_ns=0, end_ns=2 * S, refresh_s=0.1)
+    assert figures.power_w <= figures.peak_w == power_w
+
+
 def test_reading_after_a_gap_covers_its_own_interval_only():
     times_s = [0.1, 0.2, 0.3, 0.4, 2.0]
     readings = [PowerReading(round(t * S), p) for t, p in zip(times_s, [10.0] * 4 + [30.0], strict=True)]

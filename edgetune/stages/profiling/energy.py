@@ -134,7 +134,8 @@ def _inside(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, ref
 
 def _mean_w(counted: Sequence[_Covered]) -> float:
     weighted = sum(covered.reading.power_w * covered.length_ns for covered in counted)
-    return weighted / sum(covered.length_ns for covered in counted)
+    mean_w = weighted / sum(covered.length_ns for covered in counted)
+    return min(mean_w, max(covered.reading.power_w for covered in counted))  # that of equal ones is rounded upwards
 
 
 def _too_few(counted: int, inside: int) -> str:
