@@ -16,8 +16,9 @@ from itertools import chain
 
 from edgetune.stages.elastic.source.builtins import BARRIERS
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.operand_types import class_of
 from edgetune.stages.elastic.source.syntax import (
-    CLASSES,
+    DEFAULTS,
     LOOPS,
     Node,
     above,
@@ -30,12 +31,18 @@ from edgetune.stages.elastic.source.syntax import (
     text_of,
     walk,
 )
-from edgetune.stages.elastic.source.translation_unit import CALLED_BY, Definition, ParsedKernel, declares, name_parts
+from edgetune.stages.elastic.source.translation_unit import (
+    CALLED_BY,
+    Definition,
+    ParsedKernel,
+    declares,
+    name_parts,
+    naming,
+)
 from edgetune.stages.elastic.source.uniformity import Uniformity, uniformity
 
 _AROUND_NAMES = ("template_function", "template_method", "dependent_name", "qualified_identifier",
                  "parenthesized_expression", "field_expression")  # fmt: skip
-_WITH_DEFAULTS = ("optional_parameter_declaration", "field_declaration")
 _LITERALS = ("number_literal", "true", "false", "char_literal")
 
 
@@ -117,20 +124,13 @@ def called_word(call: Node) -> str:
 
 def called_unseen(holder: Holder) -> bool:
     """Return whether a function is an operator, a constructor or a destructor, or one of ranges: calls do not show."""
-    parts, owner = name_parts(holder.node), around(holder.node, *CLASSES)
-    own_name = None if owner is None else owner.child_by_field_name("name")
-    scopes = [*parts[:-1], *([] if own_name is None else [text_of(own_name).split("<")[0].strip()])]
-    unseen = {*chain.from_iterable(CALLED_BY.values()), *scopes[-1:]}
-    return "operator" in (holder.name, *parts) or holder.name in unseen
+    unseen = {*chain.from_iterable(CALLED_BY.values()), class_of(holder.node)}
+    return "operator" in (holder.name, *name_parts(holder.node)) or holder.name in unseen
 
 
 def names_of(kernel: ParsedKernel, held: Collection[Holder]) -> set[str]:
     """Return the names of functions, and of the macros that name one of them, or another such macro."""
-    found = {each.name for each in held}
-    macros = [each for each in kernel.reach if each.kind == "macro"]
-    while more := {each.name for each in macros if each.name not in found and found & set(each.tokens)}:
-        found |= more
-    return found
+    return naming((each.name for each in held), (each for each in kernel.reach if each.kind == "macro"))
 
 
 def hidden(
@@ -147,7 +147,7 @@ def hidden(
     """
     every = {*wanted, *names_of(kernel, held)}
     for piece in kernel.reach:
-        values = (each.child_by_field_name("default_value") for each in piece.find(*_WITH_DEFAULTS))
+        values = (each.child_by_field_name("default_value") for each in piece.find(*DEFAULTS))
         for part in (*values, *piece.find("field_initializer_list")):
             yield from () if part is None else ((name, piece) for name in names(part) if text_of(name) in every)
     for body, piece in ((kernel.body, kernel.reach[0]), *((each.body, each.piece) for each in held)):

@@ -22,6 +22,7 @@ from edgetune.stages.elastic.source.operand_types import (
     PARAMETER,
     Types,
     Typing,
+    class_of,
     code_of,
     is_plain,
     types_of,
@@ -30,6 +31,7 @@ from edgetune.stages.elastic.source.operand_types import (
 from edgetune.stages.elastic.source.operator_signs import OPERATIONS, REWRITTEN, signs
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
+    DEFAULTS,
     Node,
     arguments,
     around,
@@ -43,7 +45,6 @@ from edgetune.stages.elastic.source.syntax import (
 )
 from edgetune.stages.elastic.source.translation_unit import CALLED_BY, Definition, function_declarator, name_parts
 
-_DEFAULTS = ("optional_parameter_declaration", "field_declaration")
 _IMPLIED = {
     "for_range_loop": (*CALLED_BY["for_range_loop"], "operator*", "operator++", "operator!="),
     "structured_binding_declarator": CALLED_BY["structured_binding_declarator"],
@@ -138,8 +139,8 @@ def call_graph(reach: Sequence[Definition], macros: Mapping[str, Sequence[Macro]
     types, names = types_of(reach), _Names({}, macros)
     for piece in reach:
         names.objects |= piece.declared if piece.kind in ("type", "variable") else set()
-        for node in piece.find("function_definition", "lambda_expression", *_DEFAULTS):
-            if node.type in _DEFAULTS and node.child_by_field_name("default_value") is None:
+        for node in piece.find("function_definition", "lambda_expression", *DEFAULTS):
+            if node.type in DEFAULTS and node.child_by_field_name("default_value") is None:
                 continue
             typing = typing_of(node, types, macros)
             function = _function(node, piece, typing)
@@ -172,7 +173,7 @@ def _given_classes(node: Node, types: Types) -> Iterator[str]:
 def _function(node: Node, piece: Definition, typing: Typing) -> Function:
     if node.type == "lambda_expression":
         return Function(CALLED, node, piece, (), 0, None, typing, member=False)
-    if node.type in _DEFAULTS:
+    if node.type in DEFAULTS:
         return Function("a default value", node, piece, (), 0, None, typing, member=True)
     declarator, conversion = function_declarator(node), _CONVERSION.match(code_of(node))
     text = "" if declarator is None else "".join(text_of(declarator).split("(")[0].split()).split("::")[-1]
@@ -218,22 +219,15 @@ def _spelled_out(node: Node, names: _Names) -> list[Function]:
 
 def _code(function: Function) -> list[Node]:
     """Return the body of a function, and the list in front of it that initialises fields."""
-    field = "default_value" if function.node.type in _DEFAULTS else "body"
+    field = "default_value" if function.node.type in DEFAULTS else "body"
     initialisers = [each for each in function.node.children if each.type == "field_initializer_list"]
     return [*initialisers, function.node.child_by_field_name(field) or function.node]
 
 
 def _unnamed(function: Function) -> bool:
     """Return whether a function is called without a name: a conversion, constructor or destructor, or a default."""
-    named = function.name.startswith("operator ") or function.name == _class_of(function)
-    return named or function.node.type in _DEFAULTS
-
-
-def _class_of(function: Function) -> str:
-    """Return the name of the class that a function belongs to; empty without one."""
-    owner = around(function.node, *CLASSES)
-    own = None if owner is None else owner.child_by_field_name("name")
-    return text_of(own).split("<")[0].strip() if own is not None else next(iter(name_parts(function.node)[-2:-1]), "")
+    named = function.name.startswith("operator ") or function.name == class_of(function.node)
+    return named or function.node.type in DEFAULTS
 
 
 def _of_no_template(member: Function) -> bool:
@@ -242,7 +236,7 @@ def _of_no_template(member: Function) -> bool:
     if around(member.node, *CLASSES) is not None:
         return above[:1] != ["template_declaration"]
     head = squeezed(member.node).split("(")[0]
-    return above.count("template_declaration") == 1 and f"{_class_of(member)}<" in head
+    return above.count("template_declaration") == 1 and f"{class_of(member.node)}<" in head
 
 
 def _of_objects(caller: Function, unnamed: Sequence[Function], names: _Names) -> Iterator[Call]:
@@ -252,9 +246,9 @@ def _of_objects(caller: Function, unnamed: Sequence[Function], names: _Names) ->
     extends nor holds it unless some class is given to it.
     """
     kinds = {kind for kind in _kinds(caller, names) if kind is None or not is_plain(kind)} if unnamed else set()
-    own = _class_of(caller) if kinds == {PARAMETER} and _of_no_template(caller) else ""
+    own = class_of(caller.node) if kinds == {PARAMETER} and _of_no_template(caller) else ""
     for each in unnamed if kinds else ():
-        if not own or own in names.given or _class_of(each) != own:
+        if not own or own in names.given or class_of(each.node) != own:
             yield Call(caller.node, caller, each, doubtful=True)
 
 
@@ -374,7 +368,7 @@ def _of_operation(node: Node, caller: Function, names: _Names) -> Iterator[Call]
     for each in functions:
         if not _operates(each, kinds) and not (any_order and _operates(each, kinds[::-1])):
             continue
-        types = {*each.kinds, _class_of(each)}
+        types = {*each.kinds, class_of(each.node)}
         if each == caller and PARAMETER in kinds and {None, PARAMETER, *names.given}.isdisjoint(types):
             continue  # a type that is a parameter of a class has fewer parameters than the class
         yield Call(node, caller, each, doubtful=not {None, PARAMETER}.isdisjoint(kinds))

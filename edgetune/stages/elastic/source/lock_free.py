@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from edgetune.stages.elastic.source.builtins import atomic
-from edgetune.stages.elastic.source.syntax import Node, arguments, callee, closure, find, has, text_of
+from edgetune.stages.elastic.source.syntax import Node, arguments, callee, closure, has, value_names
 
 Assignment = tuple[str, Node | None, Node]
 """The written name, the value (``None``: the name itself), and the place."""
@@ -24,19 +24,15 @@ def tries_again(call: Node, renewed: Collection[str], assignments: Sequence[Assi
         assignments: Of the loop.
     """
     given = arguments(call)
-    if not callee(call).startswith("atomicCAS") or len(given) != 3 or not _names(given[1]) & set(renewed):
+    if not callee(call).startswith("atomicCAS") or len(given) != 3 or not value_names(given[1]) & set(renewed):
         return False
-    compared = closure(_names(given[1]), lambda name: _copied(name, assignments))
+    compared = closure(value_names(given[1]), lambda name: _copied(name, assignments))
     return all(_is_copy(value) for name, value, _ in assignments if name in compared)
-
-
-def _names(node: Node) -> set[str]:
-    return {text_of(each) for each in find(node, "identifier", "field_identifier")}
 
 
 def _copied(name: str, assignments: Sequence[Assignment]) -> set[str]:
     values = [value for other, value, _ in assignments if other == name and value is not None]
-    return {each for value in values if not has(value, "call_expression") for each in _names(value)}
+    return {each for value in values if not has(value, "call_expression") for each in value_names(value)}
 
 
 def _is_copy(value: Node | None) -> bool:

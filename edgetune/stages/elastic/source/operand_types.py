@@ -155,6 +155,13 @@ def _converts(owner: Node) -> bool:
     return has(owner, "base_class_clause") or _CONVERSION.search(code_of(owner)) is not None
 
 
+def class_of(function: Node) -> str:
+    """Return the name of the class that a function belongs to; empty without one."""
+    owner = around(function, *CLASSES)
+    own = None if owner is None else owner.child_by_field_name("name")
+    return text_of(own).split("<")[0].strip() if own is not None else next(iter(name_parts(function)[-2:-1]), "")
+
+
 def code_of(node: Node) -> str:
     """Return the source of a node with a space for each comment."""
     return without_comments(node.text or b"").decode("utf-8", "surrogateescape")

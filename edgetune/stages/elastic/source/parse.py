@@ -18,12 +18,13 @@ from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.builtins import danger
 from edgetune.stages.elastic.source.diagnostics import Line, refusal
-from edgetune.stages.elastic.source.directives import code_only, without_comments, without_decided
+from edgetune.stages.elastic.source.directives import code_only, without_decided
 from edgetune.stages.elastic.source.groups import without_groups
 from edgetune.stages.elastic.source.headers import MOST_HEADERS, found_header, included, is_missing
 from edgetune.stages.elastic.source.host_launches import host_launches
 from edgetune.stages.elastic.source.kernel_scan import described
 from edgetune.stages.elastic.source.macros import Macro, expanded, readable_tree, used
+from edgetune.stages.elastic.source.operand_types import code_of
 from edgetune.stages.elastic.source.parser_text import for_parser
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
@@ -146,11 +147,7 @@ def _macros(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[Macro, ...]]:
             given = node.child_by_field_name("parameters")
             if name is not None:
                 parameters = None if given is None else tuple(words(text_of(given)))
-                body = (
-                    ""
-                    if value is None
-                    else without_comments(value.text or b"").decode("utf-8", "surrogateescape").strip()
-                )
+                body = "" if value is None else code_of(value).strip()
                 macro = Macro(text_of(name), line_of(node), parameters, body, file)
                 found.setdefault(macro.name, []).append(macro)
     return {name: tuple(each) for name, each in found.items()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import POLLING, atomic, loads
 from edgetune.stages.elastic.source.syntax import Node, around, declared_name, find, has, text_of, walk
-from edgetune.stages.elastic.source.translation_unit import Definition, declares
+from edgetune.stages.elastic.source.translation_unit import Definition, declares, naming
 
 _MOST_ARGUMENTS = 16
 """Of macros."""
@@ -150,9 +150,7 @@ def _readers(reach: Sequence[Definition]) -> frozenset[str]:
         piece for piece in reach if piece.kind == "function" and next(piece.find("reference_declarator"), None) is None
     ]
     found = {piece.name for piece in functions if next(piece.find(*reads), None) is not None}
-    while more := {piece.name for piece in functions if piece.name not in found and found & set(piece.tokens)}:
-        found |= more
-    return frozenset(found)
+    return frozenset(naming(found, functions))
 
 
 def other_names(piece: Definition) -> dict[str, set[str]]:
@@ -179,14 +177,13 @@ def _named(node: Node) -> str | None:
 
 
 def _fences(reach: Sequence[Definition]) -> frozenset[str]:
-    found = {"__threadfence", "__threadfence_system", "__threadfence_block"}
-    pieces = [piece for piece in reach[1:] if piece.kind in ("function", "macro")]
-    while more := {piece.name for piece in pieces if piece.name not in found and found & set(piece.tokens)}:
-        found |= more
-    return frozenset(found)
+    """Return the names of fences, and of functions and macros with one."""
+    fences = ("__threadfence", "__threadfence_system", "__threadfence_block")
+    return frozenset(naming(fences, (piece for piece in reach[1:] if piece.kind in ("function", "macro"))))
 
 
 def _tellers(reach: Sequence[Definition], memory: Collection[str]) -> frozenset[str]:
+    """Return the names of functions that touch no memory but that of their references, nor call others that do."""
     memory_ways = ("subscript_expression", "field_expression", "gnu_asm_expression", "pointer_declarator",
                    "lambda_expression", "abstract_pointer_declarator", "qualified_identifier")  # fmt: skip
     others = {piece.name for piece in reach if piece.kind != "function"}
@@ -196,27 +193,23 @@ def _tellers(reach: Sequence[Definition], memory: Collection[str]) -> frozenset[
         if words or next(piece.find(*memory_ways), None) is not None or not all(each[0] == "&" for each in targets):
             others.add(piece.name)
     pieces = [piece for piece in reach[1:] if piece.kind == "function"]
-    while more := {piece.name for piece in pieces if piece.name not in others and others & set(piece.tokens)}:
-        others |= more
-    return frozenset({piece.name for piece in pieces} - others)
+    return frozenset({piece.name for piece in pieces} - naming(others, pieces))
 
 
 def _filled(reach: Sequence[Definition]) -> frozenset[tuple[str, int]]:
+    """Return functions and the places of their parameters that are references; a macro with one has any place."""
     found = set[tuple[str, int]]()
     aliases = (node for piece in reach for node in piece.find("type_definition", "alias_declaration"))
     refers = [node for node in aliases if has(node, "reference_declarator", "abstract_reference_declarator")]
     kinds = {text_of(each) for node in refers for each in find(node, "type_identifier")}
     for node in (node for piece in reach for node in piece.find("function_declarator")):
         name, given = declared_name(node), node.child_by_field_name("parameters")
-        nodes = (
-            [] if name is None or given is None else [each for each in given.named_children if each.type != "comment"]
-        )
-        for number, each in enumerate(nodes):
-            fixed = "const" in {text_of(part) for part in each.children}
-            refers_to = has(each, "reference_declarator") or any(
-                text_of(of) in kinds for of in find(each, "type_identifier")
-            )
-            if name is not None and not fixed and refers_to:
+        if name is None or given is None:
+            continue
+        for number, each in enumerate(one for one in given.named_children if one.type != "comment"):
+            fixed = any(text_of(part) == "const" for part in each.children)
+            named = any(text_of(of) in kinds for of in find(each, "type_identifier"))
+            if not fixed and (named or has(each, "reference_declarator")):
                 found.add((text_of(name), number))
     functions = {name for name, _ in found}
     macros = [piece.name for piece in reach if piece.kind == "macro" and functions & set(piece.tokens)]

@@ -38,6 +38,7 @@ from edgetune.stages.elastic.source.syntax import (
     has,
     own,
     text_of,
+    value_names,
     walk,
 )
 from edgetune.stages.elastic.source.translation_unit import Definition
@@ -83,8 +84,9 @@ def waiting_loops(reach: Sequence[Definition], watched: PolledNames) -> Iterator
         watched: What other threads may change.
     """
     for piece in reach:
+        others = other_names(piece)
         for node in piece.find(*LOOPS):
-            loop = _loop(node, watched, piece)
+            loop = _loop(node, watched, piece, others)
             exits = list(_exits(loop, node.child_by_field_name("condition")))
             if _ends(loop, exits):
                 continue
@@ -102,7 +104,7 @@ def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
     return None
 
 
-def _loop(node: Node, watched: PolledNames, piece: Definition) -> _Loop:
+def _loop(node: Node, watched: PolledNames, piece: Definition, others: Mapping[str, set[str]]) -> _Loop:
     used = {text_of(each) for each in find(node, "identifier")}
     values = ((_target(each), each.child_by_field_name("value")) for each in piece.find("init_declarator"))
     lambdas = [
@@ -110,8 +112,8 @@ def _loop(node: Node, watched: PolledNames, piece: Definition) -> _Loop:
     ]
     assignments = [each for code in (node, *lambdas) for each in _assignments(code)]
     loop = _Loop(node, watched, assignments, {name for name, _, _ in assignments} | _handed_out(node))
-    loop.fenced, loop.others = bool(used & watched.fences), other_names(piece)
-    loop.renewed = {name for name, value, _ in assignments if value is not None and _names(value) & loop.written}
+    loop.fenced, loop.others = bool(used & watched.fences), others
+    loop.renewed = {name for name, value, _ in assignments if value is not None and value_names(value) & loop.written}
     loop.fixed = _fixed(loop)
     _taint(loop)
     return loop
@@ -127,7 +129,7 @@ def _ends(loop: _Loop, exits: Sequence[Sequence[Node]]) -> bool:
         if not conditions and not has(loop.node, "continue_statement"):
             return True
         needed = [each for condition in conditions for each in _needed(condition)]
-        moves = [_names(each) & (loop.written - loop.tainted) or any(calls(each, *CLOCKS)) for each in needed]
+        moves = [value_names(each) & (loop.written - loop.tainted) or any(calls(each, *CLOCKS)) for each in needed]
         polls = (_polls(each, loop, memory=not moving) for each, moving in zip(needed, moves, strict=True))
         if any(moves) and not any(polls):
             return True
@@ -157,7 +159,7 @@ def _within_block(loop: _Loop) -> bool:
             return False
         reads += [each for one in (given if atomic(name) else ()) for each in _reads(one, loop)]
     moving = _moving(loop)
-    return all(_target(each) in shared or _names(each) & moving for each in reads)
+    return all(_target(each) in shared or value_names(each) & moving for each in reads)
 
 
 def _fixed(loop: _Loop) -> set[str]:
@@ -169,7 +171,7 @@ def _fixed(loop: _Loop) -> set[str]:
             for name, value, where in loop.assignments
             if _itself(where)
             or value is None
-            or _names(value) & (loop.written - found)
+            or value_names(value) & (loop.written - found)
             or has(value, "call_expression")
         }
         more = {name for name, _, _ in loop.assignments} - others - _handed_out(loop.node)
@@ -185,7 +187,7 @@ def _moving(loop: _Loop) -> set[str]:
         still = {
             name
             for name, value, where in loop.assignments
-            if name in found and not _itself(where) and (value is None or not _names(value) & found)
+            if name in found and not _itself(where) and (value is None or not value_names(value) & found)
         }
         if not still:
             return found
@@ -208,7 +210,7 @@ def _stored(node: Node) -> bool:
 
 def _exits(loop: _Loop, condition: Node | None) -> Iterator[list[Node]]:
     """Yield the ways out of a loop: for each the conditions that must all hold, or fail."""
-    if condition is not None and _names(condition):
+    if condition is not None and value_names(condition):
         for part in _parts(condition, "&&"):
             yield [part]
     for node in own(loop.node, "break_statement", "return_statement"):
@@ -245,10 +247,6 @@ def _conditions_around(node: Node, loop: Node) -> Iterator[Node]:
         part = here
         if condition is not None:
             yield condition
-
-
-def _names(node: Node) -> set[str]:
-    return {text_of(each) for each in find(node, "identifier", "field_identifier")}
 
 
 def _target(node: Node | None) -> str | None:
@@ -328,12 +326,12 @@ def _filled(loop: _Loop) -> set[str]:
     """Return the variables that a function is given by address or reference, and may write what it polls to."""
     found = set[str | None]()
     for node in find(loop.node, "gnu_asm_expression"):
-        if loads(node) or _names(node) & (loop.tainted | loop.watched.polled):
-            found |= {name for each in find(node, "gnu_asm_output_operand") for name in _names(each)}
+        if loads(node) or value_names(node) & (loop.tainted | loop.watched.polled):
+            found |= {name for each in find(node, "gnu_asm_output_operand") for name in value_names(each)}
     for call in calls(loop.node):
         parts, given = re.split(r"::|\.|->", callee(call)), arguments(call)
         name, polls = parts[-1], loop.watched.polled & set(parts) or _polls(call, loop, memory=False)
-        copied = name in _COPIES and len(given) > 1 and not _names(given[1]) & (loop.written - loop.fixed)
+        copied = name in _COPIES and len(given) > 1 and not value_names(given[1]) & (loop.written - loop.fixed)
         if atomic(name) or not (copied or polls):
             continue
         tells = name in loop.watched.tellers and not any(_polls(each, loop, memory=True) for each in given)
@@ -355,7 +353,7 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
             condition that depends on another variable which the loop changes: ``j < ends[row]``. In a loop with a
             fence all memory counts.
     """
-    if _names(node) & (loop.tainted | loop.watched.polled) or _volatile(node):
+    if value_names(node) & (loop.tainted | loop.watched.polled) or _volatile(node):
         return True
     memory, changes = memory or loop.fenced, set() if loop.fenced else loop.written - loop.fixed
     for call in calls(node):
@@ -369,15 +367,15 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
             return True
         if memory and name in loop.watched.functions and not _arguments_change(call, loop):
             return True
-    if memory and _names(node) & (loop.watched.aliases - loop.written):
+    if memory and value_names(node) & (loop.watched.aliases - loop.written):
         return True
-    return memory and any(not _names(each) & changes for each in _reads(node, loop))
+    return memory and any(not value_names(each) & changes for each in _reads(node, loop))
 
 
 def _arguments_change(call: Node, loop: _Loop) -> bool:
     """Return whether a function is given an address of a variable, or a value that the loop changes."""
     assigned = {name for name, _, _ in loop.assignments} - loop.fixed
-    return any(each.type == "pointer_expression" or _names(each) & assigned for each in arguments(call))
+    return any(each.type == "pointer_expression" or value_names(each) & assigned for each in arguments(call))
 
 
 def _volatile(node: Node) -> bool:

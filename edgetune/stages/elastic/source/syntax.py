@@ -40,6 +40,8 @@ def node_types(text: str) -> tuple[str, ...]:
 
 
 CLASSES = node_types("class_specifier struct_specifier union_specifier")
+DEFAULTS = node_types("optional_parameter_declaration field_declaration")
+"""What may have a default value."""
 CONDITIONS = node_types("preproc_if preproc_ifdef preproc_else preproc_elif preproc_elifdef")
 """Of the preprocessor."""
 LOOPS = node_types("while_statement do_statement for_statement")
@@ -122,6 +124,11 @@ def has(node: Node, *types: str) -> bool:
 def names(node: Node) -> Iterator[Node]:
     """Yield every node that is a name: of a variable, a type, a field, a namespace or a label."""
     return find(node, *_NAMES)
+
+
+def value_names(node: Node) -> set[str]:
+    """Return the names of the variables and fields in ``node``."""
+    return {text_of(each) for each in find(node, "identifier", "field_identifier")}
 
 
 def mentions(node: Node, wanted: Collection[str]) -> Iterator[Node]:

@@ -308,6 +308,14 @@ def _macro_piece(macro: Macro) -> Definition:
     return Definition(macro.name, "macro", tuple(words(macro.body)), unknown, frozenset(), macro.line, macro.file)
 
 
+def naming(wanted: Iterable[str], pieces: Iterable[Definition]) -> set[str]:
+    """Return names, and those of the definitions that mention one of them, or another such definition."""
+    found, words = set(wanted), [(each.name, set(each.tokens)) for each in pieces]
+    while more := {name for name, mentioned in words if name not in found and found & mentioned}:
+        found |= more
+    return found
+
+
 def function_declarator(function: Node) -> Node | None:
     """Return the part of a function's definition that has its name and parameters."""
     here = function.child_by_field_name("declarator")
