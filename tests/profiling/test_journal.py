@@ -171,6 +171,7 @@ def test_full_disk_keeps_what_was_there(path, monkeypatch):
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(InputError, match="No space left"):
         journal.append(entry(2))
+    assert journal.entries == [entry(1)]
     monkeypatch.undo()
     journal.append(entry(3))
     journal.close()

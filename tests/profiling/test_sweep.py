@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from edgetune.artifacts import file_operations
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -89,6 +90,24 @@ def test_interrupted_sweep_resumes_where_it_was(bench, journal):
     bench.interrupt_at = None
     profile = run(bench, journal)
     assert [row.point for row in profile.rows] == POINTS
+    assert sorted(bench.opened) == sorted((p.batch_size, p.mode.gpu_mhz) for p in POINTS)
+
+
+def test_a_first_point_is_kept_when_a_signal_comes_while_it_reaches_the_disk(bench, journal, monkeypatch):
+    write = file_operations.write
+
+    def interrupted(descriptor, data):
+        written = write(descriptor, data)
+        if b'"point"' in journal.read_bytes():
+            raise KeyboardInterrupt
+        return written
+
+    with monkeypatch.context() as patch:
+        patch.setattr(file_operations, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(bench, journal)
+    assert len(bench.opened) == 1
+    run(bench, journal)
     assert sorted(bench.opened) == sorted((p.batch_size, p.mode.gpu_mhz) for p in POINTS)
 
 

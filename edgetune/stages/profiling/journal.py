@@ -75,11 +75,18 @@ class Journal(Generic[E]):
     def append(self, entry: E) -> None:
         """Add what is finished.
 
+        A signal may end the run at any moment of this: the entry is listed first, so that no journal is discarded as
+        empty which the entry is written in.
+
         Raises:
             InputError: the disk is full or failing; what was written before stays.
         """
-        self._write(self._form.write(entry))
         self.entries.append(entry)
+        try:
+            self._write(self._form.write(entry))
+        except InputError:
+            self.entries.pop()
+            raise
 
     def note_run(self) -> None:
         """Record which process writes from here on, for the message of another that finds the journal locked."""
