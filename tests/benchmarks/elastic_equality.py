@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetune.errors import EdgetuneError
 from edgetune.stages.elastic.abi import Indexing, indexing_of
 from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check, ways
 from edgetune.stages.elastic.sample_launches import sample_launches_in
@@ -124,4 +125,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except EdgetuneError as error:
+        sys.exit(f"error: {error.message}\nhint: {error.hint}")
