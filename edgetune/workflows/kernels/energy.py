@@ -44,7 +44,7 @@ from edgetune.version import __version__
 from edgetune.workflows.kernels.gpu import builder_of, gpu_index
 from edgetune.workflows.kernels.measured_energy import MeasuredTrials, run_s, sensor_of
 from edgetune.workflows.kernels.options import EnergyOptions
-from edgetune.workflows.kernels.plan import check_kernels, folder_of, include_folders
+from edgetune.workflows.kernels.plan import check_kernels, folder_of, include_folders, with_forms
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -103,7 +103,8 @@ def energy(opts: EnergyOptions, reporter: Reporter) -> EnergyFigures:
     rooms, stopped = _rooms(opts.room), 0
     simulated = opts.device.partition(":")[0] == "twin"
     tried: list[Choice] = []
-    with (_on_twin if simulated else _on_gpu)(opts, policies) as place, reporter.bar("trying", None) as advance:
+    opened = partial(_on_twin, reporter=reporter) if simulated else _on_gpu
+    with opened(opts, policies) as place, reporter.bar("trying", None) as advance:
         count = combinations(place.modes, policies, rooms)
         each = f"of which some are {'simulated' if simulated else 'run'}, for {format_duration(place.duration_s)} each"
         reporter.info(f"{counted(count, 'combination')}, {each}")
@@ -154,16 +155,17 @@ def _words(choice: Choice) -> str:
 
 
 @contextmanager
-def _on_twin(opts: EnergyOptions, policies: Sequence[str]) -> Iterator[_Place]:
+def _on_twin(opts: EnergyOptions, policies: Sequence[str], reporter: Reporter) -> Iterator[_Place]:
     """Yield combinations simulated on a twin and the model of its GPU."""
     twin = load_twin(opts.device)[0]
     modes = select_modes(opts.modes or "grid:441", twin.space).modes
     duration_s = parse_time_s(opts.duration or "200ms", what="--duration")
     with blaming("--device"):
         gpu = find_gpu(twin.board)
-    tasks = _tasks(opts, read(KernelTasks, opts.tasks))
+    document = read(KernelTasks, opts.tasks)
+    tasks = _tasks(opts, document)
     with blaming(name_of(opts.tasks)):
-        tasks = compiled_for(gpu, tasks)
+        tasks = with_forms(compiled_for(gpu, tasks), include_folders(document, opts.tasks), reporter)
         check_kernels(tasks, gpu)
         for call in (call for task in tasks for call in task.network.calls):
             if call.block_s is not None:
