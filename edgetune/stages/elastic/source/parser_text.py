@@ -96,10 +96,10 @@ _TYPENAME = re.compile(rf"\btypename[ \t](?=[ \t]*(?:::)?{_TYPE}(?:::{_TYPE})*::
 """Before a type that is made in an expression: ``typename A<T>::B(x)``."""
 _NO_TYPENAME = b"/*tname*/"
 _PRAGMA = re.compile(
-    rb"^((?:(?!//)[^\n])*(?:\)|\belse)[ \t]*(?://[^\n]*)?\r?\n[ \t]*)#p(?=ragma[ \t]+unroll\b)", re.MULTILINE
+    rb"^((?:(?!//)[^\n])*(?:\)|\belse)[ \t]*(?://[^\n]*)?\r?\n[ \t]*)#p(?=ragma[ \t]+(?:no)?unroll\b)", re.MULTILINE
 )
 """Between the head of a statement and the loop that is its body."""
-_NO_PRAGMA = re.compile(r"^([ \t]*)//(?=ragma[ \t]+unroll\b)", re.MULTILINE)
+_NO_PRAGMA = re.compile(r"^([ \t]*)//(?=ragma[ \t]+(?:no)?unroll\b)", re.MULTILINE)
 
 
 def for_parser(source: bytes) -> bytes:
