@@ -343,6 +343,9 @@ def test_faults_of_an_original_are_named(answer, reason, hint):
     told = transform.unclear(Verdict("wrong", answer, 0, 2, reason), None)
     assert reason in told.message
     assert told.hint.startswith(hint)
+    guessed = transform.unclear(Verdict("wrong", answer, 0, 2, reason), "wrong grid=4 block=64")
+    assert guessed.hint.startswith("correct the guess")
+    assert ("has a race of its own" in guessed.hint) is (answer == "racy")
 
 
 @pytest.mark.parametrize(("table", "told"), [("__constant__ float table[8];", "unclear"), ("", "different")])

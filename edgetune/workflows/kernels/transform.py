@@ -257,7 +257,8 @@ def unclear(verdict: Verdict, guess: str | None, on: str = "") -> PartialError:
     if guess:
         return PartialError(
             f"{verdict.kernel} cannot be checked{on} by a guessed launch: {verdict.reason}",
-            f"correct the guess to the launch that it is written for: --launch '{guess}'",
+            f"correct the guess to the launch that it is written for: --launch '{guess}'"
+            + ("; if that is right, the kernel has a race of its own" if verdict.answer == "racy" else ""),
         )
     if verdict.answer == "no output":
         return PartialError(
