@@ -355,5 +355,9 @@ def test_a_difference_under_a_guess_is_only_told_where_no_constant_table_may_be_
     verdict = Verdict("k", "different", 1, 2, "x[9] is 1, not 2")
     tried = transform.CheckResult(verdicts=((verdict, "k grid=4 block=64"),))
     assert transform.check_row(done.kernels[0], tried)["answer"] == told
-    with pytest.raises(PartialError, match="a guessed launch" if table else "other results than the original"):
+    with pytest.raises(
+        PartialError, match="a guessed launch" if table else "other results than the original"
+    ) as caught:
         transform.judge(transform.Transformed("k.cu", done, tried=(tried,)))
+    assert "--launch 'k grid=4 block=64'" in caught.value.hint
+    assert ("report the kernel" in caught.value.hint) is not bool(table)
