@@ -2,6 +2,7 @@
 
 import builtins
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import matplotlib
 import pytest
@@ -15,7 +16,7 @@ from edgetune.plotting import figure_file
 from edgetune.plotting.captions import left_out_of, note_left_out, set_title
 from edgetune.plotting.figure_file import figure_bytes, format_of
 from edgetune.plotting.style import COLOURS, MARKERS, scale_axis, series_style, spread_out, styled, time_unit
-from edgetune.plotting.turns import first_turn, turn_notes
+from edgetune.plotting.turns import first_turn, longest_note, turn_notes
 from edgetune.workflows.figures import FIGURES, choose_view, views_of
 
 
@@ -136,6 +137,13 @@ def test_what_a_figure_leaves_out_is_below_it_and_can_be_told():
     box = figure._supxlabel.get_window_extent()
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.x1
+
+
+def test_both_ends_of_a_short_request_late_in_a_run_are_told():
+    request = SimpleNamespace(arrived_s=0.1, finished_s=0.100163, task="a")
+    assert longest_note([request], "task") == ["the longest request of a took 163 µs, from 0.1 s to 0.100163 s"]
+    request = SimpleNamespace(arrived_s=0.1, finished_s=0.2, task="a")
+    assert longest_note([request], "task") == ["the longest request of a took 100 ms, from 100 ms to 200 ms"]
 
 
 def test_names_are_drawn_literally_and_visibly(recwarn):

@@ -257,6 +257,10 @@ def columns_kind(table: Any) -> str | None:
     return next((kind for kind, columns in kinds if table.column_names == [column.name for column in columns]), None)
 
 
+_UNREAD = {"benchmark": "bench", "energy": "energy"}
+"""Kinds of JSON files for other programs, and the commands that write them."""
+
+
 def upgrade(raw: Raw, *, kind: str, name: str) -> Raw:
     """Convert a stored artifact to the layout of the current version.
 
@@ -269,6 +273,9 @@ def upgrade(raw: Raw, *, kind: str, name: str) -> Raw:
             raise InputError(f"{name} does not say what it is: there is no `kind`", _as_written(kind))
         if isinstance(found, str) and found in KINDS:
             raise InputError(f"{name} is {article(found)}, not {article(kind)}", _as_written(kind))
+        if isinstance(found, str) and found in _UNREAD:
+            message = f"{name} has figures of `edgetune schedule kernels {_UNREAD[found]}`, which no command reads"
+            raise InputError(message, "it is JSON: open it with jq, or with json.load of Python")
         raise InputError(f"{name} is of unknown kind {found!r}, not a {kind}", _as_written(kind))
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise InputError(f"{name} has no valid version: {version!r}", f"a {kind} is version 1 to {newest}")

@@ -133,7 +133,7 @@ class KernelTask:
 
 MDTB = "mdtb:"
 """Before the name of a network of the benchmark."""
-VALUES = ("int", "uint", "float", "double")
+VALUES = ("int", "uint", "int64", "uint64", "float", "double")
 """Types of arguments by value."""
 
 

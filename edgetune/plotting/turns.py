@@ -85,4 +85,6 @@ def longest_note(requests: Sequence[TurnRow], whose: str) -> list[str]:
     longest = max(requests, key=lambda row: row.finished_s - (row.arrived_s or 0.0))
     from_s, to_s, name = longest.arrived_s or 0.0, longest.finished_s, getattr(longest, whose)
     took, began, ended = (format_si(time_s, "s") for time_s in (to_s - from_s, from_s, to_s))
+    if to_s - from_s < 0.05 * to_s:  # three digits would not tell them apart
+        began, ended = (f"{time_s:.6g} s" for time_s in (from_s, to_s))
     return [f"the longest request{f' of {name}' if name else ''} took {took}, from {began} to {ended}"]

@@ -141,5 +141,5 @@ def _times(words: str) -> dict[str, float | None]:
     from_s = 0.0 if first else parse_time_s(begin, what="--view: where it begins")
     to_s = parse_time_s(end, what="--view: where it ends") if dash and end else None
     if not dash or (to_s is not None and to_s <= from_s):
-        raise InputError(f"--view: {words!r} is no part of the time", "e.g. gantt@2s-5s, or gantt:masa@0s-1m")
+        raise InputError(f"--view: {words!r} is no part of the time", "e.g. gantt@2s-5s, or gantt:POLICY@0s-1m")
     return {"from_s": from_s, "to_s": to_s}

@@ -269,6 +269,9 @@ def test_another_kind_says_which_it_is() -> None:
     assert "it is a trace, not a plan" in _refused(trace, "plan")
     assert "it is a profile, not a trace" in _refused(Profile(_HEADER, ()).to_bytes(), "trace")
     assert "it is a plan, not a profile" in _refused(b"kind: plan\nversion: 1\n", "profile")
+    for figures, of in ((b'{"kind": "benchmark"}', "bench"), (b'{"kind": "energy"}', "energy")):
+        assert f"figures of `edgetune schedule kernels {of}`, which no command reads" in _refused(figures, "plan")
+    assert "unknown kind ['energy']" in _refused(b"kind: [energy]\n", "plan")
     assert "unknown kind 'recipe'" in _refused(b"kind: recipe\n", "profile")
 
 

@@ -67,7 +67,7 @@ def test_where_none_is_admitted(edgetune):
     ended = edgetune(*SIMULATE, "--policy", "elastic", "--admit-within", "1%", "--quiet")
     assert ended.code == 3
     assert [line.partition(":")[0] for line in ended.lines] == ["SIMULATED", "error", "hint"]
-    assert "no best-effort task may run within 0.01 of the latency of urgent alone" in ended.err
+    assert "no best-effort task may run within 1% of the latency of urgent alone" in ended.err
     least = re.search(r"from --admit-within (\d+)% on", ended.err)[1]
     assert edgetune(*SIMULATE, "--policy", "elastic", "--admit-within", f"{least}%").code == 0
 
@@ -109,4 +109,4 @@ def test_the_benchmark_tells_it_too(edgetune, tmp_path, monkeypatch):
 def test_a_workload_that_is_not_admitted_is_left_out(edgetune):
     ended = edgetune(*BENCH, "--admit-within", "0.1%")
     assert ended.code == 3
-    assert "workload D: no best-effort task may run within 0.001 of the latency of lstm" in ended.err
+    assert "workload D: no best-effort task may run within 0.1% of the latency of lstm" in ended.err

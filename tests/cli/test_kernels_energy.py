@@ -83,3 +83,21 @@ def test_tasks_without_both_kinds_or_without_a_deadline_are_refused(edgetune, ta
     ended = edgetune(*ENERGY)
     assert ended.code == 2
     assert said in ended.err
+
+
+def test_a_time_that_knows_no_clocks_is_refused_where_modes_are_compared(edgetune, tasks):
+    (tasks / "tasks.yaml").write_text(TASKS.replace("flop_per_block: 2e6, bytes_per_block: 64KiB", "block_time: 30us"))
+    ended = edgetune(*ENERGY)
+    assert_two_lines(ended, 2)
+    assert "kernel b has a block_time" in ended.err
+    assert not (tasks / "energy.json").exists()
+
+
+def test_a_trial_in_which_no_critical_request_comes_is_refused_with_a_duration_that_does(edgetune, tasks):
+    (tasks / "tasks.yaml").write_text(TASKS.replace("uniform:100/s", "uniform:30/s"))
+    words = (*ENERGY[:4], "--policy", "elastic", "--modes", "30w", "--room", "100%", "--duration")
+    ended = edgetune(*words, "10ms")
+    assert ended.code == 2
+    assert "error: no critical request is answered in the 10 ms of a trial" in ended.err
+    assert "--duration 0.1s" in ended.err
+    assert edgetune(*words, "100ms").code == 0

@@ -12,7 +12,9 @@ from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticRow, ElasticTable
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kernel_timeline import KernelTimeline
+from edgetune.errors import DeviceError
 from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
+from edgetune.workflows.kernels import plan
 
 TASKS = """kind: kernel_tasks
 version: 1
@@ -258,3 +260,37 @@ def test_pieces_kept_for_another_gpu_are_refused(edgetune, tasks):
     ended = edgetune(*SIMULATE, "--kept", "kept.parquet")
     assert_two_lines(ended, 2)
     assert "kept.parquet is for 16 multiprocessors" in ended.err
+
+
+def _with_source(tasks, source):
+    text = TASKS.replace("large: {calls:", "large: {source: large.cu, calls:")
+    (tasks / "tasks.yaml").write_text(text)
+    (tasks / "large.cu").write_text(source)
+
+
+def test_a_kernel_that_cannot_be_elastic_is_launched_whole_as_on_a_gpu(edgetune, tasks):
+    waits = "if (blockIdx.x) while (((volatile float *)x)[blockIdx.x - 1] == 0) ;"
+    for body, forms in (("", True), (waits, False)):
+        _with_source(tasks, f"__global__ void c(float *x) {{ {body} x[blockIdx.x] = 1; }}\n")
+        ended = edgetune(*SIMULATE, "--policy", "elastic", "-o", "k.parquet")
+        assert ended.code == 0, ended.err
+        assert ("of elastic forms" in ended.out) is forms
+        assert ("task normal: c is launched whole, as it cannot be elastic: a loop waits" in ended.err) is not forms
+
+
+def test_a_kernel_that_a_source_lacks_is_refused(edgetune, tasks):
+    _with_source(tasks, "__global__ void cc(float *x) { x[blockIdx.x] = 1; }\n")
+    ended = edgetune(*SIMULATE)
+    assert_two_lines(ended, 2)
+    assert "tasks.yaml: task normal, network large: its source has no kernel 'c'" in ended.err
+
+
+def test_without_the_parser_kernels_are_taken_to_be_elastic_and_that_is_said(edgetune, tasks, monkeypatch):
+    def missing(*_, **__):
+        raise DeviceError("tree-sitter is not installed", "install it")
+
+    monkeypatch.setattr(plan, "transform", missing)
+    _with_source(tasks, "__global__ void cc(float *x) { x[blockIdx.x] = 1; }\n")
+    ended = edgetune(*SIMULATE, "--policy", "elastic", "-o", "k.parquet")
+    assert ended.code == 0
+    assert "all kernels of large are taken to be elastic: tree-sitter is not installed; install it" in ended.err

@@ -343,6 +343,9 @@ def test_faults_of_an_original_are_named(answer, reason, hint):
     told = transform.unclear(Verdict("wrong", answer, 0, 2, reason), None)
     assert reason in told.message
     assert told.hint.startswith(hint)
+    guessed = transform.unclear(Verdict("wrong", answer, 0, 2, reason), "wrong grid=4 block=64")
+    assert guessed.hint.startswith("correct the guess")
+    assert ("has a race of its own" in guessed.hint) is (answer == "racy")
 
 
 @pytest.mark.parametrize(("table", "told"), [("__constant__ float table[8];", "unclear"), ("", "different")])
@@ -352,5 +355,9 @@ def test_a_difference_under_a_guess_is_only_told_where_no_constant_table_may_be_
     verdict = Verdict("k", "different", 1, 2, "x[9] is 1, not 2")
     tried = transform.CheckResult(verdicts=((verdict, "k grid=4 block=64"),))
     assert transform.check_row(done.kernels[0], tried)["answer"] == told
-    with pytest.raises(PartialError, match="a guessed launch" if table else "other results than the original"):
+    with pytest.raises(
+        PartialError, match="a guessed launch" if table else "other results than the original"
+    ) as caught:
         transform.judge(transform.Transformed("k.cu", done, tried=(tried,)))
+    assert "--launch 'k grid=4 block=64'" in caught.value.hint
+    assert ("report the kernel" in caught.value.hint) is not bool(table)

@@ -64,7 +64,16 @@ def test_a_network_of_ones_own_has_its_source_buffers_and_packed_arguments(tmp_p
     assert (merge.logical.dynamic_shared_bytes, merge.resources) == (2048, {1: Resources(32)})
 
 
-@pytest.mark.parametrize("wrong", ["{int: 0.5}", "{uint: -1}", "{int: 3000000000}", "{float: 1e300}"])
+def test_sizes_of_64_bits_are_values_too(tmp_path):
+    for said, packed in (("{uint64: 5000000000}", "<Q"), ("{int64: 5000000000}", "<q")):
+        split = tasks(tmp_path, TASKS.replace("{int: -49}", said))[1].network.calls[0]
+        assert split.arguments[2] == Scalar(struct.pack(packed, 5_000_000_000))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["{int: 0.5}", "{uint: -1}", "{uint64: -1}", "{int64: 9007199254740994}", "{int: 3000000000}", "{float: 1e300}"],
+)
 def test_a_value_that_does_not_fit_its_type_is_refused(tmp_path, wrong):
     with pytest.raises(InputError, match=r"network mine: kernel split: .* is no value of type"):
         tasks(tmp_path, TASKS.replace("{int: -49}", wrong))

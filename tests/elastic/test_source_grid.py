@@ -121,6 +121,23 @@ def test_words_that_the_parser_does_not_know_stay():
     assert "alignas" not in source
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("pragma", ["#pragma unroll 4", "#pragma nounroll"])
+@pytest.mark.parametrize(
+    "head", ["for (int i = 0; i < 2; i++)", "if (x[0] > 1) x[0] = 0; else", "while (x[1] < 9)  // (twice)"]
+)
+def test_loops_to_unroll_may_be_bodies(head, pragma, end):
+    lines = [head, f"  {pragma}", "  for (int j = 0; j < 4; j++) x[blockIdx.x] += j;"]
+    source = form(end.join(["__global__ void scale(float *x) {", *lines, "}", ""]))
+    assert source.count(pragma) >= 2
+    assert "//ragma" not in source
+
+
+def test_comments_with_such_loops_hide_nothing():
+    hidden = "/* for (;;)\n#pragma unroll\n for (;;) */ while (x[1] < 1) ;"
+    assert not transform(f"__global__ void scale(volatile float *x) {{ {hidden} }}\n", "k.cu").kernels[0].variants
+
+
 def test_a_specialisation_of_a_function_is_copied_too():
     source = form(
         "template <int N> __device__ int row() { return blockIdx.x; }\n"

@@ -10,8 +10,9 @@
 
 So ``w`` is the longest time that a physical block of a piece stays on a multiprocessor: the logical blocks that it
 goes through, times the time of one. Every kernel of the chain may have to wait, since blocks that found room beside one
-may be in the way of the next. Not in the bound: what blocks beside each other cost each other in caches and bandwidth,
-other critical tasks, and requests of the same task that queue. Ours; the study gives none.
+may be in the way of the next. Not in the bound: what blocks beside each other, also those of one piece, cost each other
+in computing, caches and bandwidth, other critical tasks, and requests of the same task that queue. Ours; the study
+gives none.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def admitted(
     if out and all(task.critical for task in left):
         worst = max(out, key=lambda each: each.block_s)
         least_s = min(max(added_s[each] for each in waits if each.task == name) for name in {each.task for each in out})
-        message = f"no best-effort task may run within {within:.3g} of the latency of {bound.task} alone"
+        message = f"no best-effort task may run within {100 * within:.3g}% of the latency of {bound.task} alone"
         hint = f"one may from --admit-within {math.ceil(100 * least_s / alone_s)}% on"
         raise InfeasibleError(f"{message}: {_why_refused(bound, worst)}", hint)
     return left, [f"{each.task} is left out: {_why_refused(bound, each)}" for each in out]
@@ -235,6 +236,8 @@ def describe_bound(bound: LatencyBound, measured_s: float | None) -> str:
         of = f"block of {bound.longest.kernel} of {bound.longest.task}"
         terms += f" + {bound.kernels} kernels x {format_si(bound.longest.block_s, 's')} ({of})"
     slowest = "none was answered" if measured_s is None else f"the slowest took {format_si(measured_s, 's')}"
+    if measured_s is not None and measured_s > bound.latency_s:
+        slowest += ", which is more: what the bound leaves out made it longer"
     return f"{bound.task} takes at most {format_si(bound.latency_s, 's')} = {terms}; {slowest}"
 
 
@@ -250,5 +253,5 @@ def bounds_of(conditions: Mapping[str, Any]) -> dict[str, LatencyBound]:
     return found
 
 
-NOTE = "a bound leaves out contention for caches and bandwidth, and critical requests that queue"
+NOTE = "a bound leaves out contention for multiprocessors, caches and bandwidth, and critical requests that queue"
 """What to say beside bounds."""

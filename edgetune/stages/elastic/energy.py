@@ -131,7 +131,7 @@ def try_out(at: GpuInMode, tasks: Sequence[GpuTask], policy: str, room: float, *
     simulated = SimulatedGpu(EventClock(), at.gpu, tasks, model=at.model, most_residencies=0)
     loop = ElasticLoop(make_policy(policy, tasks, seen), simulated, tasks, gpu=seen, duration_s=duration_s)
     loop.run()
-    ended_s = simulated.now_ns() / NS
+    ended_s = simulated.now_ns() / NS or duration_s  # at once where no request came
     return choice_of(loop.requests, at.mode, policy, room, ran_s=ended_s, power_w=_power_w(at, loop.launches, ended_s))
 
 

@@ -19,7 +19,9 @@ from edgetune.stages.elastic.pieces import PieceShape, about_s
 from edgetune.stages.elastic.work import Argument, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
 from edgetune.units import format_duration
 
-_FORMATS: Mapping[str, str] = {"int": "<i", "uint": "<I", "float": "<f", "double": "<d"}
+_FORMATS: Mapping[str, str] = {
+    "int": "<i", "uint": "<I", "int64": "<q", "uint64": "<Q", "float": "<f", "double": "<d",
+}  # fmt: skip
 """As ``struct`` packs them (little endian, as every CUDA platform)."""
 
 
@@ -84,7 +86,8 @@ def _argument(said: str | Mapping[str, float], where: str) -> Argument:
         return Pointer(said)
     ((kind, value),) = said.items()
     try:
-        number = int(value) if kind in ("int", "uint") and value == int(value) else value
+        exact = value == int(value) and abs(value) <= 2**53  # above, it was rounded when it was read
+        number = int(value) if "int" in kind and exact else value
         return Scalar(struct.pack(_FORMATS[kind], number))
     except (struct.error, OverflowError, ValueError):
         raise InputError(f"{where}: {value:g} is no value of type {kind}", "e.g. {int: 5}, {float: 0.5}") from None

@@ -39,12 +39,12 @@ from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.tasks import check_count, tasks_of
 from edgetune.stages.elastic.work import GpuTask
-from edgetune.units import format_duration, format_si, parse_share, parse_time_s
+from edgetune.units import counted, format_duration, format_si, parse_share, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.gpu import builder_of, gpu_index
 from edgetune.workflows.kernels.measured_energy import MeasuredTrials, run_s, sensor_of
 from edgetune.workflows.kernels.options import EnergyOptions
-from edgetune.workflows.kernels.plan import check_kernels, folder_of, include_folders
+from edgetune.workflows.kernels.plan import check_kernels, folder_of, include_folders, with_forms
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -91,7 +91,7 @@ def energy(opts: EnergyOptions, reporter: Reporter) -> EnergyFigures:
 
     Raises:
         InputError: an unknown device, mode or policy, no power readings, tasks that cannot run there, no critical task,
-            one without a deadline, or no normal task.
+            one without a deadline or requests, no normal task, or on a twin a kernel of known time.
         DeviceError: the GPU or its compiler is missing, or a mode cannot be set.
         InfeasibleError: no combination that was tried keeps the deadlines; they are written all the same.
     """
@@ -103,15 +103,19 @@ def energy(opts: EnergyOptions, reporter: Reporter) -> EnergyFigures:
     rooms, stopped = _rooms(opts.room), 0
     simulated = opts.device.partition(":")[0] == "twin"
     tried: list[Choice] = []
-    with (_on_twin if simulated else _on_gpu)(opts, policies) as place, reporter.bar("trying", None) as advance:
+    opened = partial(_on_twin, reporter=reporter) if simulated else _on_gpu
+    with opened(opts, policies) as place, reporter.bar("trying", None) as advance:
         count = combinations(place.modes, policies, rooms)
-        if not simulated:
-            reporter.info(f"{count} combinations, of which some are run, for {format_duration(place.duration_s)} each")
+        each = f"of which some are {'simulated' if simulated else 'run'}, for {format_duration(place.duration_s)} each"
+        reporter.info(f"{counted(count, 'combination')}, {each}")
 
         def trial(mode: Mode, policy: str, room: float) -> Choice:
             if advance is not None:
                 advance(1, f"{mode}, {policy}, room {room:.0%}")
             found = place.trial(mode, policy, room)
+            if not found.critical_per_s and not found.late:
+                message = f"no critical request is answered in the {format_duration(place.duration_s)} of a trial"
+                raise InputError(message, f"try longer, e.g. --duration {10 * place.duration_s:g}s")
             tried.append(found)
             if not simulated:
                 reporter.detail(f"{mode}, {policy}, room {room:.0%}: {_words(found)}")
@@ -151,17 +155,22 @@ def _words(choice: Choice) -> str:
 
 
 @contextmanager
-def _on_twin(opts: EnergyOptions, policies: Sequence[str]) -> Iterator[_Place]:
+def _on_twin(opts: EnergyOptions, policies: Sequence[str], reporter: Reporter) -> Iterator[_Place]:
     """Yield combinations simulated on a twin and the model of its GPU."""
     twin = load_twin(opts.device)[0]
     modes = select_modes(opts.modes or "grid:441", twin.space).modes
     duration_s = parse_time_s(opts.duration or "200ms", what="--duration")
     with blaming("--device"):
         gpu = find_gpu(twin.board)
-    tasks = _tasks(opts, read(KernelTasks, opts.tasks))
+    document = read(KernelTasks, opts.tasks)
+    tasks = _tasks(opts, document)
     with blaming(name_of(opts.tasks)):
-        tasks = compiled_for(gpu, tasks)
+        tasks = with_forms(compiled_for(gpu, tasks), include_folders(document, opts.tasks), reporter)
         check_kernels(tasks, gpu)
+        for call in (call for task in tasks for call in task.network.calls):
+            if call.block_s is not None:
+                message = f"kernel {call.kernel} has a block_time, which says nothing of other power modes"
+                raise InputError(message, "give flop_per_block and bytes_per_block in its place")
         check_count(tasks, policies[:1], gpu, duration_s=duration_s)
     in_modes = {mode: _in_mode(gpu, mode, rates) for mode, rates in zip(modes, kernel_rates(twin, modes), strict=True)}
 

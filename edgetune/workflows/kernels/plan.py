@@ -10,8 +10,8 @@ from typing import Any
 from edgetune.artifacts.files import name_of
 from edgetune.artifacts.io import read
 from edgetune.artifacts.kernel_tasks import KernelTasks
-from edgetune.choices import choose
-from edgetune.errors import InputError, blaming
+from edgetune.choices import choose, nearest
+from edgetune.errors import DeviceError, InputError, blaming
 from edgetune.stages.elastic.bound import BOUNDED
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
@@ -19,10 +19,13 @@ from edgetune.stages.elastic.mdtb.networks import compiled_for
 from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO
+from edgetune.stages.elastic.ptx.parse import is_ptx
+from edgetune.stages.elastic.ptx.transform import transform_ptx
+from edgetune.stages.elastic.source.transform import transform
 from edgetune.stages.elastic.tables import read_tables
 from edgetune.stages.elastic.tasks import check_count, tasks_of
 from edgetune.stages.elastic.view import PieceLauncher
-from edgetune.stages.elastic.work import GpuTask
+from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.workflows.figures import check_plot, choose_view
 from edgetune.workflows.kernels.options import ShareOptions, SimulateOptions
@@ -96,7 +99,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
         tasks = tasks_of(document, folder=folder_of(opts.tasks))
         check_tasks(tasks)
         if simulated is not None:
-            tasks = compiled_for(gpu, tasks)
+            tasks = with_forms(compiled_for(gpu, tasks), include_folders(document, opts.tasks), reporter)
             check_kernels(tasks, gpu)
         check_count(tasks, names, None if simulated is None else gpu, duration_s=duration_s)
     if simulated is not None:
@@ -160,6 +163,45 @@ def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True)
                 if simulated:
                     check_known(call)
                 check_fits(call, gpu)
+
+
+def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Reporter) -> tuple[GpuTask, ...]:
+    """Return simulated tasks, of whose kernels those are elastic that can be made so from their source, as on a GPU.
+
+    Raises:
+        InputError: a source cannot be read, or lacks a kernel.
+    """
+    found = []
+    for task in tasks:
+        with blaming(f"task {task.name}, network {task.network.name}"):
+            why_not = _refused(task.network, include, reporter) if task.network.source else {}
+        for kernel, why in () if task.critical else why_not.items():
+            reporter.info(f"task {task.name}: {kernel} is launched whole, as it cannot be elastic: {why}")
+        calls = [
+            replace(call, elastic=False, persistent=False) if call.kernel in why_not else call
+            for call in task.network.calls
+        ]
+        found.append(replace(task, network=replace(task.network, calls=calls)))
+    return tuple(found)
+
+
+def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter) -> dict[str, str]:
+    """Return the kernels of a network that cannot be elastic, and why."""
+    launched = [*dict.fromkeys(call.kernel for call in network.calls)]
+    try:
+        if is_ptx(network.name, network.source):
+            done = transform_ptx(network.source, f"{network.name}.ptx")
+        else:
+            done = transform(network.source, f"{network.name}.cu", tuple(map(Path, include)), launched)
+    except DeviceError as error:
+        reporter.info(f"all kernels of {network.name} are taken to be elastic: {error}; {error.hint}")
+        return {}
+    made = {each.kernel.name: each for each in done.kernels}
+    for kernel in launched:
+        if kernel not in made:
+            raise InputError(f"its source has no kernel {kernel!r}", nearest(kernel, made))
+    refused = [made[kernel] for kernel in launched if not made[kernel].variants]
+    return {each.kernel.name: each.refusals[0].reason for each in refused}
 
 
 def _target(opts: ShareOptions, document: KernelTasks, reporter: Reporter) -> Target:

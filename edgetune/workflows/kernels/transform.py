@@ -219,10 +219,11 @@ def judge(found: Transformed) -> None:
     kernels = {each.kernel.name: each for each in found.done.kernels}
     for on, verdict, guess in verdicts:
         if verdict.answer == "different" and not (guess and _may_be_the_guess(verdict, kernels[verdict.kernel])):
-            raise PartialError(
-                f"{verdict.kernel}{on}: a form gives other results than the original: {verdict.reason}",
-                "do not use it, and report the kernel; --explain shows how it was transformed",
-            )
+            hint = "do not use it, and report the kernel; --explain shows how it was transformed"
+            if guess:
+                hint = f"by a wrong guess it may read past its own arrays: correct --launch '{guess}'; otherwise {hint}"
+            message = f"{verdict.kernel}{on}: a form gives other results than the original: {verdict.reason}"
+            raise PartialError(message, hint)
     unknown = sorted((each for each in verdicts if each[1].answer != "equal"), key=lambda each: each[2] or "")
     if unknown:
         on, verdict, guess = unknown[0]
@@ -257,7 +258,8 @@ def unclear(verdict: Verdict, guess: str | None, on: str = "") -> PartialError:
     if guess:
         return PartialError(
             f"{verdict.kernel} cannot be checked{on} by a guessed launch: {verdict.reason}",
-            f"correct the guess to the launch that it is written for: --launch '{guess}'",
+            f"correct the guess to the launch that it is written for: --launch '{guess}'"
+            + ("; if that is right, the kernel has a race of its own" if verdict.answer == "racy" else ""),
         )
     if verdict.answer == "no output":
         return PartialError(

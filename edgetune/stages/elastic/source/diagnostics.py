@@ -18,7 +18,7 @@ _GRID = """
 grid-sync: {name} waits for all blocks of the grid, and pieces of a grid do not run at once
     -> split the kernel where it waits, and launch the parts one after another
 spin-wait: a loop waits for what the host or another thread writes ({name}), which may be in a piece that runs later
-    -> split the kernel at the wait, or use an atomic operation that needs no waiting
+    -> split the kernel at the wait, let the loop end by a count of its own, or use atomic operations without waiting
 recursion: {name}, and this may go on until another thread has written, which may be in a piece that runs later
     -> let each call change an argument that ends the recursion, or write a loop over a stack of its own
 cluster: {name} belongs to thread block clusters, and blocks of a cluster must run at once

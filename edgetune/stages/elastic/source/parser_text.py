@@ -6,6 +6,10 @@ SCALE(float)                         is read as       (as many blanks), so that 
 __align__(16)                        is read as       alignas  (16)
 
 return typename A<T>::B(x);          is read as       return /*tname*/A<T>::B(x);
+
+for (...)                            is read as       for (...)
+#pragma unroll 4                                      //ragma unroll 4
+    for (...)                                             for (...)
 """
 
 from __future__ import annotations
@@ -91,13 +95,20 @@ _TYPE = r"\w+(?:<[^;(){}\n]{0,200}>)?"
 _TYPENAME = re.compile(rf"\btypename[ \t](?=[ \t]*(?:::)?{_TYPE}(?:::{_TYPE})*::[ \t]*\w+[ \t]*[({{])".encode())
 """Before a type that is made in an expression: ``typename A<T>::B(x)``."""
 _NO_TYPENAME = b"/*tname*/"
+_PRAGMA = re.compile(
+    rb"^((?:(?!//)[^\n])*(?:\)|\belse)[ \t]*(?://[^\n]*)?\r?\n[ \t]*)#p(?=ragma[ \t]+(?:no)?unroll\b)", re.MULTILINE
+)
+"""Between the head of a statement and the loop that is its body."""
+_NO_PRAGMA = re.compile(r"^([ \t]*)//(?=ragma[ \t]+(?:no)?unroll\b)", re.MULTILINE)
 
 
 def for_parser(source: bytes) -> bytes:
     """Return source as the parser understands it, of the same length."""
-    return _TYPENAME.sub(_NO_TYPENAME, _ALIGN.sub(_ALIGNAS, source))
+    bare = _PRAGMA.sub(rb"\1//", source)
+    return _TYPENAME.sub(_NO_TYPENAME, _ALIGN.sub(_ALIGNAS, bare))
 
 
 def for_compiler(text: str) -> str:
     """Return text that was taken from parsed source with its original words."""
-    return _ALIGNAS_PATTERN.sub("__align__", text).replace(_NO_TYPENAME.decode(), "typename ")
+    with_pragmas = _NO_PRAGMA.sub(r"\1#p", text)
+    return _ALIGNAS_PATTERN.sub("__align__", with_pragmas).replace(_NO_TYPENAME.decode(), "typename ")
