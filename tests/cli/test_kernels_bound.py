@@ -47,7 +47,7 @@ def test_the_worst_case_is_told_beside_the_slowest_request(edgetune):
         assert f"worst case by {policy}: urgent takes at most " in told
         assert "2 kernels x 400 µs (block of c of slow); the slowest took " in told
     assert "worst case by sequential" not in told
-    assert "a bound leaves out contention" in told
+    assert "a bound leaves out what kernels beside each other cost" in told
     header = io.read(KernelTimeline, "k.parquet").header
     assert set(header.conditions["bounds"]) == {"multistream", "elastic"}
     assert header.conditions["refused"] == []

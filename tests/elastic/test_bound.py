@@ -22,7 +22,7 @@ from edgetune.stages.elastic.bound import (
 from edgetune.stages.elastic.gpu import blocks_resident
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel, seen_by_policies
-from edgetune.stages.elastic.pieces import PieceShape
+from edgetune.stages.elastic.pieces import PieceShape, Sizes
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Elastic
 from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
@@ -81,7 +81,7 @@ def test_no_simulated_latency_is_above_it_without_contention() -> None:
     assert beyond_one, "several kernels of a chain wait, not the first alone"
 
 
-CALL = Call("k", Logical((49, 1, 1), (256, 1, 1)), block_s=10e-6, whole_s=90e-6, resources={1: ASSUMED, 2: ASSUMED})
+CALL = Call("k", Logical((49, 1, 1), (256, 1, 1)), block_s=10e-6, whole_s=15e-6, resources={1: ASSUMED, 2: ASSUMED})
 SMALL = replace(CALL, kernel="a", logical=Logical((4, 1, 1), (256, 1, 1)))
 CRITICAL = GpuTask("c", KernelSequence("c", (SMALL,) * 3), 1)
 NORMAL = GpuTask("n", KernelSequence("n", (CALL,)))
@@ -92,7 +92,7 @@ def test_its_terms_are_the_blocks_that_may_be_in_the_way() -> None:
     costs = measured_costs(GPU)
     by_streams = latency_bound(MultiStream(), TASKS, GPU, costs, alone_s=1e-3)
     assert by_streams is not None
-    assert by_streams[0].latency_s == pytest.approx(1e-3 + GPU.launch_s + 3 * 10e-6)
+    assert by_streams[0].latency_s == pytest.approx(1e-3 + GPU.launch_s + 3 * 15e-6)  # all 49 blocks beside each other
     two = (*TASKS, replace(NORMAL, name="m", network=replace(NORMAL.network, calls=(CALL, CALL))))
     at_once = latency_bound(MultiStream(), two, GPU, costs, alone_s=1e-3)  # requests of three kernels
     assert at_once is not None
@@ -108,8 +108,22 @@ def test_its_terms_are_the_blocks_that_may_be_in_the_way() -> None:
 def test_on_the_model_a_persistent_block_pays_its_turns() -> None:
     model = GpuTimingModel()
     block_s = simulated_costs(GPU, model).block_s
-    assert block_s(CALL, PieceShape(49, 1, 49)) == pytest.approx(10e-6)
+    assert block_s(CALL, PieceShape(7, 1, 7)) == pytest.approx(10e-6 + model.turn_s)
     assert block_s(CALL, PieceShape(12, 1, 4)) == pytest.approx(3 * (10e-6 + model.turn_s))
+
+
+def test_blocks_of_a_piece_slow_each_other_down() -> None:
+    model = GpuTimingModel()
+    block_s = simulated_costs(GPU, model).block_s
+    resident, per_sm = GPU.sm_count * 8, 8  # 2048 threads of 256
+    alone_s, slower = 10e-6, per_sm * 256 / model.saturating_threads
+    assert block_s(CALL, PieceShape(49, 1, 49)) == pytest.approx(alone_s * 7 * 256 / model.saturating_threads)
+    many = replace(CALL, logical=Logical((500, 1, 1), (256, 1, 1)))
+    assert block_s(many, PieceShape(500, 1, 500)) == pytest.approx(alone_s * slower)
+    assert block_s(many, PieceShape(500, 1, resident)) == pytest.approx(8 * slower * alone_s, rel=0.03)
+    assert Sizes(GPU).block_s(replace(many, whole_s=500e-6), PieceShape(500, 1, 500)) == pytest.approx(
+        resident / 500 * 500e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,8 +160,8 @@ def test_a_task_with_a_kernel_that_breaks_it_is_left_out() -> None:
 def test_where_nobody_is_admitted_it_says_from_when_on() -> None:
     with pytest.raises(InfeasibleError, match=r"no best-effort task may run within 1% of") as caught:
         admitted(Elastic(), TASKS, GPU, measured_costs(GPU), alone_s=1e-3, within=0.01)
-    assert caught.value.hint == "one may from --admit-within 4% on"
-    admitted(Elastic(), TASKS, GPU, measured_costs(GPU), alone_s=1e-3, within=0.04)
+    assert caught.value.hint == "one may from --admit-within 5% on"
+    admitted(Elastic(), TASKS, GPU, measured_costs(GPU), alone_s=1e-3, within=0.05)
 
 
 def test_it_is_read_from_a_file_and_told_with_its_terms() -> None:
@@ -157,7 +171,7 @@ def test_it_is_read_from_a_file_and_told_with_its_terms() -> None:
     assert bounds_of({}) == {}
     told = describe_bound(bound, 1.02e-3)
     assert told == (
-        "c takes at most 1.04 ms = alone 1 ms + host 5 µs + 3 kernels x 10 µs (block of k of n); "
+        "c takes at most 1.05 ms = alone 1 ms + host 5 µs + 3 kernels x 15 µs (block of k of n); "
         "the slowest took 1.02 ms"
     )
     assert describe_bound(bound, 1.2e-3).endswith("which is more: what the bound leaves out made it longer")

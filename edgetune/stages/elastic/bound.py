@@ -9,10 +9,10 @@
         kernel's blocks have a place, and never stops one that runs (Amert et al. 2017, as in ``elastic.simulated``)
 
 So ``w`` is the longest time that a physical block of a piece stays on a multiprocessor: the logical blocks that it
-goes through, times the time of one. Every kernel of the chain may have to wait, since blocks that found room beside one
-may be in the way of the next. Not in the bound: what blocks beside each other, also those of one piece, cost each other
-in computing, caches and bandwidth, other critical tasks, and requests of the same task that queue. Ours; the study
-gives none.
+goes through, times the time of one beside the other blocks of its piece. Every kernel of the chain may have to wait,
+since blocks that found room beside one may be in the way of the next. Not in the bound: what blocks of different
+kernels beside each other cost each other in computing, caches and bandwidth, other critical tasks, and requests of the
+same task that queue. Ours; the study gives none.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from edgetune.errors import InfeasibleError
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.model import GpuTimingModel, demand_of
+from edgetune.stages.elastic.multiprocessors import Multiprocessors
 from edgetune.stages.elastic.pieces import PieceShape, Sizes
 from edgetune.stages.elastic.policies.elastic import BlockTime, Elastic
 from edgetune.stages.elastic.policies.multistream import MultiStream
@@ -104,7 +105,13 @@ def simulated_costs(gpu: Gpu, model: GpuTimingModel) -> PreemptionCosts:
         whole = shape.count == shape.blocks == call.logical.blocks and shape.per_thread == 1
         launch = Launch(0, "", 0, 0, call, 0, shape.count, shape.per_thread, None if whole else shape.blocks)
         demand = demand_of(launch, gpu, model)
-        return 0.0 if demand is None else math.ceil(shape.count / shape.blocks) * demand.logical_ns / NS
+        if demand is None:
+            return 0.0
+        multiprocessors = Multiprocessors(gpu, 0)
+        placed = multiprocessors.place(0, demand, shape.blocks, logical=1, now_ns=0)
+        multiprocessors.settle(0)
+        slower = max(group.stretch for group in placed)
+        return math.ceil(shape.count / shape.blocks) * slower * demand.logical_ns / NS
 
     return PreemptionCosts(block_s, model.host_s + model.decision_s + 2 * model.event_s)
 
@@ -253,5 +260,5 @@ def bounds_of(conditions: Mapping[str, Any]) -> dict[str, LatencyBound]:
     return found
 
 
-NOTE = "a bound leaves out contention for multiprocessors, caches and bandwidth, and critical requests that queue"
+NOTE = "a bound leaves out what kernels beside each other cost each other, and critical requests that queue"
 """What to say beside bounds."""

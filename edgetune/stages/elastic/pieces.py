@@ -172,9 +172,16 @@ class Sizes:
         return found[1]
 
     def block_s(self, call: Call, shape: PieceShape) -> float:
-        """Return how long a physical block of a piece stays on an idle multiprocessor, s; if unknown, a launch."""
+        """Return how long a physical block of a piece stays on an idle GPU, s; if unknown, a launch.
+
+        That is as long as alone on a multiprocessor or, where it is longer, beside the other blocks that the GPU holds.
+        """
         turn_s = self._turn_s(call, shape.per_thread)
-        return self.gpu.launch_s if turn_s is None else math.ceil(shape.count / shape.blocks) * turn_s
+        if turn_s is None:
+            return self.gpu.launch_s
+        together = max(1, min(shape.blocks, wave(self.gpu, call)))
+        turn_s = max(turn_s, about_s(self.gpu, call, PieceShape(together, shape.per_thread, together)) or 0.0)
+        return math.ceil(shape.count / shape.blocks) * turn_s
 
     def _turn_s(self, call: Call, per_thread: int) -> float | None:
         """Return how long a block takes for a logical one, alone on a multiprocessor, s; ``None`` where unknown."""
