@@ -31,7 +31,7 @@ from edgetune.stages.elastic.source.barrier_functions import (
 )
 from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
-from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.kernel_scan import name_of, parameter_nodes
 from edgetune.stages.elastic.source.masks import Masks
 from edgetune.stages.elastic.source.settled_reads import settled_reads
 from edgetune.stages.elastic.source.syntax import (
@@ -49,6 +49,7 @@ from edgetune.stages.elastic.source.syntax import (
     own,
     squeezed,
     text_of,
+    texts,
 )
 from edgetune.stages.elastic.source.translation_unit import ParsedKernel
 from edgetune.stages.elastic.source.uniformity import Uniformity, condition_of, uniformity
@@ -244,7 +245,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
     body, piece = function.body, function.piece
     of_lanes = cache(lambda lanes: uniformity(kernel, function.node, body, of_warps=True, lanes=lanes))
     uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
-    given = {parameter_of(each, {}).name for each in parameter_nodes(function.node)}
+    given = {name_of(each) for each in parameter_nodes(function.node)}
     left = [
         start_of(each, body)
         for each in own(body, "return_statement")
@@ -260,8 +261,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
 def _depends(node: Node, body: Node, given: set[str]) -> bool:
     """Return whether an ``if`` around a node names a parameter of the function, which may differ between lanes."""
     conditions = (condition_of(each) for each in above(node, body) if each.type == "if_statement")
-    named = (find(each, "identifier") for each in conditions if each is not None)
-    return any(text_of(each) in given for some in named for each in some)
+    return not given.isdisjoint(texts(name for each in conditions for name in find(each, "identifier")))
 
 
 def _primitives(body: Node, functions: set[str]) -> list[Node]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.stages.elastic.source.macros import Macro
-from edgetune.stages.elastic.source.syntax import Node, closure, declared_name, find, has, text_of, walk, words
+from edgetune.stages.elastic.source.syntax import NUMBERS, Node, closure, declared_name, find, has, text_of, walk, words
 
 _SCOPES = frozenset(
     ("compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "switch_statement")
@@ -54,6 +54,12 @@ class Variable:
             found += 1
             around = None if around == self.declarator else around.parent
         return found
+
+    @property
+    def of_number(self) -> bool:
+        """Whether keywords name the type of its declaration: ``float``, also of ``float *p``."""
+        kind = self.declaration.child_by_field_name("type")
+        return kind is not None and kind.type in NUMBERS
 
     def has(self, *types: str) -> bool:
         """Whether its declarator holds a node of one of these types, e.g. ``reference_declarator``."""

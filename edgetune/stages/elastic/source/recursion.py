@@ -17,23 +17,27 @@ from collections.abc import Collection, Mapping, Sequence
 
 from edgetune.stages.elastic.source.builtins import POLLING, arithmetic, atomic
 from edgetune.stages.elastic.source.call_graph import Call, Function, call_graph
-from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
+from edgetune.stages.elastic.source.kernel_scan import name_of, parameter_nodes
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import hidden_words
 from edgetune.stages.elastic.source.operand_types import is_plain
 from edgetune.stages.elastic.source.polled_names import PolledNames
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
+    REFERENCES,
     Node,
     arguments,
     around,
+    child,
     closure,
-    declared_name,
     find,
     has,
+    listed,
     names,
+    reads_memory,
     squeezed,
     text_of,
+    texts,
     walk,
     words,
 )
@@ -99,14 +103,13 @@ def _gets_on(call: Call, macros: Mapping[str, Sequence[Macro]]) -> bool:
 
 def _parameters(function: Function) -> list[str]:
     """Return the names of a function's parameters, empty where one has none."""
-    found = (declared_name(each.child_by_field_name("declarator")) for each in parameter_nodes(function.node))
-    return ["" if name is None else text_of(name) for name in found]
+    return [name_of(each) for each in parameter_nodes(function.node)]
 
 
 def _written(function: Function) -> set[str]:
     """Return the names in assignments of a function."""
     changes = find(function.node, "assignment_expression", "update_expression")
-    return {text_of(each) for node in changes for each in names(node)}
+    return texts(each for node in changes for each in names(node))
 
 
 def _deciding(function: Function) -> set[str]:
@@ -114,7 +117,7 @@ def _deciding(function: Function) -> set[str]:
     conditions = [each.child_by_field_name("condition") for each in find(function.node, *_CONDITIONAL)]
     logical = find(function.node, "binary_expression")
     conditions += [each for each in logical if {"&&", "||"} & {of.type for of in each.children}]
-    return {text_of(name) for each in conditions if each is not None for name in find(each, "identifier")}
+    return texts(name for each in conditions for name in find(each, "identifier"))
 
 
 def _polls(function: Function, watched: PolledNames) -> bool:
@@ -129,9 +132,7 @@ def _reads(function: Function, watched: PolledNames) -> bool:
 
 
 def _is_read(node: Node) -> bool:
-    through = node.type == "field_expression" and any(each.type == "->" for each in node.children)
-    pointed = node.type == "pointer_expression" and text_of(node).startswith("*")
-    return through or pointed or node.type in ("subscript_expression", "gnu_asm_expression")
+    return reads_memory(node) or node.type == "gnu_asm_expression"
 
 
 def _alone(functions: Collection[Function], macros: Collection[str]) -> bool:
@@ -147,10 +148,10 @@ def _alone(functions: Collection[Function], macros: Collection[str]) -> bool:
 def _of_plain_values(function: Function) -> bool:
     if function.member or function.node.type == "lambda_expression" or any(map(_is_read, walk(function.node))):
         return False
-    if has(function.node, "reference_declarator", "abstract_reference_declarator", "new_expression"):
+    if has(function.node, "new_expression", *REFERENCES):
         return False
     specifiers = (each for node in find(function.node, "declaration") for each in node.children)
-    if {"__shared__", "extern"} & set(map(text_of, specifiers)):
+    if {"__shared__", "extern"} & texts(specifiers):
         return False
     types = function.typing.types
     kinds = [types.declared(function.node, None), *function.typing.variables.values()]
@@ -177,18 +178,13 @@ def _step(call: Call) -> tuple[str, str] | None:
     """
     called, function = call.node.child_by_field_name("function"), call.caller.node
     owner = around(function, *CLASSES)
-    owner_name = None if owner is None else owner.child_by_field_name("name")
-    places = {call.caller.name: function.parent}
-    if owner is not None and owner_name is not None:
-        places[text_of(owner_name)] = owner.parent
-    for given in () if called is None else find(called, "template_argument_list"):
-        name = None if given.parent is None else given.parent.child_by_field_name("name")
-        template = None if name is None else places.get(text_of(name))
-        if template is None or template.type != "template_declaration":
+    places = {call.caller.name: function.parent, text_of(child(owner, "name")): owner and owner.parent}
+    for given in find(called, "template_argument_list"):
+        template = places.get(text_of(child(given.parent, "name")))
+        inner = around(given, "template_argument_list", within=called) is not None
+        if inner or template is None or template.type != "template_declaration":
             continue
-        if around(given, "template_argument_list", within=called) is not None:
-            continue
-        for argument, number in zip(given.named_children, _numbers(template), strict=False):
+        for argument, number in zip(listed(given), _numbers(template), strict=False):
             found = _STEP.fullmatch(squeezed(argument))
             if found and found["name"] == number:
                 return found["name"], found["sign"]
@@ -197,10 +193,6 @@ def _step(call: Call) -> tuple[str, str] | None:
 
 def _numbers(template: Node) -> list[str]:
     """Return the names of the parameters of a template that are numbers, empty for others."""
-    given = template.child_by_field_name("parameters")
-    found = list[str]()
-    for each in () if given is None else given.named_children:
-        name, kind = declared_name(each.child_by_field_name("declarator")), each.child_by_field_name("type")
-        number = name is not None and kind is not None and set(text_of(kind).split()) <= _INTEGERS
-        found.append(text_of(name) if number and name is not None else "")
-    return found
+    given = listed(template.child_by_field_name("parameters"))
+    kinds = (set(text_of(each.child_by_field_name("type")).split()) for each in given)
+    return [name_of(each) if kind and kind <= _INTEGERS else "" for each, kind in zip(given, kinds, strict=True)]
