@@ -149,6 +149,13 @@ CAUGHT = {
     "a type in such an argument": (GIVEN, "step<decltype((i))>(x, i);"),
     "a macro in such an argument": (f"#define R int &\n{GIVEN}", "step<R>(x, i);"),
     "another name in such an argument": (f"using R = int &;\n{GIVEN}", "step<R>(x, i);"),
+    "a function": ("__device__ void step(int &i, int *x) { if (*x) ++i; }\n", "step(i, x);"),
+    "a function that is given an address": ("__device__ void step(int *i, int *x) { if (*x) ++*i; }\n", "step(&i, x);"),
+    "a method": ("struct S { __device__ void step(int &i, int *x) { if (*x) ++i; } };\n", "S s; s.step(i, x);"),
+    "a constructor that is given an address": (
+        "struct S { __device__ S(int *i, int *x) { if (*x) ++*i; } };\n",
+        "S s(&i, x);",
+    ),
     "a parameter of a lambda": ("", "auto f = [](int &i, int *x) { if (*x) ++i; }; f(i, x);"),
 }
 

@@ -179,16 +179,11 @@ def known(word: str) -> bool:
     """Return whether CUDA C itself gives a name a meaning."""
     if word in KEYWORDS or word in _NAMES or word in INDICES or word in WARP or word in BARRIERS or word in TENSOR_CORE:
         return True
-    if word.startswith(GROUP_PREFIX) or arithmetic(word):
+    bare = word[:-1] if word.endswith(("f", "l")) else word
+    if word.startswith(GROUP_PREFIX) or word in _MATH or bare in _MATH or VECTORS.fullmatch(word.removeprefix("make_")):
         return True
     patterns = (_ATOMIC, _INTRINSICS, _HALF, _TEXTURES, _RUNTIME_NAMES, _COMPLEX, _CURAND, _CONSTANTS)
     return any(pattern.fullmatch(word) for pattern in patterns)
-
-
-def arithmetic(word: str) -> bool:
-    """Return whether a name is that of a vector type or of a function whose value its arguments alone decide."""
-    bare = word[:-1] if word.endswith(("f", "l")) else word
-    return word in _MATH or bare in _MATH or VECTORS.fullmatch(word.removeprefix("make_")) is not None
 
 
 def complex_number(word: str) -> bool:

@@ -232,14 +232,6 @@ def _unnamed(function: Function) -> bool:
     return named or function.node.type in DEFAULTS
 
 
-def _of_no_template(member: Function) -> bool:
-    """Return whether all parameters of templates that a member has are those of its class."""
-    own = [each.type for each in islice(above(member.node), 2)].count("template_declaration")
-    if around(member.node, *CLASSES) is not None:
-        return own == 0
-    return own == 1 and f"{class_of(member.node)}<" in squeezed(member.node).split("(")[0]
-
-
 def _of_objects(caller: Function, unnamed: Sequence[Function], names: _Names) -> Iterator[Call]:
     """Yield calls of functions without a name: any of them, where a value may be an object of a class."""
     kinds = {kind for kind in _kinds(caller, names) if not is_plain(kind)}
@@ -253,9 +245,14 @@ def _never_of_own_class(member: Function, kinds: Collection[str | None], names: 
     """Return whether no value in a member of a class template is of that class, given the types of its objects.
 
     A type that is a parameter of the class has fewer parameters than the class: it is not the class itself, and neither
-    extends nor holds it unless some class is given to it.
+    extends nor holds it unless some class is given to it. The member has no parameters of a template of its own.
     """
-    return kinds == {PARAMETER} and class_of(member.node) not in names.given and _of_no_template(member)
+    templates = [each.type for each in islice(above(member.node), 2)].count("template_declaration")
+    if around(member.node, *CLASSES) is None:  # template <class T> void A<T>::f() { ... }
+        whole = templates == 1 and f"{class_of(member.node)}<" in squeezed(member.node).split("(")[0]
+    else:
+        whole = templates == 0
+    return whole and kinds == {PARAMETER} and class_of(member.node) not in names.given
 
 
 def _kinds(function: Function, names: _Names) -> Iterator[str | None]:
@@ -382,7 +379,7 @@ def _of_operation(node: Node, caller: Function, names: _Names) -> Iterator[Call]
             continue
         types = {*each.kinds, class_of(each.node)}
         if each == caller and PARAMETER in kinds and {None, PARAMETER, *names.given}.isdisjoint(types):
-            continue  # a type that is a parameter of a class has fewer parameters than the class
+            continue  # a type that is a parameter of a class has fewer parameters than the class: it is another one
         yield Call(node, caller, each, doubtful=not {None, PARAMETER}.isdisjoint(kinds))
 
 

@@ -55,6 +55,7 @@ class PolledNames:
         references: Names of references, which may stand for memory.
         aliases: Those that stand for what was an element or the target of a pointer, or for a number of the caller's.
         macros: Names of macros that stand for more than numbers.
+        silent: Names of functions that read no memory.
         functions: Names of functions that read memory, and write through no reference.
         filled: Names of functions and the numbers, from 0, of their parameters that are references to variables.
         caught: Names of variables that code may write through references which calls do not show.
@@ -67,6 +68,7 @@ class PolledNames:
     references: frozenset[str]
     aliases: frozenset[str]
     macros: frozenset[str]
+    silent: frozenset[str]
     functions: frozenset[str]
     filled: frozenset[tuple[str, int]]
     caught: frozenset[str]
@@ -90,6 +92,7 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
     found = _of_any_type(reach) if any("volatile" in piece.tokens for piece in reach) else set()
     while more := {name for piece in reach for name in _polled_in(piece, found)} - found:
         found |= more
+    reading, functions = _readers(reach), [piece for piece in reach if piece.kind == "function"]
     return PolledNames(
         polled=frozenset(found),
         memory=frozenset(memory),
@@ -97,7 +100,8 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
         references=frozenset(references),
         aliases=_aliases(reach),
         macros=frozenset(macros),
-        functions=_readers(reach),
+        silent=frozenset({each.name for each in functions} - reading),
+        functions=reading & {each.name for each in functions if not has(each.node, "reference_declarator")},
         filled=_filled(reach),
         caught=_caught(reach, macros),
         fences=_fences(reach),
@@ -157,10 +161,10 @@ def _pointer_of(made: Node, polled: Collection[str]) -> bool:
 
 
 def _readers(reach: Sequence[Definition]) -> frozenset[str]:
-    """Return the names of functions without references that read memory, or call others that do."""
-    functions = [piece for piece in reach if piece.kind == "function" and not has(piece.node, "reference_declarator")]
-    found = {piece.name for piece in functions if has(piece.node, *_READS)}
-    return frozenset(found | naming(found, functions))
+    """Return the names of functions and classes that read memory, or use others that do."""
+    code = [piece for piece in reach if piece.kind in ("function", "type")]
+    found = {piece.name for piece in code if has(piece.node, *_READS)}
+    return frozenset(found | naming(found, code))
 
 
 def other_names(piece: Definition) -> dict[str, set[str]]:
@@ -205,19 +209,21 @@ def _filled(reach: Sequence[Definition]) -> frozenset[tuple[str, int]]:
 
 
 def _caught(reach: Sequence[Definition], macros: Collection[str]) -> frozenset[str]:
-    """Return the names that stand as they are where an object or an argument is made of them: ``f(i)``, ``S s{i}``.
+    """Return the names that code may write later on: an object keeps their address, or a reference to them.
 
-    There are none where a call shows which of its arguments are references: no class keeps or is called with one, and
-    no template is given one.
+    Where a call does not show which of its arguments are references, all names that stand as they are in a list count,
+    and where values are given: a class keeps or is called with a reference, or a template is given one.
     """
+    lists = [each for piece in reach for each in piece.find(*_LISTS)]
+    objects = [each for each in lists if each.parent is not None and each.parent.type != "call_expression"]
+    kept = frozenset(first_name(value) for each in objects for value in listed(each) if takes_address(value))
     if not any(_catches(piece, macros) for piece in reach):
-        return frozenset()
-    given = [each for piece in reach for each in piece.find(*_LISTS)]
+        return kept
     for node in (node for piece in reach for node in piece.find("init_declarator", "assignment_expression")):
-        given += [*node.children_by_field_name("value"), *node.children_by_field_name("right")]
-    found = (name for each in given for name in walk(each, lambda here: here.type in (*_LISTS, *_SAME)))
-    return frozenset(
-        text_of(name)
+        lists += [*node.children_by_field_name("value"), *node.children_by_field_name("right")]
+    found = (name for each in lists for name in walk(each, lambda here: here.type in (*_LISTS, *_SAME)))
+    return kept | texts(
+        name
         for name in found
         if name.type == "type_identifier"  # S s(i); parses as a function that takes a type i
         or (name.type == "identifier" and name.parent is not None and name.parent.type != "parameter_declaration")

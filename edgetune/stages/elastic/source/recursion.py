@@ -4,7 +4,6 @@
     int walk(Node *n, int key)  { return n ? walk(n->next, key) : 0; }        gets on: another n, and n decides
     float4 all(float s)         { return all(s, s, s, s); }                   no recursion: another function of the name
     template <int n> int sum(int *x) { return x[n] + sum<n - 1>(x); }         ends when it is compiled
-    int deep(int n)             { return deep(n); }                           waits for nobody: it reads no memory
 
 Recursion gets on if each of its calls changes an argument that a condition of the called function depends on, and none
 of its functions polls. Recursion by calls that are only possible, as types are not known, counts where it reads memory.
@@ -13,18 +12,16 @@ of its functions polls. Recursion by calls that are only possible, as types are 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from edgetune.stages.elastic.source.builtins import POLLING, arithmetic, atomic
+from edgetune.stages.elastic.source.builtins import POLLING, atomic
 from edgetune.stages.elastic.source.call_graph import Call, Function, call_graph
 from edgetune.stages.elastic.source.kernel_scan import name_of, parameter_nodes
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import hidden_words
-from edgetune.stages.elastic.source.operand_types import is_plain
 from edgetune.stages.elastic.source.polled_names import PolledNames
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
-    REFERENCES,
     Node,
     arguments,
     around,
@@ -70,7 +67,7 @@ def waiting_call(
             polls = any(_polls(each, watched) for each in turns)
             if not polls and not sure and not any(_reads(each, watched) for each in turns):
                 continue
-            if polls or not (_gets_on(call, macros) or _alone(reached[call.caller], macros)):
+            if polls or not _gets_on(call, macros):
                 through = "" if call.called == call.caller else f" through {_shown(call.called)}"
                 return call.node, f"{_shown(call.caller)} calls itself{through}", call.caller.piece
     return None
@@ -93,12 +90,12 @@ def _gets_on(call: Call, macros: Mapping[str, Sequence[Macro]]) -> bool:
     if call.node.type != "call_expression":
         return False
     kept = {name for name in _parameters(call.caller) if name not in _written(call.caller)}
-    changed = set[str]()
+    deciding = _deciding(call.called)
     for name, given in zip(_parameters(call.called), arguments(call.node), strict=False):
         text = squeezed(given).strip("()")
-        if text not in kept and not hidden_words(text, macros) & kept:
-            changed.add(name)
-    return bool(changed & _deciding(call.called))
+        if name in deciding and text not in kept and not hidden_words(text, macros) & kept:
+            return True
+    return False
 
 
 def _parameters(function: Function) -> list[str]:
@@ -128,35 +125,9 @@ def _polls(function: Function, watched: PolledNames) -> bool:
 
 def _reads(function: Function, watched: PolledNames) -> bool:
     """Return whether a function reads memory that all threads share, or may do so through a pointer."""
-    return any(_is_read(node) or text_of(node) in watched.memory for node in walk(function.node))
-
-
-def _is_read(node: Node) -> bool:
-    return reads_memory(node) or node.type == "gnu_asm_expression"
-
-
-def _alone(functions: Collection[Function], macros: Collection[str]) -> bool:
-    """Return whether the values of functions depend on their arguments alone, which are numbers and vectors."""
-    named = {each.name for each in functions}
-    return all(map(_of_plain_values, functions)) and all(
-        name not in macros and (name in each.typing.variables or name in named or arithmetic(name))
-        for each in functions
-        for name in map(text_of, find(each.node, "identifier", "namespace_identifier"))
+    return has(function.node, "gnu_asm_expression") or any(
+        reads_memory(node) or text_of(node) in watched.memory for node in walk(function.node)
     )
-
-
-def _of_plain_values(function: Function) -> bool:
-    if function.member or function.node.type == "lambda_expression" or any(map(_is_read, walk(function.node))):
-        return False
-    if has(function.node, "new_expression", *REFERENCES):
-        return False
-    specifiers = (each for node in find(function.node, "declaration") for each in node.children)
-    if {"__shared__", "extern"} & texts(specifiers):
-        return False
-    types = function.typing.types
-    kinds = [types.declared(function.node, None), *function.typing.variables.values()]
-    kinds += [types.named_by(each) for each in find(function.node, "type_identifier")]
-    return all(kind is not None and is_plain(kind) for kind in kinds)
 
 
 def _ends_compiled(own: Sequence[Call]) -> bool:

@@ -325,7 +325,9 @@ def _filled(loop: _Loop) -> set[str]:
             found |= {name for each in find(node, "gnu_asm_output_operand") for name in value_names(each)}
     for call in calls(loop.node):
         parts, given = re.split(r"::|\.|->", callee(call)), arguments(call)
-        name, polls = parts[-1], loop.watched.polled & set(parts) or _polls(call, loop, memory=False)
+        name = parts[-1]
+        reads = not known(name) and name not in loop.watched.silent
+        polls = reads or loop.watched.polled & set(parts) or _polls(call, loop, memory=False)
         copied = name in _COPIES and len(given) > 1 and not value_names(given[1]) & (loop.written - loop.fixed)
         if atomic(name) or not (copied or polls):
             continue
