@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS, known
-from edgetune.stages.elastic.source.name_resolution import NameTable, Variable
+from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, hidden_words
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
     NUMBERS,
@@ -235,24 +235,18 @@ class Uniformity:
 
     def _macro(self, name: str, node: Node, hidden: Sequence[Variable], *, called: bool) -> bool:
         """Whether a macro stands for arithmetic with constants, its arguments, and its variables."""
-        seen, waiting = set[str](), [name]
-        local = {each.name for each in hidden}
-        while waiting:
-            here = waiting.pop()
-            seen.add(here)
-            for macro in self.source.macros[here]:
-                body = _NUMBER.sub(" ", macro.body)
-                if (macro.parameters is not None) != called and here == name:
-                    return False
-                if not _ARITHMETIC.fullmatch(body) or "++" in body or "--" in body or _INDIRECT.search(body):
-                    return False
-                if not all(map(self._nonzero, _DIVISORS.findall(macro.body))) and not self._nobody_left(node):
-                    return False
-                for word in set(words(body)) - set(macro.parameters or ()):
-                    if word in self.source.macros:
-                        waiting.extend({word} - seen)
-                    elif word not in local | _PURE | _TYPES and word not in _LAUNCH_NAMES and not self._fixed(word):
-                        return False
+        macros, plain = self.source.macros, {*(each.name for each in hidden), *_PURE, *_TYPES, *_LAUNCH_NAMES}
+        for macro in (macro for here in {name, *hidden_words(name, macros)} for macro in macros.get(here, ())):
+            body = _NUMBER.sub(" ", macro.body)
+            if (macro.parameters is not None) != called and macro.name == name:
+                return False
+            if not _ARITHMETIC.fullmatch(body) or "++" in body or "--" in body or _INDIRECT.search(body):
+                return False
+            if not all(map(self._nonzero, _DIVISORS.findall(macro.body))) and not self._nobody_left(node):
+                return False
+            others = set(words(body)) - set(macro.parameters or ()) - plain
+            if not all(word in macros or self._fixed(word) for word in others):
+                return False
         return True
 
     def _of_warp(self, node: Node) -> bool:
