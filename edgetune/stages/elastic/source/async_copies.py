@@ -24,6 +24,7 @@ from edgetune.stages.elastic.source.syntax import (
     arguments,
     around,
     callee,
+    child,
     find,
     has,
     names,
@@ -77,7 +78,7 @@ def _read(name: Node) -> bool:
         return called and call is not None and len(arguments(call)) in _ARGUMENTS[word]
     if word == "pipeline":
         return any(squeezed(each) == _PIPELINE for each in above(name))
-    function = None if call is None else call.child_by_field_name("function")
+    function = child(call, "function")
     if call is None or function is None or not function.start_byte <= name.start_byte < function.end_byte:
         return False
     if word == "make_pipeline":

@@ -145,7 +145,7 @@ def hidden(
     for piece in kernel.reach:
         values = (each.child_by_field_name("default_value") for each in piece.find(*DEFAULTS))
         for part in (*values, *piece.find("field_initializer_list")):
-            yield from () if part is None else ((name, piece) for name in names(part) if text_of(name) in every)
+            yield from ((name, piece) for name in names(part) if text_of(name) in every)
     for body, piece in ((kernel.body, kernel.reach[0]), *((each.body, each.piece) for each in held)):
         for name in meetings(body, every):
             if not _is_called(name) or around(name, "lambda_expression", within=body) is not None:

@@ -247,17 +247,16 @@ def wrong_with(node: Node) -> str | None:
 def loads(node: Node) -> bool:
     """Return whether inline assembly reads memory that may change while a kernel runs."""
     code = node.child_by_field_name("assembly_code")
-    return any(_opcode(each) == "ld" and ".nc" not in each for each in ([] if code is None else _instructions(code)))
+    return any(_opcode(each) == "ld" and ".nc" not in each for each in _instructions(code))
 
 
 def of_warps(node: Node) -> bool:
     """Return whether inline assembly depends on a thread's place in its warp, or on the others of the warp."""
     code = node.child_by_field_name("assembly_code")
-    instructions = [] if code is None else _instructions(code)
-    return any(_opcode(each) in _WARP or _REGISTER.search(each) for each in instructions)
+    return any(_opcode(each) in _WARP or _REGISTER.search(each) for each in _instructions(code))
 
 
-def _instructions(code: Node) -> list[str]:
+def _instructions(code: Node | None) -> list[str]:
     literals = list(find(code, "string_literal", "raw_string_literal"))
     text = "".join(re.sub(r'^\w*"|"$', "", text_of(literal)) for literal in literals)
     text = re.sub(r"//.*?(\\n|\n|$)", " ", text)  # a comment ends with its line

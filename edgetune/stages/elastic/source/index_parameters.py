@@ -99,7 +99,7 @@ def unreachable_indices(
         if why is not None:
             yield "helper", piece, None, {"name": name, "why": why}
     for piece in (kernel.reach[0], *copied.values()):
-        for node in () if piece.node is None else mentions(piece.node, {*builtins, *copied}):
+        for node in mentions(piece.node, {*builtins, *copied}):
             what = _hiding_scope(node, piece)
             if what is not None:
                 yield "hidden", piece, node, {"name": what}

@@ -9,6 +9,7 @@ from edgetune.stages.elastic.kernel import CudaKernel, HostLaunch, Parameter
 from edgetune.stages.elastic.source.builtins import BARRIERS, WARP, atomic
 from edgetune.stages.elastic.source.layouts import holds_pointers, parameter_layout
 from edgetune.stages.elastic.source.syntax import (
+    DECLARATIONS,
     Node,
     arguments,
     around,
@@ -17,6 +18,7 @@ from edgetune.stages.elastic.source.syntax import (
     declared_name,
     first_name,
     line_of,
+    listed,
     plain,
     text_of,
     texts,
@@ -73,8 +75,7 @@ def parameter_nodes(function: Node) -> list[Node]:
     """Return the parameters of a function as they are declared; of ``(void)`` none."""
     declarator = function_declarator(function)
     given = child(declarator, "parameters")
-    inside = [] if given is None else given.children
-    found = [each for each in inside if (each.is_named and each.type != "comment") or each.type == "..."]
+    found = [] if given is None else [each for each in given.children if each in listed(given) or each.type == "..."]
     return [] if [text_of(each) for each in found] == ["void"] else found
 
 
@@ -128,7 +129,7 @@ def _integer_target(call: Node, reach: Sequence[Definition]) -> bool:
         text_of(kind)
         for piece in reach
         if target in piece.declared
-        for node in piece.find("declaration", "parameter_declaration", "optional_parameter_declaration")
+        for node in piece.find(*DECLARATIONS)
         if target in texts(declares(node))
         for kind in node.children_by_field_name("type")
     ]

@@ -186,8 +186,7 @@ def _names(kernel: ParsedKernel) -> Iterator[Refusal]:
 
 def _as_variable(piece: Definition, word: str) -> bool:
     """Return whether a definition gives a name to a variable or function; fields may have it."""
-    nodes = () if piece.node is None else walk(piece.node)
-    return word in texts(each for node in nodes for each in declares(node) if each.type == "identifier")
+    return word in texts(each for node in walk(piece.node) for each in declares(node) if each.type == "identifier")
 
 
 def _same(word: str, body: str) -> bool:

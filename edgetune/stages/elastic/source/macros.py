@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
 from edgetune.stages.elastic.source.directives import closing_end, code_only, directives, unclear
 from edgetune.stages.elastic.source.parser_text import without_invocations
-from edgetune.stages.elastic.source.syntax import Tree, between_commas, closure, find, text_of, tree_of
+from edgetune.stages.elastic.source.syntax import Tree, between_commas, closure, find, texts, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def readable_tree(source: bytes) -> Tree:
     if not tree.root_node.has_error:
         return tree
     defined = find(tree.root_node, "preproc_function_def")
-    called = {text_of(name) for each in defined for name in each.children_by_field_name("name")}
+    called = texts(each.child_by_field_name("name") for each in defined)
     without = without_invocations(source, called)
     return tree if without == source else tree_of(without)
 

@@ -18,8 +18,10 @@ from edgetune.stages.elastic.source.directives import without_comments
 from edgetune.stages.elastic.source.syntax import (
     ALIASES,
     CLASSES,
+    DECLARATIONS,
     Node,
     around,
+    child,
     declared_name,
     find,
     goes_through,
@@ -42,7 +44,6 @@ _SCALARS = {
 }  # fmt: skip
 _PROMOTED = ("int", "float", "double")
 """Arithmetic types that keep their type in an operation with themselves."""
-_DECLARATIONS = ("declaration", "parameter_declaration", "optional_parameter_declaration")
 _DECLARATOR = re.compile("declarator|identifier")
 _COMPARING = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
 _CONVERSION = re.compile(r"\boperator\s*[A-Za-z_:]")
@@ -170,9 +171,8 @@ def _converts(owner: Node) -> bool:
 
 def class_of(function: Node) -> str:
     """Return the name of the class that a function belongs to; empty without one."""
-    owner = around(function, *CLASSES)
-    own = None if owner is None else owner.child_by_field_name("name")
-    return text_of(own).split("<")[0].strip() if own is not None else next(iter(name_parts(function)[-2:-1]), "")
+    own = text_of(child(around(function, *CLASSES), "name")).split("<")[0].strip()
+    return own or next(iter(name_parts(function)[-2:-1]), "")
 
 
 def code_of(node: Node) -> str:
@@ -296,10 +296,10 @@ def typing_of(function: Node, types: Types, macros: Collection[str]) -> Typing:
     found: dict[str, set[str | None]] = {}
     whole = around(function, "function_definition") if function.type == "lambda_expression" else None
     owner = around(function, *CLASSES)
-    for node in find(whole or function, *_DECLARATIONS, "for_range_loop", "structured_binding_declarator"):
-        for declarator in node.children_by_field_name("declarator") if node.type in _DECLARATIONS else ():
+    for node in find(whole or function, *DECLARATIONS, "for_range_loop", "structured_binding_declarator"):
+        for declarator in node.children_by_field_name("declarator") if node.type in DECLARATIONS else ():
             found.setdefault(text_of(declared_name(declarator)), set()).add(types.declared(node, declarator))
-        if node.type not in _DECLARATIONS:
+        if node.type not in DECLARATIONS:
             for each in find(node.child_by_field_name("declarator") or node, "identifier"):
                 found.setdefault(text_of(each), set()).add(None)
     for each in find(function, "lambda_capture_initializer"):

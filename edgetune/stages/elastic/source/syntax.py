@@ -44,6 +44,8 @@ NUMBERS = node_types("primitive_type sized_type_specifier")
 REFERENCES = node_types("reference_declarator abstract_reference_declarator")
 ALIASES = node_types("type_definition alias_declaration")
 """Definitions of other names for types."""
+DECLARATIONS = node_types("declaration parameter_declaration optional_parameter_declaration")
+"""Of variables."""
 CLASSES = node_types("class_specifier struct_specifier union_specifier")
 DEFAULTS = node_types("optional_parameter_declaration field_declaration")
 """What may have a default value."""
@@ -138,9 +140,9 @@ def line_of(node: Node) -> int:
     return int(node.start_point[0]) + 1
 
 
-def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
+def walk(node: Node | None, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
     """Yield a node and all below it, in the order of the source; nothing below those that ``into`` refuses."""
-    stack = [node]
+    stack = [] if node is None else [node]
     while stack:
         here = stack.pop()
         yield here
@@ -171,7 +173,7 @@ def has(node: Node | None, *types: str) -> bool:
     return next(find(node, *types), None) is not None
 
 
-def names(node: Node) -> Iterator[Node]:
+def names(node: Node | None) -> Iterator[Node]:
     """Yield every node that is a name: of a variable, a type, a field, a namespace or a label."""
     return find(node, *_NAMES)
 
@@ -186,7 +188,7 @@ def first_name(node: Node | None) -> str:
     return next(map(text_of, find(node, "identifier")), "")
 
 
-def mentions(node: Node, wanted: Collection[str]) -> Iterator[Node]:
+def mentions(node: Node | None, wanted: Collection[str]) -> Iterator[Node]:
     """Yield the identifiers in ``node`` with one of these names; fields of structs are left out.
 
     ``dim3 size(blockDim);`` parses as a function that takes a type blockDim: types count too.

@@ -24,6 +24,7 @@ from edgetune.stages.elastic.source.syntax import (
     STRINGS,
     Node,
     Tree,
+    child,
     declared_name,
     find,
     free_words,
@@ -198,10 +199,10 @@ class ParsedKernel:
 def leading_words(function: Node) -> frozenset[str]:
     """Return the words before the name of a function: ``static``, ``__device__``, ``void``."""
     found = list[str]()
-    for child in function.children:
-        if child.type.endswith("declarator") or child.type == "compound_statement":
+    for each in function.children:
+        if each.type.endswith("declarator") or each.type == "compound_statement":
             break
-        found += words(text_of(child))
+        found += words(text_of(each))
     return frozenset(found)
 
 
@@ -341,13 +342,13 @@ def name_parts(function: Node) -> list[str]:
     ``__device__ A::operator T()`` is parsed as a function ``T`` of the type ``A::operator``.
     """
     declarator, kind = function_declarator(function), function.child_by_field_name("type")
-    name = None if declarator is None else declarator.child_by_field_name("declarator")
+    name = child(declarator, "declarator")
     if kind is not None and kind.type == "qualified_identifier" and text_of(kind).endswith("operator"):
         name = kind
     parts = list[str]()
     while name is not None and name.type == "qualified_identifier":
         scope, name = name.child_by_field_name("scope"), name.child_by_field_name("name")
-        parts += [] if scope is None else NAME.findall(text_of(scope).split("<")[0])
+        parts += NAME.findall(text_of(scope).split("<")[0])
     return parts if name is None else [*parts, *NAME.findall(text_of(name).split("<")[0])]
 
 

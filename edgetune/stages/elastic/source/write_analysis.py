@@ -26,6 +26,7 @@ from edgetune.stages.elastic.source.syntax import (
     find,
     goes_through,
     has,
+    listed,
     node_types,
     sign_of,
     squeezed,
@@ -68,7 +69,7 @@ def parts_of(expression: Node) -> list[Node]:
     """Return the expressions between the commas of one whose value is not used, in order."""
     if expression.type != "comma_expression":
         return [expression]
-    return [part for each in expression.named_children if each.type != "comment" for part in parts_of(each)]
+    return [part for each in listed(expression) for part in parts_of(each)]
 
 
 def _thrown_away(comma: Node) -> bool:
@@ -178,7 +179,7 @@ def _type_of(node: Node) -> Node | None:
     here: Node | None = node
     while here is not None and here.type in ("initializer_list", "initializer_pair", "init_declarator"):
         here = here.parent
-    return None if here is None else here.child_by_field_name("type")
+    return child(here, "type")
 
 
 def _refers(kind: Node | None, source: ParsedFile) -> bool:
