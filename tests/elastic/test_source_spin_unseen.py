@@ -150,6 +150,18 @@ CAUGHT = {
     "a macro in such an argument": (f"#define R int &\n{GIVEN}", "step<R>(x, i);"),
     "another name in such an argument": (f"using R = int &;\n{GIVEN}", "step<R>(x, i);"),
     "a function": ("__device__ void step(int &i, int *x) { if (*x) ++i; }\n", "step(i, x);"),
+    "a function that reads a variable of the file": (
+        "__device__ int flag;\n__device__ void step(int &i) { if (flag) ++i; }\n",
+        "step(i);",
+    ),
+    "a function that reads by a macro": (
+        "#define FIRST(p) *p\n__device__ void step(int &i, int *x) { if (FIRST(x)) ++i; }\n",
+        "step(i, x);",
+    ),
+    "a function that calls what it is given": (
+        "template <class F> __device__ void step(int &i, F f) { if (f()) ++i; }\n",
+        "step(i, [=] { return x[0]; });",
+    ),
     "a function that is given an address": ("__device__ void step(int *i, int *x) { if (*x) ++*i; }\n", "step(&i, x);"),
     "a method": ("struct S { __device__ void step(int &i, int *x) { if (*x) ++i; } };\n", "S s; s.step(i, x);"),
     "a constructor that is given an address": (

@@ -18,6 +18,7 @@ from edgetune.stages.elastic.source.syntax import (
     REFERENCES,
     Node,
     around,
+    callee,
     child,
     declared_name,
     find,
@@ -92,7 +93,7 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
     found = _of_any_type(reach) if any("volatile" in piece.tokens for piece in reach) else set()
     while more := {name for piece in reach for name in _polled_in(piece, found)} - found:
         found |= more
-    reading, functions = _readers(reach), [piece for piece in reach if piece.kind == "function"]
+    functions = (each.name for each in reach if each.kind == "function" and not has(each.node, "reference_declarator"))
     return PolledNames(
         polled=frozenset(found),
         memory=frozenset(memory),
@@ -100,8 +101,8 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
         references=frozenset(references),
         aliases=_aliases(reach),
         macros=frozenset(macros),
-        silent=frozenset({each.name for each in functions} - reading),
-        functions=reading & {each.name for each in functions if not has(each.node, "reference_declarator")},
+        silent=_silent(reach, memory | macros),
+        functions=_readers(reach).intersection(functions),
         filled=_filled(reach),
         caught=_caught(reach, macros),
         fences=_fences(reach),
@@ -160,11 +161,22 @@ def _pointer_of(made: Node, polled: Collection[str]) -> bool:
     return text_of(value).startswith("&") or not has(value, "call_expression", *_READS)
 
 
-def _readers(reach: Sequence[Definition]) -> frozenset[str]:
-    """Return the names of functions and classes that read memory, or use others that do."""
+def _readers(reach: Sequence[Definition], unsure: Collection[str] = ()) -> frozenset[str]:
+    """Return the names of functions and classes that read memory, or mention others that do, or what is not sure."""
     code = [piece for piece in reach if piece.kind in ("function", "type")]
     found = {piece.name for piece in code if has(piece.node, *_READS)}
-    return frozenset(found | naming(found, code))
+    return frozenset(found | naming({*found, *unsure}, code))
+
+
+def _silent(reach: Sequence[Definition], unsure: Collection[str]) -> frozenset[str]:
+    """Return the names of functions that read no memory, nor call what they are given."""
+    functions = [piece for piece in reach if piece.kind == "function"]
+    asking = {
+        piece.name
+        for piece in functions
+        if has(piece.node, "gnu_asm_expression") or piece.declared & {*map(callee, piece.find("call_expression"))}
+    }
+    return frozenset({each.name for each in functions} - asking - _readers(reach, {*asking, *unsure}))
 
 
 def other_names(piece: Definition) -> dict[str, set[str]]:
