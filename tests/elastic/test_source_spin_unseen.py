@@ -55,6 +55,10 @@ WAITS = {
         "__device__ void back(PTR v, int &i) { if (!READ(i)) --i; }\n#define BACK(v, i) back(v, i)\n",
         "int i = 0; while (i < n) { ++i; BACK(v, i); }",
     ),
+    "a reference to a pointer to constants": (
+        "__device__ void back(PTR v, const int *&p) { if (!READ(0)) --p; }\n",
+        "const int *p = x; while (p < x + n) { ++p; back(v, p); }",
+    ),
     "a reference by the name of its type": (
         "typedef int &number;\n__device__ void back(PTR v, number i) { if (!READ(i)) --i; }\n",
         "int i = 0; while (i < n) { ++i; back(v, i); }",
