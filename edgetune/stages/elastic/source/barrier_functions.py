@@ -26,6 +26,7 @@ from edgetune.stages.elastic.source.syntax import (
     around,
     called_name,
     calls,
+    mentioning,
     names,
     own,
     text_of,
@@ -37,7 +38,6 @@ from edgetune.stages.elastic.source.translation_unit import (
     Definition,
     ParsedKernel,
     declares,
-    mentioning,
     name_parts,
     naming,
 )

@@ -165,7 +165,7 @@ def find(node: Node | None, *types: str) -> Iterator[Node]:
         here = stack.pop()
         if here.type in types:
             yield here
-        stack.extend(reversed(here.children))
+        stack += here.children[::-1]
 
 
 def has(node: Node | None, *types: str) -> bool:
@@ -304,6 +304,15 @@ def closure(start: Iterable[Item], step: Callable[[Item], Iterable[Item]]) -> se
         if here not in found:
             found.add(here)
             waiting.extend(step(here))
+    return found
+
+
+def mentioning(wanted: Collection[str], code: Collection[tuple[str, Collection[str]]]) -> set[str]:
+    """Return the names of code that mentions one of some names, or other such code; its words are given by name."""
+    found, reached = set[str](), set(wanted)
+    while more := {name for name, words in code if name not in found and not reached.isdisjoint(words)}:
+        found |= more
+        reached |= more
     return found
 
 

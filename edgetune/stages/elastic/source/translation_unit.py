@@ -29,6 +29,7 @@ from edgetune.stages.elastic.source.syntax import (
     find,
     free_words,
     line_of,
+    mentioning,
     node_types,
     text_of,
     texts,
@@ -314,15 +315,6 @@ def _macro_piece(macro: Macro) -> Definition:
 def naming(wanted: Collection[str], pieces: Iterable[Definition]) -> set[str]:
     """Return the names of the definitions that mention one of some names, or another such definition."""
     return mentioning(wanted, [(each.name, set(each.tokens)) for each in pieces])
-
-
-def mentioning(wanted: Collection[str], code: Collection[tuple[str, Collection[str]]]) -> set[str]:
-    """Return the names of code that mentions one of some names, or other such code; its words are given by name."""
-    found, reached = set[str](), set(wanted)
-    while more := {name for name, words in code if name not in found and not reached.isdisjoint(words)}:
-        found |= more
-        reached |= more
-    return found
 
 
 def function_declarator(function: Node) -> Node | None:
