@@ -177,6 +177,8 @@ __global__ void scale(float *x) { x[wide<4>(other(0))] = row(); }
         "struct V { int v; };\n__device__ V operator+(V a, int b) { return {a.v + (int)blockIdx.x + b}; }\n"
         "__global__ void k(int *x, V v) { x[(v + 1).v] = 1; }",
         "__global__ void k(int *x) { auto f = [] { return blockIdx.x; }; x[f()] = 1; }",
+        "__global__ void k(int *x) { auto f = [=](int b = blockIdx.x) { return b; }; x[f()] = 1; }",
+        "__global__ void k(int *x) { auto f = [&](int b = gridDim.x + 1) { return b; }; x[f(0)] = 1; }",
         "__global__ void k(int *x) { struct R { __device__ int row() { return blockIdx.x; } }; x[R().row()] = 1; }",
         "#if A\n#define B blockIdx\n#endif\n__global__ void k(int *x) { x[B.x] = 1; }",
         "#define B(i) blockIdx.i\n#define C B(x)\n#undef B\n#define B(i) i\n__global__ void k(int *x) { x[C] = 1; }",

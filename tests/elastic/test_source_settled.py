@@ -6,8 +6,9 @@ from edgetune.stages.elastic.source.transform import transform
 
 HEAD = """
 __device__ bool busy(int t, int n) { return t * 3 < n; }
-__device__ void tell(int &flag, int value) { if (value > 3) atomicExch(&flag, value); else flag = 1; }
+__device__ void tell(int &flag, int value) { if (value > 3) flag = value; else flag = 1; }
 __device__ void tell_all(int &flag, int value) { tell(flag, value); }
+__device__ void raise(int &flag) { atomicExch(&flag, 1); }
 __device__ void meet(float *s) { s[0] += 1; __syncthreads(); }
 __device__ void tell_and_meet(int &flag, int value) { flag = value; __syncthreads(); flag = 2; __syncthreads(); }
 __device__ int *kept;
@@ -25,6 +26,7 @@ ACCEPTED = [
     f"{START} for (;;) {{ tell(done, n + t); {SYNC} if (done) break; {SYNC} if (t == 0) done = 0; {SYNC} }}",
     f"{START} for (;;) {{ tell_all(done, n + t); {SYNC} if (done) break; {WORK} {SYNC} }}",
     f"{START} do {{ n++; {SYNC} if (busy(t, n)) tell(done, t); {SYNC} {WORK} {SYNC} }} while (done < 9 && n < 99);",
+    f"{START} if (busy(t, n)) raise(done); {SYNC} if (done) {{ {WORK} {SYNC} }}",
     f"if (t == 0) done = n > 9; {SYNC} if (done) {{ {WORK} meet(s); {WORK} }}",
     f"if (t == 0) done = n > 9; {SYNC} if (!done) {WORK} else {{ {WORK} {SYNC} {WORK} }}",
     f"if (t == 0) done = n > 9; {SYNC} int all = done; if (all > 2) {{ {WORK} {SYNC} {WORK} }}",

@@ -335,8 +335,6 @@ NO_RECURSION = {
     " static __device__ int f(int *m) { return m[n] + S<n + 1>::f(m); } };\n"
     "template <> struct S<9> { static __device__ int f(int *m) { return 0; } };\n"
     "__device__ int a(int *m) { return S<0>::f(m); }\n",
-    "values alone": "__device__ int b(int n) { return max(n, 3) < 3 ? 0 : b(n); }\n"
-    "__device__ void a(int *m) { *m = b(2); }\n",
 }
 RECURSION_GETS_ON = {
     "counting down": "__device__ int a(int *m, int n = 9) { return n ? m[n] + a(m, n - 1) : 0; }\n",

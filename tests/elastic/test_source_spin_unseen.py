@@ -55,6 +55,10 @@ WAITS = {
         "__device__ void back(PTR v, int &i) { if (!READ(i)) --i; }\n#define BACK(v, i) back(v, i)\n",
         "int i = 0; while (i < n) { ++i; BACK(v, i); }",
     ),
+    "a reference to a pointer to constants": (
+        "__device__ void back(PTR v, const int *&p) { if (!READ(0)) --p; }\n",
+        "const int *p = x; while (p < x + n) { ++p; back(v, p); }",
+    ),
     "a reference by the name of its type": (
         "typedef int &number;\n__device__ void back(PTR v, number i) { if (!READ(i)) --i; }\n",
         "int i = 0; while (i < n) { ++i; back(v, i); }",
@@ -126,21 +130,61 @@ GET_ON = {
         "__device__ void get(int *x, int i, int &s) { s = atomicAdd(x + i, 0); }\n",
         "int s = 0; for (int i = 0; i < n; ++i) { get(x, i, s); x[i] = s; }",
     ),
+    "an object that is called with elements": (
+        "struct F { float a; __device__ void operator()(int &v) const { v *= a; } };\n",
+        "F f{2}; for (int i = 0; i < n; ++i) f(x[i]);",
+    ),
     "a row": ("", "for (int j = x[n]; j < n && j < x[n + 1]; ++j) x[j] = 0;"),
     "found, in a row": ("", "int j = 0; while (true) { if (j >= n || x[j]) break; ++j; }"),
 }
 
 
-TOLD = "__shared__ int s; if (threadIdx.x == 0) s = 0; __syncthreads(); while (s == 0) {{ {} __syncthreads(); }}"
+KEEPER = "struct S { int &i; __device__ S(int &a, int *x) : i(a) { if (*x) ++i; } };\n"
+CALLED = "struct S { int &i; __device__ void operator()(int *x) { if (*x) ++i; } };\n"
+GIVEN = "template <class T> __device__ void step(int *x, T i) { if (*x) ++i; }\n"
+CAUGHT = {
+    "a constructor": (KEEPER, "S s(i, x);"),
+    "a constructor with braces": (KEEPER, "S s{i, x};"),
+    "a constructor without a name": (KEEPER, "S(i, x);"),
+    "an object of a type left out": (KEEPER, "auto s = S(i, x);"),
+    "an operator ()": (CALLED, "S s{i}; s(x);"),
+    "an operator () at once": (CALLED, "S{i}(x);"),
+    "an argument of a template": (GIVEN, "step<int &>(x, i);"),
+    "a type in such an argument": (GIVEN, "step<decltype((i))>(x, i);"),
+    "a macro in such an argument": (f"#define R int &\n{GIVEN}", "step<R>(x, i);"),
+    "another name in such an argument": (f"using R = int &;\n{GIVEN}", "step<R>(x, i);"),
+    "a function": ("__device__ void step(int &i, int *x) { if (*x) ++i; }\n", "step(i, x);"),
+    "a function that reads a variable of the file": (
+        "__device__ int flag;\n__device__ void step(int &i) { if (flag) ++i; }\n",
+        "step(i);",
+    ),
+    "a function that reads by a macro": (
+        "#define FIRST(p) *p\n__device__ void step(int &i, int *x) { if (FIRST(x)) ++i; }\n",
+        "step(i, x);",
+    ),
+    "a function that calls what it is given": (
+        "template <class F> __device__ void step(int &i, F f) { if (f()) ++i; }\n",
+        "step(i, [=] { return x[0]; });",
+    ),
+    "a function that is given an address": ("__device__ void step(int *i, int *x) { if (*x) ++*i; }\n", "step(&i, x);"),
+    "a method": ("struct S { __device__ void step(int &i, int *x) { if (*x) ++i; } };\n", "S s; s.step(i, x);"),
+    "a constructor that is given an address": (
+        "struct S { __device__ S(int *i, int *x) { if (*x) ++*i; } };\n",
+        "S s(&i, x);",
+    ),
+    "a parameter of a lambda": ("", "auto f = [](int &i, int *x) { if (*x) ++i; }; f(i, x);"),
+}
 
 
-def test_a_function_may_tell_the_block_what_it_is_given_and_not_what_it_polls():
-    tell = "__device__ void tell(int &to, int v) { if (v > 3) atomicExch(&to, v); }\n"
-    seen = "__device__ void seen(int &to, int *x) { atomicExch(&to, atomicAdd(x, 0)); }\n"
-    flag = "__device__ int flag;\n__device__ void look(int &to) { atomicExch(&to, atomicAdd(&flag, 0)); }\n"
-    assert codes(tell, TOLD.format("tell(s, n++);")) == set()
-    for head, call in ((seen, "seen(s, x);"), (flag, "look(s);"), (tell, "tell(s, atomicAdd(x, 0));")):
-        assert codes(head, TOLD.format(call)) == {"spin-wait"}
+@pytest.mark.parametrize(("head", "step"), CAUGHT.values(), ids=CAUGHT)
+def test_a_counter_that_code_may_keep_a_reference_to_ends_no_loop(head, step):
+    assert codes(head, f"for (int i = 0; i < n; ++i) {{ --i; {step} }}") == {"spin-wait"}
+    assert codes(head, f"int i = 0; while (i < n) {{ {step} }}") == {"spin-wait"}
+
+
+def test_a_counter_that_an_object_was_given_before_ends_no_loop():
+    assert codes(CALLED, "int i = 0; S s{i}; for (; i < n; ++i) { --i; s(x); }") == {"spin-wait"}
+    assert codes(CALLED, "int j = 0; S s{j}; for (int i = 0; i < n; ++i) s(x);") == set()
 
 
 FENCES = ("__device__ void fence() { __threadfence(); }\n", "#define fence() __threadfence()\n")

@@ -94,14 +94,30 @@ def test_an_instance_that_cannot_be_is_refused(asked, message):
         f"#if X\n{SCALE}#endif\n",
         f"#define N_MORE (N + 1)\n{SCALE.replace('i < N', 'i < N_MORE')}",
         f"#define LOW 0\n{SCALE.replace('i < N', 'i < N + LOW')}#undef LOW\n",
+        f"#define LOW 0\n{SCALE.replace('{', '{ // of all').replace('i < N', 'i < N + LOW')}#undef LOW\n",
         f"struct Holder {{\n{SCALE.replace('__global__', 'static __global__')}}};\n",
         SCALE + SCALE.replace("int N = 4", "bool N").replace("T by", "T by, T more"),
         "template <typename... Ts> __global__ void scale(Ts... x) { }\n",
     ],
-    ids=["under an #if", "a macro of a parameter", "a macro undone", "a member", "overloads", "a pack"],
+    ids=[
+        "under an #if",
+        "a macro of a parameter",
+        "a macro undone",
+        "a macro behind a comment",
+        "a member",
+        "overloads",
+        "a pack",
+    ],
 )
 def test_a_template_whose_copy_might_mean_something_else_is_left(text):
     assert copies(f"{text}void go(float *x) {{ scale<float, 16><<<4, 64>>>(x, 2.0f); }}\n") == []
+
+
+def test_a_pragma_behind_a_template_changes_nothing_in_it():
+    unrolled = "#pragma unroll\nfor (int j = 0; j < 2; ++j) "
+    later = f"#pragma diag_suppress x\n__global__ void k(float *x) {{\n{unrolled} x[j] = 1; }}\n"
+    text = SCALE.replace("    if", f"{unrolled}if") + later
+    assert copies(f"{text}void go(float *x) {{ scale<float, 16><<<4, 64>>>(x, 2.0f); }}\n") == ["scale_float_16"]
 
 
 GUARDED = f"#ifndef SCALE_H\n#define SCALE_H\n{SCALE}#endif  // of the guard\n"

@@ -24,13 +24,15 @@ from edgetune.stages.elastic.source.syntax import (
     arguments,
     around,
     callee,
-    declared_name,
+    child,
     find,
+    has,
     names,
     squeezed,
     text_of,
+    texts,
 )
-from edgetune.stages.elastic.source.translation_unit import Definition, ParsedKernel
+from edgetune.stages.elastic.source.translation_unit import Definition, ParsedKernel, declares
 
 _ARGUMENTS = {"__pipeline_memcpy_async": (3, 4), "__pipeline_commit": (0,), "__pipeline_wait_prior": (1,)}
 _PIPELINE, _MADE = "cuda::pipeline<cuda::thread_scope_thread>", "cuda::make_pipeline()"
@@ -76,7 +78,7 @@ def _read(name: Node) -> bool:
         return called and call is not None and len(arguments(call)) in _ARGUMENTS[word]
     if word == "pipeline":
         return any(squeezed(each) == _PIPELINE for each in above(name))
-    function = None if call is None else call.child_by_field_name("function")
+    function = child(call, "function")
     if call is None or function is None or not function.start_byte <= name.start_byte < function.end_byte:
         return False
     if word == "make_pipeline":
@@ -92,20 +94,11 @@ def _of_thread(pipe: Node) -> bool:
     function = around(pipe, "function_definition")
     if pipe.type != "identifier" or function is None or around(pipe, "lambda_expression", within=function) is not None:
         return False
-    given = [each for each in parameter_nodes(function) if _declares(each, pipe)]
-    made = [each for each in find(function, "declaration") if _declares(each, pipe)]
+    name = text_of(pipe)
+    given = [each for each in parameter_nodes(function) if name in texts(declares(each))]
+    made = [each for each in find(function, "declaration") if name in texts(declares(each))]
     typed = [each.child_by_field_name("type") for each in (*given, *made)]
     values = [each.child_by_field_name("declarator") for each in made]
-    fresh = all(
-        each is not None and each.type == "init_declarator" and squeezed(each).endswith(f"={_MADE}") for each in values
-    )
-    known = all(
-        each is not None and (squeezed(each) == _PIPELINE or (made and not given and squeezed(each) == "auto"))
-        for each in typed
-    )
+    fresh = all(has(each, "init_declarator") and squeezed(each).endswith(f"={_MADE}") for each in values)
+    known = all(squeezed(each) == _PIPELINE or (made and not given and squeezed(each) == "auto") for each in typed)
     return bool(typed) and fresh and known
-
-
-def _declares(node: Node, pipe: Node) -> bool:
-    every = (declared_name(each) for each in node.children_by_field_name("declarator"))
-    return any(each is not None and text_of(each) == text_of(pipe) for each in every)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain
 
 from edgetune.stages.elastic.source.builtins import BARRIERS
-from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.kernel_scan import name_of, parameter_nodes
 from edgetune.stages.elastic.source.operand_types import class_of
 from edgetune.stages.elastic.source.syntax import (
     DEFAULTS,
@@ -26,9 +26,11 @@ from edgetune.stages.elastic.source.syntax import (
     around,
     called_name,
     calls,
+    mentioning,
     names,
     own,
     text_of,
+    texts,
     walk,
 )
 from edgetune.stages.elastic.source.translation_unit import (
@@ -73,13 +75,7 @@ def holders(kernel: ParsedKernel, wanted: Collection[str]) -> list[Holder]:
         wanted: Barriers, or warp primitives.
     """
     every = [each for piece in kernel.reach[1:] if piece.node is not None for each in _functions(piece)]
-    words: dict[str, set[str]] = {}
-    for each in every:  # overloads together
-        words.setdefault(each.name, set()).update(text_of(name) for name in _used(each.body))
-    found, reached = set[str](), set(wanted)
-    while more := {name for name in words if name not in found and words[name] & reached}:
-        found |= more
-        reached |= more
+    found = mentioning(wanted, [(each.name, texts(_used(each.body))) for each in every])
     return [each for each in every if each.name in found]
 
 
@@ -98,7 +94,7 @@ def meetings(body: Node, wanted: Collection[str]) -> list[Node]:
 @lru_cache(maxsize=64)  # several rules ask, for barriers and for warp primitives
 def _used(body: Node) -> tuple[Node, ...]:
     """Return the names in code that are called, and those that mean neither a variable of the code nor a field."""
-    local = {text_of(name) for node in walk(body) for name in declares(node)}
+    local = texts(name for node in walk(body) for name in declares(node))
     return tuple(
         name
         for name in names(body)
@@ -118,8 +114,7 @@ def called_word(call: Node) -> str:
     inside = call.child_by_field_name("function")
     if inside is not None and inside.type == "parenthesized_expression":
         return next((text_of(each) for each in reversed(list(names(inside)))), "")
-    name = called_name(call)
-    return "" if name is None else text_of(name)
+    return text_of(called_name(call))
 
 
 def called_unseen(holder: Holder) -> bool:
@@ -130,7 +125,8 @@ def called_unseen(holder: Holder) -> bool:
 
 def names_of(kernel: ParsedKernel, held: Collection[Holder]) -> set[str]:
     """Return the names of functions, and of the macros that name one of them, or another such macro."""
-    return naming((each.name for each in held), (each for each in kernel.reach if each.kind == "macro"))
+    functions = {each.name for each in held}
+    return functions | naming(functions, (each for each in kernel.reach if each.kind == "macro"))
 
 
 def hidden(
@@ -149,7 +145,7 @@ def hidden(
     for piece in kernel.reach:
         values = (each.child_by_field_name("default_value") for each in piece.find(*DEFAULTS))
         for part in (*values, *piece.find("field_initializer_list")):
-            yield from () if part is None else ((name, piece) for name in names(part) if text_of(name) in every)
+            yield from ((name, piece) for name in names(part) if text_of(name) in every)
     for body, piece in ((kernel.body, kernel.reach[0]), *((each.body, each.piece) for each in held)):
         for name in meetings(body, every):
             if not _is_called(name) or around(name, "lambda_expression", within=body) is not None:
@@ -163,16 +159,13 @@ def parted(kernel: ParsedKernel) -> tuple[set[str], set[str]]:
         return set(), set()
     uniform = _with_parameters(kernel, held)
     every, found = {each.name for each in held}, set[str]()
-    while True:
-        more = {
-            each.name
-            for each in held
-            if each.name not in found
-            and apart(each.body, BARRIERS | every, found, uniform[each], _end(each.body, uniform[each]))
-        }
-        if not more:
-            return every, found
+
+    def parts(each: Holder) -> bool:
+        return bool(apart(each.body, BARRIERS | every, found, uniform[each], _end(each.body, uniform[each])))
+
+    while more := {each.name for each in held if each.name not in found and parts(each)}:
         found |= more
+    return every, found
 
 
 def apart(
@@ -215,7 +208,7 @@ def _with_parameters(kernel: ParsedKernel, held: list[Holder]) -> Mapping[Holder
     by_name: dict[str, list[Holder]] = {}
     for each in held:
         by_name.setdefault(each.name, []).append(each)
-        each.varying |= {parameter_of(node, {}).name for node in parameter_nodes(each.node) if _varying_default(node)}
+        each.varying |= {name_of(node) for node in parameter_nodes(each.node) if _varying_default(node)}
     while True:
         before = sum(len(each.varying) for each in held)
         uniform = {each: uniformity(kernel, each.node, each.body, varying=frozenset(each.varying)) for each in held}
@@ -223,9 +216,7 @@ def _with_parameters(kernel: ParsedKernel, held: list[Holder]) -> Mapping[Holder
             for call in calls(body):
                 for other in by_name.get(called_word(call), ()):
                     given = zip(parameter_nodes(other.node), arguments(call), strict=False)
-                    other.varying |= {
-                        parameter_of(node, {}).name for node, value in given if not known.expression(value)
-                    }
+                    other.varying |= {name_of(node) for node, value in given if not known.expression(value)}
         if sum(len(each.varying) for each in held) == before:
             return uniform
 

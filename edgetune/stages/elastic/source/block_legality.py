@@ -31,7 +31,7 @@ from edgetune.stages.elastic.source.barrier_functions import (
 )
 from edgetune.stages.elastic.source.builtins import BARRIERS, GROUP_PREFIX, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
 from edgetune.stages.elastic.source.index_parameters import unreachable_indices
-from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.kernel_scan import name_of, parameter_nodes
 from edgetune.stages.elastic.source.masks import Masks
 from edgetune.stages.elastic.source.settled_reads import settled_reads
 from edgetune.stages.elastic.source.syntax import (
@@ -49,6 +49,7 @@ from edgetune.stages.elastic.source.syntax import (
     own,
     squeezed,
     text_of,
+    texts,
 )
 from edgetune.stages.elastic.source.translation_unit import ParsedKernel
 from edgetune.stages.elastic.source.uniformity import Uniformity, condition_of, uniformity
@@ -140,8 +141,7 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
     of_lanes = cache(lambda lanes: uniformity(kernel, of_warps=True, lanes=lanes, settled=settled))
     uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
     primitives = _primitives(body, waiting)
-    together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
-    last = max((int(each.start_byte) for each in together), default=-1)
+    last = _last_meeting(primitives, body, uniform)
     for each in primitives:
         alone = each.start_byte > last and not of_lanes(_lanes(each, held, set())).same_for_all(each, body)
         if alone and not _masked(each, masks, None):
@@ -195,36 +195,26 @@ def _settled(kernel: ParsedKernel) -> frozenset[int]:
 def lanes_in_rows(kernel: ParsedKernel) -> int:
     """Return of how many threads rows of a block must be multiples, as branches around primitives go by rows; or 0."""
     held = holders(kernel, _WAITING)
-    names = names_of(kernel, held)
-    found = {0}
-    masks = Masks(kernel, held)
+    names, masks, found = names_of(kernel, held), Masks(kernel, held), {0}
     for node, body, holder in ((None, kernel.body, None), *((each.node, each.body, each) for each in held)):
         alike = _settled(kernel) if node is None else frozenset()
-        of_lanes = partial(_without_rows, kernel, node, body, settled=alike)
-        primitives = _primitives(body, names)
-        meetings_of_all = (*primitives, *calls(body, *BARRIERS))
-        together = [each for each in meetings_of_all if of_lanes(_WARP_LANES).same_for_all(each, body)]
-        last = max((int(each.start_byte) for each in together), default=-1) if node is None else -1
+        of_lanes = partial(uniformity, kernel, node, body, of_warps=True, rows=False, settled=alike)
+        uniform, primitives = of_lanes(lanes=_WARP_LANES), _primitives(body, names)
+        last = _last_meeting(primitives, body, uniform) if node is None else -1
+        returns = [each for each in own(body, "return_statement") if node is not None and not uniform.all_return(each)]
         for each in primitives:
             lanes = _lanes(each, held, set())
-            behind = any(
-                start_of(leave, body) < each.start_byte for leave in _apart_returns(body, of_lanes(_WARP_LANES))
-            )
-            alone = each.start_byte > last and not of_lanes(lanes).same_for_all(each, body)
-            if (alone or (behind and node is not None)) and not _masked(each, masks, holder):
+            behind = any(start_of(leave, body) < each.start_byte for leave in returns)
+            alone = each.start_byte > last and not of_lanes(lanes=lanes).same_for_all(each, body)
+            if (alone or behind) and not _masked(each, masks, holder):
                 found.add(lanes if alone else _WARP_LANES)
     return max(found)
 
 
-def _without_rows(
-    kernel: ParsedKernel, function: Node | None, body: Node, lanes: int, *, settled: frozenset[int]
-) -> Uniformity:
-    """Return what is the same for tiles of so many lanes, whatever the width of the block."""
-    return uniformity(kernel, function, body, of_warps=True, lanes=lanes, rows=False, settled=settled)
-
-
-def _apart_returns(body: Node, uniform: Uniformity) -> list[Node]:
-    return [each for each in own(body, "return_statement") if not uniform.all_return(each)]
+def _last_meeting(primitives: Sequence[Node], body: Node, uniform: Uniformity) -> int:
+    """Return where the last primitive or barrier begins to which all lanes come; -1 without one."""
+    together = (each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body))
+    return max((int(each.start_byte) for each in together), default=-1)
 
 
 def _lanes(call: Node, held: Sequence[Holder], seen: set[str]) -> int:
@@ -244,7 +234,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
     body, piece = function.body, function.piece
     of_lanes = cache(lambda lanes: uniformity(kernel, function.node, body, of_warps=True, lanes=lanes))
     uniform, masks = of_lanes(_WARP_LANES), Masks(kernel, held)
-    given = {parameter_of(each, {}).name for each in parameter_nodes(function.node)}
+    given = {name_of(each) for each in parameter_nodes(function.node)}
     left = [
         start_of(each, body)
         for each in own(body, "return_statement")
@@ -260,8 +250,7 @@ def _in_function(function: Holder, kernel: ParsedKernel, held: Sequence[Holder])
 def _depends(node: Node, body: Node, given: set[str]) -> bool:
     """Return whether an ``if`` around a node names a parameter of the function, which may differ between lanes."""
     conditions = (condition_of(each) for each in above(node, body) if each.type == "if_statement")
-    named = (find(each, "identifier") for each in conditions if each is not None)
-    return any(text_of(each) in given for some in named for each in some)
+    return not given.isdisjoint(texts(name for each in conditions for name in find(each, "identifier")))
 
 
 def _primitives(body: Node, functions: set[str]) -> list[Node]:

@@ -179,16 +179,11 @@ def known(word: str) -> bool:
     """Return whether CUDA C itself gives a name a meaning."""
     if word in KEYWORDS or word in _NAMES or word in INDICES or word in WARP or word in BARRIERS or word in TENSOR_CORE:
         return True
-    if word.startswith(GROUP_PREFIX) or arithmetic(word):
+    bare = word[:-1] if word.endswith(("f", "l")) else word
+    if word.startswith(GROUP_PREFIX) or word in _MATH or bare in _MATH or VECTORS.fullmatch(word.removeprefix("make_")):
         return True
     patterns = (_ATOMIC, _INTRINSICS, _HALF, _TEXTURES, _RUNTIME_NAMES, _COMPLEX, _CURAND, _CONSTANTS)
     return any(pattern.fullmatch(word) for pattern in patterns)
-
-
-def arithmetic(word: str) -> bool:
-    """Return whether a name is that of a vector type or of a function whose value its arguments alone decide."""
-    bare = word[:-1] if word.endswith(("f", "l")) else word
-    return word in _MATH or bare in _MATH or VECTORS.fullmatch(word.removeprefix("make_")) is not None
 
 
 def complex_number(word: str) -> bool:
@@ -252,17 +247,16 @@ def wrong_with(node: Node) -> str | None:
 def loads(node: Node) -> bool:
     """Return whether inline assembly reads memory that may change while a kernel runs."""
     code = node.child_by_field_name("assembly_code")
-    return any(_opcode(each) == "ld" and ".nc" not in each for each in ([] if code is None else _instructions(code)))
+    return any(_opcode(each) == "ld" and ".nc" not in each for each in _instructions(code))
 
 
 def of_warps(node: Node) -> bool:
     """Return whether inline assembly depends on a thread's place in its warp, or on the others of the warp."""
     code = node.child_by_field_name("assembly_code")
-    instructions = [] if code is None else _instructions(code)
-    return any(_opcode(each) in _WARP or _REGISTER.search(each) for each in instructions)
+    return any(_opcode(each) in _WARP or _REGISTER.search(each) for each in _instructions(code))
 
 
-def _instructions(code: Node) -> list[str]:
+def _instructions(code: Node | None) -> list[str]:
     literals = list(find(code, "string_literal", "raw_string_literal"))
     text = "".join(re.sub(r'^\w*"|"$', "", text_of(literal)) for literal in literals)
     text = re.sub(r"//.*?(\\n|\n|$)", " ", text)  # a comment ends with its line

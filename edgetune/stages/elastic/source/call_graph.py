@@ -11,8 +11,9 @@ that are called without a name, such as constructors and conversions, from where
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from edgetune.stages.elastic.source.builtins import known
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
@@ -30,17 +31,21 @@ from edgetune.stages.elastic.source.operand_types import (
 )
 from edgetune.stages.elastic.source.operator_signs import OPERATIONS, REWRITTEN, signs
 from edgetune.stages.elastic.source.syntax import (
+    ALIASES,
     CLASSES,
     DEFAULTS,
     Node,
+    above,
     arguments,
     around,
     called_name,
+    child,
     declared_name,
     find,
     has,
     squeezed,
     text_of,
+    texts,
     walk,
 )
 from edgetune.stages.elastic.source.translation_unit import CALLED_BY, Definition, function_declarator, name_parts
@@ -53,7 +58,6 @@ _IMPLIED = {
 }
 """Functions that statements and expressions call."""
 _NAMES = ("identifier", "type_identifier", "namespace_identifier")
-_VALUES = ("identifier", "field_expression", "subscript_expression", "pointer_expression")
 _CONVERSION = re.compile(r"[^{}]*?\boperator(?:\s+(?!new\b|delete\b)|\s*(?=::))(?P<type>[A-Za-z_:][^({]*?)\s*\(")
 CALLED = "operator()"
 """Name of lambdas, and of functions for which an object is called."""
@@ -140,20 +144,18 @@ def call_graph(reach: Sequence[Definition], macros: Mapping[str, Sequence[Macro]
     for piece in reach:
         names.objects |= piece.declared if piece.kind in ("type", "variable") else set()
         for node in piece.find("function_definition", "lambda_expression", *DEFAULTS):
-            if node.type in DEFAULTS and node.child_by_field_name("default_value") is None:
-                continue
-            typing = typing_of(node, types, macros)
-            function = _function(node, piece, typing)
-            names.functions.setdefault(function.name, []).append(function)
+            if node.type not in DEFAULTS or node.child_by_field_name("default_value") is not None:
+                function = _function(node, piece, typing_of(node, types, macros))
+                names.functions.setdefault(function.name, []).append(function)
         for node in piece.find("function_declarator"):
-            name = declared_name(node)
-            if name is not None and next(find(node, "optional_parameter_declaration"), None) is not None:
-                names.open_ended.add(text_of(name))
+            if has(node, "optional_parameter_declaration"):
+                names.open_ended.add(text_of(declared_name(node)))
         for node in piece.find("field_declaration"):
-            declarators = node.children_by_field_name("declarator")
-            of_references = [each for each in declarators if has(each, "reference_declarator")]
-            names.references |= {text_of(name) for each in of_references for name in find(each, "field_identifier")}
-        for node in piece.find(*CLASSES, "type_definition", "alias_declaration"):
+            for each in node.children_by_field_name("declarator"):
+                names.references |= (
+                    texts(find(each, "field_identifier")) if has(each, "reference_declarator") else set()
+                )
+        for node in piece.find(*CLASSES, *ALIASES):
             names.given |= set(_given_classes(node, types))
     functions = [each for some in names.functions.values() for each in some]
     unnamed = [each for each in functions if _unnamed(each)]
@@ -176,7 +178,7 @@ def _function(node: Node, piece: Definition, typing: Typing) -> Function:
     if node.type in DEFAULTS:
         return Function("a default value", node, piece, (), 0, None, typing, member=True)
     declarator, conversion = function_declarator(node), _CONVERSION.match(code_of(node))
-    text = "" if declarator is None else "".join(text_of(declarator).split("(")[0].split()).split("::")[-1]
+    text = squeezed(declarator).split("(")[0].split("::")[-1]
     if conversion:
         name = " ".join(["operator", *conversion["type"].split()])
     elif text.startswith("operator"):
@@ -230,55 +232,66 @@ def _unnamed(function: Function) -> bool:
     return named or function.node.type in DEFAULTS
 
 
-def _of_no_template(member: Function) -> bool:
-    """Return whether all parameters of templates that a member has are those of its class."""
-    above = [each.type for each in (member.node.parent, member.node.parent and member.node.parent.parent) if each]
-    if around(member.node, *CLASSES) is not None:
-        return above[:1] != ["template_declaration"]
-    head = squeezed(member.node).split("(")[0]
-    return above.count("template_declaration") == 1 and f"{class_of(member.node)}<" in head
-
-
 def _of_objects(caller: Function, unnamed: Sequence[Function], names: _Names) -> Iterator[Call]:
-    """Yield calls of functions without a name, which there are only where a value is an object of a class.
-
-    A type that is a parameter of a class has fewer parameters than the class: it is not the class itself, and neither
-    extends nor holds it unless some class is given to it.
-    """
-    kinds = {kind for kind in _kinds(caller, names) if kind is None or not is_plain(kind)} if unnamed else set()
-    own = class_of(caller.node) if kinds == {PARAMETER} and _of_no_template(caller) else ""
+    """Yield calls of functions without a name: any of them, where a value may be an object of a class."""
+    kinds = {kind for kind in _kinds(caller, names) if not is_plain(kind)}
+    own = class_of(caller.node) if _never_of_own_class(caller, kinds, names) else ""
     for each in unnamed if kinds else ():
-        if not own or own in names.given or class_of(each.node) != own:
+        if not own or class_of(each.node) != own:
             yield Call(caller.node, caller, each, doubtful=True)
 
 
+def _never_of_own_class(member: Function, kinds: Collection[str | None], names: _Names) -> bool:
+    """Return whether no value in a member of a class template is of that class, given the types of its objects.
+
+    A type that is a parameter of the class has fewer parameters than the class: it is not the class itself, and neither
+    extends nor holds it unless some class is given to it. The member has no parameters of a template of its own.
+    """
+    templates = [each.type for each in islice(above(member.node), 2)].count("template_declaration")
+    if around(member.node, *CLASSES) is None:  # template <class T> void A<T>::f() { ... }
+        whole = templates == 1 and f"{class_of(member.node)}<" in squeezed(member.node).split("(")[0]
+    else:
+        whole = templates == 0
+    return whole and kinds == {PARAMETER} and class_of(member.node) not in names.given
+
+
 def _kinds(function: Function, names: _Names) -> Iterator[str | None]:
-    """Yield the types of the values that a function uses, gives to others and returns; of ``a.x`` that of x alone."""
-    typing, types = function.typing, function.typing.types
+    """Yield the types of the values that a function uses, gives to others and returns."""
     yield from _result(function)
-    for node in (each for part in _code(function) for each in walk(part)):
-        outer = node.parent
-        if outer is None or outer.type == "field_expression":
-            continue
-        if outer.type == "call_expression" and node == outer.child_by_field_name("function"):
-            name = called_name(outer)
-            word = "" if name is None else text_of(name)
-            if word in names.functions:
-                yield from (kind for each in names.functions[word] for kind in (*each.kinds, *_result(each)))
-            elif not known(word) and node.type != "primitive_type":
-                yield None
-        elif node.type in ("this", "lambda_expression", "delete_expression"):
+    for part in _code(function):
+        for node in walk(part):
+            if node.parent is None or node.parent.type == "field_expression":
+                continue  # of a.x the type of x alone counts
+            if node.parent.type == "call_expression" and node == node.parent.child_by_field_name("function"):
+                yield from _kinds_of_call(node.parent, names)
+            else:
+                yield from _kinds_at(node, node.parent, function.typing)
+
+
+def _kinds_of_call(call: Node, names: _Names) -> list[str | None]:
+    """Return the types that the functions which a call names take and return; of those of CUDA all are plain."""
+    word = text_of(called_name(call))
+    if word in names.functions:
+        return [kind for each in names.functions[word] for kind in (*each.kinds, *_result(each))]
+    plain = known(word) or call.children[0].type == "primitive_type"
+    return [] if plain else [None]
+
+
+def _kinds_at(node: Node, outer: Node, typing: Typing) -> Iterator[str | None]:
+    """Yield the type of the value or of the type that a node stands for; nothing where it stands for none."""
+    match node.type:
+        case "this" | "lambda_expression" | "delete_expression":
             yield None
-        elif node.type == "declaration" and has(node, "array_declarator"):
-            yield types.declared(node, None)
-        elif node.type == "type_descriptor":
-            yield types.declared(node, node.child_by_field_name("declarator"))
-        elif node.type == "type_identifier" and outer.type not in ("declaration", "type_descriptor"):
-            yield types.named_by(node)
-        elif node.type == "field_identifier":
+        case "declaration" if has(node, "array_declarator"):
+            yield typing.types.declared(node, None)
+        case "type_descriptor":
+            yield typing.types.declared(node, node.child_by_field_name("declarator"))
+        case "type_identifier" if outer.type not in ("declaration", "type_descriptor"):
+            yield typing.types.named_by(node)
+        case "field_identifier":
             yield typing.fields.get(text_of(node))
-        elif node.type in _VALUES and not known(text_of(node)):
-            yield typing.of(node)
+        case "identifier" | "field_expression" | "subscript_expression" | "pointer_expression":
+            yield from () if known(text_of(node)) else (typing.of(node),)
 
 
 def _result(function: Function) -> list[str | None]:
@@ -287,8 +300,8 @@ def _result(function: Function) -> list[str | None]:
     if function.name.startswith("operator "):
         target = function.name.removeprefix("operator ").replace("const ", "").rstrip("& ")
         return ["?*" if target.endswith("*") else types.meant(target)]
-    declarator = None if kind is None or text_of(kind) == "void" else function.node.child_by_field_name("declarator")
-    if declarator is None:
+    declarator = child(function.node, "declarator")
+    if kind is None or text_of(kind) == "void" or declarator is None:
         return []
     pointer = any("pointer" in each.type for each in (declarator, *declarator.named_children))
     return ["?*" if pointer else types.declared(function.node, None)]
@@ -301,16 +314,15 @@ def _delegates(node: Node) -> bool:
 def _given(call: Node, caller: Function, names: _Names) -> list[str | None] | None:
     """Return the types of a call's arguments; ``None`` where their number is not certain."""
     given = arguments(call)
-    packs = next(find(call, "parameter_pack_expansion"), None) is not None
-    words = {text_of(each) for argument in given for each in find(argument, "identifier")} & names.macros.keys()
-    commas = any("," in macro.body for word in words for inner in hidden_words(word, names.macros) | {word}
-                 for macro in names.macros.get(inner, ()))  # fmt: skip
-    return None if packs or commas else [caller.typing.of(each) for each in given]
+    words = {word for each in given for word in texts(find(each, "identifier"))} & names.macros.keys()
+    hidden = words.union(*(hidden_words(word, names.macros) for word in words))
+    commas = any("," in macro.body for word in hidden for macro in names.macros.get(word, ()))
+    return None if commas or has(call, "parameter_pack_expansion") else [caller.typing.of(each) for each in given]
 
 
 def _of_call(call: Node, caller: Function, names: _Names) -> Iterator[Call]:
     name = called_name(call)
-    text = "" if name is None else text_of(name)
+    text = text_of(name)
     if text not in names.functions:
         plain = name is not None and name.type == "identifier" and text not in caller.piece.declared | names.objects
         own = text not in names.references and squeezed(call).startswith((f"{text}(", f"this->{text}("))
@@ -348,10 +360,7 @@ def _made(name: Node) -> bool:
     if declaration is None or declaration.type not in ("declaration", "compound_literal_expression", "new_expression"):
         return False
     declarators = declaration.children_by_field_name("declarator")
-    return not declarators or any(
-        not any(inner.type in ("pointer_declarator", "reference_declarator") for inner in walk(each))
-        for each in declarators
-    )
+    return not declarators or not all(has(each, "pointer_declarator", "reference_declarator") for each in declarators)
 
 
 def _of_operation(node: Node, caller: Function, names: _Names) -> Iterator[Call]:
@@ -370,7 +379,7 @@ def _of_operation(node: Node, caller: Function, names: _Names) -> Iterator[Call]
             continue
         types = {*each.kinds, class_of(each.node)}
         if each == caller and PARAMETER in kinds and {None, PARAMETER, *names.given}.isdisjoint(types):
-            continue  # a type that is a parameter of a class has fewer parameters than the class
+            continue  # a type that is a parameter of a class has fewer parameters than the class: it is another one
         yield Call(node, caller, each, doubtful=not {None, PARAMETER}.isdisjoint(kinds))
 
 

@@ -176,9 +176,7 @@ class CodeGenerator:
             text = self._alike(once.node)
             self._statement(text if text.rstrip().endswith(";") else f"{text};")
             return
-        around = once.node.parent
-        whole = around if around is not None and around.type == "init_declarator" else once.node
-        self._statement(f"{specifiers(once.variable.declaration)} {self._alike(whole)};")
+        self._statement(f"{specifiers(once.variable.declaration)} {self._alike(_with_value(once.node))};")
 
     def _region(self, region: Region, mask: str | None, *, second: bool = False) -> None:
         """Write the code of each logical thread; with ``second`` its vote is for an ``else`` too."""
@@ -241,8 +239,7 @@ class CodeGenerator:
         """Return the statements in place of a declaration in a region."""
         variable = part.variables[0]
         if variable not in self.many:
-            around = part.node.parent
-            whole = around if around is not None and around.type == "init_declarator" else part.node
+            whole = _with_value(part.node)
             return [f"{specifiers(variable.declaration)} {_moved(self._text(whole, edits), whole)};"]
         if variable.value is None:
             return []
@@ -295,6 +292,12 @@ class CodeGenerator:
         """Write source of several lines, with directives among them."""
         for line in text.rstrip().split("\n"):
             self._lines.append(("" if line.startswith("#line") else "    " * self._depth) + line.rstrip() + "\n")
+
+
+def _with_value(declarator: Node) -> Node:
+    """Return a declarator with its initialiser, if it has one."""
+    outer = declarator.parent
+    return outer if outer is not None and outer.type == "init_declarator" else declarator
 
 
 def _moved(text: str, node: Node) -> str:

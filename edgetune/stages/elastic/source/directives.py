@@ -84,6 +84,16 @@ def blanks(text: bytes) -> bytes:
     return re.sub(rb"[^\r\n]", b" ", text)
 
 
+def closing_end(bare: bytes, at: int) -> int:
+    """Return the end of the parenthesis that was opened before ``at``; the end of the source where it is not closed."""
+    depth = 1
+    for found in re.compile(rb"[()]").finditer(bare, at):
+        depth += 1 if found[0] == b"(" else -1
+        if not depth:
+            return found.end()
+    return len(bare)
+
+
 def directives(text: bytes) -> list[Directive]:
     """Return the directives of a source in order."""
     raw = [found for found in _SKIPPED.finditer(text) if found["directive"] is not None]

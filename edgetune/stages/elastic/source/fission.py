@@ -40,6 +40,7 @@ from edgetune.stages.elastic.source.syntax import (
     calls,
     find,
     line_of,
+    listed,
     node_types,
     own,
     text_of,
@@ -248,7 +249,7 @@ class Fission:
         if condition is None or then is None:
             raise CannotSplit("barrier-place", statement, name="if")
         if otherwise is not None and otherwise.type == "else_clause":
-            otherwise = next(each for each in otherwise.named_children if each.type != "comment")
+            otherwise = listed(otherwise)[0]
         second = None if otherwise is None else self._inside(otherwise)
         return Branch(statement, condition, vote, self._inside(then), second)
 

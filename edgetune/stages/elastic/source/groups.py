@@ -51,10 +51,12 @@ from edgetune.stages.elastic.source.syntax import (
     declared_name,
     find,
     line_of,
+    one_line,
     replaced,
     spliced,
     squeezed,
     text_of,
+    texts,
     tree_of,
     words,
 )
@@ -162,17 +164,14 @@ def _parameter(node: Node, function: Node) -> tuple[str, str]:
     """Return the name of a parameter, and its type where that may be a group's: by value or by reference."""
     declarator, kind = node.child_by_field_name("declarator"), node.child_by_field_name("type")
     name = declared_name(declarator)
-    if name is None or kind is None or declarator is None or declarator.type not in _PLAIN:
-        return "" if name is None else text_of(name), ""
-    outer = function.parent
-    typed = outer is not None and outer.type == "template_declaration" and text_of(kind) in {
-        text_of(name)
-        for each in find(outer, "type_parameter_declaration")
-        for name in each.named_children
-    }  # fmt: skip
-    if typed or text_of(kind).startswith(GROUP_PREFIX):
-        return text_of(name), _ANY if typed else text_of(kind)
-    return text_of(name), ""
+    if declarator is None or declarator.type not in _PLAIN:
+        return text_of(name), ""
+    outer = function.parent if function.parent is not None and function.parent.type == "template_declaration" else None
+    if text_of(kind) in texts(
+        name for each in find(outer, "type_parameter_declaration") for name in each.named_children
+    ):
+        return text_of(name), _ANY
+    return text_of(name), text_of(kind) if text_of(kind).startswith(GROUP_PREFIX) else ""
 
 
 def _takes(declared: str, kinds: _Kinds) -> bool:
@@ -360,7 +359,7 @@ class _Reader:
         return True
 
     def _keep(self, node: Node) -> None:
-        self._of.kept |= {text_of(each) for each in find(node, "identifier")}
+        self._of.kept |= texts(find(node, "identifier"))
 
     def _leave_out(self, declarations: Sequence[tuple[Node, str, Node]]) -> None:
         """Leave out the groups that are handed to no function, nor to one that is."""
@@ -371,7 +370,7 @@ class _Reader:
 
     def _unknown(self, node: Node) -> None:
         shown = next((each for each in above(node) if each.type.endswith(("statement", "declaration"))), node)
-        self._of.unread.append((line_of(node), with_library_words(" ".join(text_of(shown).split()))[:60]))
+        self._of.unread.append((line_of(node), with_library_words(one_line(shown))[:60]))
 
 
 def _in_clear(named: Sequence[Edit], root: Node, file: int, functions: Sequence[_Function]) -> list[Edit]:

@@ -52,8 +52,7 @@ def is_missing(wanted: str, folders: Sequence[Path]) -> bool:
 
 def included(node: Node) -> str:
     """Return the header that an ``#include`` names, without brackets or quotes; empty where it names none."""
-    path = node.child_by_field_name("path")
-    return "" if path is None else text_of(path).strip('<>" \t')
+    return text_of(node.child_by_field_name("path")).strip('<>" \t')
 
 
 def _readable(path: Path) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from edgetune.stages.elastic.kernel import HostLaunch
 from edgetune.stages.elastic.source.layouts import bytes_of, parameter_layout
 from edgetune.stages.elastic.source.macros import Macro
-from edgetune.stages.elastic.source.syntax import Node, around, declared_name, find, text_of, words
+from edgetune.stages.elastic.source.syntax import Node, around, child, declared_name, find, listed, text_of, words
 from edgetune.stages.elastic.source.translation_unit import Definition
 
 _LONGEST = 300
@@ -63,8 +63,7 @@ class _Constants:
     def sizes(self, node: Node, levels: int = _MOST_LEVELS) -> Sizes:
         """Return the sizes that ``3``, ``dim3(16, B)`` or the name of a dim3 means."""
         if node.type == "call_expression" and text_of(node).startswith("dim3"):
-            given = node.child_by_field_name("arguments")
-            return self._listed(given)
+            return self._listed(node.child_by_field_name("arguments"))
         if node.type == "identifier" and levels and text_of(node) not in self.bound:
             variable = self._variable(text_of(node))
             if variable is not None:
@@ -83,15 +82,13 @@ class _Constants:
         return self.sizes(given, levels)
 
     def _listed(self, given: Node | None) -> Sizes:
-        listed = [] if given is None else [each for each in given.named_children if each.type != "comment"]
-        return tuple(self.number(text_of(each)) for each in listed[:3]) or (None,)
+        return tuple(self.number(text_of(each)) for each in listed(given)[:3]) or (None,)
 
     def _variable(self, name: str) -> tuple[Node, Node] | None:
         """Return the last declaration of a variable before the launch, and the declarator in it."""
         for declaration in self.declared:
             for declarator in declaration.children_by_field_name("declarator"):
-                found = declared_name(declarator)
-                if found is not None and text_of(found) == name:
+                if text_of(declared_name(declarator)) == name:
                     return declaration, declarator
         return None
 
@@ -157,7 +154,7 @@ def host_launches(
     launches = list(find(root, "kernel_call_syntax"))
     declared = _declarations(root) if launches else {}
     for syntax in launches:
-        given = [each for each in syntax.named_children if each.type != "comment"]
+        given = listed(syntax)
         if len(given) < 2:
             continue
         function = around(syntax, "function_definition")
@@ -184,10 +181,7 @@ def _declarations(root: Node) -> dict[int | None, list[Node]]:
 
 def _bound(call: Node | None, kernel: str) -> dict[str, str] | None:
     """Return the template parameters that a launch of a kernel gives on, with their values; ``None`` of others."""
-    called = None if call is None else call.child_by_field_name("function")
-    if called is None:
-        return None
-    name, _, given = text_of(called).partition("<")
+    name, _, given = text_of(child(call, "function")).partition("<")
     name = name.split("::")[-1].strip()
     if name == kernel:
         return {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.stages.elastic.source.builtins import INDICES
+from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     CONDITIONS,
@@ -22,6 +23,7 @@ from edgetune.stages.elastic.source.syntax import (
     above,
     arguments,
     around,
+    child,
     edited,
     find,
     has,
@@ -31,6 +33,7 @@ from edgetune.stages.elastic.source.syntax import (
     replaced,
     squeezed,
     text_of,
+    texts,
 )
 from edgetune.stages.elastic.source.translation_unit import (
     Definition,
@@ -38,6 +41,7 @@ from edgetune.stages.elastic.source.translation_unit import (
     ParsedFunction,
     ParsedKernel,
     function_declarator,
+    naming,
 )
 
 
@@ -65,14 +69,10 @@ BLOCK_DIM = Index("blockDim", "edgetune_blockDim", "const dim3")
 def readers(kernel: ParsedKernel, builtins: Collection[str]) -> dict[str, Definition]:
     """Return the functions that a kernel reaches and that read one of these variables, or call one that does."""
     functions = [piece for piece in kernel.reach[1:] if piece.kind == "function"]
-    found: dict[str, Definition] = {}
-    grown = True
-    while grown:
-        grown = False
-        for piece in functions:
-            if piece.name not in found and (set(piece.tokens) - {piece.name}) & {*builtins, *found}:
-                found[piece.name] = piece
-                grown = True
+    names, found = naming(builtins, functions), dict[str, Definition]()
+    for each in functions:
+        if each.name in names and set(each.tokens) & {*builtins, *names - {each.name}}:
+            found.setdefault(each.name, each)
     return found
 
 
@@ -99,14 +99,16 @@ def unreachable_indices(
         if why is not None:
             yield "helper", piece, None, {"name": name, "why": why}
     for piece in (kernel.reach[0], *copied.values()):
-        for node in () if piece.node is None else mentions(piece.node, {*builtins, *copied}):
+        for node in mentions(piece.node, {*builtins, *copied}):
             what = _hiding_scope(node, piece)
             if what is not None:
                 yield "hidden", piece, node, {"name": what}
 
 
 def _hiding_scope(node: Node, piece: Definition) -> str | None:
-    """Return the class, or the lambda that names what it captures, around a node; ``None`` where there is none."""
+    """Return what around a node hides it: a class, a default value, a lambda that names its captures."""
+    if around(node, "optional_parameter_declaration", within=piece.node) is not None:
+        return "a default value"
     scope = around(node, "lambda_expression", *CLASSES, within=piece.node)
     if scope is None:
         return None
@@ -161,7 +163,7 @@ def _used_otherwise(kernel: ParsedKernel, name: str, copied: Collection[str]) ->
 def _overloaded_since(source: ParsedFile, functions: Sequence[ParsedFunction], end: int) -> bool:
     """Return whether a copy in front of ``end`` might call another function than the original does."""
     start = min((int(each.node.start_byte) for each in functions if each.file == source.name), default=0)
-    called = {text_of(each) for one in functions for each in find(one.body, "identifier")}
+    called = {name for each in functions for name in texts(find(each.body, "identifier"))}
     overloads = (source.functions[name] for name in called if len(source.functions.get(name, ())) > 1)
     return any(each.file == source.name and start < each.node.start_byte < end for one in overloads for each in one)
 
@@ -173,7 +175,7 @@ def _outside(function: ParsedFunction) -> bool:
 
 def _prototype(piece: Definition, name: str) -> bool:
     """Return whether a definition is a mere declaration of a function."""
-    return piece.name == name and next(piece.find("function_declarator"), None) is not None
+    return piece.name == name and has(piece.node, "function_declarator")
 
 
 def _uses(node: Node, name: str) -> Iterator[Node]:
@@ -201,8 +203,7 @@ def _place(function: ParsedFunction) -> tuple[str, ...]:
     found = []
     for here in above(function.outer):
         if here.type == "namespace_definition":
-            name = here.child_by_field_name("name")
-            found.append("" if name is None else text_of(name))
+            found.append(text_of(here.child_by_field_name("name")))
         elif here.type in CONDITIONS and not _guard(here):
             found.append(f"#{here.start_byte}")
     return tuple(found)
@@ -210,10 +211,9 @@ def _place(function: ParsedFunction) -> tuple[str, ...]:
 
 def _guard(node: Node) -> bool:
     """Return whether a condition is the guard of a header or file: ``#ifndef X``, then ``#define X``."""
-    name = node.child_by_field_name("name")
     first = next((each for each in node.named_children if each.type == "preproc_def"), None)
-    defined = None if first is None else first.child_by_field_name("name")
-    return name is not None and defined is not None and text_of(name) == text_of(defined)
+    defined = child(first, "name")
+    return defined is not None and text_of(defined) == text_of(node.child_by_field_name("name"))
 
 
 def index_edits(node: Node, indices: Sequence[Index]) -> list[Edit]:
@@ -233,7 +233,7 @@ def call_edits(node: Node, copies: Mapping[str, str], indices: Sequence[Index]) 
     edits = []
     for name in mentions(node, copies):
         call = _call(name)
-        given = None if call is None else call.child_by_field_name("arguments")
+        given = child(call, "arguments")
         if call is None or given is None:
             continue
         handed = ", ".join(each.name for each in indices) + (", " if arguments(call) else "")
@@ -272,13 +272,10 @@ def _head(function: ParsedFunction, names: Mapping[str, str], indices: Sequence[
     declarator = function_declarator(function.node)
     assert declarator is not None  # or it would not be in the table of functions
     name, given = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
-    assert name is not None
     assert given is not None
     named = next(find(name, "identifier"))  # of a specialisation, without its arguments
-    parameters = [each for each in given.children if (each.is_named and each.type != "comment") or each.type == "..."]
-    none = not parameters or [text_of(each) for each in parameters] == ["void"]
     first = ", ".join(f"{each.type} {each.name}" for each in indices)
     inside = given.start_byte + 1
-    cut = replaced(given, f"({first})") if none else Edit(inside, inside, f"{first}, ")
+    cut = replaced(given, f"({first})") if not parameter_nodes(function.node) else Edit(inside, inside, f"{first}, ")
     whole = edited(function.outer, [replaced(named, names[function.name]), cut, replaced(function.body, "")])
     return whole.rstrip()

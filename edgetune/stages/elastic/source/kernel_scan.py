@@ -9,17 +9,21 @@ from edgetune.stages.elastic.kernel import CudaKernel, HostLaunch, Parameter
 from edgetune.stages.elastic.source.builtins import BARRIERS, WARP, atomic
 from edgetune.stages.elastic.source.layouts import holds_pointers, parameter_layout
 from edgetune.stages.elastic.source.syntax import (
+    DECLARATIONS,
     Node,
     arguments,
     around,
     calls,
+    child,
     declared_name,
-    find,
+    first_name,
     line_of,
+    listed,
     plain,
     text_of,
+    texts,
 )
-from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFunction, function_declarator
+from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFunction, declares, function_declarator
 
 _INTEGERS = frozenset({
     "int", "unsigned", "long", "short", "char", "int32_t", "uint32_t", "int64_t", "uint64_t", "size_t", "uint",
@@ -70,21 +74,23 @@ def _axes(piece: Definition) -> int:
 def parameter_nodes(function: Node) -> list[Node]:
     """Return the parameters of a function as they are declared; of ``(void)`` none."""
     declarator = function_declarator(function)
-    given = None if declarator is None else declarator.child_by_field_name("parameters")
-    if given is None:
-        return []
-    found = [each for each in given.children if (each.is_named and each.type != "comment") or each.type == "..."]
+    given = child(declarator, "parameters")
+    found = [] if given is None else [each for each in given.children if each in listed(given) or each.type == "..."]
     return [] if [text_of(each) for each in found] == ["void"] else found
 
 
 def parameter_of(node: Node, known: Mapping[str, tuple[Definition, ...]]) -> Parameter:
     """Return a parameter; its name is empty where it has none."""
     name = declared_name(node.child_by_field_name("declarator"))
-    left_out = [] if name is None else [name]
-    written = plain(node, [*left_out, *_default(node)])
+    written = plain(node, [*([] if name is None else [name]), *_default(node)])
     members, pointer = parameter_layout(written, known)
     inner = not members and holds_pointers(written, known)
-    return Parameter(written, "" if name is None else text_of(name), members, pointer, inner)
+    return Parameter(written, text_of(name), members, pointer, inner)
+
+
+def name_of(parameter: Node) -> str:
+    """Return the name of a parameter, empty where it has none."""
+    return text_of(declared_name(parameter.child_by_field_name("declarator")))
 
 
 def parameter_text(node: Node) -> str:
@@ -99,7 +105,7 @@ def _default(node: Node) -> list[Node]:
 def _shared(reach: Sequence[Definition]) -> Iterator[bool]:
     """Yield, for each declaration of shared memory, whether the launch gives its size."""
     for piece in reach:
-        declared = [{text_of(each) for each in node.children} for node in piece.find("declaration")]
+        declared = [texts(node.children) for node in piece.find("declaration")]
         declared = [each for each in declared if "__shared__" in each]
         yield from ("extern" in each for each in declared)
         if piece.tokens.count("__shared__") > len(declared):  # in a macro, or in a place where none is expected
@@ -118,24 +124,17 @@ def _float_atomics(piece: Definition, reach: Sequence[Definition]) -> bool:
 def _integer_target(call: Node, reach: Sequence[Definition]) -> bool:
     """Return whether every declaration of the name that an atomic function adds to declares an integer."""
     given = arguments(call)
-    target = next((text_of(each) for each in find(given[0], "identifier")), "") if given else ""
+    target = first_name(given[0]) if given else ""
     types = [
         text_of(kind)
         for piece in reach
         if target in piece.declared
-        for node in piece.find("declaration", "parameter_declaration", "optional_parameter_declaration")
-        if _declares(node, target)
+        for node in piece.find(*DECLARATIONS)
+        if target in texts(declares(node))
         for kind in node.children_by_field_name("type")
     ]
     return bool(types) and all(set(each.split()) & _INTEGERS for each in types)
 
 
-def _declares(node: Node, name: str) -> bool:
-    found = map(declared_name, node.children_by_field_name("declarator"))
-    return any(each is not None and text_of(each) == name for each in found)
-
-
 def _extern_c(function: Node) -> bool:
-    linkage = around(function, "linkage_specification")
-    value = None if linkage is None else linkage.child_by_field_name("value")
-    return value is not None and text_of(value) == '"C"'
+    return text_of(child(around(function, "linkage_specification"), "value")) == '"C"'

@@ -42,7 +42,10 @@ from edgetune.stages.elastic.source.syntax import (
     deeper_than,
     find,
     line_of,
+    listed,
+    one_line,
     text_of,
+    texts,
     walk,
 )
 from edgetune.stages.elastic.source.translation_unit import (
@@ -120,8 +123,7 @@ def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
 
 def _instance(kernel: ParsedKernel) -> str:
     """Return an instance of a template kernel, as an example: ``kernel<float, 16>``."""
-    given = kernel.function.outer.child_by_field_name("parameters")
-    parameters = [] if given is None else [each for each in given.named_children if each.type != "comment"]
+    parameters = listed(kernel.function.outer.child_by_field_name("parameters"))
     kinds = ("float" if "type_parameter" in each.type else text_of(each).split()[0] for each in parameters)
     return f"{kernel.name}<{', '.join({'float': 'float', 'bool': 'true'}.get(each, '16') for each in kinds)}>"
 
@@ -145,7 +147,7 @@ def _unreadable(piece: Definition) -> Iterator[Node]:
 
 
 def _shown(node: Node) -> str:
-    text = " ".join(text_of(node).split())
+    text = one_line(node)
     if text.startswith("#"):  # of a directive where none can be read, the parser gives a part
         return f"{_wholeline_in(node)} within a statement or a list"
     return f"{text[:40]} ..." if len(text) > 40 else text or f"{node.type} is missing"
@@ -184,8 +186,7 @@ def _names(kernel: ParsedKernel) -> Iterator[Refusal]:
 
 def _as_variable(piece: Definition, word: str) -> bool:
     """Return whether a definition gives a name to a variable or function; fields may have it."""
-    nodes = () if piece.node is None else walk(piece.node)
-    return any(each.type == "identifier" and text_of(each) == word for node in nodes for each in declares(node))
+    return word in texts(each for node in walk(piece.node) for each in declares(node) if each.type == "identifier")
 
 
 def _same(word: str, body: str) -> bool:
@@ -214,10 +215,9 @@ def _copies(kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield the asynchronous copies for which a kernel, or its block level, is refused."""
     unread = list(unread_copies(kernel))
     for piece, use in unread:
-        at, name = (
-            (line_in(piece, kernel, use), use) if isinstance(use, str) else (kernel.line(use, piece), text_of(use))
-        )
-        yield kernel.refusal("async-barrier", at, name=name)
+        word = use if isinstance(use, str) else text_of(use)
+        at = line_in(piece, kernel, use) if isinstance(use, str) else kernel.line(use, piece)
+        yield kernel.refusal("async-barrier", at, name=word)
     for word in () if unread else copies_of_threads(kernel)[:1]:
         yield kernel.refusal("async-copy", name=with_library_words(word))
 
@@ -266,17 +266,15 @@ def _volatile_perhaps_shared(piece: Definition, kernel: ParsedKernel) -> bool:
         return False
     if piece != kernel.reach[0]:
         return True
-    targets = [each.child_by_field_name("left") for each in find(kernel.body, "assignment_expression")]
-    changed = {text_of(each) for each in targets if each is not None}
+    changed = texts(each.child_by_field_name("left") for each in find(kernel.body, "assignment_expression"))
     given = zip(parameter_nodes(kernel.node), kernel.kernel.parameters, strict=True)
     fixed = {of.id for node, each in given if each.name not in changed for of in find(node, "type_qualifier")}
     return any(text_of(each) == "volatile" and each.id not in fixed for each in piece.find("type_qualifier"))
 
 
 def _static_locals(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
-    body = next(piece.find("compound_statement"), None)
-    for node in () if body is None else find(body, "declaration"):
-        before = {text_of(each) for each in node.children}
+    for node in find(next(piece.find("compound_statement"), None), "declaration"):
+        before = texts(node.children)
         if "static" in before and not {"constexpr", "__shared__"} & before:
             yield kernel.refusal("static-local", kernel.line(node, piece), name=_shown(node))
 

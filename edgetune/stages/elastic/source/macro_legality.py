@@ -15,7 +15,7 @@ from edgetune.stages.elastic.source.variants import anchor
 
 def line_in(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> Line:
     """Return the line of a word in a definition, else that of the definition."""
-    for node in () if piece.node is None or word is None else walk(piece.node):
+    for node in walk(piece.node):
         if not node.children and text_of(node) == word:
             return kernel.line(node, piece)
     return piece.line if piece.file == kernel.function.file else (piece.file, piece.line)

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
-from edgetune.stages.elastic.source.directives import code_only, directives, unclear
+from edgetune.stages.elastic.source.directives import closing_end, code_only, directives, unclear
 from edgetune.stages.elastic.source.parser_text import without_invocations
-from edgetune.stages.elastic.source.syntax import Tree, closure, find, text_of, tree_of
+from edgetune.stages.elastic.source.syntax import Tree, between_commas, closure, find, texts, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def readable_tree(source: bytes) -> Tree:
     if not tree.root_node.has_error:
         return tree
     defined = find(tree.root_node, "preproc_function_def")
-    called = {text_of(name) for each in defined for name in each.children_by_field_name("name")}
+    called = texts(each.child_by_field_name("name") for each in defined)
     without = without_invocations(source, called)
     return tree if without == source else tree_of(without)
 
@@ -167,7 +167,7 @@ def _invocations(source: bytes, headers: Sequence[bytes], specifiers: bool) -> I
             continue
         macro, reached = macros.get(found[0]), reach[found[0]]
         opened = _OPENED.match(bare, found.end())
-        closed = found.end() if opened is None else _closed(bare, opened.end())
+        closed = found.end() if opened is None else closing_end(bare, opened.end())
         out = None
         clear = behind == 0 or bool(bare[behind : found.start()].strip())  # F M is no F(...), whatever M begins with
         behind = found.end()
@@ -192,7 +192,7 @@ def _written_out(
         opened = _OPENED.match(bare, end)
         if opened is None:
             return None
-        end = _closed(bare, opened.end())
+        end = closing_end(bare, opened.end())
         arguments = _arguments(bare[opened.end() : end - 1])
         plain = bare[start:end] == source[start:end] and b"\\" not in source[start:end]
         if not plain or len(arguments) != len(macro.parameters) or _odd(arguments, found[0], reach):
@@ -245,27 +245,10 @@ def _includes_perhaps(text: bytes) -> bool:
     return not all(HEADERS.fullmatch(each.decode("utf-8", "replace").strip('<>" \t')) for each in wanted)
 
 
-def _closed(bare: bytes, at: int) -> int:
-    """Return the end of the parenthesis that was opened before ``at``; the end of the source where it is not closed."""
-    depth = 1
-    for found in re.compile(rb"[()]").finditer(bare, at):
-        depth += 1 if found[0] == b"(" else -1
-        if not depth:
-            return found.end()
-    return len(bare)
-
-
 def _arguments(text: bytes) -> list[bytes]:
     """Return the arguments between commas outside of parentheses, with spaces around; none of ``()``."""
-    parts, depth = [b""], 0
-    for byte in text:
-        depth += (byte == ord("(")) - (byte == ord(")"))
-        if byte == ord(",") and not depth:
-            parts.append(b"")
-        else:
-            parts[-1] += bytes((byte,))
-    plain = [b" " + re.sub(rb"\s+", b" ", part).strip() + b" " for part in parts]
-    return [] if not text.strip() else plain
+    parts = between_commas(text.decode("latin-1"), "(", ")") if text.strip() else []
+    return [b" " + re.sub(rb"\s+", b" ", part.encode("latin-1")).strip() + b" " for part in parts]
 
 
 def _odd(arguments: Sequence[bytes], name: bytes, reach: Mapping[bytes, set[bytes]]) -> bool:

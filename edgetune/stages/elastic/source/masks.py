@@ -13,7 +13,7 @@ from edgetune.stages.elastic.source.barrier_functions import Holder, called_word
 from edgetune.stages.elastic.source.builtins import WARP
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.name_resolution import Variable, resolve
-from edgetune.stages.elastic.source.syntax import Node, above, arguments, callee, calls, text_of
+from edgetune.stages.elastic.source.syntax import Node, above, arguments, callee, calls, child, sign_of
 from edgetune.stages.elastic.source.translation_unit import ParsedKernel
 from edgetune.stages.elastic.source.write_analysis import written
 
@@ -50,14 +50,13 @@ class Masks:
             return name in _VOTES and not own
         if mask.type in _INSIDE and mask.named_children:
             return self.computed(mask.named_children[-1], function, seen)
-        operator = mask.child_by_field_name("operator")
-        if mask.type == "unary_expression" and operator is not None and text_of(operator) == "~":
+        sign = sign_of(mask)
+        if mask.type == "unary_expression" and sign == "~":
             return self.computed(mask.named_children[-1], function, seen)
         left, right = mask.child_by_field_name("left"), mask.child_by_field_name("right")
-        if mask.type != "binary_expression" or operator is None or left is None or right is None:
+        if mask.type != "binary_expression" or left is None or right is None:
             return False
         known = [self.computed(each, function, seen) for each in (left, right)]
-        sign = text_of(operator)
         return (sign in _EITHER and any(known)) or (sign in _LEFT and known[0]) or (sign in _BOTH and all(known))
 
     def given(self, call: Node, function: Holder | None) -> bool:
@@ -110,8 +109,7 @@ class Masks:
             return not changes and function is not None and self._always_given(variable, function, seen)
         values = [] if variable.value is None else [(variable.value, variable.value)]
         for each in changes:
-            left = None if each is None else each.child_by_field_name("left")
-            value = None if each is None else each.child_by_field_name("right")
+            left, value = child(each, "left"), child(each, "right")
             if each is None or value is None or left is None or left.type != "identifier":
                 return False
             values.append((each, value))
@@ -138,8 +136,7 @@ class Masks:
 
 def _plain(change: Node) -> bool:
     """Return whether an expression is a value or an assignment with ``=``."""
-    operator = change.child_by_field_name("operator")
-    return change.type != "assignment_expression" or (operator is not None and text_of(operator) == "=")
+    return change.type != "assignment_expression" or sign_of(change) == "="
 
 
 def _before(change: Node, name: Node) -> bool:

@@ -15,14 +15,24 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.stages.elastic.source.macros import Macro
-from edgetune.stages.elastic.source.syntax import Node, closure, declared_name, find, has, text_of, walk, words
+from edgetune.stages.elastic.source.syntax import (
+    DECLARATIONS,
+    NUMBERS,
+    Node,
+    closure,
+    declared_name,
+    find,
+    has,
+    text_of,
+    walk,
+    words,
+)
 
 _SCOPES = frozenset(
     ("compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "switch_statement")
 ) | {"lambda_expression", "catch_clause", "do_statement"}
 _NAMES = ("identifier", "type_identifier")
 """``(n) * x`` parses as a cast to a type n: a name of a known variable means that variable."""
-_DECLARATIONS = ("declaration", "parameter_declaration", "optional_parameter_declaration")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +64,12 @@ class Variable:
             found += 1
             around = None if around == self.declarator else around.parent
         return found
+
+    @property
+    def of_number(self) -> bool:
+        """Whether keywords name the type of its declaration: ``float``, also of ``float *p``."""
+        kind = self.declaration.child_by_field_name("type")
+        return kind is not None and kind.type in NUMBERS
 
     def has(self, *types: str) -> bool:
         """Whether its declarator holds a node of one of these types, e.g. ``reference_declarator``."""
@@ -144,7 +160,7 @@ class _Reader:
             self.known.append(({}, node))
             self._for_range(node) if node.type == "for_range_loop" else self._all(node.children)
             self.known.pop()
-        elif node.type in _DECLARATIONS:
+        elif node.type in DECLARATIONS:
             self._declare(node)
         elif node.type in _NAMES:
             self._use(node)

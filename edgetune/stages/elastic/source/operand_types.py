@@ -15,7 +15,22 @@ from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.builtins import VECTORS
 from edgetune.stages.elastic.source.directives import without_comments
-from edgetune.stages.elastic.source.syntax import CLASSES, Node, around, declared_name, find, has, text_of
+from edgetune.stages.elastic.source.syntax import (
+    ALIASES,
+    CLASSES,
+    DECLARATIONS,
+    Node,
+    around,
+    child,
+    declared_name,
+    find,
+    goes_through,
+    has,
+    listed,
+    sign_of,
+    text_of,
+    texts,
+)
 from edgetune.stages.elastic.source.translation_unit import Definition, declares, name_parts
 
 NUMBER = "number"
@@ -29,7 +44,6 @@ _SCALARS = {
 }  # fmt: skip
 _PROMOTED = ("int", "float", "double")
 """Arithmetic types that keep their type in an operation with themselves."""
-_DECLARATIONS = ("declaration", "parameter_declaration", "optional_parameter_declaration")
 _DECLARATOR = re.compile("declarator|identifier")
 _COMPARING = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
 _CONVERSION = re.compile(r"\boperator\s*[A-Za-z_:]")
@@ -121,16 +135,16 @@ def types_of(reach: Sequence[Definition]) -> Types:
     named = {piece.name for piece in reach if piece.kind == "macro"}
     parameters = set[str]()
     for piece in reach:
-        for node in piece.find(*CLASSES, "type_definition", "alias_declaration", "template_parameter_list"):
+        for node in piece.find(*CLASSES, *ALIASES, "template_parameter_list"):
             if node.type == "template_parameter_list":
-                parameters |= {text_of(name) for each in node.named_children for name in declares(each)}
+                parameters |= texts(name for each in node.named_children for name in declares(each))
                 continue
             found = [*node.children_by_field_name("name"), *node.children_by_field_name("declarator")]
             names = [text_of(each) for each in map(declared_name, map(_untemplated, found)) if each is not None]
             named.update(names)
             if node.type in CLASSES and node.child_by_field_name("body") is not None:
                 classes.setdefault(names[0] if names else "", []).append(node)
-            elif node.type in ("type_definition", "alias_declaration"):
+            elif node.type in ALIASES:
                 whole = node.type == "type_definition" and found[0].type == "type_identifier" and len(found) == 1
                 base = Types().named_by(node.child_by_field_name("type") or node) if whole else None
                 aliases.setdefault(names[0] if names else "", set()).add(base)
@@ -157,9 +171,8 @@ def _converts(owner: Node) -> bool:
 
 def class_of(function: Node) -> str:
     """Return the name of the class that a function belongs to; empty without one."""
-    owner = around(function, *CLASSES)
-    own = None if owner is None else owner.child_by_field_name("name")
-    return text_of(own).split("<")[0].strip() if own is not None else next(iter(name_parts(function)[-2:-1]), "")
+    own = text_of(child(around(function, *CLASSES), "name")).split("<")[0].strip()
+    return own or next(iter(name_parts(function)[-2:-1]), "")
 
 
 def code_of(node: Node) -> str:
@@ -173,13 +186,10 @@ def _untemplated(name: Node) -> Node:
 
 def fields_of(owner: Node, types: Types) -> dict[str, str | None]:
     """Return the types of the fields that a class itself declares."""
-    body = owner.child_by_field_name("body")
     found = dict[str, str | None]()
-    for node in () if body is None else (each for each in body.named_children if each.type == "field_declaration"):
+    for node in (each for each in listed(owner.child_by_field_name("body")) if each.type == "field_declaration"):
         for declarator in node.children_by_field_name("declarator"):
-            name = declared_name(declarator)
-            if name is not None:
-                found[text_of(name)] = types.declared(node, declarator)
+            found[text_of(declared_name(declarator))] = types.declared(node, declarator)
     return found
 
 
@@ -227,31 +237,27 @@ class Typing:
         return f"{kind}*" if is_plain(kind) else None
 
     def _field(self, owner: str | None, node: Node) -> str | None:
-        name = node.child_by_field_name("field")
-        argument = node.child_by_field_name("argument")
-        if name is not None and argument is not None and argument.type == "this":
-            return self.fields.get(text_of(name))
-        if any(each.type == "->" for each in node.children):
+        name, argument = text_of(node.child_by_field_name("field")), node.child_by_field_name("argument")
+        if argument is not None and argument.type == "this":
+            return self.fields.get(name)
+        if goes_through(node):
             owner = _behind(owner)
-        if owner is None or name is None:
-            return None
-        if VECTORS.fullmatch(owner) and owner not in self.types.named:
-            return _SCALARS.get(owner[:-1], NUMBER) if text_of(name) in ("x", "y", "z", "w") else None
-        return self.types.fields.get((owner, text_of(name)))
+        if owner is not None and VECTORS.fullmatch(owner) and owner not in self.types.named:
+            return _SCALARS.get(owner[:-1], NUMBER) if name in ("x", "y", "z", "w") else None
+        return None if owner is None else self.types.fields.get((owner, name))
 
     def _operation(self, node: Node) -> str | None:
-        sign, left, right = node.child_by_field_name("operator"), self._part(node, "left"), self._part(node, "right")
+        left, right = self._part(node, "left"), self._part(node, "right")
         if not is_number(left) or not is_number(right):
             return None
-        comparing = sign is not None and text_of(sign) in _COMPARING
-        return "bool" if comparing else left if left == right and left in _PROMOTED else NUMBER
+        return "bool" if sign_of(node) in _COMPARING else left if left == right and left in _PROMOTED else NUMBER
 
     def _descriptor(self, node: Node | None) -> str | None:
         return None if node is None else self.types.declared(node, node.child_by_field_name("declarator"))
 
     def _call(self, function: Node | None) -> str | None:
         """Return the type of ``float(x)`` and ``static_cast<float>(x)``."""
-        name = "" if function is None else text_of(function)
+        name = text_of(function)
         if function is None or name in self.variables:
             return None
         if function.type == "template_function" and name.split("<")[0].endswith("_cast"):
@@ -290,12 +296,10 @@ def typing_of(function: Node, types: Types, macros: Collection[str]) -> Typing:
     found: dict[str, set[str | None]] = {}
     whole = around(function, "function_definition") if function.type == "lambda_expression" else None
     owner = around(function, *CLASSES)
-    for node in find(whole or function, *_DECLARATIONS, "for_range_loop", "structured_binding_declarator"):
-        for declarator in node.children_by_field_name("declarator") if node.type in _DECLARATIONS else ():
-            name = declared_name(declarator)
-            if name is not None:
-                found.setdefault(text_of(name), set()).add(types.declared(node, declarator))
-        if node.type not in _DECLARATIONS:
+    for node in find(whole or function, *DECLARATIONS, "for_range_loop", "structured_binding_declarator"):
+        for declarator in node.children_by_field_name("declarator") if node.type in DECLARATIONS else ():
+            found.setdefault(text_of(declared_name(declarator)), set()).add(types.declared(node, declarator))
+        if node.type not in DECLARATIONS:
             for each in find(node.child_by_field_name("declarator") or node, "identifier"):
                 found.setdefault(text_of(each), set()).add(None)
     for each in find(function, "lambda_capture_initializer"):

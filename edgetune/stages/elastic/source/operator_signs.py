@@ -7,7 +7,7 @@ a[i]        []
 
 from __future__ import annotations
 
-from edgetune.stages.elastic.source.syntax import Node, squeezed
+from edgetune.stages.elastic.source.syntax import Node, goes_through, squeezed
 
 OPERATIONS = ("binary_expression", "unary_expression", "pointer_expression", "update_expression",
               "subscript_expression", "assignment_expression", "field_expression", "comma_expression")  # fmt: skip
@@ -23,7 +23,7 @@ def signs(node: Node) -> list[str]:
     if node.type == "subscript_expression":
         return ["[]"]
     if node.type == "field_expression":
-        return ["->" if any(each.type == "->" for each in node.children) else "."]
+        return ["->" if goes_through(node) else "."]
     sign = next((squeezed(each) for each in node.children if not each.is_named), "")
     sign = _SPELLED.get(sign, sign)
     return list(dict.fromkeys([sign, REWRITTEN.get(sign, sign)]))

@@ -17,12 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-_SKIPPED_TOKENS = re.compile(
-    rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*",
-    re.DOTALL | re.MULTILINE,
-)
+from edgetune.stages.elastic.source.directives import blanks, closing_end, code_only
+
 _OPENS = re.compile(rb"\b(?:namespace(?:\s+[\w:]+)?|extern\s+\"C(?:\+\+)?\")\s*\{")
-_STRINGS_OF_LINKAGE = re.compile(rb'extern\s+"C(?:\+\+)?"')
 
 
 def without_invocations(source: bytes, macros: Collection[str]) -> bytes:
@@ -34,12 +31,12 @@ def without_invocations(source: bytes, macros: Collection[str]) -> bytes:
         source: Of a file.
         macros: The names of macros with arguments.
     """
-    bare = _SKIPPED_TOKENS.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
+    bare = code_only(source)
     if not macros or bare.count(b"{") != bare.count(b"}"):
         return source
     out = bytearray(source)
     for start, end in _file_level_invocations(source, bare, macros):
-        out[start:end] = re.sub(rb"[^\r\n]", b" ", out[start:end])
+        out[start:end] = blanks(source[start:end])
     return bytes(out)
 
 
@@ -47,18 +44,16 @@ def _file_level_invocations(source: bytes, bare: bytes, macros: Collection[str])
     names = b"|".join(re.escape(each.encode()) for each in macros)
     invocation = re.compile(rb"(?:^|(?<=[;}\n]))[ \t]*(?:" + names + rb")\s*\(")
     for found in invocation.finditer(bare):
-        if _level(source, bare, found.start()) != 0:
-            continue
-        end = _parenthesis_end(bare, found.end())
-        if end is None:
-            continue
-        rest = re.compile(rb"[ \t]*;?").match(bare, end)
-        yield found.start(), end if rest is None else rest.end()
+        end = closing_end(bare, found.end())
+        whole = bare[end - 1 : end] == b")" and not re.search(rb"[{};]", bare[found.end() : end])
+        if whole and _level(source, bare, found.start()) == 0:
+            rest = re.compile(rb"[ \t]*;?").match(bare, end)
+            yield found.start(), end if rest is None else rest.end()
 
 
 def _level(source: bytes, bare: bytes, at: int) -> int:
     """Return how many braces are open, those of namespaces and linkage not counted."""
-    heads = {found.end() - 1 for found in _OPENS.finditer(_with_linkage(source, bare[:at]))}
+    heads = {found.end() - 1 for found in _OPENS.finditer(source, 0, at)}
     open_braces: list[bool] = []
     for found in re.finditer(rb"[{}]", bare[:at]):
         if found[0] == b"{":
@@ -66,26 +61,6 @@ def _level(source: bytes, bare: bytes, at: int) -> int:
         elif open_braces:
             open_braces.pop()
     return sum(not each for each in open_braces)
-
-
-def _with_linkage(source: bytes, bare: bytes) -> bytes:
-    """Return bare source with ``extern "C"`` in it, whose quotes were taken for a string."""
-    out = bytearray(bare)
-    for found in _STRINGS_OF_LINKAGE.finditer(source[: len(bare)]):
-        out[found.start() : found.end()] = found[0]
-    return bytes(out)
-
-
-def _parenthesis_end(bare: bytes, at: int) -> int | None:
-    """Return where the parenthesis that was opened before ``at`` ends; ``None`` where there are statements in it."""
-    depth = 1
-    for found in re.finditer(rb"[(){};]", bare[at:]):
-        if found[0] in b"{};":
-            return None
-        depth += 1 if found[0] == b"(" else -1
-        if not depth:
-            return at + found.end()
-    return None
 
 
 _ALIGN = re.compile(rb"\b__align__(?=\s*\()")

@@ -11,12 +11,37 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import POLLING, atomic, loads
-from edgetune.stages.elastic.source.syntax import Node, around, declared_name, find, has, text_of, walk
+from edgetune.stages.elastic.source.operand_types import class_of
+from edgetune.stages.elastic.source.syntax import (
+    ALIASES,
+    NUMBERS,
+    REFERENCES,
+    Node,
+    around,
+    callee,
+    child,
+    declared_name,
+    find,
+    first_name,
+    has,
+    listed,
+    names,
+    squeezed,
+    takes_address,
+    text_of,
+    texts,
+    walk,
+)
 from edgetune.stages.elastic.source.translation_unit import Definition, declares, naming
 
 _MOST_ARGUMENTS = 16
 """Of macros."""
-_DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", "type_definition", "alias_declaration")
+_DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", *ALIASES)
+_PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
+_READS = ("subscript_expression", "pointer_expression", "field_expression")
+_LISTS = ("argument_list", "initializer_list", "parameter_list", "parameter_declaration")
+_SAME = ("parenthesized_expression", "conditional_expression", "comma_expression", "field_expression")
+"""Expressions that may be a variable itself, or a part of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +56,11 @@ class PolledNames:
         references: Names of references, which may stand for memory.
         aliases: Those that stand for what was an element or the target of a pointer, or for a number of the caller's.
         macros: Names of macros that stand for more than numbers.
+        silent: Names of functions that read no memory.
         functions: Names of functions that read memory, and write through no reference.
         filled: Names of functions and the numbers, from 0, of their parameters that are references to variables.
+        caught: Names of variables that code may write through references which calls do not show.
         fences: Names of fences, and of functions and macros with one.
-        tellers: Names of functions that touch no memory but that of their references.
     """
 
     polled: frozenset[str]
@@ -43,10 +69,11 @@ class PolledNames:
     references: frozenset[str]
     aliases: frozenset[str]
     macros: frozenset[str]
+    silent: frozenset[str]
     functions: frozenset[str]
     filled: frozenset[tuple[str, int]]
+    caught: frozenset[str]
     fences: frozenset[str]
-    tellers: frozenset[str]
 
 
 def polled_names(reach: Sequence[Definition]) -> PolledNames:
@@ -59,32 +86,27 @@ def polled_names(reach: Sequence[Definition]) -> PolledNames:
     for piece in reach:
         if piece.kind == "variable" and {"__device__", "__managed__", "__shared__"} & set(piece.tokens):
             memory |= piece.declared
-    references = {
-        text_of(name)
-        for piece in reach
-        for node in piece.find("reference_declarator", "structured_binding_declarator")
-        for name in find(node, "identifier")
-    }
+    made = (node for piece in reach for node in piece.find("reference_declarator", "structured_binding_declarator"))
+    references = {name for node in made for name in texts(find(node, "identifier"))}
     macros = {piece.name for piece in reach if piece.kind == "macro" and piece.tokens}
     shared = _shared_numbers(reach) - references - macros
     found = _of_any_type(reach) if any("volatile" in piece.tokens for piece in reach) else set()
-    while True:
-        before = len(found)
-        for piece in reach:
-            found |= _polled_in(piece, found)
-        if len(found) == before:
-            return PolledNames(
-                frozenset(found),
-                frozenset(memory),
-                shared,
-                frozenset(references),
-                _aliases(reach),
-                frozenset(macros),
-                _readers(reach),
-                _filled(reach),
-                _fences(reach),
-                _tellers(reach, memory),
-            )
+    while more := {name for piece in reach for name in _polled_in(piece, found)} - found:
+        found |= more
+    functions = (each.name for each in reach if each.kind == "function" and not has(each.node, "reference_declarator"))
+    return PolledNames(
+        polled=frozenset(found),
+        memory=frozenset(memory),
+        shared=shared,
+        references=frozenset(references),
+        aliases=_aliases(reach),
+        macros=frozenset(macros),
+        silent=_silent(reach, memory | macros),
+        functions=_readers(reach).intersection(functions),
+        filled=_filled(reach),
+        caught=_caught(reach, macros),
+        fences=_fences(reach),
+    )
 
 
 def _aliases(reach: Sequence[Definition]) -> frozenset[str]:
@@ -93,10 +115,10 @@ def _aliases(reach: Sequence[Definition]) -> frozenset[str]:
         made, value, kind = (node.child_by_field_name(each) for each in ("declarator", "value", "type"))
         if made is None or made.type != "reference_declarator":
             continue
-        memory = value is not None and has(value, "subscript_expression", "pointer_expression", "field_expression")
-        number = kind is not None and kind.type in ("primitive_type", "sized_type_specifier")
-        if memory or (number and "const" not in {text_of(each) for each in node.children}):
-            found |= {text_of(each) for each in find(made, "identifier")}
+        memory = has(value, *_READS)
+        number = kind is not None and kind.type in NUMBERS
+        if memory or (number and "const" not in texts(node.children)):
+            found |= texts(find(made, "identifier"))
     return frozenset(found)
 
 
@@ -109,12 +131,11 @@ def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
     for node in piece.find(*_DECLARATIONS):
         of_type = [each for each in node.children if each.type != "init_declarator"]
         if marks & {text_of(each) for one in of_type for each in walk(one) if not each.children}:
-            names = [declared_name(each) for each in node.children_by_field_name("declarator")]
-            names += node.children_by_field_name("name")
-            found |= {text_of(each) for each in names if each is not None}
+            made = node.children_by_field_name("declarator")
+            found |= texts([*map(declared_name, made), *node.children_by_field_name("name")])
         elif has(node, "placeholder_type_specifier"):
             made = [each for each in node.children_by_field_name("declarator") if each.type == "init_declarator"]
-            found |= {name for each in made if (name := _named(each)) and _pointer_of(each, so_far)}
+            found |= {first_name(each) for each in made if _pointer_of(each, so_far)}
     return found
 
 
@@ -123,34 +144,39 @@ def _of_any_type(reach: Sequence[Definition]) -> set[str]:
     found = set[str]()
     for piece in reach:
         outer = None if piece.node is None else around(piece.node, "template_declaration")
-        within = [*piece.find("template_declaration"), *([] if outer is None else [outer])]
-        given = [each for template in within for each in template.children_by_field_name("parameters")]
-        kinds = {text_of(each) for one in given for each in find(one, "type_identifier")}
+        templates = [*piece.find("template_declaration"), *([] if outer is None else [outer])]
+        kinds = {word for each in templates for word in texts(find(child(each, "parameters"), "type_identifier"))}
         for node in piece.find("parameter_declaration", "declaration"):
             kind = node.child_by_field_name("type")
             if kind is not None and (text_of(kind) in kinds or kind.type == "placeholder_type_specifier"):
-                made = [declared_name(each) for each in find(node, "pointer_declarator", "reference_declarator")]
-                found |= {text_of(each) for each in made if each is not None}
+                found |= texts(map(declared_name, find(node, "pointer_declarator", "reference_declarator")))
     return found
 
 
 def _pointer_of(made: Node, polled: Collection[str]) -> bool:
     """Return whether an ``auto`` variable may be a pointer to what is polled: it is made of names, not of a value."""
     value = made.child_by_field_name("value")
-    if value is None or not any(text_of(each) in polled for each in find(value, "identifier")):
+    if texts(find(value, "identifier")).isdisjoint(polled):
         return False
-    reads = has(value, "subscript_expression", "field_expression", "call_expression", "pointer_expression")
-    return text_of(value).startswith("&") or not reads
+    return text_of(value).startswith("&") or not has(value, "call_expression", *_READS)
 
 
-def _readers(reach: Sequence[Definition]) -> frozenset[str]:
-    """Return the names of functions without references that read memory, or call others that do."""
-    reads = ("subscript_expression", "pointer_expression", "field_expression")
-    functions = [
-        piece for piece in reach if piece.kind == "function" and next(piece.find("reference_declarator"), None) is None
-    ]
-    found = {piece.name for piece in functions if next(piece.find(*reads), None) is not None}
-    return frozenset(naming(found, functions))
+def _readers(reach: Sequence[Definition], unsure: Collection[str] = ()) -> frozenset[str]:
+    """Return the names of functions and classes that read memory, or mention others that do, or what is not sure."""
+    code = [piece for piece in reach if piece.kind in ("function", "type")]
+    found = {piece.name for piece in code if has(piece.node, *_READS)}
+    return frozenset(found | naming({*found, *unsure}, code))
+
+
+def _silent(reach: Sequence[Definition], unsure: Collection[str]) -> frozenset[str]:
+    """Return the names of functions that read no memory, nor call what they are given."""
+    functions = [piece for piece in reach if piece.kind == "function"]
+    asking = {
+        piece.name
+        for piece in functions
+        if has(piece.node, "gnu_asm_expression") or piece.declared & {*map(callee, piece.find("call_expression"))}
+    }
+    return frozenset({each.name for each in functions} - asking - _readers(reach, {*asking, *unsure}))
 
 
 def other_names(piece: Definition) -> dict[str, set[str]]:
@@ -163,57 +189,77 @@ def other_names(piece: Definition) -> dict[str, set[str]]:
             continue
         pointer = made.type == "pointer_declarator" and value.type == "identifier"
         refers = made.type == "reference_declarator" or text_of(node).startswith("&")
-        addresses = (each for each in find(value, "pointer_expression") if text_of(each).startswith("&"))
+        addresses = filter(takes_address, find(value, "pointer_expression"))
         for each in (value,) if pointer or refers else addresses:
-            name, other = _named(made), _named(each)
-            if name is not None and other is not None:
+            name, other = first_name(made), first_name(each)
+            if name and other:
                 found.setdefault(name, set()).add(other)
                 found.setdefault(other, set()).add(name)
     return found
 
 
-def _named(node: Node) -> str | None:
-    return next((text_of(each) for each in find(node, "identifier")), None)
-
-
 def _fences(reach: Sequence[Definition]) -> frozenset[str]:
     """Return the names of fences, and of functions and macros with one."""
-    fences = ("__threadfence", "__threadfence_system", "__threadfence_block")
-    return frozenset(naming(fences, (piece for piece in reach[1:] if piece.kind in ("function", "macro"))))
-
-
-def _tellers(reach: Sequence[Definition], memory: Collection[str]) -> frozenset[str]:
-    """Return the names of functions that touch no memory but that of their references, nor call others that do."""
-    memory_ways = ("subscript_expression", "field_expression", "gnu_asm_expression", "pointer_declarator",
-                   "lambda_expression", "abstract_pointer_declarator", "qualified_identifier")  # fmt: skip
-    others = {piece.name for piece in reach if piece.kind != "function"}
-    for piece in reach:
-        targets = (text_of(each) for each in piece.find("pointer_expression"))
-        words = {*memory, *POLLING, "volatile"} & set(piece.tokens)
-        if words or next(piece.find(*memory_ways), None) is not None or not all(each[0] == "&" for each in targets):
-            others.add(piece.name)
-    pieces = [piece for piece in reach[1:] if piece.kind == "function"]
-    return frozenset({piece.name for piece in pieces} - naming(others, pieces))
+    fences = {"__threadfence", "__threadfence_system", "__threadfence_block"}
+    return frozenset(fences | naming(fences, (piece for piece in reach[1:] if piece.kind in ("function", "macro"))))
 
 
 def _filled(reach: Sequence[Definition]) -> frozenset[tuple[str, int]]:
     """Return functions and the places of their parameters that are references; a macro with one has any place."""
     found = set[tuple[str, int]]()
-    aliases = (node for piece in reach for node in piece.find("type_definition", "alias_declaration"))
-    refers = [node for node in aliases if has(node, "reference_declarator", "abstract_reference_declarator")]
-    kinds = {text_of(each) for node in refers for each in find(node, "type_identifier")}
+    aliases = (node for piece in reach for node in piece.find(*ALIASES) if has(node, *REFERENCES))
+    kinds = {name for node in aliases for name in texts(find(node, "type_identifier"))}
     for node in (node for piece in reach for node in piece.find("function_declarator")):
-        name, given = declared_name(node), node.child_by_field_name("parameters")
-        if name is None or given is None:
-            continue
-        for number, each in enumerate(one for one in given.named_children if one.type != "comment"):
-            fixed = any(text_of(part) == "const" for part in each.children)
+        name = text_of(declared_name(node))
+        for number, each in enumerate(listed(node.child_by_field_name("parameters"))):
             named = any(text_of(of) in kinds for of in find(each, "type_identifier"))
-            if not fixed and (named or has(each, "reference_declarator")):
-                found.add((text_of(name), number))
+            if name and not _fixed(each) and (named or has(each, "reference_declarator")):
+                found.add((name, number))
     functions = {name for name, _ in found}
     macros = [piece.name for piece in reach if piece.kind == "macro" and functions & set(piece.tokens)]
     return frozenset(found | {(name, number) for name in macros for number in range(_MOST_ARGUMENTS)})
+
+
+def _caught(reach: Sequence[Definition], macros: Collection[str]) -> frozenset[str]:
+    """Return the names that code may write later on: an object keeps their address, or a reference to them.
+
+    Where a call does not show which of its arguments are references, all names that stand as they are in a list count,
+    and where values are given: a class keeps or is called with a reference, or a template is given one.
+    """
+    lists = [each for piece in reach for each in piece.find(*_LISTS)]
+    objects = [each for each in lists if each.parent is not None and each.parent.type != "call_expression"]
+    kept = frozenset(first_name(value) for each in objects for value in listed(each) if takes_address(value))
+    if not any(_catches(piece, macros) for piece in reach):
+        return kept
+    for node in (node for piece in reach for node in piece.find("init_declarator", "assignment_expression")):
+        lists += [*node.children_by_field_name("value"), *node.children_by_field_name("right")]
+    found = (name for each in lists for name in walk(each, lambda here: here.type in (*_LISTS, *_SAME)))
+    return kept | texts(
+        name
+        for name in found
+        if name.type == "type_identifier"  # S s(i); parses as a function that takes a type i
+        or (name.type == "identifier" and name.parent is not None and name.parent.type != "parameter_declaration")
+    )
+
+
+def _catches(piece: Definition, macros: Collection[str]) -> bool:
+    """Return whether a definition has a reference in a field, an object that is called, an alias, or ``f<int &>``."""
+    for given in piece.find("template_argument_list"):
+        if has(given, "abstract_reference_declarator", "decltype") or not texts(names(given)).isdisjoint(macros):
+            return True
+    if any(has(each, *REFERENCES) for each in piece.find(*ALIASES)):
+        return True
+    catching = [node for node in piece.find("field_declaration") if not has(node, "function_declarator")]
+    for node in piece.find("lambda_declarator", "function_declarator"):
+        name = "" if node.type == "lambda_declarator" else squeezed(node).split("(")[0]
+        if name in ("", "operator", class_of(node)):
+            catching += find(node, *_PARAMETERS)
+    return any(has(each, *REFERENCES) and not _fixed(each) for each in catching)
+
+
+def _fixed(declaration: Node) -> bool:
+    """Return whether nothing can be written through a reference."""
+    return "const" in texts(declaration.children) and not has(declaration, "pointer_declarator")
 
 
 def _shared_numbers(reach: Sequence[Definition]) -> frozenset[str]:
@@ -222,21 +268,16 @@ def _shared_numbers(reach: Sequence[Definition]) -> frozenset[str]:
     for piece in reach:
         declared = set(piece.declared) if piece.kind != "function" else set[str]()
         for node in piece.find("declaration"):
-            words = {text_of(each) for each in node.children}
             kind = node.child_by_field_name("type")
-            number = kind is not None and kind.type in ("primitive_type", "sized_type_specifier")
-            if "__shared__" in words and number and not has(node, "pointer_declarator", "reference_declarator"):
-                names = {
-                    text_of(each) for each in map(declared_name, node.children_by_field_name("declarator")) if each
-                }
-                found |= names
-                declared -= names
+            number = kind is not None and kind.type in NUMBERS
+            shared = "__shared__" in texts(node.children)
+            if shared and number and not has(node, "pointer_declarator", "reference_declarator"):
+                made = texts(map(declared_name, node.children_by_field_name("declarator")))
+                found |= made
+                declared -= made
         others |= declared
-        others |= {
-            text_of(name)
-            for node in piece.find(*_DECLARATIONS, "lambda_capture_initializer", "for_range_loop")
-            if "__shared__" not in {text_of(each) for each in node.children}
-            for name in declares(node)
-        }
-    operators = any(next(piece.find("operator_name", "operator_cast"), None) for piece in reach)
+        for node in piece.find(*_DECLARATIONS, "lambda_capture_initializer", "for_range_loop"):
+            if "__shared__" not in texts(node.children):
+                others |= texts(declares(node))
+    operators = any(has(piece.node, "operator_name", "operator_cast") for piece in reach)
     return frozenset() if operators else frozenset(found - others)

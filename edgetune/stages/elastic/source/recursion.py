@@ -4,7 +4,6 @@
     int walk(Node *n, int key)  { return n ? walk(n->next, key) : 0; }        gets on: another n, and n decides
     float4 all(float s)         { return all(s, s, s, s); }                   no recursion: another function of the name
     template <int n> int sum(int *x) { return x[n] + sum<n - 1>(x); }         ends when it is compiled
-    int deep(int n)             { return deep(n); }                           waits for nobody: it reads no memory
 
 Recursion gets on if each of its calls changes an argument that a condition of the called function depends on, and none
 of its functions polls. Recursion by calls that are only possible, as types are not known, counts where it reads memory.
@@ -13,27 +12,29 @@ of its functions polls. Recursion by calls that are only possible, as types are 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from edgetune.stages.elastic.source.builtins import POLLING, arithmetic, atomic
+from edgetune.stages.elastic.source.builtins import POLLING, atomic
 from edgetune.stages.elastic.source.call_graph import Call, Function, call_graph
-from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
+from edgetune.stages.elastic.source.kernel_scan import name_of, parameter_nodes
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import hidden_words
-from edgetune.stages.elastic.source.operand_types import is_plain
 from edgetune.stages.elastic.source.polled_names import PolledNames
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
     Node,
     arguments,
     around,
+    child,
     closure,
-    declared_name,
     find,
     has,
+    listed,
     names,
+    reads_memory,
     squeezed,
     text_of,
+    texts,
     walk,
     words,
 )
@@ -66,7 +67,7 @@ def waiting_call(
             polls = any(_polls(each, watched) for each in turns)
             if not polls and not sure and not any(_reads(each, watched) for each in turns):
                 continue
-            if polls or not (_gets_on(call, macros) or _alone(reached[call.caller], macros)):
+            if polls or not _gets_on(call, macros):
                 through = "" if call.called == call.caller else f" through {_shown(call.called)}"
                 return call.node, f"{_shown(call.caller)} calls itself{through}", call.caller.piece
     return None
@@ -89,24 +90,23 @@ def _gets_on(call: Call, macros: Mapping[str, Sequence[Macro]]) -> bool:
     if call.node.type != "call_expression":
         return False
     kept = {name for name in _parameters(call.caller) if name not in _written(call.caller)}
-    changed = set[str]()
+    deciding = _deciding(call.called)
     for name, given in zip(_parameters(call.called), arguments(call.node), strict=False):
         text = squeezed(given).strip("()")
-        if text not in kept and not hidden_words(text, macros) & kept:
-            changed.add(name)
-    return bool(changed & _deciding(call.called))
+        if name in deciding and text not in kept and not hidden_words(text, macros) & kept:
+            return True
+    return False
 
 
 def _parameters(function: Function) -> list[str]:
     """Return the names of a function's parameters, empty where one has none."""
-    found = (declared_name(each.child_by_field_name("declarator")) for each in parameter_nodes(function.node))
-    return ["" if name is None else text_of(name) for name in found]
+    return [name_of(each) for each in parameter_nodes(function.node)]
 
 
 def _written(function: Function) -> set[str]:
     """Return the names in assignments of a function."""
     changes = find(function.node, "assignment_expression", "update_expression")
-    return {text_of(each) for node in changes for each in names(node)}
+    return texts(each for node in changes for each in names(node))
 
 
 def _deciding(function: Function) -> set[str]:
@@ -114,7 +114,7 @@ def _deciding(function: Function) -> set[str]:
     conditions = [each.child_by_field_name("condition") for each in find(function.node, *_CONDITIONAL)]
     logical = find(function.node, "binary_expression")
     conditions += [each for each in logical if {"&&", "||"} & {of.type for of in each.children}]
-    return {text_of(name) for each in conditions if each is not None for name in find(each, "identifier")}
+    return texts(name for each in conditions for name in find(each, "identifier"))
 
 
 def _polls(function: Function, watched: PolledNames) -> bool:
@@ -125,37 +125,9 @@ def _polls(function: Function, watched: PolledNames) -> bool:
 
 def _reads(function: Function, watched: PolledNames) -> bool:
     """Return whether a function reads memory that all threads share, or may do so through a pointer."""
-    return any(_is_read(node) or text_of(node) in watched.memory for node in walk(function.node))
-
-
-def _is_read(node: Node) -> bool:
-    through = node.type == "field_expression" and any(each.type == "->" for each in node.children)
-    pointed = node.type == "pointer_expression" and text_of(node).startswith("*")
-    return through or pointed or node.type in ("subscript_expression", "gnu_asm_expression")
-
-
-def _alone(functions: Collection[Function], macros: Collection[str]) -> bool:
-    """Return whether the values of functions depend on their arguments alone, which are numbers and vectors."""
-    named = {each.name for each in functions}
-    return all(map(_of_plain_values, functions)) and all(
-        name not in macros and (name in each.typing.variables or name in named or arithmetic(name))
-        for each in functions
-        for name in map(text_of, find(each.node, "identifier", "namespace_identifier"))
+    return has(function.node, "gnu_asm_expression") or any(
+        reads_memory(node) or text_of(node) in watched.memory for node in walk(function.node)
     )
-
-
-def _of_plain_values(function: Function) -> bool:
-    if function.member or function.node.type == "lambda_expression" or any(map(_is_read, walk(function.node))):
-        return False
-    if has(function.node, "reference_declarator", "abstract_reference_declarator", "new_expression"):
-        return False
-    specifiers = (each for node in find(function.node, "declaration") for each in node.children)
-    if {"__shared__", "extern"} & set(map(text_of, specifiers)):
-        return False
-    types = function.typing.types
-    kinds = [types.declared(function.node, None), *function.typing.variables.values()]
-    kinds += [types.named_by(each) for each in find(function.node, "type_identifier")]
-    return all(kind is not None and is_plain(kind) for kind in kinds)
 
 
 def _ends_compiled(own: Sequence[Call]) -> bool:
@@ -177,18 +149,13 @@ def _step(call: Call) -> tuple[str, str] | None:
     """
     called, function = call.node.child_by_field_name("function"), call.caller.node
     owner = around(function, *CLASSES)
-    owner_name = None if owner is None else owner.child_by_field_name("name")
-    places = {call.caller.name: function.parent}
-    if owner is not None and owner_name is not None:
-        places[text_of(owner_name)] = owner.parent
-    for given in () if called is None else find(called, "template_argument_list"):
-        name = None if given.parent is None else given.parent.child_by_field_name("name")
-        template = None if name is None else places.get(text_of(name))
-        if template is None or template.type != "template_declaration":
+    places = {call.caller.name: function.parent, text_of(child(owner, "name")): owner and owner.parent}
+    for given in find(called, "template_argument_list"):
+        template = places.get(text_of(child(given.parent, "name")))
+        inner = around(given, "template_argument_list", within=called) is not None
+        if inner or template is None or template.type != "template_declaration":
             continue
-        if around(given, "template_argument_list", within=called) is not None:
-            continue
-        for argument, number in zip(given.named_children, _numbers(template), strict=False):
+        for argument, number in zip(listed(given), _numbers(template), strict=False):
             found = _STEP.fullmatch(squeezed(argument))
             if found and found["name"] == number:
                 return found["name"], found["sign"]
@@ -197,10 +164,6 @@ def _step(call: Call) -> tuple[str, str] | None:
 
 def _numbers(template: Node) -> list[str]:
     """Return the names of the parameters of a template that are numbers, empty for others."""
-    given = template.child_by_field_name("parameters")
-    found = list[str]()
-    for each in () if given is None else given.named_children:
-        name, kind = declared_name(each.child_by_field_name("declarator")), each.child_by_field_name("type")
-        number = name is not None and kind is not None and set(text_of(kind).split()) <= _INTEGERS
-        found.append(text_of(name) if number and name is not None else "")
-    return found
+    given = listed(template.child_by_field_name("parameters"))
+    kinds = (set(text_of(each.child_by_field_name("type")).split()) for each in given)
+    return [name_of(each) if kind and kind <= _INTEGERS else "" for each, kind in zip(given, kinds, strict=True)]

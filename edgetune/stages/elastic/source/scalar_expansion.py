@@ -24,7 +24,10 @@ from edgetune.stages.elastic.source.syntax import (
     has,
     names,
     plain,
+    squeezed,
+    takes_address,
     text_of,
+    texts,
     tree_of,
     words,
 )
@@ -135,11 +138,8 @@ def _many(fission: Fission, pieces: list[Piece]) -> set[Variable]:
         each for each in fission.uniform.names.variables if each.kind == "parameter" and fission.uniform.writes[each]
     }
     many = {each for each in declared if len(used[each]) > 1} | (parameters - fission.single)
-    many |= {
-        use.variable
-        for use in fission.uniform.names.uses
-        if use.variable in declared and _stored(use, fission.uniform.source)
-    }
+    uses = (each for each in fission.uniform.names.uses if each.variable in declared)
+    many |= {each.variable for each in uses if _stored(each, fission.uniform.source)}
     if any(_may_point(each) for each in many):
         many |= {each for each in declared if _may_be_pointed_to(fission.uniform.names, each)}
     return many - fission.single
@@ -160,12 +160,7 @@ def _sizes(names: NameTable, variable: Variable) -> list[Variable]:
 
 def _may_point(variable: Variable) -> bool:
     """Whether a variable may hold the address of another one."""
-    return variable.has("pointer_declarator") or not _plain_type(variable)
-
-
-def _plain_type(variable: Variable) -> bool:
-    kind = variable.declaration.child_by_field_name("type")
-    return kind is not None and kind.type in ("primitive_type", "sized_type_specifier")
+    return variable.has("pointer_declarator") or not variable.of_number
 
 
 def _may_be_pointed_to(names: NameTable, variable: Variable) -> bool:
@@ -174,7 +169,7 @@ def _may_be_pointed_to(names: NameTable, variable: Variable) -> bool:
         return False
     if variable.dimensions > 0:
         return True
-    if not _plain_type(variable) and not variable.has("pointer_declarator") and not _left_open(variable):
+    if not variable.of_number and not variable.has("pointer_declarator") and not _left_open(variable):
         return True
     return any(_taken(each) for each in names.uses if each.variable == variable)
 
@@ -188,7 +183,7 @@ def _taken(use: VariableUse) -> bool:
         return True
     if around.type == "init_declarator":
         return has(around.children[0], "reference_declarator")
-    return around.type == "pointer_expression" and text_of(around).startswith("&")
+    return takes_address(around)
 
 
 def _stored(use: VariableUse, source: ParsedFile) -> bool:
@@ -206,7 +201,7 @@ def _stored(use: VariableUse, source: ParsedFile) -> bool:
             and "*" not in text_of(around.child_by_field_name("type") or around)
         ):
             return True  # an address as a number, which any variable may hold
-        taken |= around.type == "pointer_expression" and text_of(around).startswith("&")
+        taken |= takes_address(around)
         here = around
     if around is None or around.type != "argument_list" or around.parent is None or not taken:
         return False
@@ -220,7 +215,7 @@ def _kept_by(call: Node, source: ParsedFile) -> bool:
         return "*" not in text_of(function)
     parameters = (each for one in source.functions.get(name, ()) for each in find(one.node, "parameter_declaration"))
     for each in parameters:
-        text = "".join(text_of(each).split())
+        text = squeezed(each)
         objects = any(piece.kind == "type" for word in words(text) for piece in source.definitions.get(word, ()))
         if "**" in text or "*&" in text or (objects and ("*" in text or "&" in text)):
             return True
@@ -230,7 +225,7 @@ def _kept_by(call: Node, source: ParsedFile) -> bool:
 def _left_open(variable: Variable) -> bool:
     """Whether the compiler deduces the type of a variable."""
     kind = variable.declaration.child_by_field_name("type")
-    return kind is None or any(text_of(each) in ("auto", "decltype") for each in (kind, *kind.children))
+    return kind is None or not {"auto", "decltype"}.isdisjoint(texts((kind, *kind.children)))
 
 
 def _check(fission: Fission, variable: Variable) -> None:
@@ -241,9 +236,9 @@ def _check(fission: Fission, variable: Variable) -> None:
     if _left_open(variable) or variable.has("structured_binding_declarator"):
         raise CannotSplit("auto", at, name=variable.name)
     kind = variable.declaration.child_by_field_name("type")
-    if kind is not None and {text_of(each) for each in names(kind)} & _FRAGMENTS:
+    if kind is not None and texts(names(kind)) & _FRAGMENTS:
         raise CannotSplit("tensor-core", at, name=variable.name)
-    before = {text_of(each) for each in variable.declaration.children}
+    before = texts(variable.declaration.children)
     own_type = "extern" in before or (kind is not None and kind.child_by_field_name("body") is not None)
     unsized = any(each.child_by_field_name("size") is None for each in find(at, "array_declarator"))
     named_array = kind is not None and variable.value is not None and is_array_type(kind, fission.uniform.source)
@@ -285,7 +280,7 @@ def _declared_by(statement: Node, source: ParsedFile, deep: int) -> Iterator[str
     """
     first = statement.child_by_field_name("initializer") if statement.type == "for_statement" else None
     used = first if first is not None else next(iter(statement.named_children), None)
-    name = "" if used is None else callee(used) if used.type == "call_expression" else text_of(used)
+    name = callee(used) if used is not None and used.type == "call_expression" else text_of(used)
     for macro in source.macros.get(name, ()) if deep else ():
         body = tree_of(f"void f() {{ {macro.body}\n; }}".encode("utf-8", "surrogateescape")).root_node
         block = next(find(body, "compound_statement"), body)
@@ -293,7 +288,7 @@ def _declared_by(statement: Node, source: ParsedFile, deep: int) -> Iterator[str
             if inner.type == "expression_statement":
                 yield from _declared_by(inner, source, deep - 1)
             declarators = inner.children_by_field_name("declarator") if inner.type == "declaration" else []
-            yield from (text_of(each) for each in map(declared_name, declarators) if each is not None)
+            yield from texts(map(declared_name, declarators))
 
 
 def _apart(one: Variable, other: Variable) -> bool:

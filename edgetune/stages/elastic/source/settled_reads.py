@@ -20,7 +20,20 @@ from edgetune.stages.elastic.source.barrier_functions import called_word, holder
 from edgetune.stages.elastic.source.builtins import BARRIERS, atomic
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, VariableUse, resolve
-from edgetune.stages.elastic.source.syntax import LOOPS, Node, above, arguments, callee, find, has, node_types, text_of
+from edgetune.stages.elastic.source.syntax import (
+    LOOPS,
+    Node,
+    above,
+    arguments,
+    callee,
+    decider,
+    find,
+    has,
+    node_types,
+    steps,
+    text_of,
+    texts,
+)
 from edgetune.stages.elastic.source.translation_unit import ParsedKernel
 from edgetune.stages.elastic.source.uniformity import condition_of
 from edgetune.stages.elastic.source.write_analysis import written
@@ -30,8 +43,6 @@ _UNKNOWN = node_types(
     "switch_statement for_range_loop lambda_expression labeled_statement try_statement goto_statement"
 )
 _LEAVING = ("break_statement", "continue_statement", "return_statement")
-_PERHAPS = ("conditional_expression", "binary_expression")
-"""Expressions of which a part may not be run."""
 
 
 def settled_reads(kernel: ParsedKernel) -> _Places:
@@ -50,10 +61,8 @@ def settled_reads(kernel: ParsedKernel) -> _Places:
 
 
 def _scalar(variable: Variable) -> bool:
-    kind = variable.declaration.child_by_field_name("type")
-    plain = kind is not None and kind.type in ("primitive_type", "sized_type_specifier")
-    extern = any(text_of(each) == "extern" for each in variable.declaration.children)
-    return plain and not extern and variable.declarator.type == "identifier"
+    extern = "extern" in texts(variable.declaration.children)
+    return variable.of_number and not extern and variable.declarator.type == "identifier"
 
 
 def _settled(variable: Variable, names: NameTable, kernel: ParsedKernel, at: Mapping[int, _Places]) -> _Places:
@@ -82,14 +91,11 @@ def _changed(use: VariableUse, kernel: ParsedKernel, local: set[str], seen: froz
     return changed
 
 
-def _returned(body: Node) -> set[str]:
-    return {text_of(name) for each in find(body, "return_statement") for name in find(each, "identifier")}
-
-
 def _cast(node: Node) -> bool:
     """Return whether a variable is taken for one of another type: ``(int &)x``."""
-    types = (each.child_by_field_name("type") for each in above(node) if each.type == "cast_expression")
-    return any(each is not None and "&" in text_of(each) for each in types)
+    return any(
+        "&" in text_of(each.child_by_field_name("type")) for each in above(node) if each.type == "cast_expression"
+    )
 
 
 def _by_atomic(use: VariableUse) -> bool:
@@ -108,18 +114,14 @@ def _by_function(use: VariableUse, kernel: ParsedKernel, local: set[str], seen: 
         return False
     place, source, name = arguments(call).index(use.node), kernel.source, callee(call)
     functions = source.functions.get(name, ())
-    if (
-        name in seen
-        or name in source.macros
-        or name in local
-        or name in {holder.name for holder in holders(kernel, BARRIERS)}
-    ):
+    if name in {*seen, *source.macros, *local, *(holder.name for holder in holders(kernel, BARRIERS))}:
         return False
     for each in functions:
         given, names = parameter_nodes(each.node), resolve(each.node, each.body, source.macros)
         inside = {one.name for one in names.variables}
         meant = next((one for one in names.variables if given[place : place + 1] == [one.declaration]), None)
-        if meant is None or meant.kind != "parameter" or meant.name in _returned(each.body):
+        returned = (name for leave in find(each.body, "return_statement") for name in find(leave, "identifier"))
+        if meant is None or meant.kind != "parameter" or meant.name in texts(returned):
             return False
         uses = (one for one in names.uses if one.variable is meant)
         if any(_changed(one, kernel, inside, seen | {name}) is None for one in uses):
@@ -186,11 +188,5 @@ class _Flow:
         holds = called_word(call) in self._holding
         if callee(call) not in BARRIERS and not holds:
             return places
-        self.lost |= any(_perhaps(each) for each in above(call))
+        self.lost |= any(decider(outer, part) is not None for outer, part in steps(call))
         return places | {call.id} if holds else frozenset({call.id})
-
-
-def _perhaps(node: Node) -> bool:
-    operator = node.child_by_field_name("operator")
-    logical = operator is not None and text_of(operator) in ("&&", "||", "and", "or")
-    return node.type in _PERHAPS and (node.type == "conditional_expression" or logical)

@@ -32,12 +32,20 @@ from edgetune.stages.elastic.source.syntax import (
     around,
     callee,
     calls,
+    child,
     decider,
     declared_name,
     find,
+    first_name,
     has,
+    one_line,
     own,
+    reads_memory,
+    sign_of,
+    steps,
+    takes_address,
     text_of,
+    texts,
     value_names,
     walk,
 )
@@ -90,7 +98,7 @@ def waiting_loops(reach: Sequence[Definition], watched: PolledNames) -> Iterator
             exits = list(_exits(loop, node.child_by_field_name("condition")))
             if _ends(loop, exits):
                 continue
-            shown = [" ".join(text_of(each).split())[:60] for conditions in exits for each in conditions]
+            shown = [one_line(each)[:60] for conditions in exits for each in conditions]
             code = "shared-wait" if shown and _within_block(loop) else "spin-wait"
             yield code, node, ", ".join(shown[:2]) or "it has no end", piece
 
@@ -105,11 +113,9 @@ def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
 
 
 def _loop(node: Node, watched: PolledNames, piece: Definition, others: Mapping[str, set[str]]) -> _Loop:
-    used = {text_of(each) for each in find(node, "identifier")}
-    values = ((_target(each), each.child_by_field_name("value")) for each in piece.find("init_declarator"))
-    lambdas = [
-        value for name, value in values if value is not None and value.type == "lambda_expression" and name in used
-    ]
+    used = texts(find(node, "identifier"))
+    values = (each.child_by_field_name("value") for each in piece.find("init_declarator") if first_name(each) in used)
+    lambdas = [value for value in values if value is not None and value.type == "lambda_expression"]
     assignments = [each for code in (node, *lambdas) for each in _assignments(code)]
     loop = _Loop(node, watched, assignments, {name for name, _, _ in assignments} | _handed_out(node))
     loop.fenced, loop.others = bool(used & watched.fences), others
@@ -121,9 +127,8 @@ def _loop(node: Node, watched: PolledNames, piece: Definition, others: Mapping[s
 
 def _ends(loop: _Loop, exits: Sequence[Sequence[Node]]) -> bool:
     """Return whether a loop ends whatever other threads do."""
-    condition = loop.node.child_by_field_name("condition")
-    once = loop.node.type == "do_statement" and condition is not None
-    if once and condition is not None and text_of(condition).strip("() \t\r\n") in ("0", "false"):
+    condition = text_of(loop.node.child_by_field_name("condition"))
+    if loop.node.type == "do_statement" and condition.strip("() \t\r\n") in ("0", "false"):
         return True
     for conditions in exits:
         if not conditions and not has(loop.node, "continue_statement"):
@@ -148,18 +153,18 @@ def _within_block(loop: _Loop) -> bool:
     Other functions might read what other blocks write, and macros might hide it.
     """
     shared = loop.watched.shared
-    names = {text_of(each) for each in find(loop.node, "identifier")}
+    names = texts(find(loop.node, "identifier"))
     other = (loop.watched.polled - shared) | loop.watched.references | loop.watched.macros
     if not names & shared or names & other or _volatile(loop.node):
         return False
     reads = [each for each in _reads(loop.node, loop) if not _stored(each)]
     for call in calls(loop.node):
-        name, given = callee(call), arguments(call)
-        if not known(name) or name in POLLING or (atomic(name) and _target(given[0] if given else None) not in shared):
+        name, given = callee(call), arguments(call) if atomic(callee(call)) else []
+        if not known(name) or name in POLLING or not {first_name(each) for each in given[:1]} <= shared:
             return False
-        reads += [each for one in (given if atomic(name) else ()) for each in _reads(one, loop)]
+        reads += [each for one in given for each in _reads(one, loop)]
     moving = _moving(loop)
-    return all(_target(each) in shared or value_names(each) & moving for each in reads)
+    return all(first_name(each) in shared or value_names(each) & moving for each in reads)
 
 
 def _fixed(loop: _Loop) -> set[str]:
@@ -196,8 +201,7 @@ def _moving(loop: _Loop) -> set[str]:
 
 def _itself(assignment: Node) -> bool:
     """Return whether an assignment changes the old value: ``i++``, ``i += 2``."""
-    operator = assignment.child_by_field_name("operator")
-    return assignment.type == "update_expression" or (operator is not None and text_of(operator) != "=")
+    return assignment.type == "update_expression" or sign_of(assignment) not in ("", "=")
 
 
 def _stored(node: Node) -> bool:
@@ -240,18 +244,11 @@ def _parts(condition: Node, operator: str) -> Iterator[Node]:
 
 def _conditions_around(node: Node, loop: Node) -> Iterator[Node]:
     """Yield the conditions inside ``loop`` on which ``node`` is reached, innermost first."""
-    part = node
-    for here in above(node, loop):
-        statement = here.type in ("if_statement", *_BREAKABLE)
-        condition = here.child_by_field_name("condition") if statement else decider(here, part)
-        part = here
+    for outer, part in steps(node, loop):
+        statement = outer.type in ("if_statement", *_BREAKABLE)
+        condition = outer.child_by_field_name("condition") if statement else decider(outer, part)
         if condition is not None:
             yield condition
-
-
-def _target(node: Node | None) -> str | None:
-    """Return the name that is assigned to: of ``a[i].x`` the ``a``."""
-    return None if node is None else next((text_of(each) for each in find(node, "identifier")), None)
 
 
 def _assignments(loop: Node) -> Iterator[tuple[str, Node | None, Node]]:
@@ -260,28 +257,26 @@ def _assignments(loop: Node) -> Iterator[tuple[str, Node | None, Node]]:
     for node in walk(loop):
         if node.type in fields:
             target, value = (node.child_by_field_name(each) for each in fields[node.type])
-            name = _target(declared_name(target) if node.type == "init_declarator" else target)
-            if name is not None:
+            name = first_name(declared_name(target) if node.type == "init_declarator" else target)
+            if name:
                 yield name, value, node
 
 
 def _handed_out(loop: Node) -> set[str]:
     """Return the names that the body of a loop passes to functions, or calls methods on: they may be written."""
-    found: set[str | None] = set()
-    body = loop.child_by_field_name("body")
-    for call in () if body is None else calls(body):
-        if atomic(callee(call)):
-            continue
-        found |= {_target(each) for each in arguments(call) if each.type in ("identifier", "pointer_expression")}
-        function = call.child_by_field_name("function")
-        if function is not None and function.type == "field_expression":
-            found.add(_target(function))
-    return {each for each in found if each is not None}
+    found = set[str]()
+    for call in calls(loop.child_by_field_name("body")):
+        if not atomic(callee(call)):
+            function = call.child_by_field_name("function")
+            given = [each for each in arguments(call) if each.type in ("identifier", "pointer_expression")]
+            given += [function] if function is not None and function.type == "field_expression" else []
+            found |= set(map(first_name, given)) - {""}
+    return found
 
 
 def _taint(loop: _Loop) -> None:
     """Find the names that depend on a polled value, or are written on a condition that does."""
-    loop.tainted = loop.written & loop.watched.polled
+    loop.tainted = loop.written & (loop.watched.polled | loop.watched.caught)
     update = loop.node.child_by_field_name("update") if loop.node.type == "for_statement" else None
     first = loop.node.child_by_field_name("initializer")
     while True:
@@ -324,23 +319,22 @@ def _left_before(node: Node, loop: _Loop) -> bool:
 
 def _filled(loop: _Loop) -> set[str]:
     """Return the variables that a function is given by address or reference, and may write what it polls to."""
-    found = set[str | None]()
+    found = set[str]()
     for node in find(loop.node, "gnu_asm_expression"):
         if loads(node) or value_names(node) & (loop.tainted | loop.watched.polled):
             found |= {name for each in find(node, "gnu_asm_output_operand") for name in value_names(each)}
     for call in calls(loop.node):
         parts, given = re.split(r"::|\.|->", callee(call)), arguments(call)
-        name, polls = parts[-1], loop.watched.polled & set(parts) or _polls(call, loop, memory=False)
+        name = parts[-1]
+        reads = not known(name) and name not in loop.watched.silent
+        polls = reads or loop.watched.polled & set(parts) or _polls(call, loop, memory=False)
         copied = name in _COPIES and len(given) > 1 and not value_names(given[1]) & (loop.written - loop.fixed)
         if atomic(name) or not (copied or polls):
             continue
-        tells = name in loop.watched.tellers and not any(_polls(each, loop, memory=True) for each in given)
         for number, each in enumerate(given):
-            if tells and _target(each) in loop.watched.shared:
-                continue
             if text_of(each).startswith("&") or (name, number) in loop.watched.filled:
-                found.add(_target(each))
-    return {each for each in found if each is not None}
+                found.add(first_name(each))
+    return found - {""}
 
 
 def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
@@ -358,11 +352,8 @@ def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
     memory, changes = memory or loop.fenced, set() if loop.fenced else loop.written - loop.fixed
     for call in calls(node):
         name = callee(call).split("::")[-1]
-        method = call.child_by_field_name("function")
-        if method is not None and method.type == "field_expression":
-            named = method.child_by_field_name("field")
-            if named is not None and text_of(named) in _METHODS:
-                return True
+        if text_of(child(call, "function", "field")) in _METHODS:
+            return True
         if name in POLLING or (atomic(name) and not tries_again(call, loop.renewed, loop.assignments)):
             return True
         if memory and name in loop.watched.functions and not _arguments_change(call, loop):
@@ -379,18 +370,11 @@ def _arguments_change(call: Node, loop: _Loop) -> bool:
 
 
 def _volatile(node: Node) -> bool:
-    return any(text_of(each) == "volatile" for each in find(node, "type_qualifier"))
+    return "volatile" in texts(find(node, "type_qualifier"))
 
 
 def _reads(node: Node, loop: _Loop) -> Iterator[Node]:
     """Yield the reads of memory in an expression, without arguments of atomic functions."""
-
-    def address(here: Node) -> bool:
-        return bool(here.type == "pointer_expression") and text_of(here).startswith("&")
-
-    for here in walk(node, lambda each: not address(each) and not atomic(callee(each))):
-        through = here.type == "field_expression" and any(each.type == "->" for each in here.children)
-        shared = here.type == "identifier" and text_of(here) in loop.watched.memory
-        pointed = here.type == "subscript_expression" or (here.type == "pointer_expression" and not address(here))
-        if pointed or through or shared:
+    for here in walk(node, lambda each: not takes_address(each) and not atomic(callee(each))):
+        if reads_memory(here) or (here.type == "identifier" and text_of(here) in loop.watched.memory):
             yield here

@@ -28,7 +28,7 @@ else:  # tree-sitter is optional
 Item = TypeVar("Item", bound=Hashable)
 NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_NAME = re.compile(
-    r'//.*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<!\w)\.?\d(?:[eEpP][+-]|\'(?=\w)|[\w.])*', re.DOTALL
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<!\w)\.?\d(?:[eEpP][+-]|\'(?=\w)|[\w.])*', re.DOTALL
 )
 """Comments, strings, characters, and numbers (as the C++ standard, [lex.ppnumber], has them)."""
 _MEMBER = re.compile(r"(?:(?<!\.)\.|->)\s*[A-Za-z_]\w*")
@@ -39,6 +39,13 @@ def node_types(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+NUMBERS = node_types("primitive_type sized_type_specifier")
+"""Types that keywords name: ``float``, ``unsigned int``."""
+REFERENCES = node_types("reference_declarator abstract_reference_declarator")
+ALIASES = node_types("type_definition alias_declaration")
+"""Definitions of other names for types."""
+DECLARATIONS = node_types("declaration parameter_declaration optional_parameter_declaration")
+"""Of variables."""
 CLASSES = node_types("class_specifier struct_specifier union_specifier")
 DEFAULTS = node_types("optional_parameter_declaration field_declaration")
 """What may have a default value."""
@@ -73,14 +80,59 @@ def tree_of(text: bytes) -> Tree:
     return tree
 
 
-def text_of(node: Node) -> str:
-    """Return the source of a node; bytes that are no UTF-8 become surrogates."""
-    return bytes(node.text or b"").decode("utf-8", "surrogateescape")
+def text_of(node: Node | None) -> str:
+    """Return the source of a node, empty of none; bytes that are no UTF-8 become surrogates."""
+    return "" if node is None else bytes(node.text or b"").decode("utf-8", "surrogateescape")
 
 
-def squeezed(node: Node) -> str:
+def squeezed(node: Node | None) -> str:
     """Return the source of a node without white space."""
     return "".join(text_of(node).split())
+
+
+def one_line(node: Node | None) -> str:
+    """Return the source of a node with single spaces."""
+    return " ".join(text_of(node).split())
+
+
+def texts(nodes: Iterable[Node | None]) -> set[str]:
+    """Return the sources of nodes."""
+    return {text_of(each) for each in nodes if each is not None}
+
+
+def child(node: Node | None, *fields: str) -> Node | None:
+    """Return what a field of a node holds, a field of that, and so on; ``None`` where one is missing."""
+    here = node
+    for name in fields:
+        here = None if here is None else here.child_by_field_name(name)
+    return here
+
+
+def listed(node: Node | None) -> list[Node]:
+    """Return the nodes that a list or block holds, without comments; none of ``None``."""
+    return [] if node is None else [each for each in node.named_children if each.type != "comment"]
+
+
+def sign_of(operation: Node) -> str:
+    """Return the operator of an operation, as it is written; empty where it has none."""
+    return text_of(operation.child_by_field_name("operator"))
+
+
+def takes_address(node: Node) -> bool:
+    """Return whether an expression is ``&x``."""
+    return bool(node.type == "pointer_expression") and text_of(node).startswith("&")
+
+
+def goes_through(node: Node) -> bool:
+    """Return whether an expression is ``p->x``."""
+    return any(each.type == "->" for each in node.children)
+
+
+def reads_memory(node: Node) -> bool:
+    """Return whether an expression is ``a[i]``, ``*p`` or ``p->x``."""
+    if node.type == "pointer_expression":
+        return not takes_address(node)
+    return node.type == "subscript_expression" or (node.type == "field_expression" and goes_through(node))
 
 
 def line_of(node: Node) -> int:
@@ -88,9 +140,9 @@ def line_of(node: Node) -> int:
     return int(node.start_point[0]) + 1
 
 
-def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
+def walk(node: Node | None, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
     """Yield a node and all below it, in the order of the source; nothing below those that ``into`` refuses."""
-    stack = [node]
+    stack = [] if node is None else [node]
     while stack:
         here = stack.pop()
         yield here
@@ -106,32 +158,37 @@ def deeper_than(node: Node, levels: int) -> bool:
     return bool(here)
 
 
-def find(node: Node, *types: str) -> Iterator[Node]:
-    """Yield the nodes of these types in ``node``, itself included, in the order of the source."""
-    stack = [node]
+def find(node: Node | None, *types: str) -> Iterator[Node]:
+    """Yield the nodes of these types in ``node``, itself included, in the order of the source; none of ``None``."""
+    stack = [] if node is None else [node]
     while stack:  # as in ``walk``: most of the time of reading a file goes here
         here = stack.pop()
         if here.type in types:
             yield here
-        stack.extend(reversed(here.children))
+        stack += here.children[::-1]
 
 
-def has(node: Node, *types: str) -> bool:
+def has(node: Node | None, *types: str) -> bool:
     """Return whether ``node`` is or holds a node of one of these types."""
     return next(find(node, *types), None) is not None
 
 
-def names(node: Node) -> Iterator[Node]:
+def names(node: Node | None) -> Iterator[Node]:
     """Yield every node that is a name: of a variable, a type, a field, a namespace or a label."""
     return find(node, *_NAMES)
 
 
 def value_names(node: Node) -> set[str]:
     """Return the names of the variables and fields in ``node``."""
-    return {text_of(each) for each in find(node, "identifier", "field_identifier")}
+    return texts(find(node, "identifier", "field_identifier"))
 
 
-def mentions(node: Node, wanted: Collection[str]) -> Iterator[Node]:
+def first_name(node: Node | None) -> str:
+    """Return the first name of a variable in ``node``: of ``a[i].x`` the ``a``; empty without one."""
+    return next(map(text_of, find(node, "identifier")), "")
+
+
+def mentions(node: Node | None, wanted: Collection[str]) -> Iterator[Node]:
     """Yield the identifiers in ``node`` with one of these names; fields of structs are left out.
 
     ``dim3 size(blockDim);`` parses as a function that takes a type blockDim: types count too.
@@ -144,7 +201,7 @@ def callee(call: Node) -> str:
     function = call.child_by_field_name("function")
     if function is not None and function.type in ("template_function", "template_method"):
         function = function.child_by_field_name("name")
-    return "" if function is None else squeezed(function)
+    return squeezed(function)
 
 
 def called_name(call: Node) -> Node | None:
@@ -162,15 +219,14 @@ def called_name(call: Node) -> Node | None:
     return here
 
 
-def calls(node: Node, *wanted: str) -> Iterator[Node]:
+def calls(node: Node | None, *wanted: str) -> Iterator[Node]:
     """Yield the calls in ``node`` of functions with one of these names; all calls without names."""
     return (each for each in find(node, "call_expression") if not wanted or callee(each) in wanted)
 
 
 def arguments(call: Node) -> list[Node]:
     """Return the arguments of a call."""
-    given = call.child_by_field_name("arguments")
-    return [] if given is None else [each for each in given.named_children if each.type != "comment"]
+    return listed(call.child_by_field_name("arguments"))
 
 
 def above(node: Node, within: Node | None = None) -> Iterator[Node]:
@@ -179,6 +235,14 @@ def above(node: Node, within: Node | None = None) -> Iterator[Node]:
     while here is not None and here != within:
         yield here
         here = here.parent
+
+
+def steps(node: Node, within: Node | None = None) -> Iterator[tuple[Node, Node]]:
+    """Yield the nodes around ``node``, as ``above`` does, each with the part of it that holds ``node``."""
+    part = node
+    for outer in above(node, within):
+        yield outer, part
+        part = outer
 
 
 def around(node: Node, *types: str, within: Node | None = None) -> Node | None:
@@ -215,6 +279,18 @@ def declared_name(declarator: Node | None) -> Node | None:
     return here
 
 
+def between_commas(text: str, opening: str, closing: str) -> list[str]:
+    """Return the parts of a text between commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in opening) - (letter in closing)
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
 def free_words(text: str) -> list[str]:
     """Return the names in source text, without those of members: of ``(v).x`` the ``v``."""
     return NAME.findall(_MEMBER.sub(" ", _NO_NAME.sub(" ", text)))
@@ -228,6 +304,15 @@ def closure(start: Iterable[Item], step: Callable[[Item], Iterable[Item]]) -> se
         if here not in found:
             found.add(here)
             waiting.extend(step(here))
+    return found
+
+
+def mentioning(wanted: Collection[str], code: Collection[tuple[str, Collection[str]]]) -> set[str]:
+    """Return the names of code that mentions one of some names, or other such code; its words are given by name."""
+    found, reached = set[str](), set(wanted)
+    while more := {name for name, words in code if name not in found and not reached.isdisjoint(words)}:
+        found |= more
+        reached |= more
     return found
 
 

@@ -17,11 +17,13 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     above,
     around,
+    child,
     find,
     mentions,
     replaced,
     spliced,
     text_of,
+    texts,
 )
 from edgetune.stages.elastic.source.translation_unit import declares, leading_words
 
@@ -42,7 +44,7 @@ def meant(argument: Node, bound: Mapping[str, str], levels: int = _MOST_LEVELS) 
     ``const int n = 4; k<n><<<1, 32>>>();`` means ``k<4>``.
     """
     known, local = dict(bound), _names_of_function(argument)
-    for name in {text_of(each) for each in mentions(argument, local.keys())}:
+    for name in texts(mentions(argument, local.keys())):
         value = local[name]
         text = None if value is None or not levels else meant(value, bound, levels - 1)
         if text is None:
@@ -71,7 +73,6 @@ def _constant(declaration: Node) -> Node | None:
     """Return the value of an integer constant or the type of an alias; ``None`` of everything else."""
     kind = declaration.child_by_field_name("type")
     declarators = declaration.children_by_field_name("declarator")
-    inner = [declarators[0].child_by_field_name("declarator")] if len(declarators) == 1 else []
     if declaration.type == "alias_declaration":
         return kind
     if declaration.type == "type_definition":
@@ -79,9 +80,11 @@ def _constant(declaration: Node) -> Node | None:
         return kind if plain and "type_qualifier" not in [each.type for each in declaration.children] else None
     if not {"const", "constexpr"} & leading_words(declaration) or kind is None or text_of(kind) not in _INTEGERS:
         return None
-    value = declarators[0].child_by_field_name("value") if inner and inner[0] is not None else None
-    plain = value is not None and inner[0] is not None and inner[0].type == "identifier"
-    return value if plain and value is not None and value.type != "initializer_list" else None
+    inner, value = (
+        child(declarators[0], field) if len(declarators) == 1 else None for field in ("declarator", "value")
+    )
+    plain = inner is not None and value is not None and inner.type == "identifier" and value.type != "initializer_list"
+    return value if plain else None
 
 
 def edits_for(node: Node, bound: Mapping[str, str]) -> list[Edit]:

@@ -30,9 +30,12 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     above,
     around,
+    between_commas,
+    child,
     find,
     line_mark,
     line_of,
+    listed,
     replaced,
     spliced,
     text_of,
@@ -47,6 +50,8 @@ _MOST = 64
 """Instances that are made of one file."""
 _HEAD_LINES = 3
 _ASKED = re.compile(r"\s*([A-Za-z_][\w:]*)\s*<(.*)>\s*", re.DOTALL)
+_NO_CHANGE = re.compile(r"#\s*(line\b|pragma\b(?!.*_macro))")
+"""Directives that change no macro."""
 
 Use = tuple[str, tuple[str, ...]]
 """A template's name and its arguments."""
@@ -210,9 +215,7 @@ def _templates(root: Node) -> dict[str, _Template]:
 def _parameters(given: Node) -> dict[str, str | None] | None:
     """Return the parameters of a template with their defaults; ``None`` for packs and templates of templates."""
     found: dict[str, str | None] = {}
-    for each in given.named_children:
-        if each.type == "comment":
-            continue
+    for each in listed(given):
         if "variadic" in each.type or "template" in each.type:
             return None
         default = each.child_by_field_name("default_type") or each.child_by_field_name("default_value")
@@ -240,9 +243,9 @@ def _uses(node: Node, templates: Mapping[str, _Template], bound: Mapping[str, st
         name, given = each.child_by_field_name("name"), each.child_by_field_name("arguments")
         if name is None or given is None or text_of(name) not in templates:
             continue
-        given_here = [meant(argument, bound) for argument in given.named_children if argument.type != "comment"]
-        if None not in given_here:
-            yield text_of(name), tuple(filter(None, given_here))
+        arguments = [meant(argument, bound) for argument in listed(given)]
+        if None not in arguments:
+            yield text_of(name), tuple(filter(None, arguments))
 
 
 def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator[Use]:
@@ -255,9 +258,8 @@ def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator
         given, inner = outer.child_by_field_name("parameters"), outer.named_children[-1]
         parameters = None if given is None else _parameters(given)
         declarator = function_declarator(inner) if inner.type == "function_definition" else None
-        member = None if declarator is None else declarator.child_by_field_name("declarator")
-        scope = inner if member is None else member.child_by_field_name("scope")
-        named = None if scope is None else scope.child_by_field_name("name")
+        member = child(declarator, "declarator")
+        named = child(inner, "name") if member is None else child(member, "scope", "name")
         if parameters and named is not None and inner.child_by_field_name("body") is not None:
             classes.setdefault(text_of(named), []).append(_Template(outer, inner, parameters))
     for each in walk(root, lambda here: here.type != "template_declaration"):
@@ -265,8 +267,8 @@ def _uses_in_classes(root: Node, templates: Mapping[str, _Template]) -> Iterator
         if each.type not in ("template_type", "template_function") or name is None or given is None:
             continue
         for part in classes.get(text_of(name), ()):
-            given_here = [meant(argument, {}) for argument in given.named_children if argument.type != "comment"]
-            bound = None if None in given_here else _bound(part, list(filter(None, given_here)))
+            arguments = [meant(argument, {}) for argument in listed(given)]
+            bound = None if None in arguments else _bound(part, list(filter(None, arguments)))
             yield from () if bound is None else _uses(part.function, templates, bound)
 
 
@@ -277,14 +279,7 @@ def _asked(text: str, templates: Mapping[str, _Template], name: str) -> Use:
         raise InputError(f"--instantiate {text!r} is no instance", "write it as in C++: 'kernel<float, 16>'")
     if wanted[1] not in kernels:
         raise InputError(f"--instantiate: {name} has no template kernel {wanted[1]!r}", nearest(wanted[1], kernels))
-    arguments, depth = [""], 0
-    for letter in wanted[2]:
-        depth += (letter in "<([") - (letter in ">)]")
-        if letter == "," and not depth:
-            arguments.append("")
-        else:
-            arguments[-1] += letter
-    use = wanted[1], tuple(filter(None, (each.strip() for each in arguments)))
+    use = wanted[1], tuple(filter(None, (each.strip() for each in between_commas(wanted[2], "<([", ">)]"))))
     if _bound(templates[wanted[1]], use[1]) is None:
         parameters = ", ".join(templates[wanted[1]].parameters)
         raise InputError(f"--instantiate: {text} does not fit {wanted[1]}<{parameters}>", "give an argument for each")
@@ -313,7 +308,7 @@ def _movable(template: _Template, root: Node) -> bool:
     changed = {
         word
         for each in later
-        if each.start_byte >= template.outer.end_byte and not text_of(each).startswith("#line")
+        if each.start_byte >= template.outer.end_byte and not _NO_CHANGE.match(text_of(each))
         for word in words(text_of(each))[:3]
     }
     hidden = {

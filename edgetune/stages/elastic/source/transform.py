@@ -35,7 +35,6 @@ from edgetune.stages.elastic.source.legality import illegalities, unknown_names
 from edgetune.stages.elastic.source.parse import parse
 from edgetune.stages.elastic.source.parser_text import for_compiler
 from edgetune.stages.elastic.source.syntax import (
-    CLASSES,
     CONTAINERS,
     Edit,
     Node,
@@ -44,14 +43,13 @@ from edgetune.stages.elastic.source.syntax import (
     find,
     has,
     line_mark,
-    node_types,
     spliced,
     text_of,
     walk,
     words,
 )
 from edgetune.stages.elastic.source.templates import Instances, instantiated
-from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.translation_unit import ITEMS, ParsedFile, ParsedKernel
 from edgetune.stages.elastic.source.undefined_functions import undefined_functions
 from edgetune.stages.elastic.source.variants import (
     BlockForms,
@@ -63,10 +61,7 @@ from edgetune.stages.elastic.source.variants import (
 )
 
 _BOM = "\ufeff"
-_ITEMS = (*CLASSES, *node_types("""
-    function_definition declaration type_definition alias_declaration namespace_alias_definition template_declaration
-    template_instantiation enum_specifier concept_definition using_declaration
-"""))  # fmt: skip
+_ITEMS = (*ITEMS, "template_instantiation", "using_declaration")
 _OF_THE_HOST = re.compile(
     r"cu(blas|dnn|fft|rand|sparse|solver)(?!_kernel)\w*\.h|cooperative_groups(/\w+)?\.h|cuda_(pipeline|awbarrier)\w*\.h"
     r"|nvToolsExt\.h|nccl\.h|nvml\.h|nvrtc\.h|mpi\.h|omp\.h|windows\.h|cuda_profiler_api\.h|cuda_gl_interop\.h|cudaGL\.h"

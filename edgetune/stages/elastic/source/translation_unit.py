@@ -9,7 +9,7 @@ never less, as long as every name is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,22 +24,26 @@ from edgetune.stages.elastic.source.syntax import (
     STRINGS,
     Node,
     Tree,
+    child,
     declared_name,
     find,
     free_words,
     line_of,
+    mentioning,
     node_types,
     text_of,
+    texts,
     walk,
     words,
 )
 
 Kind = Literal["function", "macro", "type", "variable"]
 
-_ITEMS = (*CLASSES, *node_types("""
+ITEMS = (*CLASSES, *node_types("""
     function_definition declaration type_definition alias_declaration namespace_alias_definition template_declaration
     enum_specifier concept_definition
 """))  # fmt: skip
+"""Definitions at the level of files and namespaces."""
 _SKIPPED = (*STRINGS, *node_types("""
     preproc_def preproc_function_def preproc_call preproc_include comment gnu_asm_qualifier
 """))  # fmt: skip
@@ -195,11 +199,11 @@ class ParsedKernel:
 
 def leading_words(function: Node) -> frozenset[str]:
     """Return the words before the name of a function: ``static``, ``__device__``, ``void``."""
-    found: list[str] = []
-    for child in function.children:
-        if child.type.endswith("declarator") or child.type == "compound_statement":
+    found = list[str]()
+    for each in function.children:
+        if each.type.endswith("declarator") or each.type == "compound_statement":
             break
-        found += words(text_of(child))
+        found += words(text_of(each))
     return frozenset(found)
 
 
@@ -238,7 +242,7 @@ def definitions(
 def _items(root: Node) -> Iterator[Node]:
     """Yield the definitions at the level of files and namespaces."""
     containers = (*CONTAINERS, "ERROR")
-    return (each for each in walk(root, lambda here: here.type in containers) if each.type in _ITEMS)
+    return (each for each in walk(root, lambda here: here.type in containers) if each.type in ITEMS)
 
 
 def _pieces(item: Node, file: str, on_device: frozenset[str]) -> Iterator[tuple[str, Definition]]:
@@ -264,7 +268,7 @@ def piece_of(
         here = stack.pop()
         if here.type in _SKIPPED:
             continue
-        declared |= {text_of(each) for each in declares(here)}
+        declared |= texts(declares(here))
         if not here.children:
             word = text_of(here)
             if here.type == "field_identifier":
@@ -308,12 +312,9 @@ def _macro_piece(macro: Macro) -> Definition:
     return Definition(macro.name, "macro", tuple(words(macro.body)), unknown, frozenset(), macro.line, macro.file)
 
 
-def naming(wanted: Iterable[str], pieces: Iterable[Definition]) -> set[str]:
-    """Return names, and those of the definitions that mention one of them, or another such definition."""
-    found, words = set(wanted), [(each.name, set(each.tokens)) for each in pieces]
-    while more := {name for name, mentioned in words if name not in found and found & mentioned}:
-        found |= more
-    return found
+def naming(wanted: Collection[str], pieces: Iterable[Definition]) -> set[str]:
+    """Return the names of the definitions that mention one of some names, or another such definition."""
+    return mentioning(wanted, [(each.name, set(each.tokens)) for each in pieces])
 
 
 def function_declarator(function: Node) -> Node | None:
@@ -333,13 +334,13 @@ def name_parts(function: Node) -> list[str]:
     ``__device__ A::operator T()`` is parsed as a function ``T`` of the type ``A::operator``.
     """
     declarator, kind = function_declarator(function), function.child_by_field_name("type")
-    name = None if declarator is None else declarator.child_by_field_name("declarator")
+    name = child(declarator, "declarator")
     if kind is not None and kind.type == "qualified_identifier" and text_of(kind).endswith("operator"):
         name = kind
     parts = list[str]()
     while name is not None and name.type == "qualified_identifier":
         scope, name = name.child_by_field_name("scope"), name.child_by_field_name("name")
-        parts += [] if scope is None else NAME.findall(text_of(scope).split("<")[0])
+        parts += NAME.findall(text_of(scope).split("<")[0])
     return parts if name is None else [*parts, *NAME.findall(text_of(name).split("<")[0])]
 
 

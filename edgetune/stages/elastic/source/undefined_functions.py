@@ -17,8 +17,10 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     around,
     called_name,
+    child,
     declared_name,
     find,
+    listed,
     squeezed,
     text_of,
     walk,
@@ -48,9 +50,9 @@ def undefined_functions(kernel: ParsedKernel) -> Iterator[tuple[str, Node, Defin
             if "virtual" in words(text_of(node)):  # refused by itself
                 continue
             for declarator in find(node, "function_declarator"):
-                name = declared_name(declarator)
-                if name is not None and not _defined(text_of(name), declarator, kernel):
-                    yield text_of(name), *_first_call(text_of(name), kernel, (node, piece))
+                name = text_of(declared_name(declarator))
+                if name and not _defined(name, declarator, kernel):
+                    yield name, *_first_call(name, kernel, (node, piece))
 
 
 def _defined(name: str, declarator: Node, kernel: ParsedKernel) -> bool:
@@ -82,28 +84,24 @@ def _owner(node: Node) -> str | None:
 
 def _parameters(declarator: Node) -> list[str]:
     """Return the parameters of a function: the type of a plain number, else the whole text."""
-    given = declarator.child_by_field_name("parameters")
     found = list[str]()
-    for each in () if given is None else given.named_children:
+    for each in listed(declarator.child_by_field_name("parameters")):
         kind, inner = each.child_by_field_name("type"), each.child_by_field_name("declarator")
-        plain = kind is not None and (inner is None or inner.type == "identifier")
-        if each.type != "comment" and text_of(each) != "void":
-            found.append(text_of(kind) if plain and kind is not None else text_of(each))
+        if text_of(each) != "void":
+            found.append(text_of(kind if kind is not None and (inner is None or inner.type == "identifier") else each))
     return found
 
 
 def _specialises(node: Node) -> bool:
     """Return whether a function is declared behind ``template <>``."""
-    outer = around(node, "template_declaration")
-    given = None if outer is None else outer.child_by_field_name("parameters")
+    given = child(around(node, "template_declaration"), "parameters")
     return given is not None and not given.named_children
 
 
 def _first_call(name: str, kernel: ParsedKernel, otherwise: tuple[Node, Definition]) -> tuple[Node, Definition]:
     for piece in kernel.reach:
         for call in piece.find("call_expression"):
-            called = called_name(call)
-            if called is not None and text_of(called) == name:
+            if text_of(called_name(call)) == name:
                 return call, piece
     return otherwise
 
@@ -134,18 +132,15 @@ def _template(piece: Definition) -> tuple[str | None, str | None]:
     node = piece.node
     if node is None or node.type != "template_declaration":
         return None, None
-    parameters, inner = node.child_by_field_name("parameters"), node.named_children[-1]
+    inner = node.named_children[-1]
     named = inner.child_by_field_name("name") if inner.type in CLASSES else None
     if inner.type == "function_definition":
-        declarator = function_declarator(inner)
-        named = None if declarator is None else declarator.child_by_field_name("declarator")
-    if named is None:
+        named = child(function_declarator(inner), "declarator")
+    if named is not None and named.type in ("identifier", "type_identifier"):
+        return text_of(named), None
+    if named is None or named.type not in _OF_TEMPLATES or listed(node.child_by_field_name("parameters")):
         return None, None
-    if named.type in _OF_TEMPLATES:
-        name, given = named.child_by_field_name("name"), named.child_by_field_name("arguments")
-        whole = name is not None and given is not None and parameters is not None and not parameters.named_children
-        return (text_of(name), squeezed(given)) if whole and name is not None and given is not None else (None, None)
-    return (text_of(named), None) if named.type in ("identifier", "type_identifier") else (None, None)
+    return text_of(named.child_by_field_name("name")), squeezed(named.child_by_field_name("arguments"))
 
 
 def _mentions(name: str, piece: Definition) -> Iterator[Node | None]:

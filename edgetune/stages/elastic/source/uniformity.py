@@ -13,25 +13,33 @@ is never uniform: another thread may have written there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from edgetune.stages.elastic.source.builtins import LINEAR_THREAD, VOTE_BARRIERS, known
-from edgetune.stages.elastic.source.name_resolution import NameTable, Variable
+from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, hidden_words
 from edgetune.stages.elastic.source.syntax import (
     LOOPS,
+    NUMBERS,
     Node,
+    above,
     around,
     callee,
+    child,
     decider,
     declared_name,
     find,
+    goes_through,
     has,
+    listed,
     node_types,
     own,
+    sign_of,
     squeezed,
+    steps,
     text_of,
+    texts,
     words,
 )
 from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
@@ -67,7 +75,7 @@ _OPERATIONS = node_types("""
     parenthesized_expression comma_expression condition_clause initializer_list
 """)
 _EFFECTS = node_types("assignment_expression update_expression call_expression lambda_expression")
-_TYPE_NODES = ("type_descriptor", "primitive_type", "sized_type_specifier")
+_TYPE_NODES = ("type_descriptor", *NUMBERS)
 _ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>&|^~!.?:,]*")
 _INDIRECT = re.compile(r"->|(?:^|[=(,;:?+\-*/%|^&<>!~])\s*\*")
 _NUMBER = re.compile(r"\b\d[\w.]*")
@@ -81,19 +89,11 @@ def condition_of(statement: Node) -> Node | None:
     """Return the condition of an ``if`` or a loop, without its parentheses; ``None`` where there is none."""
     condition = statement.child_by_field_name("condition")
     while condition is not None and condition.type in ("parenthesized_expression", "condition_clause"):
-        inside = [each for each in condition.named_children if each.type != "comment"]
+        inside = listed(condition)
         if len(inside) != 1 or "declaration" in inside[0].type or inside[0].type == "init_statement":
             return condition
         condition = inside[0]
     return condition
-
-
-def _steps(node: Node, scope: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield the nodes around ``node`` up to ``scope``, each with the part of it that holds ``node``."""
-    here = node
-    while here != scope and here.parent is not None:
-        yield here.parent, here
-        here = here.parent
 
 
 def left_by(leave: Node) -> Node | None:
@@ -155,15 +155,14 @@ class Uniformity:
             return self._name(left) and self.expression(right) and self._divides_safely(node)
         if node.type == "field_expression":
             argument = node.child_by_field_name("argument")
-            direct = any(each.type == "." for each in node.children)
-            return direct and argument is not None and self.expression(argument)
+            return not goes_through(node) and argument is not None and self.expression(argument)
         if node.type == "call_expression":
             return self._call(node)
         return False
 
     def same_for_all(self, node: Node, scope: Node) -> bool:
         """Whether all threads in ``scope`` reach ``node`` equally often, or have returned."""
-        for outer, part in _steps(node, scope):
+        for outer, part in steps(node, scope.parent):
             asked = decider(outer, part)
             if outer.type in _OPAQUE or (asked is not None and not self.expression(asked)):
                 return False
@@ -182,7 +181,7 @@ class Uniformity:
         loop = left_by(leave)
         if loop is None:
             return False
-        for outer, part in _steps(leave, loop):
+        for outer, part in steps(leave, loop.parent):
             condition = condition_of(outer) if outer.type == "if_statement" else decider(outer, part)
             if outer.type in _OPAQUE or (condition is not None and not self.expression(condition)):
                 return False
@@ -190,7 +189,7 @@ class Uniformity:
 
     def all_return(self, leave: Node) -> bool:
         """Whether all threads of the block reach a ``return``, or none."""
-        if any(outer.type in LOOPS for outer, _ in _steps(leave, self.body)):
+        if any(outer.type in LOOPS for outer in above(leave, self.body.parent)):
             return False
         return self.same_for_all(leave, self.body)
 
@@ -231,46 +230,40 @@ class Uniformity:
             return False
         if name in self.source.macros:
             return all(each in self.variables for each in hidden) and self._macro(name, call, hidden, called=True)
-        kinds = () if function is None else find(function, "type_descriptor")
-        return name in _PURE and name not in self.source.functions and not hidden and all(map(self._part, kinds))
+        kinds = all(map(self._part, find(function, "type_descriptor")))
+        return name in _PURE and name not in self.source.functions and not hidden and kinds
 
     def _macro(self, name: str, node: Node, hidden: Sequence[Variable], *, called: bool) -> bool:
         """Whether a macro stands for arithmetic with constants, its arguments, and its variables."""
-        seen, waiting = set[str](), [name]
-        local = {each.name for each in hidden}
-        while waiting:
-            here = waiting.pop()
-            seen.add(here)
-            for macro in self.source.macros[here]:
-                body = _NUMBER.sub(" ", macro.body)
-                if (macro.parameters is not None) != called and here == name:
-                    return False
-                if not _ARITHMETIC.fullmatch(body) or "++" in body or "--" in body or _INDIRECT.search(body):
-                    return False
-                if not all(map(self._nonzero, _DIVISORS.findall(macro.body))) and not self._nobody_left(node):
-                    return False
-                for word in set(words(body)) - set(macro.parameters or ()):
-                    if word in self.source.macros:
-                        waiting.extend({word} - seen)
-                    elif word not in local | _PURE | _TYPES and word not in _LAUNCH_NAMES and not self._fixed(word):
-                        return False
+        macros, plain = self.source.macros, {*(each.name for each in hidden), *_PURE, *_TYPES, *_LAUNCH_NAMES}
+        for macro in (macro for here in {name, *hidden_words(name, macros)} for macro in macros.get(here, ())):
+            body = _NUMBER.sub(" ", macro.body)
+            if (macro.parameters is not None) != called and macro.name == name:
+                return False
+            if not _ARITHMETIC.fullmatch(body) or "++" in body or "--" in body or _INDIRECT.search(body):
+                return False
+            if not all(map(self._nonzero, _DIVISORS.findall(macro.body))) and not self._nobody_left(node):
+                return False
+            others = set(words(body)) - set(macro.parameters or ()) - plain
+            if not all(word in macros or self._fixed(word) for word in others):
+                return False
         return True
 
     def _of_warp(self, node: Node) -> bool:
         """Whether a value is that of a row of the block, or the number of a warp."""
         if node.type == "field_expression":
             return self.rows and squeezed(node) in ("threadIdx.y", "threadIdx.z")
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = node.child_by_field_name("operator")
-        if node.type != "binary_expression" or left is None or right is None or operator is None:
+        left, right, sign = node.child_by_field_name("left"), node.child_by_field_name("right"), sign_of(node)
+        if node.type != "binary_expression" or left is None or right is None:
             return False
         by = {each.body.strip() for each in self.source.macros.get(text_of(right), ())} or {squeezed(right)}
-        if text_of(operator) in ("<", ">="):
+        if sign in ("<", ">="):
             return all(_multiple(each, self.lanes) for each in by) and self._counts_threads(left)
-        shifted = text_of(operator) == ">>" and all(each.isdecimal() and int(each) < 32 for each in by)
+        shifted = sign == ">>" and all(each.isdecimal() and int(each) < 32 for each in by)
         by = {str(1 << int(each)) for each in by} if shifted else by
-        divided = shifted or text_of(operator) == "/"
-        return divided and all(_multiple(each, self.lanes) for each in by) and self._counts_threads(left)
+        return (
+            (shifted or sign == "/") and all(_multiple(each, self.lanes) for each in by) and self._counts_threads(left)
+        )
 
     def _counts_threads(self, node: Node) -> bool:
         """Whether a value grows by one from lane to lane, and is a multiple of 32 in the first."""
@@ -289,10 +282,9 @@ class Uniformity:
 
     def _divides_safely(self, node: Node) -> bool:
         """Whether a division cannot fail for threads that have returned before it and never reach it."""
-        operator, divisor = node.child_by_field_name("operator"), node.child_by_field_name("right")
-        if divisor is None or operator is None or text_of(operator) not in ("/", "%", "/=", "%="):
+        if sign_of(node) not in ("/", "%", "/=", "%="):
             return True
-        return self._nonzero(text_of(divisor)) or self._nobody_left(node)
+        return self._nonzero(text_of(node.child_by_field_name("right"))) or self._nobody_left(node)
 
     def _nonzero(self, divisor: str) -> bool:
         """Whether the text of a divisor shows that it is not zero."""
@@ -344,11 +336,9 @@ def uniformity(
 
 def _template_values(function: Node | None) -> frozenset[str]:
     """Return the names of a template's parameters that are values: constants of each instance."""
-    outer = None if function is None else function.parent
-    given = None if outer is None or outer.type != "template_declaration" else outer.child_by_field_name("parameters")
-    nodes = () if given is None else find(given, "parameter_declaration", "optional_parameter_declaration")
-    names = (declared_name(node.child_by_field_name("declarator")) for node in nodes)
-    return frozenset(text_of(name) for name in names if name is not None)
+    given = child(function and function.parent, "parameters")
+    values = find(given, "parameter_declaration", "optional_parameter_declaration")
+    return frozenset(texts(declared_name(each.child_by_field_name("declarator")) for each in values))
 
 
 def _place(variable: Variable) -> bool:
@@ -365,7 +355,7 @@ def _multiple(text: str, lanes: int) -> bool:
 def _single(variable: Variable, source: ParsedFile, *, of_host: bool) -> bool:
     """Whether one variable can serve all threads: a scalar, or a table of constants; the host gives parameters."""
     local, given = variable.kind == "local", variable.declaration.type
-    before = {text_of(each) for each in variable.declaration.children}
+    before = texts(variable.declaration.children)
     wrong = given == "for_range_loop" or (local and given != "declaration") or "extern" in before
     if wrong or variable.has(*_NO_SCALAR):
         return False
@@ -393,8 +383,8 @@ def _constant(piece: Definition, source: ParsedFile) -> bool:
     """Whether a definition is a constant."""
     if piece.kind == "type":
         return "enum" in piece.tokens and "operator" not in source.functions
-    if piece.kind != "variable" or piece.node is None or has(piece.node, "pointer_declarator"):
+    if piece.kind != "variable" or has(piece.node, "pointer_declarator"):
         return False
-    kind = piece.node.child_by_field_name("type")
+    kind = child(piece.node, "type")
     fixed = {"const", "constexpr", "__constant__"} & set(piece.tokens)
     return bool(fixed) and kind is not None and _without_code(kind, source, defaults=False)

@@ -14,22 +14,24 @@ from functools import lru_cache
 from edgetune.stages.elastic.source.builtins import known
 from edgetune.stages.elastic.source.operand_types import Types, is_number
 from edgetune.stages.elastic.source.syntax import (
+    ALIASES,
     CLASSES,
+    NUMBERS,
     Node,
     above,
+    child,
     closure,
     declared_name,
     find,
+    listed,
     names,
     text_of,
     words,
 )
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, declares, function_declarator
 
-_ALIASES = ("type_definition", "alias_declaration")
 _ALIAS = re.compile(r"typedef\s+([\w\s]+)\s\w+\s*;|using\s+\w+\s*=\s*([\w\s]+);")
 """A name for a type that words alone name."""
-_PLAIN_TYPES = ("primitive_type", "sized_type_specifier")
 
 
 @lru_cache(maxsize=512)  # each variable asks
@@ -45,7 +47,7 @@ def is_number_type(kind: Node, source: ParsedFile) -> bool:
     word, plain = text_of(kind), Types()
     if kind.type == "placeholder_type_specifier":
         return word == "auto" and (kind.parent is None or "parameter" not in kind.parent.type)
-    if kind.type in _PLAIN_TYPES:
+    if kind.type in NUMBERS:
         return True
     template = next((each for each in above(kind) if word in _parameters(each)), None)
     if template is not None:
@@ -64,13 +66,13 @@ def is_number_type(kind: Node, source: ParsedFile) -> bool:
 @lru_cache(maxsize=512)  # each variable asks for those of its function and of its type
 def aliases(node: Node) -> tuple[Node, ...]:
     """Return the definitions of other names for types in a definition."""
-    return tuple(find(node, *_ALIASES))
+    return tuple(find(node, *ALIASES))
 
 
 def _parameters(template: Node) -> list[str]:
     """Return the names of the parameters of a template; none of any other node."""
     given = template.child_by_field_name("parameters") if template.type == "template_declaration" else None
-    return [] if given is None else [next(map(text_of, declares(each)), "") for each in given.named_children]
+    return [next(map(text_of, declares(each)), "") for each in listed(given)]
 
 
 @lru_cache(maxsize=64)  # each variable of the type asks
@@ -87,11 +89,10 @@ def _given(word: str, template: Node, source: ParsedFile) -> tuple[Node | None, 
 
 def _argument(use: Node, place: int) -> Node | None:
     """Return the type that stands at a place of ``f<int, float>``; ``None`` for a pointer or a parameter."""
-    listed = use.child_by_field_name("arguments") if use.type.startswith("template_") else None
-    arguments = [] if listed is None else [each for each in listed.named_children if each.type != "comment"]
+    arguments = listed(use.child_by_field_name("arguments") if use.type.startswith("template_") else None)
     given = arguments[place] if place < len(arguments) else None
-    kind = None if given is None else given.child_by_field_name("type")
-    if kind is None or given is None or text_of(kind) != text_of(given):
+    kind = child(given, "type")
+    if kind is None or text_of(kind) != text_of(given):
         return None
     return None if any(text_of(kind) in _parameters(each) for each in above(kind)) else kind
 

@@ -15,13 +15,24 @@ from edgetune.stages.elastic.source.builtins import known
 from edgetune.stages.elastic.source.macros import Macro
 from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, VariableUse, hidden_words, resolve
 from edgetune.stages.elastic.source.syntax import (
+    ALIASES,
+    NUMBERS,
+    REFERENCES,
     Node,
     above,
     callee,
+    child,
+    closure,
     find,
+    goes_through,
     has,
+    listed,
     node_types,
+    sign_of,
+    squeezed,
+    takes_address,
     text_of,
+    texts,
     words,
 )
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, function_declarator
@@ -36,10 +47,7 @@ _LVALUES = node_types("""
     parenthesized_expression field_expression subscript_expression conditional_expression comma_expression
 """)
 _OPERATED = ("binary_expression", "unary_expression", "pointer_expression")
-_PLAIN_TYPES = ("primitive_type", "sized_type_specifier")
-_NAMED = ("identifier", "template_function", "primitive_type", "sized_type_specifier")
-_REFERENCES = ("reference_declarator", "abstract_reference_declarator", "base_class_clause")
-_ALIASES = ("type_definition", "alias_declaration")
+_NAMED = ("identifier", "template_function", *NUMBERS)
 _FIXED = re.compile(r"\*\s*const\b|\bconst(?:expr)?\b(?![^;]*\*)|&|\b(?:auto|decltype)\b")
 """In a type: a constant that is no target of a pointer, a reference, or a deduced type."""
 _BY_REFERENCE = ("swap", "move", "forward", "get")
@@ -61,7 +69,7 @@ def parts_of(expression: Node) -> list[Node]:
     """Return the expressions between the commas of one whose value is not used, in order."""
     if expression.type != "comma_expression":
         return [expression]
-    return [part for each in expression.named_children if each.type != "comment" for part in parts_of(each)]
+    return [part for each in listed(expression) for part in parts_of(each)]
 
 
 def _thrown_away(comma: Node) -> bool:
@@ -122,13 +130,13 @@ def _part_of(use: VariableUse, here: Node, around: Node, source: ParsedFile) -> 
     """Whether ``x.y`` or ``x[i]`` around ``x`` is a part of x itself, and not memory that x points to."""
     if here != around.child_by_field_name("argument"):
         return False
-    if any(each.type == "->" for each in around.children):
+    if goes_through(around):
         return "->" in _operators(source) and not use.variable.has("pointer_declarator")
     if around.type == "field_expression" or use.variable.dimensions > 0:
         return True
     if here == use.node and _holds_elements(use.variable, source):
         return True
-    member = here.child_by_field_name("field") if here.type == "field_expression" else None
+    member = here.child_by_field_name("field")
     return member is not None and not _points(text_of(member), source)
 
 
@@ -140,7 +148,7 @@ def _points(member: str, source: ParsedFile) -> bool:
         for kind in source.types(name)
         for node in find(kind, "field_declaration")
         for each in node.children_by_field_name("declarator")
-        if any(text_of(name) == member for name in find(each, "field_identifier"))
+        if member in texts(find(each, "field_identifier"))
     ]
     return bool(found) and all(each.type == "pointer_declarator" for each in found)
 
@@ -148,11 +156,11 @@ def _points(member: str, source: ParsedFile) -> bool:
 def _bound(around: Node, here: Node, source: ParsedFile) -> bool:  # noqa: PLR0911 - a row for each kind of node
     """Whether something other than an assignment or a call lets other code change the variable."""
     if around.type == "pointer_expression":
-        return text_of(around).startswith("&")
+        return takes_address(around)
     if around.type == "init_declarator":
-        declarator = around.child_by_field_name("declarator")
-        refers = declarator is not None and has(declarator, "reference_declarator")
-        return refers or _refers(_type_of(around), source)
+        return has(around.child_by_field_name("declarator"), "reference_declarator") or _refers(
+            _type_of(around), source
+        )
     if around.type == "initializer_list":
         return _refers(_type_of(around), source)
     if around.type == "cast_expression":
@@ -171,7 +179,7 @@ def _type_of(node: Node) -> Node | None:
     here: Node | None = node
     while here is not None and here.type in ("initializer_list", "initializer_pair", "init_declarator"):
         here = here.parent
-    return None if here is None else here.child_by_field_name("type")
+    return child(here, "type")
 
 
 def _refers(kind: Node | None, source: ParsedFile) -> bool:
@@ -193,13 +201,13 @@ def _unseen(word: str, source: ParsedFile) -> bool:
 
 def _mentions_reference(word: str, source: ParsedFile) -> bool:
     """Whether the definition of a type has references in it, or a base class, which may."""
-    return any(has(node, *_REFERENCES) for node in source.types(word))
+    return any(has(node, "base_class_clause", *REFERENCES) for node in source.types(word))
 
 
 def _holds_elements(variable: Variable, source: ParsedFile) -> bool:
     """Whether ``x[i]`` is a part of x though its own declaration is no array: by its type, or by an operator."""
     kind = variable.declaration.child_by_field_name("type")
-    if kind is None or kind.type in _PLAIN_TYPES or variable.has("pointer_declarator"):
+    if kind is None or variable.of_number or variable.has("pointer_declarator"):
         return False
     return is_array_type(kind, source) or any("[]" in each for each in _operators(source))
 
@@ -240,7 +248,7 @@ def _caught(body: Node, source: ParsedFile) -> Iterator[str]:
     for node in find(body, "declaration"):
         for each in node.children_by_field_name("declarator"):
             if each.type == "function_declarator" and _refers(node.child_by_field_name("type"), source):
-                yield from (text_of(name) for name in find(each, "type_identifier", "identifier"))
+                yield from texts(find(each, "type_identifier", "identifier"))
 
 
 def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
@@ -252,24 +260,19 @@ def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
         source: The file.
     """
     local = aliases(_function_around(within))
-    waiting, seen = words(text), set[str]()
-    if re.search(r"<.*\bconst\b", text):
-        return True
-    while waiting:
-        word = waiting.pop()
-        if word in seen:
-            continue
-        seen.add(word)
+
+    def meant(word: str) -> list[str]:
         nodes = source.types(word)
         found = [each for node in nodes for each in aliases(node)]
         found += [each for each in local if word in words(text_of(each))]
-        meant = [macro.body for macro in source.macros.get(word, ())] + [text_of(each) for each in found]
         members = [text_of(each) for node in nodes for each in find(node, "field_declaration")]
         fields = [each for each in members if "(" not in each and not each.startswith("static")]
-        if any(map(_FIXED.search, [*meant, *fields])):
-            return True
-        waiting += [each for one in [*meant, *fields] for each in words(one)]
-    return False
+        return [*(macro.body for macro in source.macros.get(word, ())), *map(text_of, found), *fields]
+
+    reached = closure(words(text), lambda word: (inner for each in meant(word) for inner in words(each)))
+    return bool(re.search(r"<.*\bconst\b", text)) or any(
+        _FIXED.search(each) for word in reached for each in meant(word)
+    )
 
 
 def _function_around(node: Node) -> Node:
@@ -281,10 +284,10 @@ def _operators(source: ParsedFile) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for function in source.functions.get("operator", ()):
         declarator = function_declarator(function.node)
-        given = None if declarator is None else declarator.child_by_field_name("parameters")
+        given = child(declarator, "parameters")
         if declarator is None or given is None:
             continue
-        symbol = re.sub(r"\s+", "", text_of(declarator).partition("operator")[2])
+        symbol = squeezed(declarator).partition("operator")[2]
         symbol = "()" if symbol.startswith("()") else symbol.split("(")[0]
         handed = any(
             "&" in text_of(each) and not re.search(r"\bconst\b", text_of(each)) for each in given.named_children
@@ -298,12 +301,8 @@ def _operators(source: ParsedFile) -> dict[str, bool]:
 
 def _overloaded(operation: Node, variable: Variable, source: ParsedFile) -> bool:
     """Whether an operation may be one of the file's own, and change a variable: ``generator >> n``."""
-    operator = operation.child_by_field_name("operator")
-    kind = variable.declaration.child_by_field_name("type")
-    plain = kind is not None and kind.type in _PLAIN_TYPES
-    changing = _operators(source)
-    symbol = "" if operator is None else text_of(operator)
-    return symbol in changing and (changing[symbol] or not plain)
+    changing, sign = _operators(source), sign_of(operation)
+    return sign in changing and (changing[sign] or not variable.of_number)
 
 
 def _by_value(call: Node | None, source: ParsedFile, locals_: Collection[str]) -> bool:  # noqa: PLR0911 - as above
@@ -329,8 +328,8 @@ def _takes_reference(declarator: Node, source: ParsedFile) -> bool:
     """Whether a function has a parameter that is a reference, by its declaration or by the name of its type."""
     if has(declarator, "reference_declarator"):
         return True
-    named = {text_of(each) for each in find(declarator, "type_identifier")}
-    aliased = {name for name in named if any(each.type in _ALIASES for each in source.types(name))}
+    named = texts(find(declarator, "type_identifier"))
+    aliased = {name for name in named if any(each.type in ALIASES for each in source.types(name))}
     return _catches(declarator, source) or any(_mentions_reference(each, source) for each in aliased)
 
 
