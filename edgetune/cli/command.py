@@ -116,6 +116,13 @@ class PlanningTerminal(Terminal):
     ] = False
 
 
+@options_class
+class RunTerminal(Terminal):
+    """The terminal options of a command that can say what it would run."""
+
+    dry_run: Annotated[bool, Option("Print what would run and what it needs.", ("--dry-run",), "Output")] = False
+
+
 class GroupedCommand(TyperCommand):
     """A command whose ``--help`` lists its options by group; words after ``--`` are the command that it measures."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli.app import LazyApp, Subcommand, load
-from edgetune.cli.command import PlanningTerminal, Terminal, command
+from edgetune.cli.command import PlanningTerminal, RunTerminal, Terminal, command
 from edgetune.cli.screen import print_document
 from edgetune.workflows.options import Option, options_class
 from edgetune.workflows.schedule.options import (
@@ -30,13 +30,6 @@ def schedule(ctx: typer.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         print_document(ctx.get_help())
-
-
-@options_class
-class RunTerminal(Terminal):
-    """Of a command that can say what it would run."""
-
-    dry_run: Annotated[bool, Option("Print what would run and what it needs.", ("--dry-run",), "Output")] = False
 
 
 @command(app)

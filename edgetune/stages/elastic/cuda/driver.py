@@ -26,7 +26,7 @@ from edgetune.stages.elastic import abi
 from edgetune.stages.elastic.work import Logical
 
 REMEDY = "pip install 'edgetune[cuda]'"
-WITHOUT = "`edgetune schedule kernels simulate` needs no GPU"
+WITHOUT = "`edgetune schedule kernels simulate`, and `bench` without --device, need no GPU"
 
 SUCCESS = 0
 INVALID_VALUE = 1
