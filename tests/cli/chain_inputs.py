@@ -36,7 +36,7 @@ tasks:
 - {name: urgent, network: small, priority: 1, arrivals: 'uniform:500/s', deadline: 1ms}
 - {name: normal, network: small}
 networks:
-  small: {calls: [{kernel: a, grid: [6], block: [256], block_time: 60us}]}
+  small: {calls: [{kernel: a, grid: [6], block: [256], flop_per_block: 2e6, bytes_per_block: 64KiB}]}
 """
 TABLE = "device,workload,task,batch_size,gpu_mhz,mem_mhz,minibatch_s,power_w\n" + "".join(
     f"board,net,train,16,{gpu},{mem},{60 / gpu + 8 / mem},{8 + (gpu / 400) ** 2 + mem / 600}\n"
