@@ -76,7 +76,7 @@ def test_where_each_millisecond_goes(edgetune, plan):
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert any("8 requests are answered by mobilenet_v2" in line for line in lines)
-    assert any(line.startswith("slowest answer: 212 ms of 300 ms") for line in lines)
+    assert any(line.startswith("slowest answer, training aside: 212 ms of 300 ms") for line in lines)
     assert "SIMULATED" in ended.err
 
 
@@ -242,11 +242,20 @@ def test_a_bad_file_of_tenants(edgetune, tmp_path, monkeypatch, *, old, new, mes
     assert message in ended.err
 
 
-def test_clients_that_always_wait_leave_nothing_to_train_and_that_is_said(edgetune, plan):
-    words = "requests wait at any time, so that managed sharing never trains"
+def test_clients_that_always_wait_may_leave_nothing_to_train_and_that_is_said(edgetune, plan):
+    words = "requests wait at any time, so that managed sharing may never train"
     for arrivals, never in (("closed", True), ("closed:9", True), ("closed:7", False), ("uniform:40", False)):
         ended = edgetune("interleave", plan, *TWIN, "--arrivals", arrivals, "--explain")
         assert (words in ended.out) == never, arrivals
+
+
+def test_a_batch_is_no_larger_than_the_clients_that_can_fill_it(edgetune):
+    networks = ("--infer", "zoo:squeezenet", "--train", "zoo:resnet18", "--latency-budget", "300ms", *TWIN)
+    for arrivals, size in (("closed:5", 4), ("closed", 16)):
+        ended = edgetune("interleave", *networks, "--arrivals", arrivals, "--explain", "--json")
+        assert json.loads(ended.out)["cycle"]["infer"]["batch_size"] == size
+    ended = edgetune("interleave", *networks, "--arrivals", "closed:1", "-b", "8", "--explain", "--json")
+    assert json.loads(ended.out)["cycle"]["infer"]["batch_size"] == 8
 
 
 @pytest.mark.parametrize(

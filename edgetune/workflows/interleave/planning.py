@@ -84,7 +84,8 @@ def choose_tenants(
     power_w = None if budgets is None else budgets.at(0.0)
     goals = CycleGoals(asked.latency_budget_s, rates[asked.name], power_w, continuous=continuous)
     train = _halves(training[0], modes) if training else []
-    cycle = best_cycle(_halves(answering[0], modes), train, goals, best_effort=best_effort)
+    infer = _fillable(_halves(answering[0], modes), specs[asked.name].clients)
+    cycle = best_cycle(infer, train, goals, best_effort=best_effort)
     ordered = (*answering, *training)
     tenants = tuple(_named(t, each) for t, each in zip(tenants_of(cycle, goals), ordered, strict=True))
     _admit(tenants, best_effort=best_effort)
@@ -108,6 +109,11 @@ def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPo
     found = halves(known.rows, known.asked.task, workload=known.workload.name)
     chosen = [half for half in found if half.mode in modes and size in (None, half.batch_size)]
     return chosen or [half for half in found if size in (None, half.batch_size)]
+
+
+def _fillable(infer: Sequence[WorkloadPoint], clients: int | None) -> Sequence[WorkloadPoint]:
+    """Return the points whose batches the clients of a closed loop can fill; all where none is so small."""
+    return [half for half in infer if clients is None or half.batch_size <= clients] or infer
 
 
 def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
@@ -176,7 +182,7 @@ def _at_random(planned: InterleaveJob) -> list[str]:
         return lines
     sizes = {tenant.name: tenant.batch_size for tenant in planned.tenants}
     return lines + [
-        f"{name}: {spec.clients or sizes[name]} requests wait at any time, so that managed sharing never trains"
+        f"{name}: {spec.clients or sizes[name]} requests wait at any time, so that managed sharing may never train"
         for name, spec in planned.specs.items()
         if spec.kind == "closed" and (spec.clients or sizes[name]) >= sizes[name]
     ]

@@ -84,7 +84,9 @@ def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
     lines = []
     for of in summaries[1:]:
         pairs = [(by_turn[of.policy, turn], by_turn[first.policy, turn]) for turn in of.turns if turn in first.turns]
+        answered = [sum(each.responses.answered for each in side) for side in zip(*pairs, strict=True)] or [0, 0]
         told = [
+            None if answered[0] == answered[1] else f"{answered[0]} answered instead of {answered[1]}",
             _ratio("mean response", pairs, lambda each: each.responses.mean_s),
             _ratio("p95", pairs, lambda each: each.responses.p95_s),
             _ratio("peak", pairs, _peak_bytes),
