@@ -249,6 +249,18 @@ def test_clients_that_always_wait_may_leave_nothing_to_train_and_that_is_said(ed
         assert (words in ended.out) == never, arrivals
 
 
+def test_how_long_a_trace_lasts_is_said(edgetune, plan, tmp_path):
+    (tmp_path / "rates.csv").write_text("rate_per_s\n5\n40\n")
+    (tmp_path / "times.csv").write_text("time_s\n1\n1.1\n1.2\n")
+    for arrivals, words in (
+        ("rates.csv", "each of the 2 rates of its trace lasts 5 m"),
+        ("rates.csv:10s", "each of the 2 rates of its trace lasts 10 s"),
+        ("times.csv@40/s", "its trace begins again every 75 ms"),
+    ):
+        ended = edgetune("interleave", plan, *TWIN, "--arrivals", f"trace:{tmp_path / arrivals}", "--explain")
+        assert words in ended.out, ended.err
+
+
 def test_a_batch_is_no_larger_than_the_clients_that_can_fill_it(edgetune):
     networks = ("--infer", "zoo:squeezenet", "--train", "zoo:resnet18", "--latency-budget", "300ms", *TWIN)
     for arrivals, size in (("closed:5", 4), ("closed", 16)):

@@ -18,7 +18,7 @@ from edgetune.stages.interleave.planner import best_cycle, halves, tenants_of
 from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.power import Budgets
 from edgetune.stages.interleave.tenants import Inference, Tenant, Training
-from edgetune.units import format_si
+from edgetune.units import format_duration, format_si
 from edgetune.workflows.interleave.points import TenantMeasurements
 
 
@@ -175,9 +175,20 @@ def _cautious_times(planned: InterleaveJob) -> list[str]:
 
 
 def _at_random(planned: InterleaveJob) -> list[str]:
-    """Return notes on uneven arrivals, whose bursts may be late, and on closed loops that leave no time to train."""
+    """Return notes on bursts that may be late, how long traces last, and closed loops that leave no time to train."""
     names = [name for name, spec in planned.specs.items() if not spec.even]
     lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
+    lines += [
+        f"{name}: each of the {len(spec.rates_per_s)} rates of its trace lasts {format_duration(spec.window_s)} "
+        "(trace:FILE:10s for another time)"
+        for name, spec in planned.specs.items()
+        if math.isfinite(spec.window_s)
+    ]
+    lines += [
+        f"{name}: its trace begins again every {format_duration(spec.period_s)}"
+        for name, spec in planned.specs.items()
+        if spec.period_s is not None
+    ]
     if len(planned.specs) == len(planned.tenants):
         return lines
     sizes = {tenant.name: tenant.batch_size for tenant in planned.tenants}
