@@ -276,7 +276,9 @@ def upgrade(raw: Raw, *, kind: str, name: str) -> Raw:
         if isinstance(found, str) and found in _UNREAD:
             message = f"{name} has figures of `edgetune schedule kernels {_UNREAD[found]}`, which no command reads"
             raise InputError(message, "it is JSON: open it with jq, or with json.load of Python")
-        raise InputError(f"{name} is of unknown kind {found!r}, not a {kind}", _as_written(kind))
+        if found == "tenants":
+            raise InputError(f"{name} is a file of tenants, not {article(kind)}", "edgetune interleave FILE runs it")
+        raise InputError(f"{name} is of unknown kind {found!r}, not {article(kind)}", _as_written(kind))
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise InputError(f"{name} has no valid version: {version!r}", f"a {kind} is version 1 to {newest}")
     if version > newest:

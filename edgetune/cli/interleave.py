@@ -6,7 +6,7 @@ import typer
 
 from edgetune.cli.command import PlanningTerminal, command
 from edgetune.errors import InputError
-from edgetune.units import format_duration
+from edgetune.units import counted, format_duration
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.options import Option, options_class
 
@@ -74,7 +74,7 @@ def _report_dry_run(request: "InterleaveRequest") -> None:
     for each in request.known:
         name = each.asked.name
         how = f", requests {each.asked.arrivals}" if name in request.specs else ""
-        info(f"{name}: {each.asked.task}{how}; {len(request.points[name])} points to measure first")
+        info(f"{name}: {each.asked.task}{how}; {counted(len(request.points[name]), 'point')} to measure first")
     whole_s = request.setup.duration_s * opts.turns * len(request.setup.engines)
     info(f"then {format_duration(whole_s)} of running in all")
 

@@ -152,9 +152,8 @@ def report_robustness(report: RobustnessReport, terminal: Terminal) -> None:
 def _show_robustness(report: RobustnessReport) -> None:
     measured, found = report.measured, report.found
     order = sorted(measured, key=measured.__getitem__)
-    print_lines(
-        f"mean responses as measured: {', '.join(f'{name} {format_duration(measured[name])}' for name in order)}"
-    )
+    means = ", ".join(f"{name} {format_duration(measured[name])}" for name in order)
+    print_lines(f"mean responses, simulated with durations as measured: {means}")
     print_lines(f"{order[0]} is best; over {found[0].runs} runs for each amount of noise:")
     print_lines()
     table(

@@ -272,6 +272,7 @@ def test_another_kind_says_which_it_is() -> None:
     for figures, of in ((b'{"kind": "benchmark"}', "bench"), (b'{"kind": "energy"}', "energy")):
         assert f"figures of `edgetune schedule kernels {of}`, which no command reads" in _refused(figures, "plan")
     assert "unknown kind ['energy']" in _refused(b"kind: [energy]\n", "plan")
+    assert "is a file of tenants, not a plan" in _refused(b"kind: tenants\nversion: 1\ntenants: []\n", "plan")
     assert "unknown kind 'recipe'" in _refused(b"kind: recipe\n", "profile")
 
 

@@ -76,7 +76,7 @@ def test_where_each_millisecond_goes(edgetune, plan):
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert any("8 requests are answered by mobilenet_v2" in line for line in lines)
-    assert any(line.startswith("slowest answer: 212 ms of 300 ms") for line in lines)
+    assert any(line.startswith("slowest answer, training aside: 212 ms of 300 ms") for line in lines)
     assert "SIMULATED" in ended.err
 
 
@@ -242,11 +242,32 @@ def test_a_bad_file_of_tenants(edgetune, tmp_path, monkeypatch, *, old, new, mes
     assert message in ended.err
 
 
-def test_clients_that_always_wait_leave_nothing_to_train_and_that_is_said(edgetune, plan):
-    words = "requests wait at any time, so that managed sharing never trains"
+def test_clients_that_always_wait_may_leave_nothing_to_train_and_that_is_said(edgetune, plan):
+    words = "requests wait at any time, so that managed sharing may never train"
     for arrivals, never in (("closed", True), ("closed:9", True), ("closed:7", False), ("uniform:40", False)):
         ended = edgetune("interleave", plan, *TWIN, "--arrivals", arrivals, "--explain")
         assert (words in ended.out) == never, arrivals
+
+
+def test_how_long_a_trace_lasts_is_said(edgetune, plan, tmp_path):
+    (tmp_path / "rates.csv").write_text("rate_per_s\n5\n40\n")
+    (tmp_path / "times.csv").write_text("time_s\n1\n1.1\n1.2\n")
+    for arrivals, words in (
+        ("rates.csv", "each of the 2 rates of its trace lasts 5 m"),
+        ("rates.csv:10s", "each of the 2 rates of its trace lasts 10 s"),
+        ("times.csv@40/s", "its trace begins again every 75 ms"),
+    ):
+        ended = edgetune("interleave", plan, *TWIN, "--arrivals", f"trace:{tmp_path / arrivals}", "--explain")
+        assert words in ended.out, ended.err
+
+
+def test_a_batch_is_no_larger_than_the_clients_that_can_fill_it(edgetune):
+    networks = ("--infer", "zoo:squeezenet", "--train", "zoo:resnet18", "--latency-budget", "300ms", *TWIN)
+    for arrivals, size in (("closed:5", 4), ("closed", 16)):
+        ended = edgetune("interleave", *networks, "--arrivals", arrivals, "--explain", "--json")
+        assert json.loads(ended.out)["cycle"]["infer"]["batch_size"] == size
+    ended = edgetune("interleave", *networks, "--arrivals", "closed:1", "-b", "8", "--explain", "--json")
+    assert json.loads(ended.out)["cycle"]["infer"]["batch_size"] == 8
 
 
 @pytest.mark.parametrize(
@@ -401,7 +422,8 @@ def test_every_engine_for_real(shell, network):
     assert not found.header.simulated
     assert "simulated, from the times of the rehearsal: " in ended.err
     assert "state.txt" in ended.err
-    assert int((network / "state.txt").read_text()) > 5
+    trained = sum(row.event == "train" for row in managed)
+    assert trained <= int((network / "state.txt").read_text()) < trained + 10, "a rehearsal trains nothing that is kept"
 
 
 def test_a_training_that_diverges_ends_alone_and_the_command_with_5(shell, network):

@@ -11,7 +11,7 @@ from edgetune.artifacts.run import Run, RunRow
 from edgetune.cli.sections import TextSection
 from edgetune.plotting.page import Section
 from edgetune.stages.interleave.summary import summarise
-from edgetune.workflows.report.run import compared, section
+from edgetune.workflows.report.run import compared, section, slower_than_planned
 
 
 class Terminal(io.StringIO):
@@ -107,3 +107,19 @@ def test_changes_during_a_run_are_reported():
         next(block.text for block in blocks(run_of(rows)) if block.kind == "note")
         == "managed: 9.5 s, 1 plan, 1 change of mode, explored for 10.5% of the time"
     )
+
+
+def test_minibatches_slower_than_planned_are_reported():
+    rows = [request("managed", k, 0.05) for k in range(5)] + [step("managed", k) for k in range(4)]
+    for planned_s, words in (
+        (0.2, ["managed: resnet18 took 400 ms per minibatch, planned 200 ms: measure it again"]),
+        (0.35, []),
+        (None, []),
+    ):
+        tenants = [{"name": "mobilenet", "task": "infer"}, {"name": "resnet18", "task": "train"}]
+        tenants[1] |= {} if planned_s is None else {"minibatch_s": planned_s}
+        run = run_of(rows)
+        run = replace(run, header=replace(run.header, inputs={"tenants": tenants}))
+        assert slower_than_planned(run, summarise(run)) == words
+    replanned = replace(run, rows=(*run.rows, RunRow("managed", "plan", 1.0)))
+    assert slower_than_planned(replanned, summarise(replanned)) == []

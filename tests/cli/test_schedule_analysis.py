@@ -1,6 +1,7 @@
 """``edgetune schedule graph``, ``generate`` and ``robustness``: what people see, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from command_line import assert_two_lines
@@ -137,6 +138,22 @@ def test_the_order_of_policies_under_noise(edgetune):
     assert set(told["measured_s"]) == {"masa", "fcfs", "reuse"}
     assert [(each["noise"], each["runs"], len(each["tau"])) for each in told["noise"]] == [(0.1, 3, 3), (0.5, 3, 3)]
     assert all(-1 <= tau <= 1 for each in told["noise"] for tau in each["tau"])
+
+
+def test_robustness_simulates_what_schedule_run_does(edgetune):
+    edgetune("schedule", "generate", "-n", "3", "--count", "4", "--memory", "260MiB", "--quiet")
+    costs = io.read(LayerCosts, "made.parquet")
+    slowed = {"base_bytes": 100 << 20, "execute_beside_load": 1.5, "load_beside_execute": 1.5}
+    conditions = {**costs.header.conditions, "machine": slowed, "usable_cores": 2}
+    io.write(replace(costs, header=replace(costs.header, conditions=conditions)), "made.parquet")
+    words = ("made.yaml", "-p", "masa,fcfs", "--json")
+    ran = json.loads(edgetune("schedule", "run", *words, "--simulate", "-o", "run.parquet").out)
+    measured = json.loads(edgetune("schedule", "robustness", *words, "--noise", "0.1", "--runs", "1").out)["measured_s"]
+    for each in ran["policies"]:
+        assert measured[each["policy"]] == pytest.approx(each["responses"]["mean_s"], rel=1e-6)
+    ended = edgetune("schedule", "robustness", "made.yaml", "--memory", "110MiB")
+    assert_two_lines(ended, 3)
+    assert "are taken before anything is loaded" in ended.err
 
 
 @pytest.mark.parametrize(

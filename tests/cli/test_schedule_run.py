@@ -210,6 +210,13 @@ def test_jobs_are_shown(edgetune, jobs):
     assert "name: photos" in ended.out
 
 
+def test_one_table_is_to_have_the_costs_of_all_models(edgetune, jobs):
+    text = JOBS.replace("{costs: COSTS}", "zoo:alexnet").replace("{costs: COSTS, network: age}", "zoo:agenet")
+    ended = simulate(edgetune, jobs(text))
+    assert_two_lines(ended, 2)
+    assert "edgetune schedule profile zoo:alexnet zoo:agenet -o costs.parquet; then add --costs" in ended.err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -334,7 +334,7 @@ def test_every_millisecond_of_a_cycle_is_explained():
         "     20 ms   10.0%  8 requests are answered by camera",
         "    175 ms   87.5%  night trains: 7 x 25 ms, 16 samples each",
         "      5 ms    2.5%  nothing to do",
-        "slowest answer: 195 ms of 200 ms: 175 ms until the batch is full, then 20 ms",
+        "slowest answer, training aside: 195 ms of 200 ms, 175 ms of it to fill a batch",
         "training: 560 samples/s, device busy 98%",
         "power: 15 W of 20 W, the larger of the two",
     )
@@ -352,13 +352,14 @@ def test_an_infeasible_cycle_is_explained():
     )
     assert lines[-1].startswith("not feasible: behind the slowest training minibatch measured a request waits 50 ms")
     late = explain(cycle_of(WorkloadPoint("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
+    assert "slowest answer: later and later, for requests come faster than they are answered" in late
     assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next batch is full after 25 ms"
 
 
 def test_an_unknown_rate_is_explained_as_unknown():
     lines = explain(cycle_of(CAMERA[0], None, NIGHT[0]), wanted(None))
     assert lines[0].endswith("1 request is answered by camera")
-    assert "training: whenever no request waits; how often is unknown" in lines
+    assert "training: where no answer is late for it; how often is unknown" in lines
 
 
 # ---- what the planner promises, the policy keeps

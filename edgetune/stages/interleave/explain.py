@@ -175,7 +175,7 @@ def explain(cycle: Cycle, goals: CycleGoals) -> tuple[str, ...]:
             most = cycle.continuous_per_s(goals.latency_budget_s)
             lines[-1] += f"; {most:.4g} samples/s where steps run on while batches fill"
     elif train is not None:
-        lines.append("training: whenever no request waits; how often is unknown")
+        lines.append("training: where no answer is late for it; how often is unknown")
     if cycle.power_w is not None:
         of = "" if goals.power_budget_w is None else f" of {format_si(goals.power_budget_w, 'W')}"
         both = "" if train is None else ", the larger of the two"
@@ -185,11 +185,12 @@ def explain(cycle: Cycle, goals: CycleGoals) -> tuple[str, ...]:
 
 
 def _latency(cycle: Cycle, goals: CycleGoals) -> str:
-    budget = format_si(goals.latency_budget_s, "s")
-    whole = f"slowest answer: {_time(cycle.latency_s)} of {budget}"
-    if cycle.fill_s == 0:
-        return whole
-    return f"{whole}: {_time(cycle.fill_s)} until the batch is full, then {_time(cycle.infer.at_worst_s)}"
+    """Return the slowest answer in words; the equations do not count how long it waits for a training minibatch."""
+    if cycle.infer.minibatch_s > cycle.period_s:
+        return "slowest answer: later and later, for requests come faster than they are answered"
+    apart = "" if cycle.train is None else ", training aside"
+    whole = f"slowest answer{apart}: {_time(cycle.latency_s)} of {format_si(goals.latency_budget_s, 's')}"
+    return whole if cycle.fill_s == 0 else f"{whole}, {_time(cycle.fill_s)} of it to fill a batch"
 
 
 def _spent(cycle: Cycle, time_s: float, what: str) -> str:

@@ -18,7 +18,7 @@ from edgetune.stages.interleave.planner import best_cycle, halves, tenants_of
 from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.power import Budgets
 from edgetune.stages.interleave.tenants import Inference, Tenant, Training
-from edgetune.units import format_si
+from edgetune.units import format_duration, format_si
 from edgetune.workflows.interleave.points import TenantMeasurements
 
 
@@ -84,7 +84,8 @@ def choose_tenants(
     power_w = None if budgets is None else budgets.at(0.0)
     goals = CycleGoals(asked.latency_budget_s, rates[asked.name], power_w, continuous=continuous)
     train = _halves(training[0], modes) if training else []
-    cycle = best_cycle(_halves(answering[0], modes), train, goals, best_effort=best_effort)
+    infer = _fillable(_halves(answering[0], modes), specs[asked.name].clients)
+    cycle = best_cycle(infer, train, goals, best_effort=best_effort)
     ordered = (*answering, *training)
     tenants = tuple(_named(t, each) for t, each in zip(tenants_of(cycle, goals), ordered, strict=True))
     _admit(tenants, best_effort=best_effort)
@@ -108,6 +109,11 @@ def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPo
     found = halves(known.rows, known.asked.task, workload=known.workload.name)
     chosen = [half for half in found if half.mode in modes and size in (None, half.batch_size)]
     return chosen or [half for half in found if size in (None, half.batch_size)]
+
+
+def _fillable(infer: Sequence[WorkloadPoint], clients: int | None) -> Sequence[WorkloadPoint]:
+    """Return the points whose batches the clients of a closed loop can fill; all where none is so small."""
+    return [half for half in infer if clients is None or half.batch_size <= clients] or infer
 
 
 def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
@@ -169,14 +175,25 @@ def _cautious_times(planned: InterleaveJob) -> list[str]:
 
 
 def _at_random(planned: InterleaveJob) -> list[str]:
-    """Return notes on uneven arrivals, whose bursts may be late, and on closed loops that leave no time to train."""
+    """Return notes on bursts that may be late, how long traces last, and closed loops that leave no time to train."""
     names = [name for name, spec in planned.specs.items() if not spec.even]
     lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
+    lines += [
+        f"{name}: each of the {len(spec.rates_per_s)} rates of its trace lasts {format_duration(spec.window_s)} "
+        "(trace:FILE:10s for another time)"
+        for name, spec in planned.specs.items()
+        if math.isfinite(spec.window_s)
+    ]
+    lines += [
+        f"{name}: its trace begins again every {format_duration(spec.period_s)}"
+        for name, spec in planned.specs.items()
+        if spec.period_s is not None
+    ]
     if len(planned.specs) == len(planned.tenants):
         return lines
     sizes = {tenant.name: tenant.batch_size for tenant in planned.tenants}
     return lines + [
-        f"{name}: {spec.clients or sizes[name]} requests wait at any time, so that managed sharing never trains"
+        f"{name}: {spec.clients or sizes[name]} requests wait at any time, so that managed sharing may never train"
         for name, spec in planned.specs.items()
         if spec.kind == "closed" and (spec.clients or sizes[name]) >= sizes[name]
     ]

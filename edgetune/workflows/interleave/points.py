@@ -210,7 +210,8 @@ def measure_missing(
                 outlier = f", the slowest {format_si(slowest_s, 's')}" if slowest_s > OUTLIER * row.minibatch_s else ""
                 reporter.info(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch{outlier}")
         if not rows:
-            raise InputError(f"{known.asked.name} could not be measured: {reason}", "try another batch size")
+            hint = "try another batch size, or give its times: --profile FILE"
+            raise InputError(f"{known.asked.name} could not be measured: {reason}", hint)
         complete.append(TenantMeasurements(known.asked, known.workload, tuple(rows)))
     return complete
 

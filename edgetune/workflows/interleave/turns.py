@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 
 from edgetune.artifacts.mode import Mode
@@ -277,6 +277,8 @@ class Turns:
         return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
 
     def _live(self, engine: Engine, turn: int, stack: ExitStack) -> None:
+        if engine.name == "managed" and self._records and self._recorded is None:
+            self._recorded = self._rehearse(engine)
         tenants = self._live_tenants(engine)
         backend = LiveMinibatchBackend(
             engine.name, self._device, tenants, save_every_s=SAVE_EVERY_S, seed=self._opts.seed
@@ -285,28 +287,32 @@ class Turns:
         apply_mode(backend, self._device, self._planned.mode)
         if self._opts.adapt:
             self._hold_ready(backend)
-        if engine.name == "managed" and self._records and self._recorded is None:
-            self._recorded = self._rehearse(engine, backend)
         self._loop(engine, turn, backend, stack)
         for tenant in self._planned.tenants:  # its last words, where it crashed
             for line in backend.log_tail(tenant.name).splitlines():
                 self._reporter.detail(f"{tenant.name}: {line}")
         self._hand_back(backend)
 
-    def _rehearse(self, engine: Engine, backend: LiveMinibatchBackend) -> RecordedRun | None:
-        """Run for some seconds that count for nothing but the simulation; ``None`` where handlers act on answers."""
+    def _rehearse(self, engine: Engine) -> RecordedRun | None:
+        """Run for some seconds that count for nothing but the simulation; ``None`` where handlers act on answers.
+
+        The processes are its own: the training of the turn begins where it would have begun without a rehearsal.
+        """
         if any(known.asked.handler is not None for known in self._planned.known):
             return None
         duration_s = min(self._setup.duration_s, REHEARSAL_S)
         self._reporter.info(f"a rehearsal, to simulate from: {format_duration(duration_s)}")
-        begin_ns = backend.now_ns()
-        end_ns = begin_ns + round(duration_s * NS)
-        recorder = Recorder(backend)
-        turn = EngineTurn(engine.name, end_ns, stopped=lambda: self._stopping.number is not None, begin_ns=begin_ns)
-        policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
-        sources = self._sources(begin_ns, end_ns, self._opts.turns)
-        InterleaveLoop(turn, recorder, policy, self._planned.tenants, sources).run()
-        return recorder.recorded()
+        tenants = [replace(live, checkpoint=None) for live in self._live_tenants(engine)]
+        with closing(LiveMinibatchBackend(engine.name, self._device, tenants, seed=self._opts.seed)) as backend:
+            apply_mode(backend, self._device, self._planned.mode)
+            begin_ns = backend.now_ns()
+            end_ns = begin_ns + round(duration_s * NS)
+            recorder = Recorder(backend)
+            turn = EngineTurn(engine.name, end_ns, stopped=lambda: self._stopping.number is not None, begin_ns=begin_ns)
+            policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
+            sources = self._sources(begin_ns, end_ns, self._opts.turns)
+            InterleaveLoop(turn, recorder, policy, self._planned.tenants, sources).run()
+            return recorder.recorded()
 
     def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
         """Load the inference network at every known batch size, because loading during the run would delay requests."""

@@ -32,7 +32,7 @@ def section(run: Run, out: SectionWriter) -> None:
         out.space()
     out.table(*_device(summaries))
     out.space()
-    for line in [*compared(summaries), *_remarks(summaries)]:
+    for line in [*compared(summaries), *_remarks(summaries), *slower_than_planned(run, summaries)]:
         out.note(line)
     out.figure(partial(FigureView("run", "latency").draw, run), "latency by engine")
     for engine in names_of(run.rows, "engine"):
@@ -138,6 +138,28 @@ def _remarks(summaries: Sequence[EngineSummary]) -> list[str]:
         lines.append("energy is all that was drawn, idle included, divided by the device time each workload had")
     unknown = dict.fromkeys(of.power.reason for of in summaries if of.power.reason is not None)
     return [*lines, *(f"no energy: {reason}" for reason in unknown)]
+
+
+_SLOWER = 1.25
+"""A plan is cautious: from this ratio to the planned time on, the median minibatch is slower than was measured."""
+
+
+def slower_than_planned(run: Run, summaries: Sequence[EngineSummary]) -> list[str]:
+    """Return a line for each workload of `managed` whose minibatches took longer than its plan, where that stayed."""
+    from edgetune.stages.interleave.device_use import minibatches
+    from edgetune.stats import median
+
+    if not any(of.engine == "managed" and not of.plan_steps and not of.mode_steps for of in summaries):
+        return []
+    done = minibatches(row for row in run.rows if row.engine == "managed" and row.status == "ok")
+    lines = []
+    for tenant in run.header.inputs.get("tenants", ()):
+        times_s = [each.end_s - each.start_s for each in done if each.tenant == tenant["name"]]
+        planned_s = tenant.get("minibatch_s")
+        if times_s and planned_s and median(times_s) > _SLOWER * planned_s:
+            took, planned = format_si(median(times_s), "s"), format_si(planned_s, "s")
+            lines.append(f"managed: {tenant['name']} took {took} per minibatch, planned {planned}: measure it again")
+    return lines
 
 
 def _course(of: EngineSummary) -> list[str]:

@@ -57,7 +57,7 @@ def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[
         "done>": lambda of: _done(of.responses),
         "mean>": lambda of: si_cell(of.responses.mean_s, "s"),
         "p95>": lambda of: si_cell(of.responses.p95_s, "s"),
-        "missed>": lambda of: _missed(of.responses),
+        "missed>": lambda of: missed_cell(of.responses),
         "held>": lambda of: cell(of.memory.held_peak_bytes, format_bytes),
         "budget>": lambda of: cell(of.memory.budget_bytes, format_bytes),
         "peak>": lambda of: cell(of.memory.peak_bytes, format_bytes),
@@ -84,7 +84,9 @@ def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
     lines = []
     for of in summaries[1:]:
         pairs = [(by_turn[of.policy, turn], by_turn[first.policy, turn]) for turn in of.turns if turn in first.turns]
+        answered = [sum(each.responses.answered for each in side) for side in zip(*pairs, strict=True)] or [0, 0]
         told = [
+            None if answered[0] == answered[1] else f"{answered[0]} answered instead of {answered[1]}",
             _ratio("mean response", pairs, lambda each: each.responses.mean_s),
             _ratio("p95", pairs, lambda each: each.responses.p95_s),
             _ratio("peak", pairs, _peak_bytes),
@@ -175,15 +177,20 @@ def _job(of: Responses) -> tuple[object, ...]:
     notes = [f"{of.failed} failed"] if of.failed else []
     notes += [f"{of.abandoned} abandoned"] if of.abandoned else []
     times = (si_cell(of.mean_s, "s"), si_cell(of.median_s, "s"), si_cell(of.p95_s, "s"), si_cell(of.longest_s, "s"))
-    return of.job, of.network, _done(of), *times, _missed(of), ", ".join(notes)
+    return of.job, of.network, _done(of), *times, missed_cell(of), ", ".join(notes)
 
 
 def _done(of: Responses) -> str:
     return f"{of.answered}/{of.requests}"
 
 
-def _missed(of: Responses) -> str | None:
-    return f"{of.misses} ({of.misses / of.due:.0%})" if of.due else None
+def missed_cell(of: Responses) -> str | None:
+    """Return the missed deadlines and their share; a few read neither as none nor as all."""
+    if not of.due:
+        return None
+    share = f"{of.misses / of.due:.0%}"
+    exact = share if share not in ("0%", "100%") or of.misses in (0, of.due) else f"{of.misses / of.due:.1%}"
+    return f"{of.misses} ({exact})"
 
 
 def _busy(of: PolicySummary) -> float | None:

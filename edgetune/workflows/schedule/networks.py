@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,11 +128,12 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
     for file in dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks)))):
         tables[file] = _costs(file)
     wide = tables.get(costs_file or "")
+    models = shlex.join(dict.fromkeys(source.reference or "" for source in jobs.networks if source.costs is None))
     known = [
         _simulated_only(source, source.costs, tables, simulate=simulate)
         if source.costs is not None
         else _modelled(
-            source, wide, open_reference(source.reference or "", folder, reporter, make=not simulate), simulate
+            source, wide, open_reference(source.reference or "", folder, reporter, make=not simulate), simulate, models
         )
         for source in jobs.networks
     ]
@@ -166,8 +168,18 @@ def _simulated_only(
     return JobNetwork(network, True, None, {"costs": costs, "network": name}, costed_as=name)
 
 
-def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared | None, simulate: bool) -> JobNetwork:
-    """Return a network with a model; its costs are looked up by its name or by that of the model."""
+def _modelled(
+    source: NetworkSource, wide: CostTable | None, prepared: Prepared | None, simulate: bool, models: str
+) -> JobNetwork:
+    """Return a network with a model; its costs are looked up by its name or by that of the model.
+
+    Args:
+        source: The network in the jobs.
+        wide: The table of costs for all networks.
+        prepared: Its folder.
+        simulate: Whether only bytes and times are needed, and no files.
+        models: All models of the jobs, as words of a command: one table is to have the costs of each.
+    """
     reference = source.reference or ""
     names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
     name = None if wide is None else next((name for name in names if name in wide.networks), None)
@@ -175,7 +187,7 @@ def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared 
     if wide is not None and prepared is not None and wide.sha256.get(name or "") not in (None, prepared.source_sha256):
         message = f"the costs of {source.name} are of another model than the one in {prepared.folder}"
         raise InputError(message, "measure it again with edgetune schedule profile")
-    known = _choose(source, prepared, costed, simulate=simulate)
+    known = _choose(source, prepared, costed, simulate=simulate, models=models)
     inputs, handler = (None if file is None else _file(file) for file in (source.inputs, source.handler))
     return replace(known, inputs=inputs, handler=handler, costed_as=name)
 
@@ -190,7 +202,7 @@ def _file(name: str) -> Path:
 
 
 def _choose(
-    source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool
+    source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool, models: str
 ) -> JobNetwork:
     """Return a network with its costs: those of a separate table take precedence over those of its folder."""
     origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
@@ -201,8 +213,8 @@ def _choose(
     timed = prepared is not None and is_timed(prepared)
     if prepared is None or (simulate and not timed):
         message = f"nobody knows what the layers of {source.name} take"
-        again = f"edgetune schedule profile {source.reference} -o costs.parquet"
-        raise InputError(message, f"measure them: {again}; then give that table of costs")
+        measure = f"edgetune schedule profile {models} -o costs.parquet"
+        raise InputError(message, f"measure them: {measure}; then add --costs costs.parquet")
     return JobNetwork(network_of(prepared, source.name), timed, prepared, origin)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
 from edgetune.errors import InputError
 from edgetune.stages.schedule.best_schedule import best_schedule
-from edgetune.stages.schedule.costs import with_safety, with_times_of
+from edgetune.stages.schedule.budget import check_budget, left_bytes
+from edgetune.stages.schedule.costs import Host, with_safety, with_times_of
 from edgetune.stages.schedule.jobs import requests_of
 from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.plan import Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import choose_policies
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
@@ -46,6 +48,7 @@ def compare_with_noise(opts: RobustnessOptions, reporter: Reporter) -> Robustnes
 
     Raises:
         InputError: an option or the jobs are invalid.
+        InfeasibleError: the memory budget is too small for a network.
     """
     words = opts.noise.split(",") if isinstance(opts.noise, str) else [opts.noise]
     amounts = [parse_share(word.strip() if isinstance(word, str) else word, what="--noise") for word in words]
@@ -69,12 +72,12 @@ def compare_with_noise(opts: RobustnessOptions, reporter: Reporter) -> Robustnes
 
 
 def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
-    """Return the study to run, and the seed."""
+    """Return the study to run, on the machine and in the memory of ``schedule run --simulate``, and the seed."""
     chosen = choose_policies(opts.policy)
     if len(chosen) < 2:
         raise InputError(f"--policy is {opts.policy}: an order needs two policies or more", f"e.g. --policy {COMPARED}")
     jobs = read_located_jobs(opts.jobs)
-    budget_bytes = memory_limit_bytes(opts.memory, opts.jobs, jobs)
+    limit_bytes = memory_limit_bytes(opts.memory, opts.jobs, jobs)
     until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
     scenario = known_networks(jobs, opts.costs, prepared_folder(), simulate=True, reporter=reporter)
     networks = {each.network.name: each.network for each in scenario.known}
@@ -83,8 +86,15 @@ def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
     requests = requests_of(jobs.jobs, service_s, seed=(seed, 0), until_s=until_s)
     if not requests:
         raise InputError(f"{opts.jobs}: nothing arrives before {opts.duration}", "give it longer")
-    machine = Machine(cores=scenario.cores or workers, memory_bytes=budget_bytes, paging=Paging())
     believed = {name: with_safety(network) for name, network in networks.items()}
+    host = scenario.host or Host(Machine(cores=scenario.cores or workers))
+    taken_bytes, budget_bytes = host.taken_bytes("layers"), limit_bytes
+    least_bytes = {name: least_budget_bytes(believed[name]) for name in {request.network for request in requests}}
+    if taken_bytes:
+        budget_bytes = left_bytes(limit_bytes, taken_bytes, least_bytes)
+    else:
+        check_budget(limit_bytes, least_bytes)
+    machine = replace(host.machine, memory_bytes=limit_bytes - taken_bytes, paging=Paging(), swap_bytes=None)
     policies: dict[str, Callable[[], SchedulePolicy]] = {each.words: each.make for each in chosen}
     for each in chosen:
         if each.policy.plans_ahead:  # it follows the plan for what was measured, whatever the layers really take

@@ -27,7 +27,8 @@ def describe_plan(plan: Plan, points: str | None = None) -> str:
     if runs_back_to_back(plan.problem) and measured.minibatch_s is not None:
         figures.append("batches back to back (the latency is the time of a batch)")
     elif plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
-        figures.append(f"answers within {format_si(measured.latency_s, 's')}")
+        aside = ", background aside" if plan.configuration.batch_size is None else ""
+        figures.append(f"answers within {format_si(measured.latency_s, 's')}{aside}")
     if measured.tokens_per_s is not None:
         figures.append(f"{measured.tokens_per_s:.4g} tokens/s")
     if measured.tokens_per_j is not None:
