@@ -1,8 +1,8 @@
 """Reads published traces of requests: their arrival times or their rates.
 
 A trace is a CSV file with one relevant column: ``arrival_s``, ``time_s`` or ``timestamp_s`` (seconds since any start),
-the same in ``_ms``, or ``rate_per_s`` (the rates of consecutive windows). Without a header line the first column is
-read as seconds.
+the same in ``_ms``, ``arrived_s`` as in tables of runs, or ``rate_per_s`` (the rates of consecutive windows). Without a
+header line the first column is read as seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgetune.errors import InputError
 Unit = Literal["s", "ms", "rate"]
 
 COLUMNS: dict[str, Unit] = {
-    **dict.fromkeys(("arrival_s", "time_s", "timestamp_s"), "s"),
+    **dict.fromkeys(("arrival_s", "arrived_s", "time_s", "timestamp_s"), "s"),
     **dict.fromkeys(("arrival_ms", "time_ms", "timestamp_ms"), "ms"),
     "rate_per_s": "rate",
 }

@@ -16,6 +16,7 @@ DATA = Path(__file__).parents[2] / "../shared/data/arrivals"
 
 @pytest.mark.parametrize(("text", "values"), [
     ("arrival_s,tokens\n10.5,3\n11,9\n11,2\n", (0, 0.5, 0.5)),
+    ("tenant,arrived_s\na,0.5\na,2\n", (0, 1.5)),
     ("timestamp_ms,input_length\n0,1\n3000,4\n", (0, 3)),
     ("id,time_s\na,5\nb,6.25\n", (0, 1.25)),
     ("3\n4\n4.5\n", (0, 1, 1.5)),
