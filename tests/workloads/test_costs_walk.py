@@ -301,3 +301,11 @@ def test_no_operator_costs_less_than_nothing() -> None:
     conv = OperatorNode("frames", "Conv", (x, w), (y,), {})
     with pytest.raises(InputError, match=r"operator 'frames' \(Conv\) would cost -\d+ .*1x8x-6"):
         cost_nodes([conv])
+
+
+def test_a_reshape_that_cannot_run_at_this_size_is_refused() -> None:
+    """An exporter that writes the traced batch into a reshape and still calls the batch open."""
+    proto = model([node("Reshape", "x s", "y")], {"x": ("batch", 8, 8)}, values={"s": [1, 64]})
+    assert model_table(proto, "net", "infer", 1).flops == 0
+    with pytest.raises(InputError, match=r"has a shape built in, 1x64, and gets 4x8x8"):
+        model_table(proto, "net", "infer", 4)
