@@ -90,7 +90,7 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> tuple
     unknown = [theirs for theirs in unknown if theirs in found]
     _refuse_merging(table, typed, unknown, name=name)
     read = [f"{theirs} as {m.column}" for theirs, m in meanings.items() if theirs != m.column and theirs not in columns]
-    data_warnings = check_units(typed, name=name)
+    data_warnings = check_units(typed, name=name) + _of_one_sample(table, typed, unknown)
     if read:
         data_warnings += (DataWarning("column-read", f"read {', '.join(read)}"),)
     if unknown:
@@ -335,3 +335,26 @@ def check_units(table: Any, *, name: str) -> tuple[DataWarning, ...]:
         return ()
     advice = "minibatch_s is in seconds: if these are milliseconds, divide by 1000"
     return (DataWarning("unit-suspect", advice, {"minibatch_median_s": median}),)
+
+
+_SAMPLE_RATE = re.compile(r"(^|[^a-z])(fps|imgs?|images?|samples?|frames?)([^a-z]|$)")
+"""Names of columns that may count samples per second."""
+_SAME_RATE = 0.1
+"""Rates that are rounded, or of the mean beside a median, differ by less."""
+
+
+def _of_one_sample(table: Any, typed: Any, unknown: Sequence[str]) -> tuple[DataWarning, ...]:
+    """Return the warning on times of one sample: in every batch of several, a column of rates is one over the time."""
+    times, sizes = typed.column("minibatch_s").to_pylist(), typed.column("batch_size").to_pylist()
+    for theirs in (column for column in unknown if _SAMPLE_RATE.search(column.lower())):
+        try:
+            rates = [None if rate in (None, "") else float(rate) for rate in table.column(theirs).to_pylist()]
+        except (TypeError, ValueError):
+            continue
+        each = [r * t for r, t, n in zip(rates, times, sizes, strict=True) if r is not None and t and n and n > 1]
+        if each and all(abs(samples - 1) < _SAME_RATE for samples in each):
+            advice = (
+                f"minibatch_s is that of a whole minibatch, and by {theirs} these are of one sample: times batch_size"
+            )
+            return (DataWarning("unit-suspect", advice),)
+    return ()

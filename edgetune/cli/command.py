@@ -129,8 +129,7 @@ class GroupedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Join the words after ``--`` to one argument where there is an argument ``model`` or ``commands``."""
         if "--" in args and any(each.name in ("model", "commands") for each in self.get_params(ctx)):
-            place = args.index("--")
-            args = [*args[:place], "--", COMMAND_PREFIX + shlex.join(args[place + 1 :])]
+            args = _join_command(args)
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
@@ -139,8 +138,22 @@ class GroupedCommand(TyperCommand):
         write_options(self, ctx, formatter)
 
 
+def _join_command(args: list[str]) -> list[str]:
+    """Join the words after ``--`` to one argument, the command that is measured."""
+    place = args.index("--")
+    return [*args[:place], "--", COMMAND_PREFIX + shlex.join(args[place + 1 :])]
+
+
 class GroupedDefaultGroup(DefaultGroup):
     """A command with subcommands beside it, whose ``--help`` lists its options by group."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Join the words after ``--`` to one argument where there are ``sources``, measured on a named device."""
+        if "--" in args and any(each.name == "sources" for each in self.get_params(ctx)):
+            before = args[: args.index("--")]
+            if any(word.startswith(("-d", "--device")) for word in before):
+                args = _join_command(args)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section per group, then the subcommands."""

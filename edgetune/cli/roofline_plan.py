@@ -27,7 +27,8 @@ def report_plan(found: RooflineEstimate, *, json: bool) -> None:
     print_lines(f"{len(found.kernels)} kernels in {', '.join(found.precisions)} on {found.device} {where}")
     if found.kernels:
         minutes = f"{found.at_most_s / 60:.0f} min"
-        print_lines(f"at most {minutes}, were every kernel as slow as {LONGEST_RUN_S:g} s a run: most are not")
+        slow = f"were every kernel as slow as {LONGEST_RUN_S:g} s a run: most are not"
+        print_lines(f"at most {minutes} on a machine that is not busy, {slow}")
     if found.tuned:
         print_lines(f"then the network in the fastest of {found.tuned} modes and in up to {POINTS} others")
     elif found.network_modes is not None:

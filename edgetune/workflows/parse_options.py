@@ -238,7 +238,7 @@ def choose_batch_sizes(
     default: tuple[int, ...] = (1,),
     use: str = "measured",
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return the batch sizes, checked against the network, and a note on a fixed batch.
+    """Return the batch sizes, checked against the network, and a note on a batch that is fixed or has no effect.
 
     Args:
         workload: Anything that ``resolve`` returns.
@@ -263,12 +263,17 @@ def choose_batch_sizes(
         return chosen, f"{workload.name}: takes {limits}, {use} at {', '.join(map(str, chosen))}"
     if not workload.has_graph:
         return tuple(sizes) or default, None
-    from edgetune.workloads.batch_check import check_batch
+    from edgetune.workloads.batch_check import check_batch, is_unanswered
     from edgetune.workloads.onnx_file import network_batch
 
     batch = network_batch(workload, dimensions)
     chosen = tuple(sizes) or (default if batch.exported is None else (batch.exported,))
     check_batch(workload, chosen, task, dimensions=dimensions, inputs=inputs, seed=seed)
+    if batch.exported is None and is_unanswered(workload, max(chosen), dimensions):
+        return chosen, (
+            f"{workload.name}: no output grows with the batch ({batch.why}): a minibatch of {max(chosen)} may not be "
+            f"{max(chosen)} answers"
+        )
     if batch.exported is None and workload.batch_axes is None:  # as everybody expects; the file says it
         return chosen, None
     if not batch.axes:

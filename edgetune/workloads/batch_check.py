@@ -22,6 +22,7 @@ from edgetune.processes.child import Child
 from edgetune.processes.messages import serve
 from edgetune.workloads.batch import Batch, describe_axes
 from edgetune.workloads.onnx_file import fixed_model, network_batch
+from edgetune.workloads.shapes import known_shapes
 from edgetune.workloads.workload import RunOptions, Workload
 
 _TIMES = 2
@@ -78,6 +79,24 @@ def check_batch(
             return
     if not batch.followed:
         raise _refusal(workload, batch, f"its batch cannot be followed: {batch.why}")
+
+
+def is_unanswered(workload: Workload, batch_size: int, dimensions: Mapping[str, int]) -> bool:
+    """Return whether every output has the same known shape for one sample and for ``batch_size`` samples.
+
+    The batch is open, so that nothing is refused: the samples may be combined, or all but one left out.
+    """
+    if batch_size == 1:
+        return False
+    found = []
+    for size in (1, batch_size):
+        try:
+            graph = fixed_model(workload, size, dimensions, weights=False).graph
+        except InputError:  # told where the network is measured
+            return False
+        known = known_shapes(graph)
+        found.append([known.get(output.name) for output in graph.output])
+    return None not in found[0] and found[0] == found[1]
 
 
 def _refusal(workload: Workload, batch: Batch, reason: str) -> InputError:

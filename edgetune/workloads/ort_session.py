@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +18,8 @@ from edgetune.workloads.workload import RunOptions, Workload
 
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 """Largest protobuf message, and so the largest model passed in memory."""
+_SOURCE_LINE = re.compile(r"\S+\.(?:h|cc|cpp|cu):\d+ [^()]*\([^()]*\)(?: const)? ?")
+"""File, line and signature of the function in ONNX Runtime that raised an error, ahead of what is wrong."""
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:  # noqa: ARG001
@@ -133,7 +136,8 @@ def running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_siz
         except Exception as error:
             raise InputError(
                 f"{workload.reference} failed at batch size {batch_size}: {one_line(error)}",
-                "try batch size 1, and give real inputs with --inputs FILE.npz if it looks them up",
+                "try the batch size and the --dim that it was exported with, since a shape may be built in; give real "
+                "inputs with --inputs FILE.npz if it looks them up",
             ) from None
 
     return step
@@ -210,5 +214,5 @@ def _refuse_fallback(ran: list[str], asked: tuple[str, ...], workload: Workload)
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error of ONNX Runtime as one line of at most 300 characters."""
-    return " ".join(str(error).split())[:300]
+    """Return the message of an error of ONNX Runtime as one line of at most 300 characters, without its source line."""
+    return _SOURCE_LINE.sub("", " ".join(str(error).split()))[:300]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import MappingProxyType
 from typing import Any
 
@@ -43,7 +43,8 @@ def infer(
     Weights are not copied: inference runs on a skeleton in which large initialisers have a shape and no values. Where
     ONNX's inference stops at arithmetic on shapes, that arithmetic is evaluated and inference resumes. It also resumes
     past ONNX Runtime's own operators, past control flow with known bodies, and past operators whose result depends on
-    the data, if the user gives its size or a run observed it.
+    the data, if the user gives its size or a run observed it. Sizes that the file states for the results of operators
+    count only where all this finds none: they are of the inputs that the file had when they were written.
 
     Args:
         model: The model; its ``value_info`` and the shapes of outputs change in place.
@@ -56,6 +57,8 @@ def infer(
     """
     seen = ObservedGraph(observed, prefix)
     skeleton = _skeleton(model)
+    caches = {name for node in model.graph.node if node.op_type == "GroupQueryAttention" for name in node.output}
+    stated = _forget_sizes(skeleton.graph, caches)
     inferred = _infer(skeleton)
     for _ in range(_MAX_ROUNDS):
         if not _incomplete(inferred.graph):
@@ -63,7 +66,10 @@ def infer(
         progress = [_fold(skeleton, inferred), _give(skeleton, inferred, given)]
         progress += [_follow_bodies(skeleton, inferred, seen), _see(skeleton, inferred, seen)]
         if not any(progress):
-            break
+            known = known_shapes(inferred.graph)
+            if not _store(skeleton.graph, [value for value in stated if value.name not in known]):
+                break
+            stated = []
         inferred = _infer(skeleton)
     made = {name for node in model.graph.node for name in node.output}
     del model.graph.value_info[:]
@@ -72,6 +78,24 @@ def infer(
     del model.graph.output[:]
     model.graph.output.extend(inferred.graph.output)
     return model
+
+
+def _forget_sizes(graph: onnx.GraphProto, kept: Set[str]) -> list[onnx.ValueInfoProto]:
+    """Clear the sizes that a file states for the results of operators, but not their ranks; return what it states.
+
+    Args:
+        graph: Changed in place.
+        kept: Tensors that keep their sizes: a cache may be a buffer, and its size is only stated.
+    """
+    stated = []
+    for value in (*graph.value_info, *graph.output):
+        if value.name in kept:
+            continue
+        stated.append(onnx.ValueInfoProto())
+        stated[-1].CopyFrom(value)
+        for dim in value.type.tensor_type.shape.dim:
+            dim.ClearField("dim_value")
+    return stated
 
 
 def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:

@@ -55,10 +55,14 @@ class ProgramShapes:
 
     @property
     def batch_symbol(self) -> str | None:
-        """The symbol of the batch: that of the first axis of an input and of an output; ``None`` if it is fixed."""
+        """The symbol of the batch: that of the first axis of an input and of an output; ``None`` if it is fixed.
+
+        Time may come first in the input, ``[20, s27, 16]`` of a recurrent network, but not one single sample.
+        """
         firsts = {shape[0] for shape in self.outputs.values() if shape}
-        found = (shape[0] for shape in self.inputs.values() if shape and shape[0] in firsts)
-        return next((size for size in found if isinstance(size, str) and size != "?"), None)
+        places = [shape[0] for shape in self.inputs.values() if shape]
+        places += [shape[1] for shape in self.inputs.values() if len(shape) > 1 and shape[0] != 1]
+        return next((size for size in places if size in firsts and isinstance(size, str) and size != "?"), None)
 
     @property
     def batch_axes(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from edgetune.artifacts.profile import Task
+from edgetune.choices import nearest
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.workloads.network_inputs import fit_inputs
 from edgetune.workloads.torch_program import ProgramShapes, shapes_of
@@ -98,6 +99,10 @@ def _arguments(
         InputError: a size is unknown, an argument is no tensor, or the user's arrays do not fit.
     """
     values = dict(options.dimensions)
+    known = sorted({*shapes.ranges, *shapes.examples})
+    if unknown := sorted(set(values) - set(known)):
+        listed = f"open dimensions: {', '.join(known) or 'none; all its dimensions are fixed'}"
+        raise InputError(f"the program has no open dimension {unknown[0]!r}", nearest(unknown[0], known, listed=listed))
     if shapes.batch_symbol is not None:
         values[shapes.batch_symbol] = batch_size
     tensors = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}

@@ -372,3 +372,20 @@ def test_public_tables_of_epochs_are_not(table: str) -> None:
     with pytest.raises(InputError, match="row 1: minibatch_s is empty") as caught:
         io.read_profile(str(path))
     assert "epoch_s" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("column", "rates", "codes"),
+    [
+        ("fps", (20, 19.8), ["unit-suspect", "column-ignored"]),  # one over the time, whatever the batch
+        ("img/s", (20, 80), ["column-ignored"]),
+        ("fps", (20, "n/a"), ["column-ignored"]),
+        ("qps", (20, 20), ["column-ignored"]),  # of queries, which may be minibatches
+    ],
+)
+def test_times_of_one_sample_are_doubted_where_a_rate_shows_them(
+    column: str, rates: tuple[object, object], codes: list[str]
+) -> None:
+    lines = [f"net,infer,{size},900,0.05,{rate}\n" for size, rate in zip((1, 4), rates, strict=True)]
+    found = _read(f"workload,task,batch_size,gpu_mhz,minibatch_s,{column}\n" + "".join(lines)).header.warnings
+    assert [caution.code for caution in found] == codes

@@ -2,6 +2,10 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from command_line import assert_two_lines
@@ -71,3 +75,22 @@ def test_what_cannot_be_measured_is_refused(edgetune, words, said):
     ended = edgetune("measure", "--runs", "3", *words)
     assert_two_lines(ended, 2)
     assert said in ended.err
+
+
+def test_words_without_quotes_are_several_commands(edgetune):
+    ended = edgetune("measure", "sleep", "0.05")
+    assert_two_lines(ended, 2)
+    assert ended.lines[1] == "hint: for one command of several words: edgetune measure -- sleep 0.05"
+
+
+def test_ctrl_c_keeps_the_commands_that_had_ended(tmp_path):
+    table = tmp_path / "m.parquet"
+    words = [sys.executable, "-m", "edgetune", *QUICK, "-o", str(table), "sleep 0.01", "sleep 60"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert "sleep 0.01" in running.stdout.readline()
+        time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"stopped; 1 of 2 commands had ended, and {table} has them" in said
+    assert [row.workload for row in io.read_profile(str(table)).rows] == ["sleep 0.01"]

@@ -340,3 +340,20 @@ def test_the_answer_in_json_has_the_own_figure(edgetune, tmp_path):
     assert ended.code == 0, ended.err
     (row,) = json.loads(ended.out)["rows"]
     assert (row["own_value"], row["own_unit"]) == (2.5, "fps")
+
+
+def test_search_measures_a_command_with_and_without_a_batch(edgetune, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    ended = edgetune("search", "--device", "host", "--json", "-o", str(plan), "--", "sleep", "0.02")
+    assert ended.code == 0, ended.err
+    answer = json.loads(ended.out)
+    assert answer["configuration"]["batch_size"] == 1
+    assert answer["measured"]["minibatch_s"] > 0.02
+    many = ("search", "-d", "host", "-b", "1,9", "-o", str(plan), "--force", "--", "sleep", "0.0{batch}")
+    assert edgetune(*many).code == 0
+
+
+def test_search_without_a_device_takes_what_follows_for_a_table(edgetune):
+    refused = edgetune("search", "--", "nosuch.parquet")
+    assert_two_lines(refused, 2)
+    assert "nosuch.parquet does not exist" in refused.err

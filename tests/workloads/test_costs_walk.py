@@ -301,3 +301,27 @@ def test_no_operator_costs_less_than_nothing() -> None:
     conv = OperatorNode("frames", "Conv", (x, w), (y,), {})
     with pytest.raises(InputError, match=r"operator 'frames' \(Conv\) would cost -\d+ .*1x8x-6"):
         cost_nodes([conv])
+
+
+def test_a_reshape_that_cannot_run_at_this_size_is_refused() -> None:
+    """An exporter that writes the traced batch into a reshape and still calls the batch open."""
+    proto = model([node("Reshape", "x s", "y")], {"x": ("batch", 8, 8)}, values={"s": [1, 64]})
+    assert model_table(proto, "net", "infer", 1).flops == 0
+    with pytest.raises(InputError, match=r"has a shape built in, 1x64, and gets 4x8x8"):
+        model_table(proto, "net", "infer", 4)
+
+
+def test_sizes_that_the_file_states_for_results_do_not_count_at_another_batch() -> None:
+    """A file with inferred shapes whose inputs were given an open batch afterwards, by hand or by a tool."""
+    proto = model([node("MatMul", "x w", "a"), node("MatMul", "a w", "y")], {"x": ("batch", 4)}, {"w": (4, 4)})
+    proto.graph.value_info.append(helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [1, 4]))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4]))
+    assert model_table(proto, "net", "infer", 8).macs == 8 * 2 * 16
+
+
+def test_sizes_that_the_file_states_count_where_nothing_else_tells_them() -> None:
+    own = node("Mystery", "x", "a")
+    own.domain = "acme"
+    proto = model([own, node("MatMul", "a w", "y")], {"x": ("batch", 4)}, {"w": (4, 4)})
+    proto.graph.value_info.append(helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, ["batch", 4]))
+    assert model_table(proto, "net", "infer", 8).macs == 8 * 16

@@ -190,8 +190,10 @@ def test_failure_while_running_names_the_batch_size(save):
     model.graph.output[0].name = "z"
     del model.graph.output[0].type.tensor_type.shape.dim[:]
     model.graph.output[0].type.tensor_type.ClearField("shape")
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"at batch size 3: .*requested shape:\{7,7\}") as caught:
         open_step(save(model), "infer", 3, RunOptions(threads=1))()
+    assert "reshape_helper" not in caught.value.message, "a line of ONNX Runtime's source hides what is wrong"
+    assert "batch size" in caught.value.hint
 
 
 def test_provider_that_is_not_installed(save):

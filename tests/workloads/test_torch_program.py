@@ -95,6 +95,25 @@ def test_another_open_size_is_to_be_named(tmp_path):
         open_step(workload, "infer", 1, RunOptions(threads=1, dimensions={symbol: 17}))
     found = open_step(workload, "infer", 1, RunOptions(threads=1, dimensions={symbol: 9}))()
     assert found.shape == (1, 9, 4)
+    with pytest.raises(InputError, match="no open dimension 'length'"):
+        open_step(workload, "infer", 1, RunOptions(threads=1, dimensions={symbol: 9, "length": 9}))
+
+
+class LastStep(torch.nn.Module):
+    """The last step of a sequence whose first axis is time, as of recurrent networks."""
+
+    def forward(self, x):
+        return torch.relu(x)[-1]
+
+
+def test_the_batch_of_a_network_of_time_first_is_the_second_axis(tmp_path):
+    batch = {1: Dim("batch", min=1, max=8)}
+    exported = torch.export.export(LastStep().eval(), (torch.zeros(5, 2, 4),), dynamic_shapes=(batch,))
+    torch.export.save(exported, tmp_path / "net.pt2")
+    workload = resolve(str(tmp_path / "net.pt2"))
+    assert shapes_of(workload).batch_axes == {"x": 1}
+    assert choose_batch_sizes(workload, (8,), task="infer")[0] == (8,)
+    assert open_step(workload, "infer", 8, RunOptions(threads=1))().shape == (8, 4)
 
 
 def test_a_size_computed_from_the_batch_follows_it(tmp_path):

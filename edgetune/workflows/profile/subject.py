@@ -111,6 +111,8 @@ def choose_subject(
         if workload.kind == "engine" and not sizes:
             sizes, batch = engine_sizes(device, workload, options)
         else:
+            if workload.kind == "command" and not takes_batch(workload.reference):
+                default_size = 1
             sizes, batch = choose_batch_sizes(
                 workload,
                 sizes,

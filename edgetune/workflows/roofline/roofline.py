@@ -105,7 +105,8 @@ def _known_peaks(request: Request) -> Roofline | None:
 def _keep_peaks(opts: RooflineOptions, peaks: Sequence[Roofline], target: Target | None) -> str:
     """Write the peaks measured by an interrupted run, and return a sentence that names their file."""
     if not peaks:
-        return "nothing is kept: peaks are fitted when all kernels have run, and --quick runs fewer"
+        fewer = "" if opts.quick else ", and --quick runs fewer"
+        return f"nothing is kept: peaks are fitted when all kernels have run{fewer}"
     if opts.peaks is not None:
         return f"the peaks are in {opts.peaks} as before, and the same command starts over"
     if target is None or target.path is None:

@@ -114,7 +114,7 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
         Sequence[str],
         _table(
             "A profile (Parquet or CSV), or several of one device; - for standard input (the default); or a MODEL to "
-            "measure."
+            "measure with --device, or a program: -- ./app."
         ),
     ] = field(default=(), kw_only=False)
     workload: Workload = None

@@ -138,7 +138,10 @@ class _Reader:
         if constant and proto.op_type == "DequantizeLinear":
             outputs = tuple(_kept_packed(tensors, o, inputs) for o in proto.output)
         domain, attributes = str(proto.domain), graphs.attributes(proto)
-        return OperatorNode(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
+        node = OperatorNode(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
+        if scope is _TOP and proto.op_type == "Reshape":  # a body that does not run may contradict itself
+            _check_reshape(node)
+        return node
 
     def _body(
         self, found: Sequence[Body], node: OperatorNode, tensors: Mapping[str, GraphTensor], scope: _Scope, path: str
@@ -157,6 +160,22 @@ class _Reader:
         if self.observed:
             return [each for choice in choices for each in choice] if choices or path in self.observed.runs else None
         return max(choices, key=_work) if choices else None
+
+
+def _check_reshape(node: OperatorNode) -> None:
+    """Refuse a reshape that changes the number of elements: shape inference takes a size built in as it is written.
+
+    Raises:
+        InputError: the network cannot run with these sizes.
+    """
+    shapes_known = [tensor for tensor in (*node.inputs[:1], *node.outputs[:1]) if tensor and tensor.shape is not None]
+    if len({tensor.elements for tensor in shapes_known}) > 1:
+        before, after = shapes_known
+        raise InputError(
+            f"the network cannot run at this size: {node.name!r} (Reshape) has a shape built in, {after}, and gets "
+            f"{before}",
+            "give the batch size and the --dim that it was exported with, or export it with these dimensions open",
+        )
 
 
 def _scoped(tensor: GraphTensor, prefix: str) -> GraphTensor:
