@@ -269,7 +269,7 @@ def choose_batch_sizes(
     batch = network_batch(workload, dimensions)
     chosen = tuple(sizes) or (default if batch.exported is None else (batch.exported,))
     check_batch(workload, chosen, task, dimensions=dimensions, inputs=inputs, seed=seed)
-    if batch.exported is None and is_unanswered(workload, max(chosen), dimensions):
+    if batch.exported is None and is_unanswered(workload, max(chosen, default=1), dimensions):
         return chosen, (
             f"{workload.name}: no output grows with the batch ({batch.why}): a minibatch of {max(chosen)} may not be "
             f"{max(chosen)} answers"
