@@ -63,13 +63,15 @@ def left_bytes(limit_bytes: int, base_bytes: int, least_bytes: Mapping[str, int]
 
     Args:
         limit_bytes: Of the process.
-        base_bytes: Its memory before any load.
+        base_bytes: Its memory before any load; 0 where that is unknown, and all of the limit counts as left.
         least_bytes: The least memory of each requested network, by name.
 
     Raises:
         InfeasibleError: less than a network needs, or nothing; the smallest limit that works is named.
     """
-
+    if not base_bytes:
+        check_budget(limit_bytes, least_bytes)
+        return limit_bytes
     beside_bytes = base_bytes + _ALLOWANCE_BYTES
     budget_bytes = limit_bytes - beside_bytes
     check_budget(budget_bytes, least_bytes, beside_bytes=beside_bytes, margin_bytes=UNSTEADY_BYTES)

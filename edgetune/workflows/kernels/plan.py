@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -171,10 +171,13 @@ def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Repor
     Raises:
         InputError: a source cannot be read, or lacks a kernel.
     """
-    found = []
+    found, refused = [], dict[str, Mapping[str, str]]()
     for task in tasks:
-        with blaming(f"task {task.name}, network {task.network.name}"):
-            why_not = _refused(task.network, include, reporter) if task.network.source else {}
+        name = task.network.name
+        if name not in refused:
+            with blaming(f"task {task.name}, network {name}"):
+                refused[name] = _refused(task.network, include, reporter) if task.network.source else {}
+        why_not = refused[name]
         for kernel, why in () if task.critical else why_not.items():
             reporter.info(f"task {task.name}: {kernel} is launched whole, as it cannot be elastic: {why}")
         calls = [

@@ -16,6 +16,7 @@ from edgetune.artifacts.jobs import Jobs, NetworkSource
 from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.errors import InputError
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
+from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter
@@ -83,6 +84,14 @@ class Scenario:
     device: str | None
     cores: int | None
     host: Host | None = None
+
+    def host_for(self, workers: int) -> Host:
+        """Return the figures of the machine that measured the layers; without contention where they are unknown.
+
+        Args:
+            workers: As many cores as these count where the number of cores is unknown, too.
+        """
+        return self.host or Host(Machine(cores=self.cores or workers))
 
 
 def read_located_jobs(file: str) -> Jobs:

@@ -11,7 +11,6 @@ from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.stages.schedule.costs import SAFETY, Host, with_safety
 from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
 from edgetune.stages.schedule.requests import Request
@@ -79,8 +78,8 @@ class SchedulePlan:
 
     @property
     def host(self) -> Host:
-        """The figures of the machine that measured the layers; without contention where they are unknown."""
-        return self.scenario.host or Host(Machine(cores=self.scenario.cores or self.workers))
+        """See ``Scenario.host_for``."""
+        return self.scenario.host_for(self.workers)
 
     def requests(self, turn: int) -> tuple[Request, ...]:
         """Return the requests of a turn, which are the same for every policy."""

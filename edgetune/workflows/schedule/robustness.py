@@ -9,10 +9,10 @@ from typing import cast
 
 from edgetune.errors import InputError
 from edgetune.stages.schedule.best_schedule import best_schedule
-from edgetune.stages.schedule.budget import check_budget, left_bytes
-from edgetune.stages.schedule.costs import Host, with_safety, with_times_of
+from edgetune.stages.schedule.budget import left_bytes
+from edgetune.stages.schedule.costs import with_safety, with_times_of
 from edgetune.stages.schedule.jobs import requests_of
-from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.machine import Paging
 from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.plan import Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import choose_policies
@@ -87,13 +87,10 @@ def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
     if not requests:
         raise InputError(f"{opts.jobs}: nothing arrives before {opts.duration}", "give it longer")
     believed = {name: with_safety(network) for name, network in networks.items()}
-    host = scenario.host or Host(Machine(cores=scenario.cores or workers))
-    taken_bytes, budget_bytes = host.taken_bytes("layers"), limit_bytes
+    host = scenario.host_for(workers)
+    taken_bytes = host.taken_bytes("layers")
     least_bytes = {name: least_budget_bytes(believed[name]) for name in {request.network for request in requests}}
-    if taken_bytes:
-        budget_bytes = left_bytes(limit_bytes, taken_bytes, least_bytes)
-    else:
-        check_budget(limit_bytes, least_bytes)
+    budget_bytes = left_bytes(limit_bytes, taken_bytes, least_bytes)
     machine = replace(host.machine, memory_bytes=limit_bytes - taken_bytes, paging=Paging(), swap_bytes=None)
     policies: dict[str, Callable[[], SchedulePolicy]] = {each.words: each.make for each in chosen}
     for each in chosen:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import PartialError
-from edgetune.stages.schedule.budget import check_budget, left_bytes
+from edgetune.stages.schedule.budget import left_bytes
 from edgetune.stages.schedule.machine import Paging
 from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.policies import PolicyChoice
@@ -185,10 +185,7 @@ class SimulatedRunner:
         taken_bytes = self._host.taken_bytes(policy.form)
         asked = set() if policy.policy.whole else {request.network for request in requests}
         least_bytes = {name: least_budget_bytes(self._believed[name]) for name in asked}
-        if taken_bytes:
-            left_bytes(self._plan.limit_bytes, taken_bytes, least_bytes)
-        else:
-            check_budget(self._plan.limit_bytes, least_bytes)
+        left_bytes(self._plan.limit_bytes, taken_bytes, least_bytes)
         return taken_bytes
 
     def _simulate(
@@ -212,5 +209,4 @@ class SimulatedRunner:
 
     def _budget_bytes(self, form: str) -> int:
         """Return the memory budget of tasks, computed as in a live run."""
-        taken_bytes = self._host.taken_bytes(form)
-        return left_bytes(self._plan.limit_bytes, taken_bytes) if taken_bytes else self._plan.limit_bytes
+        return left_bytes(self._plan.limit_bytes, self._host.taken_bytes(form))

@@ -75,7 +75,7 @@ def parameter_nodes(function: Node) -> list[Node]:
     """Return the parameters of a function as they are declared; of ``(void)`` none."""
     declarator = function_declarator(function)
     given = child(declarator, "parameters")
-    found = [] if given is None else [each for each in given.children if each in listed(given) or each.type == "..."]
+    found = [] if given is None else [*listed(given), *(each for each in given.children if each.type == "...")]
     return [] if [text_of(each) for each in found] == ["void"] else found
 
 
