@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from edgetune.choices import nearest
+from edgetune.cli.removed import removed
 from edgetune.cli.screen import print_document, print_lines
 from edgetune.errors import InputError
 from edgetune.limits import set_limits
@@ -81,10 +82,13 @@ class LazyGroup(TyperGroup):
         """Return the subcommand that ``args`` start with.
 
         Raises:
-            InputError: there is no such subcommand; the hint names the nearest.
+            InputError: there is no such subcommand; the hint names its replacement or the nearest.
         """
         if args and not args[0].startswith("-") and args[0] not in self.subcommands:
-            raise InputError(f"no such command: {args[0]!r}", nearest(args[0], self.list_commands(ctx)))
+            known = self.list_commands(ctx)
+            raise removed(ctx.command_path, args[0]) or InputError(
+                f"no such command: {args[0]!r}", nearest(args[0], known)
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

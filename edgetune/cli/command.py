@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from edgetune.choices import closest
 from edgetune.cli.app import LazyApp, LazyGroup, Subcommand
+from edgetune.cli.removed import removed
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
 from edgetune.workflows.options import Group, Option, declared, options_class
@@ -44,12 +45,15 @@ class DefaultGroup(LazyGroup):
         """Leave a subcommand's words in ``ctx.args``; parse all others as the group's own.
 
         Raises:
-            InputError: the first word is nearly a subcommand and is no file.
+            InputError: the first word is a removed subcommand, or nearly a subcommand, and is no file.
         """
         if args and args[0] in self.list_commands(ctx):
             ctx.args = args
             return args
         if args and not args[0].startswith("-"):
+            gone = None if Path(args[0]).exists() else removed(ctx.command_path, args[0])
+            if gone:
+                raise gone
             near = closest(args[0], self.list_commands(ctx), likeness=_NEAR)
             if near and not Path(args[0]).exists():
                 raise InputError(f"there is neither a command nor a file called {args[0]!r}", f"did you mean {near}?")

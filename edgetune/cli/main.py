@@ -12,7 +12,7 @@ from types import FrameType
 
 from edgetune.artifacts.origin import command_runs
 from edgetune.cli.screen import print_document, print_lines, show_warnings
-from edgetune.errors import FILE_HINTS, EdgetuneError, ExitCode, NotRestoredError
+from edgetune.errors import FILE_HINTS, EdgetuneError, ExitCode, InputError, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
 from edgetune.processes.streams import abandon_stdout, hold_closed_streams, leave_lost_terminal, write
 from edgetune.visible import one_line
@@ -161,6 +161,8 @@ def describe(error: BaseException) -> tuple[str, str, int]:
         return "a document names a file whose name holds NUL, as no file's does", "correct the name", ExitCode.USAGE
     usage = getattr(error, "format_message", None)  # how typer reports bad usage, whichever click it carries
     if callable(usage):
+        if (gone := _removed_option(error)) is not None:
+            return gone.message, gone.hint, gone.exit_code
         return _plain(str(usage())), _usage_hint(error), ExitCode.USAGE
     if isinstance(error, MemoryError):
         return "out of memory", "free some memory, or try a smaller batch size", ExitCode.UNEXPECTED
@@ -175,6 +177,14 @@ _NUL = "embedded null byte"
 def _plain(message: str) -> str:
     message = message.partition(" (Possible options:")[0].partition(" Did you mean")[0].rstrip(".")
     return message[:1].lower() + message[1:]
+
+
+def _removed_option(error: BaseException) -> InputError | None:
+    from edgetune.cli.removed import removed
+
+    context, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    unknown = context is not None and option is not None and "no such option" in str(error).lower()
+    return removed(context.command_path, option) if unknown else None
 
 
 def _usage_hint(error: BaseException) -> str:

@@ -1,0 +1,23 @@
+"""Commands and options that earlier versions had, each with what replaces it."""
+
+from __future__ import annotations
+
+from edgetune.errors import InputError
+
+REPLACED: dict[str, str] = {
+}
+"""The words after ``edgetune`` of a removed command, or of a command and a removed option, and the hint for them."""
+
+
+def removed(command_path: str, word: str) -> InputError | None:
+    """Return the error for a removed command or option; ``None`` for words that edgetune never knew.
+
+    Args:
+        command_path: The words of the command that ``word`` was given to, e.g. ``"edgetune schedule"``.
+        word: The command or option, e.g. ``"graph"`` or ``"--govern"``.
+    """
+    words = " ".join((*command_path.split()[1:], word))
+    if (hint := REPLACED.get(words)) is None:
+        return None
+    what = "the option" if word.startswith("-") else "the command"
+    return InputError(f"{what} '{words}' was removed", hint)
