@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, what saves time, and a machine whose other work does not show.
+"""What all tests share: Hypothesis profiles, what saves time, folders of their own, and signals as a shell leaves them.
 
 Hypothesis draws the same examples in every run, or fresh ones, whose seed is printed.
 ``repeatable`` is the default, so that a run fails by what was changed and never by chance. ``fresh`` is for
@@ -8,14 +8,26 @@ Hypothesis draws the same examples in every run, or fresh ones, whose seed is pr
 Bytecode is kept whatever the environment says: without it each of the thousands of processes that tests start would
 compile edgetune again. Threads of PyTorch sleep while they wait for each other: where processes outnumber the cores,
 most of what they take would be waiting.
+
+Every test has a home, cache, configuration, state and runtime folder of its own, and fails if it leaves a file in the
+folders of the user who runs the tests, in the checkout or in the folder of temporary files. Signals have their default
+effect also where the tests run in the background, where SIGINT, SIGHUP and SIGQUIT are ignored and inherited.
+Processes that are left when the tests end are an error.
 """
 
 import gc
 import os
 import random
+import shutil
+import signal
 import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -24,6 +36,44 @@ from edgetune.devices.cpu import CpuLoad, CpuTimes
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+for _number, _handler in (
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGINT, signal.default_int_handler),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
+
+CHECKOUT = Path(__file__).parents[1]
+_USERS = Path.home()
+_MARK = "EDGETUNE_TEST_PROCESS"
+"""A variable that every process has which a process of pytest started; its value is of that process of pytest."""
+_FOLDERS = Path(tempfile.mkdtemp(prefix="edgetune-tests-"))
+"""The folder of this process of pytest for the homes of its tests."""
+_HOME = {
+    "HOME": "home",
+    "XDG_CACHE_HOME": "home/.cache",
+    "XDG_CONFIG_HOME": "home/.config",
+    "XDG_STATE_HOME": "home/.local/state",
+    "XDG_DATA_HOME": "home/.local/share",
+    "XDG_RUNTIME_DIR": "run",
+}
+"""Variables that name a folder of a user, and the folder."""
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Return the variables of a user whose folders are in ``folder``, after creating them."""
+    for name in _HOME.values():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "run").chmod(0o700)
+    return {variable: str(folder / name) for variable, name in _HOME.items()}
+
+
+os.environ.update(
+    _environment(_FOLDERS / "between"), MPLCONFIGDIR=str(_FOLDERS / "matplotlib")
+)  # looking for fonts takes seconds
+os.environ[_MARK] = uuid.uuid4().hex
 
 PROFILE, SEED = "--hypothesis-profile", "--hypothesis-seed"
 _SHARED = {"database": None, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -45,6 +95,72 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.getoption(PROFILE) == "fresh":
         seed = config.getoption(SEED)
         terminalreporter.write_line(f"the same examples again: {PROFILE}=fresh {SEED}={seed}")
+
+
+def pytest_unconfigure() -> None:
+    """Remove the folders of the tests."""
+    shutil.rmtree(_FOLDERS, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_outlives_the_tests() -> Iterator[None]:
+    """Fail if a process is left that a test has started, after killing it."""
+    yield
+    give_up_s = time.monotonic() + 10.0
+    while (left := _left()) and time.monotonic() < give_up_s:
+        time.sleep(0.1)
+    described = [" ".join(each.info["cmdline"] or [each.info["name"]]) for each in left]
+    for each in left:
+        each.kill()
+    assert described == [], "processes outlive the tests that started them"
+
+
+def _left() -> list[psutil.Process]:
+    """Return the running processes that have the mark of this process of pytest."""
+    value, found = os.environ[_MARK], []
+    for process in psutil.process_iter(["cmdline", "name", "status"]):
+        try:
+            ours = process.pid != os.getpid() and process.environ().get(_MARK) == value
+        except psutil.Error:  # of another user, or gone
+            continue
+        if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def _strays() -> set[Path]:
+    """Return what a test may have left elsewhere: files of edgetune of the user, and entries of the checkout."""
+    named = [_USERS / ".cache", _USERS / ".config", _USERS / ".local/state", _USERS / ".local/share"]
+    found = {folder / "edgetune" for folder in named if (folder / "edgetune").exists()}
+    return found | {Path(entry.path) for entry in os.scandir(CHECKOUT) if not entry.name.startswith(".")}
+
+
+_BEFORE = _strays()
+
+
+@pytest.fixture(autouse=True)
+def own_folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give the test folders of a user of its own; fail if it leaves a file elsewhere."""
+    folder = Path(tempfile.mkdtemp(dir=_FOLDERS))
+    for variable, value in _environment(folder).items():
+        monkeypatch.setenv(variable, value)
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
+    left = _strays() - _BEFORE
+    _BEFORE.update(left)  # it fails one test
+    assert left == set(), "the test leaves files outside of its own folders"
+
+
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """Put the handlers of signals back that a command set which ran in this process."""
+    before = {number: signal.getsignal(number) for number in _HANDLED}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,31 +1,44 @@
 #!/usr/bin/env bash
-# Makes an environment of its own and checks everything: ./tests/run.sh [--slow | --browser] [arguments for pytest]
-# Random examples are the same in every run; --slow draws fresh ones and ends with the option that repeats them.
-# --browser opens pages in Debian's chromium (apt-get install chromium), and nothing else.
-# The environment is kept in .venv-test (or $EDGETUNE_TEST_VENV) and made again when pyproject.toml changes.
+# Makes an environment of its own and checks everything: ./tests/run.sh [OPTIONS] [arguments for pytest]
+#   --slow     all tests, with fresh random examples; ends with the option that repeats them
+#   --browser  opens pages in Debian's chromium (apt-get install chromium), and nothing else
+#   --latest   with the newest version of each package, instead of those of tests/constraints.txt
+#   --load     while two other processes take two cores
+# The environment is kept in .venv-test (or $EDGETUNE_TEST_VENV) and made again when what it is made from changes.
+# $EDGETUNE_TEST_PYTHON names the Python to make it with (python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-marks=("-m" "not slow and not browser")
-browser=
-if [[ ${1:-} == --slow ]]; then
-    shift
-    marks=("-m" "not browser" "--hypothesis-profile=fresh")
-elif [[ ${1:-} == --browser ]]; then
-    shift
-    browser=1
+# No variable of a machine decides what passes: only these are kept.
+kept='^(HOME|PATH|LANG|USER|LOGNAME|TMPDIR|CI|EDGETUNE_TEST_.*|PIP_.*|SSL_CERT_.*|REQUESTS_CA_BUNDLE|https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY)='
+if [[ -z ${EDGETUNE_TEST_CLEAN:-} ]]; then
+    mapfile -d '' -t variables < <(env -0 | grep -zE "$kept")
+    exec env -i LANG=C.UTF-8 "${variables[@]}" EDGETUNE_TEST_CLEAN=1 bash "$0" "$@"
 fi
 
+marks=(-m "not slow and not browser")
+constraints=(-c tests/constraints.txt)
+slow='' browser='' load=''
+while [[ ${1:-} =~ ^--(slow|browser|latest|load)$ ]]; do
+    case $1 in
+        --slow) slow=1; marks=(-m "not browser" --hypothesis-profile=fresh) ;;
+        --browser) browser=1 ;;
+        --latest) constraints=() ;;
+        --load) load=1 ;;
+    esac
+    shift
+done
+
 venv=${EDGETUNE_TEST_VENV:-.venv-test}
-recipe=$(cat pyproject.toml "$0" | sha256sum | cut -d' ' -f1)
+python=${EDGETUNE_TEST_PYTHON:-python3}
+recipe=$({ cat pyproject.toml "$0" tests/constraints.txt; "$python" -VV; echo "${constraints[@]}"; } | sha256sum | cut -d' ' -f1)
 if [[ $(cat "$venv/recipe" 2>/dev/null || true) != "$recipe" ]]; then
     echo "== environment in $venv"
-    python3 -c 'import sys; sys.exit(f"edgetune needs Python 3.10 or newer, this is {sys.version}" if sys.version_info < (3, 10) else 0)'
+    "$python" -c 'import sys; sys.exit(f"edgetune needs Python 3.10 or newer, this is {sys.version}" if sys.version_info < (3, 10) else 0)'
     rm -rf "$venv"
-    python3 -m venv "$venv"
-    # One release of torch for everybody, so that a failure is the same failure everywhere.
-    install=("$venv/bin/python" -m pip install -q --prefer-binary --no-compile)  # Python compiles what it imports
-    "${install[@]}" torch==2.13.0
+    "$python" -m venv "$venv"
+    install=("$venv/bin/python" -m pip install -q --prefer-binary --no-compile "${constraints[@]}")  # Python compiles what it imports
+    "${install[@]}" 'torch>=2.1,<2.14'
     "${install[@]}" -e '.[test]'
     echo "$recipe" > "$venv/recipe"
 fi
@@ -34,6 +47,11 @@ export PATH="$bin:$PATH"
 if [[ $browser ]]; then
     python -m pip install -q --prefer-binary -e '.[browser]'
     exec python -m pytest -m browser tests/browser "$@"
+fi
+
+if [[ $load ]]; then
+    for _ in 1 2; do python -c 'while True: pass' & done
+    trap 'kill $(jobs -p)' EXIT
 fi
 
 echo "== ruff"
@@ -45,5 +63,9 @@ echo "== import-linter"
 lint-imports
 echo "== completions"
 tests/check_completions.sh
+if [[ $slow ]]; then
+    echo "== pytest of the command line, with the opposite of each variable that could decide"
+    env PYTHONUNBUFFERED=1 PYTHONUTF8=0 LANG=C LC_ALL=C COLUMNS=40 TERM=dumb NO_COLOR=1 python -m pytest -n 2 -m "not slow and not browser" tests/cli
+fi
 echo "== pytest"
 python -m pytest -n 2 "${marks[@]}" "$@"

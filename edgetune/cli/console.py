@@ -31,4 +31,4 @@ def console(stream: TextIO) -> Console:
 
 def print_over(text: str, *, last: bool = False) -> None:
     """Overwrite the previous progress line on a terminal's standard error; the ``last`` call erases it."""
-    write(f"\r\x1b[K{'' if last else visible(text)}", sys.stderr, flush=True)
+    write(f"\r\x1b[K{'' if last else visible(text)}", sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import signal
@@ -14,7 +13,7 @@ from edgetune.artifacts.origin import command_runs
 from edgetune.cli.screen import print_document, print_lines, show_warnings
 from edgetune.errors import FILE_HINTS, EdgetuneError, ExitCode, InputError, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
-from edgetune.processes.streams import abandon_stdout, hold_closed_streams, leave_lost_terminal, write
+from edgetune.processes.streams import hold_closed_streams, leave_lost_terminal, settle_stdout, write
 from edgetune.visible import one_line
 from edgetune.workflows.stopping import STOPS, Stopped, stop_code
 
@@ -66,9 +65,10 @@ def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
     try:
         begin()
         code = _invoke(list(argv))
-        write("", sys.stdout, flush=True)
+        write("", sys.stdout)
     except BaseException as error:
         code = _end(error, verbose="--verbose" in argv)
+        settle_stdout()
     return code
 
 
@@ -120,10 +120,7 @@ def _end(error: BaseException, *, verbose: bool) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else ExitCode.UNEXPECTED
     if isinstance(error, BrokenPipeError):
-        abandon_stdout()
         return ExitCode.DONE
-    if isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
-        abandon_stdout()
     message, hint, code = describe(error)
     if (user := acting_as()) is not None and _denied(error):
         hint = f"{hint}; under {user.through} edgetune reads and writes files as {user.label}"
@@ -151,7 +148,7 @@ def describe(error: BaseException) -> tuple[str, str, int]:
     """Return the message, hint and exit code of an error."""
     from edgetune.plugins import plugin_error
 
-    error = plugin_error(error) or error
+    error = plugin_error(error) or _removed_option(error) or error
     if isinstance(error, EdgetuneError):
         return error.message, error.hint, error.exit_code
     if isinstance(error, OSError) and error.errno in FILE_HINTS:
@@ -161,8 +158,6 @@ def describe(error: BaseException) -> tuple[str, str, int]:
         return "a document names a file whose name holds NUL, as no file's does", "correct the name", ExitCode.USAGE
     usage = getattr(error, "format_message", None)  # how typer reports bad usage, whichever click it carries
     if callable(usage):
-        if (gone := _removed_option(error)) is not None:
-            return gone.message, gone.hint, gone.exit_code
         return _plain(str(usage())), _usage_hint(error), ExitCode.USAGE
     if isinstance(error, MemoryError):
         return "out of memory", "free some memory, or try a smaller batch size", ExitCode.UNEXPECTED

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import suppress
-
 import typer
 
 from edgetune.cli.app import LazyApp
@@ -146,11 +143,7 @@ def run(opts: RunOptions, terminal: RunTerminal) -> None:
         report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
         return
     with share.run(opts, terminal.screen) as finished:
-        try:
-            report_finished(finished, opts, terminal, report_answer)
-        finally:  # a driver may crash the process when the GPU is closed
-            with suppress(OSError):
-                sys.stdout.flush()
+        report_finished(finished, opts, terminal, report_answer)
 
 
 @command(app)

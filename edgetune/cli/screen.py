@@ -69,7 +69,7 @@ def show_warnings() -> None:
 
 def _write(lines: Sequence[str], stream: TextIO | None) -> None:
     out = sys.stdout if stream is None else stream
-    write("".join(f"{line}\n" for line in lines), out, flush=out is sys.stderr)
+    write("".join(f"{line}\n" for line in lines), out)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -108,7 +108,7 @@ class Screen(Reporter):
 
     def simulated(self) -> None:
         """Print the label of simulated figures; a quiet run prints it too, because a figure without it misleads."""
-        write(f"{paint(SIMULATED, sys.stderr)}\n", sys.stderr, flush=True)
+        write(f"{paint(SIMULATED, sys.stderr)}\n", sys.stderr)
 
     def sweep(self, label: SimulationLabel) -> AbstractContextManager[OnProgress]:
         """Return a context that shows the progress of a sweep: notes, and a bar on a terminal."""
@@ -163,7 +163,7 @@ def answer(data: Any) -> None:
 
 def print_json_line(data: Any) -> None:
     """Print a JSON document as one line on standard output, at once."""
-    write(f"{_json(data)}\n", sys.stdout, flush=True)
+    write(f"{_json(data)}\n", sys.stdout)
 
 
 def _json(data: Any, *, indent: int | None = None) -> str:

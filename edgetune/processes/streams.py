@@ -39,6 +39,14 @@ def abandon_stdout() -> None:
     _point_at_nothing(sys.stdout.fileno())
 
 
+def settle_stdout() -> None:
+    """Write what standard output has buffered, or discard it where that fails: Python exits with 120 otherwise."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        abandon_stdout()
+
+
 def leave_lost_terminal() -> bool:
     """Discard output buffered for a terminal that has hung up; return whether there is one."""
     lost = [descriptor for descriptor in (1, 2) if _hung_up(descriptor)]
@@ -47,26 +55,41 @@ def leave_lost_terminal() -> bool:
     return bool(lost)
 
 
+class Stopped(BaseException):
+    """A termination signal, raised at the interrupted statement so that ``finally`` blocks restore the board."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_code = 128 + signal_number
+
+
 def notice_lost_terminal() -> bool:
     """Treat a terminal that has hung up like SIGHUP, once; return whether there was one.
 
-    Not every process of a terminal receives that signal.
+    Not every process of a terminal receives that signal, and a job in the background ignores it.
+
+    Raises:
+        Stopped: there was one, and SIGHUP is ignored.
     """
     lost = leave_lost_terminal()
+    if lost and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        raise Stopped(signal.SIGHUP)
     if lost:
         signal.raise_signal(signal.SIGHUP)
     return lost
 
 
-def write(text: str, out: TextIO, *, flush: bool = False) -> None:
-    """Write to a stream; with ``flush`` at once.
+def write(text: str, out: TextIO) -> None:
+    """Write to a stream at once: a person or a pipe waits for it.
 
     A terminal that is gone counts as SIGHUP; later output to it is discarded.
+
+    Raises:
+        Stopped: the terminal is gone, and SIGHUP is ignored.
     """
     try:
         out.write(text)
-        if flush:
-            out.flush()
+        out.flush()
     except OSError as error:
         if error.errno != errno.EIO or not notice_lost_terminal():
             raise
@@ -92,7 +115,7 @@ class Surviving:
 
     def flush(self) -> None:
         """Flush the stream."""
-        write("", self._stream, flush=True)
+        write("", self._stream)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)

@@ -10,17 +10,8 @@ from dataclasses import dataclass
 from types import FrameType
 
 from edgetune.errors import ExitCode
-from edgetune.processes.streams import leave_lost_terminal
+from edgetune.processes.streams import Stopped, leave_lost_terminal
 from edgetune.workflows.reporting import Reporter
-
-
-class Stopped(BaseException):
-    """A termination signal, raised at the interrupted statement so that ``finally`` blocks restore the board."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(signal_number)
-        self.exit_code = 128 + signal_number
-
 
 STOPS = (KeyboardInterrupt, Stopped)
 """What is raised where a signal interrupts the program."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,7 +20,6 @@ def run_command(command: Sequence[str]) -> int:
     A Ctrl-C in the terminal reaches the command, which decides its effect. Any other signal that ends this process
     ends the command first, because the mode lasts as long as the command runs.
     """
-    sys.stdout.flush()
     with _deaf_to_ctrl_c():
         try:
             with _held_back() as held:
