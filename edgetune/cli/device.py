@@ -193,5 +193,7 @@ def watch(opts: WatchOptions, terminal: AnswerTerminal) -> None:
         serve(watched, opts.prometheus, terminal.screen)
         return
     from edgetune.cli.device_watch import show_readings
+    from edgetune.workflows.stopping import end_with_terminal
 
+    end_with_terminal()
     show_readings(watched, terminal)

@@ -178,8 +178,9 @@ def _removed_option(error: BaseException) -> InputError | None:
     from edgetune.cli.removed import removed
 
     context, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
-    unknown = context is not None and option is not None and "no such option" in str(error).lower()
-    return removed(context.command_path, option) if unknown else None
+    if context is None or option is None or "no such option" not in str(error).lower():
+        return None
+    return removed(context.command_path, option)
 
 
 def _usage_hint(error: BaseException) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from edgetune.errors import InputError
 
-REPLACED: dict[str, str] = {
-}
+REPLACED: dict[str, str] = {}
 """The words after ``edgetune`` of a removed command, or of a command and a removed option, and the hint for them."""
 
 

@@ -55,25 +55,12 @@ def leave_lost_terminal() -> bool:
     return bool(lost)
 
 
-class Stopped(BaseException):
-    """A termination signal, raised at the interrupted statement so that ``finally`` blocks restore the board."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(signal_number)
-        self.exit_code = 128 + signal_number
-
-
 def notice_lost_terminal() -> bool:
     """Treat a terminal that has hung up like SIGHUP, once; return whether there was one.
 
-    Not every process of a terminal receives that signal, and a job in the background ignores it.
-
-    Raises:
-        Stopped: there was one, and SIGHUP is ignored.
+    Not every process of a terminal receives that signal.
     """
     lost = leave_lost_terminal()
-    if lost and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        raise Stopped(signal.SIGHUP)
     if lost:
         signal.raise_signal(signal.SIGHUP)
     return lost
@@ -83,9 +70,6 @@ def write(text: str, out: TextIO) -> None:
     """Write to a stream at once: a person or a pipe waits for it.
 
     A terminal that is gone counts as SIGHUP; later output to it is discarded.
-
-    Raises:
-        Stopped: the terminal is gone, and SIGHUP is ignored.
     """
     try:
         out.write(text)

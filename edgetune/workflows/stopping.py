@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,8 +11,17 @@ from dataclasses import dataclass
 from types import FrameType
 
 from edgetune.errors import ExitCode
-from edgetune.processes.streams import Stopped, leave_lost_terminal
+from edgetune.processes.streams import leave_lost_terminal
 from edgetune.workflows.reporting import Reporter
+
+
+class Stopped(BaseException):
+    """A termination signal, raised at the interrupted statement so that ``finally`` blocks restore the board."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_code = 128 + signal_number
+
 
 STOPS = (KeyboardInterrupt, Stopped)
 """What is raised where a signal interrupts the program."""
@@ -30,6 +40,21 @@ def reporting_saved(reporter: Reporter, kept: Callable[[], str]) -> Iterator[Non
     except STOPS:
         reporter.info(f"stopped; {kept()}")
         raise
+
+
+def end_with_terminal() -> None:
+    """End the program when its terminal is gone, also where SIGHUP is ignored, as in a job in the background.
+
+    For programs that are of no use without their terminal; one whose output goes to a file goes on.
+    """
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        leave_lost_terminal()
+        raise Stopped(number)
+
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and sys.stdout.isatty():
+        signal.signal(signal.SIGHUP, stop)
 
 
 def stop_code(end: BaseException) -> int:

@@ -120,10 +120,23 @@ def test_a_lost_terminal_ends_a_watch_with_129(tmp_path, controlling, more):
     assert terminal.hang_up() == 129
 
 
-def test_a_command_that_ignores_a_lost_terminal_works_to_the_end(tmp_path):
+@pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "lines"])
+def test_a_watch_ends_with_its_terminal_even_where_the_signal_is_ignored(tmp_path, more):
     terminal = Terminal(80)
     terminal.start(
-        "device", "watch", "host", "--interval", "50ms", "--count", "20", cwd=tmp_path, ignoring=True, controlling=False
+        "device", "watch", "host", "--interval", "50ms", *more, cwd=tmp_path, ignoring=True, controlling=False
     )
-    terminal.read_until(b"highest")
+    terminal.read_until(b"time" if more else b"highest")
+    assert terminal.hang_up() == 129
+
+
+def test_a_search_that_ignores_a_lost_terminal_works_to_the_end(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    terminal = Terminal(80)
+    terminal.start(
+        "search", "slow.py", "--task", "train", "--device", "host", "--batch-sizes", "1,2,3,4,5,6,7",
+        "--strategy", "exhaustive", "--verbose", "-o", "plan.yaml", cwd=tmp_path, controlling=False, ignoring=True,
+    )  # fmt: skip
+    terminal.read_until(b"step 2:")
     assert terminal.hang_up() == 0
+    assert "points_measured: 7" in (tmp_path / "plan.yaml").read_text()
