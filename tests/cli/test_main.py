@@ -152,7 +152,7 @@ def test_a_signal_lets_finally_blocks_run(number, code):
     with subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"started\n"
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (code, b"board restored\n", b"")
 
 

@@ -301,7 +301,7 @@ def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number):
         for each in running:
             os.kill(each.pid, number)
         for each in running:
-            each.wait(timeout=20)
+            each.wait(timeout=60)
     finally:
         for each in running:
             each.kill()

@@ -46,7 +46,7 @@ def test_thread_reads_while_open():
         return reading
 
     with polled(read, period_s=0.001) as recording:
-        assert seen.wait(20)
+        assert seen.wait(60)
     assert len(recording.readings) >= 3
 
 

@@ -659,7 +659,7 @@ def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path, trains, num
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.send_signal(number)
-        parent.wait(30)
+        parent.wait(120)
     limit_s = time.monotonic() + 30
     while exists(pid) and _state(pid) != "Z" and time.monotonic() < limit_s:
         time.sleep(0.01)

@@ -36,14 +36,14 @@ def test_threads_share_it_and_the_last_closes_it():
 
     def work():
         with edgetune.measure("host") as window:
-            begun.wait(30)
-            end.wait(30)
+            begun.wait(120)
+            end.wait(120)
         windows.append(window)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
-    begun.wait(30)
+    begun.wait(120)
     assert len(module._open_meters) == 1
     end.set()
     for thread in threads:

@@ -22,7 +22,7 @@ from edgetune.workflows.device.guardian_permission import changeable
 from fakes.sysfs import FakeSysfs, add_cpufreq
 
 SCRIPT = Path(client.__file__).with_name("edgetune-guardian.sh")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from edgetune.testing.fake_jetson import apply_line, fake_guardian_command, requ
 from fakes.sysfs import FakeSysfs, add_cpufreq
 
 FAST = Mode(gpu_mhz=200, mem_mhz=1600)
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PARENT = """
 import subprocess, sys, time
 from edgetune.artifacts.mode import Mode
