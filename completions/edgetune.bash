@@ -7,7 +7,7 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels energy"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"fleet"|"fleet start"|"fleet join"|"fleet show"|"fleet stop"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"search sensitivity"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule graph"|"schedule generate"|"schedule robustness"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"fleet"|"fleet start"|"fleet join"|"fleet show"|"fleet stop"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline report merge compare fleet device zoo show help doctor" ;;
@@ -24,13 +24,12 @@ _edgetune() {
         "schedule graph") options="--mode -m --network --output -o --prepared --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule robustness") options="--costs --noise --bytes --runs --policy -p --memory --workers --duration --seed --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench energy calibrate" ;;
+        "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
         "schedule kernels transform") options="--explain --check --instantiate --indexing --persistent --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --turn-time --most-turns --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels simulate") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --gpu --assume --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule kernels run") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --device -d --sms --indexing --launcher --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --assume --in-flight --normal-sms --device -d --sms --indexing --launcher --admit-within --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "schedule kernels energy") options="--device -d --modes --policy -p --room --deadline --duration --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -382,16 +381,6 @@ _edgetune() {
         "schedule kernels bench --seed") values=""; expects=1 ;;
         "schedule kernels bench --output") values=""; expects=1 ;;
         "schedule kernels bench -o") values=""; expects=1 ;;
-        "schedule kernels energy --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
-        "schedule kernels energy -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
-        "schedule kernels energy --modes") values="MAXN grid:441 all"; expects=1 ;;
-        "schedule kernels energy --policy") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
-        "schedule kernels energy -p") values="bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum"; expects=1 ;;
-        "schedule kernels energy --room") values=""; expects=1 ;;
-        "schedule kernels energy --deadline") values=""; expects=1 ;;
-        "schedule kernels energy --duration") values=""; expects=1 ;;
-        "schedule kernels energy --output") values=""; expects=1 ;;
-        "schedule kernels energy -o") values=""; expects=1 ;;
         "schedule kernels calibrate --device") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels calibrate -d") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels calibrate --sms") values=""; expects=1 ;;

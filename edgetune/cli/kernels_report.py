@@ -1,4 +1,4 @@
-"""Prints the results of ``edgetune schedule kernels transform``, ``bench``, ``energy`` and ``calibrate``."""
+"""Prints the results of ``edgetune schedule kernels transform``, ``bench`` and ``calibrate``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from edgetune.cli.screen import answer, print_document, print_folded, print_line
 from edgetune.processes.streams import write_bytes
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
 from edgetune.stages.elastic.bound import NOTE, describe_bound
-from edgetune.stages.elastic.energy import Choice
 from edgetune.stages.elastic.source.explain import explained, reasons
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.kernels.bench import BenchFigures
-from edgetune.workflows.kernels.energy import EnergyFigures
 from edgetune.workflows.kernels.gpu import Calibrated
 from edgetune.workflows.kernels.options import TransformOptions
 from edgetune.workflows.kernels.transform import Transformed, check_row, document, guess_of
@@ -117,36 +115,6 @@ def _ratio(ratio: Ratio | None) -> str:
         return "-"
     spread = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
     return f"{ratio.value:.2f}{spread}"
-
-
-def report_energy(figures: EnergyFigures, terminal: Terminal) -> None:
-    """Print the best combination of each policy, and by room of the best policy."""
-    if terminal.json or figures.target.path is None:
-        answer(figures.document)
-        return
-    plan, best = figures.plan, figures.best
-    how = "simulated" if figures.simulated else "run"
-    print_folded(
-        f"{best.mode}, policy {best.policy}, room {best.room:.0%}: {format_si(best.energy_j, 'J')} per best-effort "
-        f"request at {best.power_w:.1f} W; critical requests are answered within {format_duration(best.latency_s)} "
-        f"({len(plan.tried)} of {plan.combinations:,} combinations {how} on {figures.device})"
-    )
-    rows = [(each, plan.best_by(each)) for each in figures.policies]
-    rooms = sorted({each.room for each in plan.tried}, reverse=True)
-    if len(rooms) > 1:
-        rows += [(f"{best.policy}, room {room:.0%}", plan.best_by(best.policy, room)) for room in rooms]
-    table(
-        ["least energy by", "J>", "W>", "critical within>", "normal/s>", "power mode"],
-        [_energy_row(name, choice) for name, choice in rows],
-    )
-
-
-def _energy_row(name: str, choice: Choice | None) -> Sequence[str]:
-    if choice is None:
-        return [name, "-", "-", "-", "-", "none that was tried keeps the deadlines"]
-    latency = format_si(choice.latency_s, "s")
-    energy, power = f"{choice.energy_j:.4g}", f"{choice.power_w:.1f}"
-    return [name, energy, power, latency, f"{choice.normal_per_s:.1f}", str(choice.mode)]
 
 
 def report_costs(found: Calibrated, terminal: Terminal) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from edgetune.errors import InputError
 
-REPLACED: dict[str, str] = {}
+REPLACED: dict[str, str] = {
+    "schedule kernels energy": "compare policies with edgetune schedule kernels simulate, and power modes with edgetune search",
+}
 """The words after ``edgetune`` of a removed command, or of a command and a removed option, and the hint for them."""
 
 

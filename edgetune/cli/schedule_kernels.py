@@ -10,7 +10,6 @@ from edgetune.cli.screen import print_document
 from edgetune.workflows.kernels.options import (
     BenchOptions,
     CalibrateOptions,
-    EnergyOptions,
     RunOptions,
     ShrinkOptions,
     SimulateOptions,
@@ -167,30 +166,6 @@ def bench(opts: BenchOptions, terminal: Terminal) -> None:
 
     figures = workflow(opts, terminal.screen)
     report_figures(figures, terminal)
-    if figures.stopped:
-        raise typer.Exit(figures.stopped)
-
-
-@command(app)
-def energy(opts: EnergyOptions, terminal: Terminal) -> None:
-    """Choose power mode, policy and room for best-effort work with the least energy under the critical deadline.
-
-    On the twin of a board and the model of its GPU, or on a GPU whose power can be read. A combination counts if
-    every critical request is answered in time, and best-effort tasks with a rate keep up with it. Energy is that of a
-    best-effort request, with what the critical requests beside it draw. Combinations are tried from coarse to fine,
-    not all of them; on a GPU the best is run twice.
-
-    \b
-      edgetune schedule kernels energy tasks.yaml
-      edgetune schedule kernels energy tasks.yaml --device nvidia:0
-      edgetune schedule kernels energy tasks.yaml --deadline 20ms \\
-        --policy sequential,elastic,persistent
-    """
-    from edgetune.cli.kernels_report import report_energy
-    from edgetune.workflows.kernels.energy import energy as workflow
-
-    figures = workflow(opts, terminal.screen)
-    report_energy(figures, terminal)
     if figures.stopped:
         raise typer.Exit(figures.stopped)
 

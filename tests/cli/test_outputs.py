@@ -44,10 +44,6 @@ ENDS = {
         ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms", "--policy", "sequential"),
         "benchmark", "bench.json",
     ),
-    "kernels energy": Command(
-        ("schedule", "kernels", "energy", "tasks.yaml", "--modes", "30w", "--policy", "elastic", "--room", "100%"),
-        "energy", "energy.json",
-    ),
     "search evaluate": Command(
         ("search", "evaluate", "table.csv", "--strategies", "random:3", "--jobs", "1"),
         "evaluation", "evaluation.parquet",
