@@ -28,8 +28,8 @@ _edgetune() {
         "schedule kernels transform") options="--explain --check --instantiate --indexing --persistent --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --turn-time --most-turns --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels simulate") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --gpu --assume --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
-        "schedule kernels run") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --device -d --sms --indexing --launcher --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
-        "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --assume --in-flight --normal-sms --device -d --sms --indexing --launcher --admit-within --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
+        "schedule kernels run") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --device -d --sms --indexing --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
+        "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --assume --in-flight --normal-sms --device -d --sms --indexing --admit-within --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -359,7 +359,6 @@ _edgetune() {
         "schedule kernels run -d") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels run --sms") values=""; expects=1 ;;
         "schedule kernels run --indexing") values=""; expects=1 ;;
-        "schedule kernels run --launcher") values=""; expects=1 ;;
         "schedule kernels run --include") values=""; expects=1 ;;
         "schedule kernels run -I") values=""; expects=1 ;;
         "schedule kernels bench --policy") values="sequential multistream barrier elastic persistent"; expects=1 ;;
@@ -375,7 +374,6 @@ _edgetune() {
         "schedule kernels bench -d") values="nvidia:0 jetson"; expects=1 ;;
         "schedule kernels bench --sms") values=""; expects=1 ;;
         "schedule kernels bench --indexing") values=""; expects=1 ;;
-        "schedule kernels bench --launcher") values=""; expects=1 ;;
         "schedule kernels bench --admit-within") values=""; expects=1 ;;
         "schedule kernels bench --turns") values=""; expects=1 ;;
         "schedule kernels bench --seed") values=""; expects=1 ;;

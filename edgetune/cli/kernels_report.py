@@ -120,10 +120,8 @@ def _ratio(ratio: Ratio | None) -> str:
 def report_costs(found: Calibrated, terminal: Terminal) -> None:
     """Print the cost of launches on a GPU, and whether part of its multiprocessors can be used."""
     costs, refused = found.costs, found.refused
-    measured = found.native_s if isinstance(found.native_s, float) else None
-    native = {"reaction_s": measured, "why_not": found.native_s if measured is None else None}
     if terminal.json:
-        answer({**asdict(costs), "parts": {"offered": refused is None, "why_not": refused}, "native": native})
+        answer({**asdict(costs), "parts": {"offered": refused is None, "why_not": refused}})
         return
     if terminal.quiet:
         return
@@ -135,14 +133,11 @@ def report_costs(found: Calibrated, terminal: Terminal) -> None:
         ("record of an event", costs.record_s, ""),
         ("question whether an event is over", costs.query_s, ""),
         ("launch until the kernel is over", costs.over_s, f"or {format_si(costs.over_uncertain_s, 's')} off"),
-        ("end of a kernel until that of the next", costs.reaction_s, "decided by the loop"),
-        *([] if measured is None else [("the same", measured, "decided by the native launcher")]),
+        ("end of a kernel until that of the next", costs.reaction_s, ""),
         *((f"{count} launches until all are seen to be over", each_s, "") for count, each_s in costs.shards_s.items()),
         ("each shard more", costs.shard_s, ""),
     ]
     if costs.turn_s is not None:
         rows.append(("each logical block more of a physical one", costs.turn_s, f"mean of {max(costs.turns_s)}"))
     table(("what", "takes>", "note"), [(what, format_si(taken_s, "s"), note) for what, taken_s, note in rows])
-    if measured is None:
-        print_lines(f"--launcher native: no: {native['why_not']}")
     print_lines(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")

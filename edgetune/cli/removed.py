@@ -5,7 +5,9 @@ from __future__ import annotations
 from edgetune.errors import InputError
 
 REPLACED: dict[str, str] = {
-    "schedule kernels energy": "compare policies with edgetune schedule kernels simulate, and power modes with edgetune search",
+    "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
+    "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",
+    "schedule kernels energy": "compare policies with edgetune schedule kernels simulate",
 }
 """The words after ``edgetune`` of a removed command, or of a command and a removed option, and the hint for them."""
 

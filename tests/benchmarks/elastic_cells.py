@@ -32,11 +32,9 @@ from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import percentile
 from edgetune.units import NS
 
-NATIVE = "elastic (native)"
-"""The policy elastic by the native launcher; its latency is relative to alone by the loop, as that of all others is."""
 HALF = "multistream (half)"
 """The policy multistream with normal work on half of the multiprocessors."""
-ROWS = (*POLICIES, NATIVE, HALF)
+ROWS = (*POLICIES, HALF)
 GROUP_S, RUN_S = 5.0, 0.05
 """Guesses until they are measured: time to make a workload ready, at most ``GROUP`` of all, and what a run takes longer
 than its duration, s."""
@@ -101,17 +99,16 @@ class PolicyRuns:
         """What a run takes longer than its duration, s."""
         return self.longer_s / self.cells if self.cells else RUN_S
 
-    def on(self, ready: GpuSession, place: dict[str, Any], native_s: float | None, later: tuple[int, float]) -> None:
+    def on(self, ready: GpuSession, place: dict[str, Any], later: tuple[int, float]) -> None:
         """Run all workloads on a GPU, or on a part of it.
 
         Args:
             ready: The GPU.
             place: Gets the figures.
-            native_s: The reaction of the native launcher, s; ``None`` where it does not run.
             later: Parts that are still to come, and how long each of them takes without policies, s.
         """
         options, place["policies"], place["cells"] = self.options, [], []
-        names = [each for each in options.names if each != NATIVE or native_s is not None]
+        names = list(options.names)
         for at, letter in enumerate(options.letters):
             groups = [
                 len(names) + len(baselines(workload(each, sizes=options.sizes)))
@@ -136,7 +133,7 @@ class PolicyRuns:
             gc.collect()
             gc.freeze()  # each run collects garbage first, which takes 0.1 s where PyTorch is loaded
             try:
-                WorkloadRuns(self, ready, asked, names, made.duration_s, native_s).run(made.turns, place)
+                WorkloadRuns(self, ready, asked, names, made.duration_s).run(made.turns, place)
             finally:
                 gc.unfreeze()
 
@@ -162,7 +159,6 @@ class WorkloadRuns:
         asked: The workload, measured.
         names: Policies; one that fails is taken out.
         duration_s: Of a run, s.
-        native_s: The reaction of the native launcher, s.
     """
 
     of: PolicyRuns
@@ -170,7 +166,6 @@ class WorkloadRuns:
     asked: TaskPair
     names: list[str]
     duration_s: float
-    native_s: float | None
     answers: dict[tuple[str, str, int], RequestLatencies] = field(default_factory=dict)
     powers_w: dict[str, list[float]] = field(default_factory=dict)
     energies: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -219,27 +214,18 @@ class WorkloadRuns:
             self._print(figures)
 
     def _runs(self) -> tuple[dict[str, Any], Callable[..., RequestLatencies]]:
-        """Return the policies, and what runs each of them by its launcher."""
+        """Return the policies, and what runs each of them."""
         gpu, duration_s = self.ready.gpu, self.duration_s
-        policies = {name: chosen(name, self.tasks, self._gpu(name)) for name in self.names}
-        python = runner(self.ready.open_backend, policies, gpu, duration_s=duration_s)
-        native = runner(
-            lambda tasks: self.ready.open_backend(tasks, "native"), policies, self._gpu(NATIVE), duration_s=duration_s
-        )
+        policies = {name: chosen(name, self.tasks, gpu) for name in self.names}
+        looped = runner(self.ready.open_backend, policies, gpu, duration_s=duration_s)
 
         def run(tasks: Sequence[GpuTask], name: str, turn: int) -> RequestLatencies:
             if name == HALF:
                 sms = part_size(self.ready.context, gpu.sm_count // 2)
                 tasks = [each if each.critical else replace(each, sms=sms) for each in tasks]
-            return (native if name == NATIVE else python)(tasks, name, turn)
+            return looped(tasks, name, turn)
 
         return policies, run
-
-    def _gpu(self, name: str) -> Gpu:
-        """Return the GPU as a policy sees it, with the reaction of its launcher."""
-        if name != NATIVE or self.native_s is None:
-            return self.ready.gpu
-        return replace(self.ready.gpu, launch_s=self.native_s)
 
     def _cell(
         self,
@@ -289,7 +275,7 @@ class WorkloadRuns:
         """Return figures with the worst case by each policy that has one."""
 
         def bounded(one: PolicyBenchmark) -> PolicyBenchmark:
-            gpu = self._gpu(one.policy)
+            gpu = self.ready.gpu
             found = latency_bound(
                 policies[one.policy], self.tasks, gpu, measured_costs(gpu), alone_s=figures.alone_max_s
             )

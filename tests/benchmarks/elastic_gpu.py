@@ -11,7 +11,7 @@ interference  what kernels of unlike needs cost each other, and for which worklo
 
 On each number of multiprocessors:
 overhead      a network of forms for one logical thread, each in one slice, relative to its originals, on the GPU alone
-shards        what each launch costs, with kernels that do nothing, by the loop and by the native launcher
+shards        what each launch costs, with kernels that do nothing
 policies      workloads by policies in alternation: critical latency relative to alone, throughput to sequential, the
               worst case beside the measured one, mean power and energy of a request where NVML gives them
 blocks        workload A by the elastic policy with block records: FOLDER/blocks-SMS.parquet and .svg
@@ -28,28 +28,27 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elastic_cells import NATIVE, ROWS, Options, PolicyRuns, fitted
+from elastic_cells import ROWS, Options, PolicyRuns, fitted
 from elastic_interference import interference
 from elastic_report import Budget, PowerMeter, Report, power_meter
 
-from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
+from edgetune.errors import EdgetuneError, ExitCode, InputError
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
 from edgetune.stages.elastic.cuda.blocks import Delay
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate, compiled_for, native_launch_s
+from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate, compiled_for
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
@@ -58,7 +57,6 @@ from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
 from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, workload
 from edgetune.stages.elastic.policies import make_policy
-from edgetune.stages.elastic.runner import runner
 from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import parse_time_s
@@ -75,7 +73,6 @@ PARTS = (*WHOLE, *EACH)
 PAIRS = 30
 HANG_S = 10.0
 """A kernel of these networks takes milliseconds."""
-TRIAL_S = 120.0
 LAUNCH_NS = 20_000
 """More than queueing a launch takes on a slow host: so long, per launch, the GPU is busy while a network is queued."""
 SMALL: dict[str, dict[str, int]] = {
@@ -136,7 +133,6 @@ class Parts:
         self.sizes: Sizes = SMALL if asked.small else {}
         self._names = asked.networks.split(",")
         self._costs: dict[int, LaunchCosts] = {}
-        self._natives_s: dict[int, float] = {}
         self._bits, self._plain = kept(fmad=False), kept(fmad=True)
         times_s = [parse_time_s(getattr(asked, name), what=f"--{name}") for name in ("duration", "smallest")]
         options = Options(asked.workloads.split(","), asked.policies.split(","), self.sizes, asked.turns, *times_s)
@@ -225,33 +221,15 @@ class Parts:
         """Measure what launches cost."""
         with self.opened(sm_count=sm_count) as ready:
             costs = self._costs[ready.gpu.sm_count]
-            native_s = self._native_s(ready, place)
-        place["shards"] = {**asdict(costs), "native_s": native_s}
+        place["shards"] = asdict(costs)
         what = f"a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, each shard more"
-        native = "" if native_s is None else f", by the native launcher {1e6 * native_s:.1f} us"
         next_us = f"{1e6 * costs.shard_s:.1f} us; from one to the next by the loop {1e6 * costs.reaction_s:.1f} us"
-        self._report.say(f"shards     {what} {next_us}{native}")
-
-    def _native_s(self, ready: GpuSession, place: dict[str, Any]) -> float | None:
-        """Return the reaction of the native launcher, s; ``None`` where it does not run."""
-        refused, sms = self._report.found["native"], ready.gpu.sm_count
-        if refused is None:
-            try:
-                if sms not in self._natives_s:
-                    self._natives_s[sms] = native_launch_s(ready.context, ready.libcuda)
-                return self._natives_s[sms]
-            except DeviceError as error:
-                refused = error.message
-        place["native"] = refused
-        return None
+        self._report.say(f"shards     {what} {next_us}")
 
     def policies(self, sm_count: int | None, place: dict[str, Any], later: tuple[int, float]) -> None:
         """Run workloads by policies in alternation, in the time that is left."""
         with self.opened(sm_count=sm_count) as ready:
-            native_s = self._native_s(ready, place)
-            if native_s is None and place["native"] != self._report.found["native"]:
-                self._report.leave_out(f"{NATIVE} on {ready.gpu.sm_count} multiprocessors", place["native"])
-            self._runs.on(ready, place, native_s, later)
+            self._runs.on(ready, place, later)
 
     def blocks(self, sm_count: int | None, place: dict[str, Any]) -> None:
         """Draw where blocks of workload A ran."""
@@ -368,34 +346,7 @@ def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, 
     return pairs[1:], any(late)
 
 
-def trial(asked: argparse.Namespace) -> str | None:
-    """Return why the native launcher does not run, found out in another process: it may take this one with it."""
-    command = [sys.executable, __file__, "--trial", "--device", asked.device, *["--small"] * asked.small]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=TRIAL_S, check=False)
-    except subprocess.TimeoutExpired:
-        return f"it has not ended for {TRIAL_S:.0f} s"
-    if ended.returncode == 0:
-        return None
-    lines = ended.stderr.strip().splitlines() or ["it said nothing"]
-    said = next((line for line in lines if line.startswith("error: ")), lines[-1])
-    return f"{said.removeprefix('error: ')} (exit code {ended.returncode})"
-
-
-def try_native(opened: Opener, sizes: Sizes) -> None:
-    """Run workload A by the native launcher for a moment."""
-    with opened(builder=kept(fmad=True), patience=WaitTimes(hang_s=HANG_S)) as ready:
-        reaction_s = native_launch_s(ready.context, ready.libcuda)
-        asked = fitted(ready, workload("A", sizes=sizes))
-        gpu = replace(ready.gpu, launch_s=reaction_s)
-        tasks = (asked.critical, asked.normal)
-        policies = {"elastic": make_policy("elastic", tasks, gpu)}
-        runner(lambda tasks: ready.open_backend(tasks, "native"), policies, gpu, duration_s=0.2)(tasks, "elastic", 0)
-
-
-def measured(
-    opened: Opener, asked: argparse.Namespace, now_s: Callable[[], float], refused: Callable[..., str | None]
-) -> int:
+def measured(opened: Opener, asked: argparse.Namespace, now_s: Callable[[], float]) -> int:
     """Run the parts that were asked for; return the exit code."""
     parts = asked.parts.split(",")
     for known, given, what in ((PARTS, parts, "part"), (ROWS, asked.policies.split(","), "policy")):
@@ -420,12 +371,6 @@ def measured(
     )  # fmt: skip
     if set(parts) & set(WHOLE):
         report.say(heading(ready))
-    if NATIVE in asked.policies.split(",") and {"policies", "shards"} & set(parts):
-        report.found["native"] = refused(asked)
-        if report.found["native"] is not None:
-            report.leave_out(NATIVE, report.found["native"])
-    else:
-        report.found["native"] = "it was not asked for"
     with ExitStack() as stack:
         meter = PowerMeter("not read: no policies run")
         if "policies" in parts:
@@ -453,7 +398,6 @@ def main(
     opener: Opener = open_gpu_session,
     *,
     now_s: Callable[[], float] = time.monotonic,
-    refused: Callable[[argparse.Namespace], str | None] = trial,
 ) -> int:
     """Measure, print and write; return 1 where forms differ from originals, and 5 where a part failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -468,7 +412,6 @@ def main(
     parser.add_argument("--turns", type=int, default=5, help="at most")
     parser.add_argument("--duration", default="5s", help="of a run of a policy, at most")
     parser.add_argument("--smallest", default="500ms", help="of a run of a policy: rather than shorter ones, fewer")
-    parser.add_argument("--trial", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path, default=Path())
     asked = parser.parse_args(arguments)
 
@@ -476,10 +419,7 @@ def main(
         return opener(gpu_index(asked.device), **options)
 
     try:
-        if asked.trial:
-            try_native(opened, SMALL if asked.small else {})
-            return 0
-        return measured(opened, asked, now_s, refused)
+        return measured(opened, asked, now_s)
     except EdgetuneError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
         return int(error.exit_code)

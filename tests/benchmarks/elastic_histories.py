@@ -2,7 +2,6 @@
 
     python tests/benchmarks/elastic_histories.py                     10,000 histories of each policy
     python tests/benchmarks/elastic_histories.py --histories 500 --seed 7 --policy elastic
-    python tests/benchmarks/elastic_histories.py --compiled          decisions of the C++ tables are those of the policy
 
 Every history is a run of the loop, with tasks, arrivals and a GPU made at random, whose kernels begin late, take long,
 or fail; see ``edgetune.testing.elastic_histories``. Each answer of a policy is checked against what was known when it
@@ -17,14 +16,13 @@ from functools import cache
 from random import Random
 
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.native.table import CompiledPolicy, compile_policy
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.elastic import Elastic
 from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import LaunchPiece
 from edgetune.testing.elastic_contract import check_leftovers, check_work, critical_kernels
-from edgetune.testing.elastic_histories import CALLS, AnyOrder, made_case, play
+from edgetune.testing.elastic_histories import CALLS, AnyOrder, made_case
 
 _ARRIVALS = ("closed:1", "closed:2", "poisson:30000000")
 _DURATION_S = 300e-9
@@ -103,64 +101,12 @@ def histories(policy: str, count: int, seed: int) -> Counter:
     return seen
 
 
-def compared(policy: str, count: int, seed: int, library=None) -> Counter:
-    """Ask a policy and its compiled table through random histories; return how many decisions were alike.
-
-    Half of the kernels have measured times, so that both ways of estimating durations are compared.
-
-    Args:
-        policy: Its name.
-        count: Histories.
-        seed: Of all of them.
-        library: In place of the compiled evaluator.
-
-    Raises:
-        AssertionError: the two decided differently.
-    """
-    seen, rng = Counter(), Random(seed)
-    for _ in range(count):
-        case = made_case(rng)
-        gpu = replace(case.gpu, launch_s=rng.choice((1e-6, 5e-6, 40e-6, 1e-3)))
-        tasks = tuple(replace(task, network=measured(task.network, rng)) for task in case.tasks)
-        made = Elastic(tables(case.gpu)) if policy == "elastic" else POLICIES[policy]()
-        compiled = CompiledPolicy(compile_policy(made, tasks, gpu), library)
-
-        def watch(view, decisions, compiled=compiled):
-            found = compiled.decide(view)
-            assert list(found) == list(decisions[:1]), f"{found} where the policy decides {decisions}: {view}"
-            seen["decisions"] += 1
-            seen["pieces"] += any(isinstance(decision, LaunchPiece) for decision in decisions)
-            seen["beside critical kernels"] += bool(decisions) and bool(critical_kernels(view))
-
-        play(made, replace(case, gpu=gpu, tasks=tasks), watch)
-    return seen
-
-
-def measured(network, rng: Random):
-    """Return a network half of whose kernels have measured times."""
-
-    def call_of(call):
-        if rng.random() < 0.5:
-            return call
-        block_s = rng.uniform(1e-7, 2e-5)
-        return replace(call, block_s=block_s, whole_s=rng.choice((None, block_s * call.logical.blocks * rng.random())))
-
-    return replace(network, calls=tuple(map(call_of, network.calls)))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--histories", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--policy", choices=POLICIES, action="append")
-    parser.add_argument("--compiled", action="store_true", help="compare policies with their compiled tables")
     asked = parser.parse_args()
-    if asked.compiled:
-        for policy in asked.policy or ("elastic", "multistream", "sequential"):
-            seen = compared(policy, asked.histories, asked.seed)
-            print(f"{policy}: {asked.histories} histories, seed {asked.seed}: {dict(seen)}")
-        print("every decision of the compiled tables is that of the policy")
-        return
     for policy in asked.policy or POLICIES:
         begun_s = time.monotonic()
         seen = histories(policy, asked.histories, asked.seed)

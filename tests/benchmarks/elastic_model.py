@@ -38,16 +38,11 @@ from edgetune.stats import median
 
 _GPU = re.compile(r"^.*, (?P<sms>\d+) multiprocessors, CUDA")
 _TIME = re.compile(r"^overhead +(?P<name>\w+) +original +(?P<ms>[\d.]+) ms")
-_NEXT = re.compile(
-    r"^shards +a launch (?P<call>[\d.]+) us, .* from one to the next by the loop (?P<us>[\d.]+) us"
-    r"(, by the native launcher (?P<native>[\d.]+) us)?"
-)
+_NEXT = re.compile(r"^shards +a launch (?P<call>[\d.]+) us, .* from one to the next by the loop (?P<us>[\d.]+) us")
 _WORKLOAD = re.compile(r"^policies +(?P<name>\w+): .* alone (?P<ms>[\d.]+) ms")
 _ASKED = re.compile(r"elastic_gpu.py .*--turns (?P<turns>\d+) --duration (?P<s>[\d.]+)s")
 _TURNS = re.compile(r"; (?P<turns>\d+) turns? of (?P<s>[\d.]+) s$")
-_POLICY = re.compile(
-    r"^ +(?P<name>\w+( \(native\)| \(half\))?) +p50 x(?P<latency>[\d.]+) .* normal (?P<normal>[\d.]+)/s"
-)
+_POLICY = re.compile(r"^ +(?P<name>\w+( \(half\))?) +p50 x(?P<latency>[\d.]+) .* normal (?P<normal>[\d.]+)/s")
 _DURATION_S = 0.02
 _RUN_S = 1.0
 _MEDIANS = 1000
@@ -59,8 +54,8 @@ DECISION_S, EVENT_S, STREAM_WAIT_S = 12e-6, 2.5e-6, 10e-6
 """Of that host, by the loop: chosen for the figures of workloads; with a launch they make 46 and 55 us from the end of
 a kernel to that of the next, where 47 and 55 were measured."""
 NEAR = 0.15
-NATIVE, HALF = " (native)", " (half)"
-"""Behind the name of a policy: by the native launcher, and with normal work on half of the multiprocessors."""
+HALF = " (half)"
+"""Behind the name of a policy: with normal work on half of the multiprocessors."""
 
 
 def measured_ms(text: str) -> dict[tuple[int, str], float]:
@@ -131,26 +126,20 @@ class Host:
     Args:
         call_s: Of the driver's call that launches a kernel.
         next_s: From the end of a kernel to that of the next one, by the loop.
-        native_s: Likewise by the native launcher.
     """
 
     call_s: float
     next_s: float | None = None
-    native_s: float | None = None
 
-    def model(self, policy: str, gpu: Gpu) -> GpuTimingModel:
-        """Return the model of a host: a launch takes the native launcher as long as the driver, and the loop longer."""
-        if policy.endswith(NATIVE):
-            decision_s = max(0.0, (self.native_s or 0.0) - self.call_s - gpu.launch_s)
-            return GpuTimingModel(host_s=self.call_s, decision_s=decision_s)
+    def model(self) -> GpuTimingModel:
+        """Return the model of a host."""
         return GpuTimingModel(
             host_s=LOOP_CALLS * self.call_s, decision_s=DECISION_S, event_s=EVENT_S, stream_wait_s=STREAM_WAIT_S
         )
 
-    def seen(self, policy: str, gpu: Gpu) -> Gpu:
+    def seen(self, gpu: Gpu) -> Gpu:
         """Return the GPU as policies saw it."""
-        next_s = self.native_s if policy.endswith(NATIVE) else self.next_s
-        return gpu if next_s is None else replace(gpu, launch_s=next_s)
+        return gpu if self.next_s is None else replace(gpu, launch_s=self.next_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +165,7 @@ def measured_policies(text: str) -> dict[tuple[int, str], Measured]:
         if gpu := _GPU.match(line):
             sms = int(gpu["sms"])
         elif after := _NEXT.match(line):
-            next_s, native_s = (None if each is None else float(each) / 1e6 for each in after.group("us", "native"))
-            host = Host(float(after["call"]) / 1e6, next_s, native_s)
+            host = Host(float(after["call"]) / 1e6, float(after["us"]) / 1e6)
         elif asked := _ASKED.search(line):
             run_s = int(asked["turns"]) * float(asked["s"])
         elif begun := _WORKLOAD.match(line):
@@ -193,7 +181,7 @@ def measured_policies(text: str) -> dict[tuple[int, str], Measured]:
 def modelled_policy(gpu: Gpu, name: str, measured: Measured, policy: str) -> Cell:
     """Return a cell on the model."""
     asked, host = workload(name), measured.host
-    seen, model = host.seen(policy, gpu), host.model(policy, gpu)
+    seen, model = host.seen(gpu), host.model()
     sms = gpu.sm_count // 2 if policy.endswith(HALF) else None
     tasks = compiled_for(gpu, (asked.critical, replace(asked.normal, sms=sms)))
     made = make_policy(policy.partition(" (")[0], tasks, seen)

@@ -1,4 +1,4 @@
-"""How the GPU benchmark divides its time, reads power, and runs cells by two launchers; on fakes."""
+"""How the GPU benchmark divides its time, reads power; on fakes."""
 
 import json
 import math
@@ -6,26 +6,15 @@ import os
 import sys
 import threading
 import time
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import elastic_report
 import pytest
-from elastic_cells import NATIVE, Options, PolicyRuns, WorkloadRuns, told
-from elastic_report import Budget, Plan, PowerMeter, Report, mean_w, plan, power_meter, sensor_of, watch
+from elastic_cells import told
+from elastic_report import Plan, PowerMeter, mean_w, plan, power_meter, sensor_of, watch
 
 from edgetune.devices.capabilities import Absent, PowerReading
-from edgetune.stages.elastic.cuda.context import open_context
-from edgetune.stages.elastic.cuda.driver import load_driver
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession
-from edgetune.stages.elastic.mdtb.workloads import TaskPair
-from fakes.cuda_native import native_cuda
 from fakes.nvml import FakeGpu, FakeNvml
-
-sys.path.append(str(Path(__file__).parents[1] / "elastic"))
-from cuda_scene import BUILD
-from native_scene import LAUNCH_S, kernels, task
 
 ASKED = {"turns": 5, "longest_s": 5.0, "smallest_s": 0.5, "group_s": 2.0, "run_s": 0.1}
 
@@ -94,39 +83,6 @@ def test_readings_of_another_process_are_read_as_they_come(monkeypatch, tmp_path
             time.sleep(0.01)
         assert meter.between_w(0, 1 << 62) == [50.0, 70.0]
         assert meter.between_w(150_000_000, 1 << 62) == [70.0]
-
-
-def test_cells_by_both_launchers_on_one_gpu(tmp_path):
-    report, meter = Report(tmp_path, {}), PowerMeter("none")
-    names, place = ["sequential", "elastic", NATIVE], {"policies": [], "cells": []}
-    of = PolicyRuns(Options(["A"], names, {}, 2, 1.0, 0.01), report, Budget(None), meter)
-    with native_cuda(kernels()) as cuda, open_context(load_driver(cuda), 0) as context:
-        context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=LAUNCH_S))
-        ready = GpuSession(context, builder=lambda *_: BUILD, library=cuda.libcuda)
-        pair = TaskPair("A", task("critical", 1, arrivals="uniform:200/s"), task("normal"))
-        WorkloadRuns(of, ready, pair, names, 0.05, 5e-6).run(2, place)
-    (figures,) = place["policies"]
-    assert [each["policy"] for each in figures["policies"]] == names
-    assert [each["policy"] for each in place["cells"]].count(NATIVE) == 2
-    assert all(each["normal_per_s"] > 0 for each in place["cells"] if each["policy"] != "solo")
-    assert figures["turns"] == 2
-    assert json.loads((tmp_path / "elastic_gpu.json").read_text())["left_out"] == []
-    assert "bound      elastic (native): critical takes at most" in (tmp_path / "elastic_gpu.txt").read_text()
-
-
-def test_a_policy_that_fails_is_left_out_and_the_others_go_on(tmp_path):
-    report = Report(tmp_path, {})
-    names, place = ["sequential", NATIVE], {"policies": [], "cells": []}
-    of = PolicyRuns(Options(["A"], names, {}, 2, 1.0, 0.01), report, Budget(None), PowerMeter("none"))
-    with native_cuda(kernels()) as cuda, open_context(load_driver(cuda), 0) as context:
-        ready = GpuSession(context, builder=lambda *_: BUILD, library=SimpleNamespace())
-        pair = TaskPair("A", task("critical", 1), task("normal"))
-        WorkloadRuns(of, ready, pair, names, 0.03, 5e-6).run(2, place)
-    (figures,) = place["policies"]
-    assert [each["policy"] for each in figures["policies"]] == ["sequential"]
-    (left,) = report.found["left_out"]
-    assert left["what"] == "elastic (native) in turn 0 of A"
-    assert "this NVIDIA driver is too old" in left["why"]
 
 
 def test_energy_stands_in_the_line_of_a_policy_where_it_was_read():

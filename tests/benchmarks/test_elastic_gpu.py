@@ -1,12 +1,11 @@
 """The command for those who have a GPU, run on a fake whose kernels do nothing: that it works, not what it says."""
 
 import json
-from argparse import Namespace
 from functools import partial
 
 import pytest
 from elastic_cells import HALF
-from elastic_gpu import PARTS, Parts, main, trial
+from elastic_gpu import PARTS, Parts, main
 from elastic_model import measured_policies
 
 from edgetune.errors import DeviceError
@@ -33,7 +32,7 @@ def built(asked, context, recorded):
 
 @pytest.fixture
 def command():
-    """Return the command on a fake GPU and its clock; the native launcher is refused."""
+    """Return the command on a fake GPU and its clock."""
     clock = FakeClock()
     cuda = FakeCuda([FakeCudaGpu()], clock, other_ns=20_000)
     opened = partial(open_gpu_session, module=cuda, now_ns=ticking(clock), sleep_s=clock.sleep_s)
@@ -41,9 +40,8 @@ def command():
     def opener(index, **options):
         return opened(index, **{**options, "builder": built})
 
-    def run(*arguments, refused="it is not for a fake"):
-        known = {"now_s": lambda: clock.now_ns() / 1e9, "refused": lambda asked: refused}
-        return main(["--small", *arguments], opener, **known)
+    def run(*arguments):
+        return main(["--small", *arguments], opener, now_s=lambda: clock.now_ns() / 1e9)
 
     return run
 
@@ -66,7 +64,7 @@ def test_all_parts_on_two_sizes_within_a_time(command, tmp_path, capsys):
     assert found["gpu"] == "Fake CUDA GPU (not hardware)"
     assert (found["equality"]["gru"]["ways"], found["equality"]["gru"]["differences"]) == (9, [])
     assert found["interference"]["multiprocessors"] == [16, 8]
-    assert [each["what"] for each in found["left_out"]] == ["elastic (native)"]
+    assert found["left_out"] == []
     assert [each["sms"] for each in found["sizes"]] == [16, 8]
     for size in found["sizes"]:
         assert len(size["overhead"]["gru"]["ratios"]) == 30
@@ -119,7 +117,7 @@ def test_a_part_that_fails_does_not_end_the_command(command, tmp_path, monkeypat
     code = command("--parts", "shards,overhead", "--networks", "gru", "-o", str(tmp_path))
     assert code == 5, capsys.readouterr().out
     found = figures(tmp_path)
-    _, left = found["left_out"]  # the first is the native launcher
+    (left,) = found["left_out"]
     assert left["what"] == "shards on 16 multiprocessors"
     assert "broken" in left["why"]
     assert found["sizes"][0]["overhead"]["gru"]["ratio"] > 0
@@ -138,13 +136,6 @@ def test_a_part_that_fails_does_not_end_the_command(command, tmp_path, monkeypat
 def test_what_does_not_exist_is_refused_before_anything_runs(command, tmp_path, capsys, asked, said):
     assert command(*asked, "-o", str(tmp_path)) == 2
     assert said in capsys.readouterr().err
-
-
-def test_the_native_launcher_is_tried_in_another_process(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    refused = trial(Namespace(device="nvidia:0", small=True))
-    assert refused is not None
-    assert "(exit code 4)" in refused
 
 
 def test_without_a_gpu_it_says_so(tmp_path, capsys):

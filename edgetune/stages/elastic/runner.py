@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from edgetune.errors import EdgetuneError
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import Outcome
-from edgetune.stages.elastic.backend import RequestRecord
+from edgetune.stages.elastic.backend import GpuBackend, RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import GpuTimingModel
-from edgetune.stages.elastic.native.loop import AnyBackend, loop_on
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import ElasticPolicy
@@ -46,7 +46,7 @@ Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
 _TURNS = 10_000
 """More than there are turns, so that seeds of different runs differ."""
 
-BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[AnyBackend]]
+BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
 """Opens a backend for tasks, and closes it."""
 
 
@@ -72,7 +72,7 @@ def runner(
     def run(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
         with backend(tasks) as given:
             turn_seed = seed * _TURNS + turn
-            loop = loop_on(known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=turn_seed)
+            loop = ElasticLoop(known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=turn_seed)
             begin_ns = given.now_ns()
             loop.run()
             return answers_of(loop.requests, tasks, (given.now_ns() - begin_ns) / NS)

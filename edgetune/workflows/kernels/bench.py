@@ -35,7 +35,7 @@ from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median
 from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.version import __version__
-from edgetune.workflows.kernels.gpu import gpu_conditions, launcher_of, opened
+from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import BenchOptions
 from edgetune.workflows.kernels.plan import assumed, within_of
 from edgetune.workflows.kernels.share import progress, simulated_conditions
@@ -159,18 +159,15 @@ def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
     if opts.device is not None:
         if opts.assume:
             raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
-        indexing, launcher = indexing_of(opts.indexing), launcher_of(opts.launcher, names)
+        indexing = indexing_of(opts.indexing)
         with opened(
             opts.device,
             sms=opts.sms,
             seed=opts.seed,
             indexing=indexing,
-            launcher=launcher,
             persistent=Persistent.name in names,
         ) as ready:
-            conditions = gpu_conditions(
-                ready, part=opts.sms is not None, records=False, indexing=indexing, launcher=launcher
-            )
+            conditions = gpu_conditions(ready, part=opts.sms is not None, records=False, indexing=indexing)
             yield BenchTarget(
                 ready.gpu,
                 ready.open_backend,
@@ -183,8 +180,6 @@ def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
         raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
     if indexing_of(opts.indexing) != "computed":
         raise InputError("--indexing is for a real GPU: the model has no instructions", "name one with --device")
-    if launcher_of(opts.launcher, ()) != "python":
-        raise InputError("--launcher native is for a real GPU", "name one with --device")
     gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
     conditions = simulated_conditions(gpu, model)
     yield BenchTarget(

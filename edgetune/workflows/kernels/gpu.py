@@ -7,11 +7,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 from edgetune.artifacts.plain import plain
-from edgetune.choices import choose
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import Indexing
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
@@ -20,11 +19,8 @@ from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import WITHOUT
-from edgetune.stages.elastic.cuda.gpu_session import Builder, GpuSession, Launcher
+from edgetune.stages.elastic.cuda.gpu_session import Builder, GpuSession
 from edgetune.stages.elastic.cuda.green import why_not_green
-from edgetune.stages.elastic.native.build import native_library
-from edgetune.stages.elastic.native.table import check_table
-from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.work import KernelSequence
 from edgetune.workflows.cache_folder import cache_folder, compiled_folder
 from edgetune.workflows.kernels.options import CalibrateOptions
@@ -40,13 +36,11 @@ class Calibrated:
         costs: The costs.
         path: The file that holds them.
         refused: Why a part of the multiprocessors cannot be used alone; ``None`` where it can.
-        native_s: The reaction with the native launcher, s; or why it was not measured.
     """
 
     costs: LaunchCosts
     path: Path
     refused: str | None
-    native_s: float | str
 
 
 def costs_folder() -> Path:
@@ -81,7 +75,6 @@ def opened(
     records: bool = False,
     include: Sequence[str] = (),
     indexing: Indexing = "computed",
-    launcher: Launcher = "python",
     persistent: bool = False,
 ) -> Iterator[GpuSession]:
     """Open a GPU.
@@ -93,21 +86,14 @@ def opened(
         records: Whether blocks write down where they run.
         include: Folders of headers.
         indexing: How forms get the indices of logical blocks.
-        launcher: Who launches during a run.
         persistent: Whether kernels get persistent forms too.
 
     Raises:
         InputError: the device is no NVIDIA GPU.
-        DeviceError: cuda-bindings, the driver, the GPU, or a compiler for the native launcher is missing; the hint says
-            what works without.
+        DeviceError: cuda-bindings, the driver or the GPU is missing; the hint says what works without.
     """
-
-    index, launch_s = gpu_index(device), known_launch_s
-    if launcher == "native":
-        native_library()  # a missing compiler is told before anything else takes time
-        launch_s = launch_costs.native_launch_s
     with gpu_session.open_gpu_session(
-        index, sm_count=sms, recorded=records, seed=seed, launch_s=launch_s, launcher=launcher,
+        gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s,
         builder=builder_of(include, indexing=indexing, persistent=persistent),
     ) as ready:  # fmt: skip
         yield ready
@@ -123,26 +109,6 @@ def builder_of(include: Sequence[str], *, indexing: Indexing = "computed", persi
     return builder
 
 
-def launcher_of(word: str, policies: Sequence[str], *, recorded: bool = False) -> Launcher:
-    """Return the launcher of this name.
-
-    Args:
-        word: Of the option.
-        policies: Names of the policies that it is to run.
-        recorded: Whether blocks write down where they run.
-
-    Raises:
-        InputError: there is none, it cannot record blocks, or a policy has no table of decisions.
-    """
-    found = cast(Launcher, choose(word, get_args(Launcher), what="launcher"))
-    if found == "native":
-        for name in policies:
-            check_table(name, POLICIES.find(name))
-        if recorded:
-            raise InputError("--launcher native does not record blocks", "leave out --blocks, or use --launcher python")
-    return found
-
-
 def known_launch_s(context: Context) -> float:
     """Return the launch interval of kernels on a GPU, s: the stored one, else measure and store it."""
     costs = costs_of(context.facts, costs_folder())
@@ -155,7 +121,7 @@ def known_launch_s(context: Context) -> float:
     return costs.reaction_s
 
 
-def gpu_conditions(ready: GpuSession, *, part: bool, records: bool, indexing: str, launcher: str) -> dict[str, Any]:
+def gpu_conditions(ready: GpuSession, *, part: bool, records: bool, indexing: str) -> dict[str, Any]:
     """Return the conditions of runs on a GPU.
 
     Args:
@@ -163,13 +129,11 @@ def gpu_conditions(ready: GpuSession, *, part: bool, records: bool, indexing: st
         part: Whether a part of its multiprocessors is used.
         records: Whether blocks write down where they run.
         indexing: How forms get the indices of logical blocks.
-        launcher: Who launches.
     """
     facts = ready.context.facts
     return {
         "simulated": False, "device": facts.gpu.name, "gpu": plain(facts.gpu), "uuid": facts.uuid,
         "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records, "indexing": indexing,
-        "launcher": launcher,
     }  # fmt: skip
 
 
@@ -192,16 +156,7 @@ def calibrate(opts: CalibrateOptions, reporter: Reporter) -> Calibrated:
         with reporter.bar("measuring launches", None):
             costs = launch_costs.calibrate(ready.context, compiled_for(ready.context))
         refused = None if opts.sms is not None else why_not_green(ready.context)
-        native_s = _native_s(ready.context)
         path = costs_path(ready.context.facts, folder) if opts.output is None else Path(opts.output)
     write_costs(costs, path)
     reporter.info(f"wrote {path}")
-    return Calibrated(costs, path, refused, native_s)
-
-
-def _native_s(context: Context) -> float | str:
-    """Return the reaction with the native launcher, s; why it cannot run here where it cannot."""
-    try:
-        return launch_costs.native_launch_s(context)
-    except DeviceError as error:
-        return error.message
+    return Calibrated(costs, path, refused)

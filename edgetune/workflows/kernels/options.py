@@ -34,14 +34,6 @@ AdmitWithin = Annotated[
         metavar="SHARE",
     ),
 ]  # fmt: skip
-LauncherName = Annotated[
-    str,
-    Option(
-        "Who launches during a run: python, or native (C++, compiled by g++; not for barrier). Until native has been "
-        "measured on a GPU, python is the default.",
-        metavar="NAME",
-    ),
-]  # fmt: skip
 Assumptions = Annotated[
     Sequence[str],
     Option(
@@ -257,7 +249,6 @@ class RunOptions(ShareOptions):
     device: GpuDevice = "nvidia:0"
     sms: Multiprocessors = None
     indexing: IndexingName = "computed"
-    launcher: LauncherName = "python"
     blocks: Annotated[bool, Option("Record where and when each block runs, which costs time.")] = False
     include: Annotated[
         Sequence[str],
@@ -323,7 +314,6 @@ class BenchOptions:
         Option("Use only N of its multiprocessors (a green context).", group="Where", metavar="N", least=1),
     ] = None
     indexing: IndexingName = "computed"
-    launcher: LauncherName = "python"
     admit_within: AdmitWithin = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1, most=1000)] = 3
     seed: options.Seed = 0

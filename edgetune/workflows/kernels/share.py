@@ -21,7 +21,7 @@ from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import latencies_s
 from edgetune.serving.supervision import Supervision
 from edgetune.stages.elastic.abi import indexing_of
-from edgetune.stages.elastic.backend import Record, Residency
+from edgetune.stages.elastic.backend import GpuBackend, Record, Residency
 from edgetune.stages.elastic.bound import (
     BOUNDED,
     LatencyBound,
@@ -34,8 +34,8 @@ from edgetune.stages.elastic.bound import (
 from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_policies
-from edgetune.stages.elastic.native.loop import AnyBackend, AnyLoop, loop_on
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
 from edgetune.stages.elastic.policies.persistent import Persistent
@@ -46,7 +46,7 @@ from edgetune.stages.elastic.view import ElasticPolicy
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.units import NS
 from edgetune.workflows.kept_rows import FinishedRun
-from edgetune.workflows.kernels.gpu import gpu_conditions, launcher_of, opened
+from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions
 from edgetune.workflows.kernels.plan import KernelRun, check_kernels, include_folders, plan_of, report_unused
 from edgetune.workflows.reporting import Reporter
@@ -159,9 +159,7 @@ def run(opts: RunOptions, reporter: Reporter) -> Iterator[FinishedRun[KernelTime
         plan = replace(compiled, tasks=ready.measured(compiled.tasks))
         with noting_signals(reporter, "the launches in flight") as stopping:
             runs = run_all(plan, reporter, stopping, partial(_on_gpu, ready), measured_costs(plan.gpu))
-        conditions = gpu_conditions(
-            ready, part=opts.sms is not None, records=opts.blocks, indexing=opts.indexing, launcher=opts.launcher
-        )
+        conditions = gpu_conditions(ready, part=opts.sms is not None, records=opts.blocks, indexing=opts.indexing)
         runs.lost = ready.lost
         yield _finished(opts, plan, runs, conditions, reporter)
 
@@ -173,7 +171,6 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
     indexing = indexing_of(opts.indexing)
     plan, file = plan_of(opts, reporter), name_of(opts.tasks)
-    launcher = launcher_of(opts.launcher, plan.policies, recorded=opts.blocks)
     for task in plan.tasks:
         with blaming(f"{file}: task {task.name}"):
             check_source(task.network)
@@ -185,7 +182,6 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
         records=opts.blocks,
         include=include,
         indexing=indexing,
-        launcher=launcher,
         persistent=Persistent.name in plan.policies,
     ) as ready:
         reporter.info(f"compiling for {ready.gpu.name}")
@@ -298,8 +294,8 @@ def _on_gpu(ready: GpuSession, turn: Turn, runs: Runs) -> None:
 
 
 def _looped(
-    turn: Turn, backend: AnyBackend, *, stopped: Callable[[], bool], poll_interval_ns: int | None = None
-) -> AnyLoop:
+    turn: Turn, backend: GpuBackend, *, stopped: Callable[[], bool], poll_interval_ns: int | None = None
+) -> ElasticLoop:
     """Run the loop of a turn, and report its progress in steps of two per cent."""
     duration_s, begin_ns, told_s = turn.plan.duration_s, backend.now_ns(), 0.0
 
@@ -311,7 +307,7 @@ def _looped(
             told_s = at_s
 
     gpu = seen_by_policies(turn.plan.gpu, turn.plan.model)
-    loop = loop_on(
+    loop = ElasticLoop(
         turn.policy, backend, turn.tasks, gpu=gpu, duration_s=duration_s, seed=turn.plan.seed,
         supervision=Supervision(stopped, poll_interval_ns, note),
     )  # fmt: skip
@@ -321,7 +317,7 @@ def _looped(
 
 
 def _note(
-    turn: Turn, loop: AnyLoop, runs: Runs, residencies: Sequence[Residency], costs: Mapping[str, Any], *,
+    turn: Turn, loop: ElasticLoop, runs: Runs, residencies: Sequence[Residency], costs: Mapping[str, Any], *,
     early: bool, begin_ns: int = 0,
 ) -> None:  # fmt: skip
     """Append the rows and the costs of a turn to those of the run."""

@@ -12,7 +12,6 @@ than a reaction leave the GPU waiting for the host.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -35,9 +34,6 @@ from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.native.backend import NativeBackend
-from edgetune.stages.elastic.native.loop import NativeLoop
-from edgetune.stages.elastic.policies.sequential import Sequential
 from edgetune.stages.elastic.view import Decision, LaunchPiece, View, upcoming
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.stats import median
@@ -73,21 +69,6 @@ def reaction_s(context: Context, image: bytes, kernel: str) -> float:
         program, task = _empty(context, image, kernel, calls=_CALLS)
         backend = CudaBackend(context, {task.name: program}, [task])
         loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_DURATION_S)
-        loop.run()
-    return _between_ends_s(loop.launches)
-
-
-def native_launch_s(context: Context, library: ctypes.CDLL | None = None) -> float:
-    """Return the same time of the native launcher, s, measured now: by requests of one kernel, one after another.
-
-    Args:
-        context: The GPU; nothing else is to run on it meanwhile.
-        library: As ``NativeBackend``.
-    """
-    with context.scope():
-        program, task = _empty(context, compiled_for(context), EMPTY_KERNEL, calls=1)
-        backend, gpu = NativeBackend(context, {task.name: program}, [task], library=library), context.facts.gpu
-        loop = NativeLoop(Sequential(), backend, [task], gpu=gpu, duration_s=_DURATION_S)
         loop.run()
     return _between_ends_s(loop.launches)
 

@@ -11,14 +11,13 @@ The kernels of a network are timed alone, in their place in a request, so that t
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +36,6 @@ from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Gpu, blocks_resident
 from edgetune.stages.elastic.mdtb.networks import values
-from edgetune.stages.elastic.native.backend import NativeBackend
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence
 from edgetune.stats import median
 
@@ -112,8 +110,6 @@ class _Bench:
         self._context.driver.call("cuEventRecord", event, self._stream)
 
 
-Launcher = Literal["python", "native"]
-
 Builder = Callable[[KernelSequence, Context, bool], Build]
 """Compiles a network for the GPU of a context; the last argument asks for block records."""
 
@@ -140,10 +136,8 @@ class GpuSession:
         recorded: Whether blocks write down where and when they run; that costs time.
         seed: Of the contents of inputs and weights.
         patience: How to wait.
-        launcher: Who launches during a run: the loop in Python, or the native launcher.
         builder: Compiles networks.
         timer_image: Compiles ``TIMER_SOURCE``.
-        library: The driver's library, for the native launcher; ``None`` loads that of this machine.
     """
 
     def __init__(
@@ -153,10 +147,8 @@ class GpuSession:
         recorded: bool = False,
         seed: int = 0,
         patience: WaitTimes | None = None,
-        launcher: Launcher = "python",
         builder: Builder = _built,
         timer_image: Callable[[Context], bytes] = _timer_image,
-        library: ctypes.CDLL | None = None,
     ) -> None:
         self.context = context
         self.residencies: tuple[Residency, ...] = ()
@@ -169,7 +161,6 @@ class GpuSession:
         """Why the GPU cannot be used any more; ``None`` where it can."""
         self._recorded, self._seed, self._patience = recorded, seed, patience
         self._builder, self._made_timer_image = builder, timer_image
-        self._launcher, self.libcuda = launcher, library
         self._programs: dict[str, Program] = {}
         self._builds: dict[tuple[str, frozenset[str]], Build] = {}
 
@@ -250,14 +241,8 @@ class GpuSession:
         return self._programs[task]
 
     @contextmanager
-    def open_backend(
-        self, tasks: Sequence[GpuTask], launcher: Launcher | None = None
-    ) -> Iterator[CudaBackend | NativeBackend]:
+    def open_backend(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:
         """Open a backend for one run of tasks.
-
-        Args:
-            tasks: The tasks.
-            launcher: In place of that of the session.
 
         Raises:
             InputError, DeviceError: as ``prepare``.
@@ -266,20 +251,13 @@ class GpuSession:
         self.residencies, self.unrecorded, self.records_apart_ns = (), 0, None
         with self.context.scope():
             records = self._records()
-            backend = self._backend(tasks, records, launcher or self._launcher)
+            backend = CudaBackend(self.context, self._programs, tasks, patience=self._patience, records=records)
             with _no_collection():
                 yield backend
             self.lost = backend.lost
             if records is not None and not backend.lost:
                 self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
                 self.records_apart_ns = records.apart_ns
-
-    def _backend(
-        self, tasks: Sequence[GpuTask], records: BlockRecords | None, launcher: Launcher
-    ) -> CudaBackend | NativeBackend:
-        if launcher == "native":
-            return NativeBackend(self.context, self._programs, tasks, patience=self._patience, library=self.libcuda)
-        return CudaBackend(self.context, self._programs, tasks, patience=self._patience, records=records)
 
     def build(self, network: KernelSequence) -> Build:
         """Return the compiled kernels of a network, for every part of this GPU; they are compiled once.

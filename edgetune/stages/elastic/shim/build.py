@@ -232,16 +232,12 @@ def _runtime() -> Folder:
     return folder
 
 
-def run_compiler(
-    arguments: Sequence[str], name: str, *, needs: str = "the CPU shim", otherwise: str = ""
-) -> str | None:
+def run_compiler(arguments: Sequence[str], name: str) -> str | None:
     """Run g++; return what it wrote where it failed, ``None`` where it did not.
 
     Args:
         arguments: Of g++.
         name: Of what is compiled, for messages.
-        needs: What needs a compiler, for messages.
-        otherwise: What can be done without one, for the hint.
 
     Raises:
         InputError: it takes too long.
@@ -249,9 +245,7 @@ def run_compiler(
     """
     compiler = shutil.which("g++")
     if compiler is None:
-        raise DeviceError(
-            f"{needs} needs g++, which is not installed", f"install it, e.g. `apt install g++`{otherwise}"
-        )
+        raise DeviceError("the CPU shim needs g++, which is not installed", "install it, e.g. `apt install g++`")
     try:
         done = subprocess.run(
             [compiler, *arguments], capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
