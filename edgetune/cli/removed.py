@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgetune.errors import InputError
 
 REPLACED: dict[str, str] = {
+    "search sensitivity": "search with --convergence of each proxy, and compare the plans",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels energy": "compare policies with edgetune schedule kernels simulate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import GroupedDefaultGroup, PlanningTerminal, Terminal, command
-from edgetune.workflows.search.options import EvaluationOptions, SearchOptions, SensitivityOptions
+from edgetune.workflows.search.options import EvaluationOptions, SearchOptions
 
 app = LazyApp(GroupedDefaultGroup)
 
@@ -52,19 +52,3 @@ def evaluate(opts: EvaluationOptions, terminal: Terminal) -> None:
         progress_reporter(terminal.screen),
         lambda made, target: report(made, target, opts, terminal),
     )
-
-
-@command(app, short_help="Say what choosing by a wrong proxy costs.")
-def sensitivity(opts: SensitivityOptions, terminal: Terminal) -> None:
-    """Say what a wrong proxy costs: choose by the epochs of one task, pay by those of another.
-
-    Each TABLE is what edgetune profile --convergence writes. Rows are the true task, columns the proxy.
-
-    \b
-      edgetune search sensitivity train.parquet --power-budget 30W \\
-        --convergence shapes.parquet gratings.parquet
-    """
-    from edgetune.cli.sensitivity_report import report
-    from edgetune.workflows.search import sensitivity as workflow
-
-    report(workflow.sensitivity(opts, terminal.screen), opts.objective, terminal)

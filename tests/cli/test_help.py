@@ -25,7 +25,6 @@ LINES = [
     ["zoo", "export", "--help"],
     ["roofline", "ops", "--help"],
     ["search", "evaluate", "--help"],
-    ["search", "sensitivity", "--help"],
     ["schedule", "kernels", "--help"],
     *(["schedule", "kernels", name, "--help"] for name in kernels.subcommands),
 ]

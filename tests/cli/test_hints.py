@@ -131,7 +131,6 @@ def folder(tmp_path, monkeypatch):
         "search table.csv --arrival-rate 60",
         "search zoo:lstm --task infer --batch-sizes 1",
         "search evaluate table.csv --family infer --power-noise 3",
-        "search sensitivity table.csv",
         "roofline zoo:lstm --device host --tune 5%",
         "roofline zoo:lstm --device twin:orin-agx --view clocks",
         "roofline ops nothing.onnx",

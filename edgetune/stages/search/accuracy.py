@@ -1,4 +1,4 @@
-"""Time to accuracy: what a batch size and a clock chosen together gain, and what a wrong proxy for the epochs costs.
+"""Time to accuracy: what a batch size and a clock chosen together gain.
 
     time to accuracy = time per sample (batch, clock) x epochs to the target (batch) x samples of the data set
 
@@ -7,23 +7,12 @@ way sets the clock first, to the highest at which *every* network and batch size
 the largest batch or the one that needs the fewest epochs: baselines 1 and 2 of the joint tuning of batch size and GPU
 clock of 2025 that this follows (section 5.1). A third baseline, harder to beat, takes the batch that is fastest to
 accuracy at that clock.
-
-``sensitivity`` chooses by the epochs of one task and pays by those of another:
-
-                 chosen by A    chosen by B
-    truth is A       0 %           4.1 %
-    truth is B      1.7 %            0 %
-
-Only the ratios between batch sizes matter, so tasks of very different length can stand for each other. Rows are the
-truth, columns the proxy. A figure is the time (or energy) to accuracy of the proxy's choice over that of the best
-choice, less one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.problem import Objective, Problem
@@ -233,82 +222,3 @@ def _highest(modes: Mapping[Mode, Mapping[int, ProfileRow]], largest: int) -> Mo
     if len(varying) == 1:
         return max(modes, key=lambda mode: getattr(mode, varying[0]))
     return min(modes, key=lambda mode: modes[mode][largest].minibatch_s or 0.0)
-
-
-def require_sizes(wanted: Iterable[int], trained: Iterable[int], *, name: str, command: str) -> None:
-    """Raise unless the convergence table has runs at every wanted batch size.
-
-    Args:
-        wanted: Batch sizes to choose from: those of a profile, or asked for.
-        trained: Every batch size of the convergence table, those that missed the target included.
-        name: Name of the table in messages.
-        command: The command that adds batch sizes to the table, without the sizes.
-
-    Raises:
-        InputError: the table lacks batch sizes; the message names them and the hint says how to add them.
-    """
-    lacking = sorted(set(wanted) - set(trained))
-    if lacking:
-        message = f"{name} has no runs at batch size {', '.join(map(str, lacking))}, which the profile has"
-        raise InputError(message, f"add them: {command} --batch-sizes {','.join(map(str, lacking))}")
-
-
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """The matrix of losses by choosing with a proxy.
-
-    Args:
-        chosen: By proxy: its choice, at its own epochs.
-        truth: By target: the best choice beside its baselines.
-        lost: By (target, proxy): share lost, 0 for a perfect proxy; ``None`` where the batch size chosen never reaches
-            the target.
-    """
-
-    chosen: Mapping[str, TrainingChoice]
-    truth: Mapping[str, Comparison]
-    lost: Mapping[tuple[str, str], float | None]
-
-    def of_proxy(self, proxy: str) -> list[float | None]:
-        """Return the losses of a proxy on the other targets."""
-        return [lost for (target, name), lost in self.lost.items() if name == proxy != target]
-
-
-def sensitivity(
-    rows: Sequence[ProfileRow],
-    epochs: Mapping[str, Mapping[int, float]],
-    *,
-    others: Iterable[ProfileRow] = (),
-    objective: Objective = "time",
-    **budgets: Any,
-) -> Sensitivity:
-    """Return the loss of each task when the epochs of another task make the choice.
-
-    Args:
-        rows: The profile: time, and power where there is a budget, by batch size and mode.
-        epochs: Epochs until the target by batch size, by task.
-        others: See ``compare``.
-        objective: ``time`` or ``energy``.
-        budgets: ``power_budget_w``, ``power_peak_budget_w`` and ``margin`` as of ``accuracy_problem``.
-
-    Raises:
-        InputError, InfeasibleError: see ``accuracy.optimum``.
-    """
-    problems = {name: accuracy_problem(own, objective=objective, **budgets) for name, own in epochs.items()}
-    others = list(others)
-    chosen = {name: optimum(problem, rows) for name, problem in problems.items()}
-    truth = {name: compare(problem, rows, others=others) for name, problem in problems.items()}
-    lost: dict[tuple[str, str], float | None] = {}
-    for target, problem in problems.items():
-        best = _cost(truth[target].answer, objective)
-        for proxy, choice in chosen.items():
-            reaches = choice.row.batch_size in epochs[target]
-            paid = _cost(choice_of(problem, choice.row), objective) if reaches else None
-            lost[target, proxy] = None if paid is None else paid / best - 1
-    return Sensitivity(chosen, truth, lost)
-
-
-def _cost(choice: TrainingChoice, objective: Objective) -> float:
-    if objective == "time":
-        return choice.time_s
-    energy_j = choice.energy_j or 0.0
-    return energy_j if objective == "energy" else energy_j * choice.time_s

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from edgetune.artifacts.convergence import Convergence, epochs_of
+from edgetune.artifacts.convergence import Convergence
 from edgetune.artifacts.io import read
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
@@ -26,7 +24,6 @@ from edgetune.stages.profiling.convergence.runs import RunProgress, train_all
 from edgetune.stages.profiling.identity import default_journal_path, identity_sha256
 from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.sweep import SweepProgress
-from edgetune.stages.search.accuracy import require_sizes
 from edgetune.units import parse_share
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import parse_batch_sizes
@@ -212,39 +209,3 @@ def _earlier(target: Target, request_sha256: str) -> Convergence | None:
     if asked.get("sha256") != request_sha256:
         raise InputError(f"{path} exists and holds runs of another proxy, target or rate", hint)
     return table
-
-
-def trained_epochs(table: Convergence, sizes: Iterable[int], *, name: str, reporter: Reporter) -> dict[int, float]:
-    """Return the epochs by batch size to choose from; sizes that missed the target are reported.
-
-    Args:
-        table: Of one task.
-        sizes: Batch sizes to choose from. Those that miss the target are not in the answer: drop their points.
-        name: The table's file.
-        reporter: For notes.
-
-    Raises:
-        InputError: the table has no run at one of the sizes, or misses the target at all sizes.
-    """
-    found, sizes = epochs_of(table, name=name), set(sizes)
-    require_sizes(sizes, [*found.by_batch, *found.absent], name=name, command=command_of(table, name))
-    for size, why in found.absent.items():
-        if size in sizes:
-            reporter.info(f"note: {name}, batch size {size}: {why}, so it is not chosen")
-    return found.by_batch
-
-
-def command_of(table: Convergence, path: str) -> str:
-    """Return the command that adds batch sizes to a table, without the sizes."""
-    header = table.header
-    model = header.inputs.get("workload", {}).get("reference", "MODEL")
-    words = ["edgetune", "profile", "--convergence", model]
-    if "dataset" in header.inputs:
-        words += ["--dataset", str(header.inputs["dataset"]["reference"])]
-        samples = header.inputs["dataset"].get("samples")
-        words += [] if samples is None else ["--dataset-samples", str(samples)]
-    if "options" in header.conditions:
-        chosen = header.conditions["options"]
-        words += ["--target-accuracy", f"{chosen['target_accuracy']:g}", "--max-epochs", str(chosen["max_epochs"])]
-        words += ["--optimizer", chosen["optimizer"], "--learning-rate", f"{chosen['learning_rate']:g}"]
-    return shlex.join([*words, "-o", path])

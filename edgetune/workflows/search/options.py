@@ -1,4 +1,4 @@
-"""The options of ``edgetune search``, ``search evaluate`` and ``search sensitivity``."""
+"""The options of ``edgetune search`` and ``search evaluate``."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -271,21 +271,3 @@ class EvaluationOptions:
     by: Annotated[
         str, Option("Print a row per strategy, or for each workload too.", (), "Output", "strategy|workload")
     ] = "strategy"  # fmt: skip
-
-
-@options_class
-class SensitivityOptions:
-    """The options of ``edgetune search sensitivity``."""
-
-    profile: Annotated[
-        str, Option("A profile of training, by batch size and mode.", metavar="PROFILE", argument=True)
-    ] = field(kw_only=False)  # fmt: skip
-    tables: Annotated[Sequence[str], _table("Further convergence tables.")] = field(default=(), kw_only=False)
-    convergence: Annotated[
-        Sequence[str], _asked("A convergence table. Repeatable.", metavar="TABLE", repeatable=True)
-    ] = ()  # fmt: skip
-    power_budget: PowerBudget = None
-    power_peak_budget: PowerPeakBudget = None
-    margin: Margin = None
-    objective: Annotated[str, _asked("What to optimise: time, energy or energy-delay.", metavar="NAME")] = "time"
-    workload: Workload = None
