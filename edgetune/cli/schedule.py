@@ -11,10 +11,8 @@ from edgetune.cli.screen import print_document
 from edgetune.workflows.options import Option, options_class
 from edgetune.workflows.schedule.options import (
     GenerationOptions,
-    GraphOptions,
     LayerProfileOptions,
     PreparationOptions,
-    RobustnessOptions,
     ScheduleOptions,
 )
 
@@ -102,26 +100,6 @@ def profile(opts: LayerProfileOptions, terminal: PlanningTerminal) -> None:
 
 
 @command(app)
-def graph(opts: GraphOptions, terminal: Terminal) -> None:
-    """Draw which loads, executions and unloads wait for which, and count their orders.
-
-    One mode per panel: layers from left to right, loads over executions over unloads; arrows that others imply are left
-    out. The number of orders in which all tasks can run, one at a time, is exact, or said to be between two bounds.
-
-    \b
-      edgetune schedule graph zoo:alexnet -o alexnet.svg
-      edgetune schedule graph costs.parquet --network faces --mode deepeye
-    """
-    from edgetune.cli.schedule_report import report_graphs
-    from edgetune.plotting.figure_file import require_figure
-    from edgetune.workflows.schedule.graph import graph as workflow
-
-    if opts.output is not None:
-        require_figure(opts.output)
-    report_graphs(*workflow(opts, terminal.screen), opts, terminal)
-
-
-@command(app)
 def generate(opts: GenerationOptions, terminal: Terminal) -> None:
     """Generate random networks and jobs to schedule.
 
@@ -136,24 +114,6 @@ def generate(opts: GenerationOptions, terminal: Terminal) -> None:
     from edgetune.workflows.schedule.generate import generate as workflow
 
     report_generated(*workflow(opts, terminal.screen), opts, terminal)
-
-
-@command(app)
-def robustness(opts: RobustnessOptions, terminal: Terminal) -> None:
-    """Say how much wrong durations change which policy is best.
-
-    Jobs are run on a clock again and again, with layers that take other times than policies believe: each duration is
-    multiplied by a factor of its own. Policies are put in order by their mean response; Kendall's tau says how like the
-    order is to that without noise: 1 the same, 0 unrelated, -1 reversed.
-
-    \b
-      edgetune schedule robustness jobs.yaml --costs costs.parquet \\
-        --noise 0.1,0.25,0.5
-    """
-    from edgetune.cli.schedule_report import report_robustness
-    from edgetune.workflows.schedule.robustness import compare_with_noise
-
-    report_robustness(compare_with_noise(opts, terminal.screen), terminal)
 
 
 app.subcommands["kernels"] = Subcommand(

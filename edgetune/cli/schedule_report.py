@@ -1,4 +1,4 @@
-"""Prints the results of ``edgetune schedule``: plans, timelines by policy and by job, graphs, robustness."""
+"""Prints the results of ``edgetune schedule``: plans, prepared networks and generated ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.screen import answer, print_lines, table
+from edgetune.cli.screen import answer, table
 from edgetune.units import NS, format_bytes, format_duration
 from edgetune.workflows.cells import cell
 
@@ -14,13 +14,10 @@ if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Jobs
     from edgetune.cli.command import Terminal
     from edgetune.cli.screen import Screen
-    from edgetune.stages.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
     from edgetune.stages.schedule.network import LayeredNetwork
-    from edgetune.workflows.schedule.graph import ModeGraph
-    from edgetune.workflows.schedule.options import GenerationOptions, GraphOptions
+    from edgetune.workflows.schedule.options import GenerationOptions
     from edgetune.workflows.schedule.plan import SchedulePlan
     from edgetune.workflows.schedule.prepare import PlannedFolder
-    from edgetune.workflows.schedule.robustness import RobustnessReport
     from edgetune.workloads.prepared import Prepared
 
 
@@ -94,32 +91,6 @@ def _figures(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def report_graphs(network: LayeredNetwork, graphs: Sequence[ModeGraph], opts: GraphOptions, terminal: Terminal) -> None:
-    """Draw the graphs if a figure is requested, and print a row for each."""
-    from edgetune.cli.plot import write_drawing
-    from edgetune.stages.schedule.figures.dependencies import dependencies_figure
-
-    if opts.output is not None:
-        write_drawing(lambda: dependencies_figure(network, graphs), opts.output, terminal.screen)
-    rows = [_row(*each) for each in graphs]
-    if terminal.json:
-        answer({"network": network.name, "layers": len(network.layers), "modes": rows})
-        return
-    print_lines(f"{network.name}: {len(network.layers)} layers")
-    columns = ("mode", "tasks", "arrows", "orders")
-    table(["mode", "tasks>", "arrows>", "orders"], [[row[column] for column in columns] for row in rows])
-
-
-def _row(mode: Mode, graph: DependencyGraph, orders: LinearExtensions) -> dict[str, object]:
-    """Return the figures of a mode; numbers of orders are text, because they have more digits than numbers may."""
-    from edgetune.stages.schedule.figures.dependencies import orders_text
-
-    return {
-        "mode": mode, "tasks": len(graph.nodes), "arrows": sum(map(len, graph.before)), "orders": orders_text(orders),
-        "exact": orders.least == orders.most, "method": orders.method,
-    }  # fmt: skip
-
-
 def report_generated(made: Sequence[LayeredNetwork], jobs: Jobs, opts: GenerationOptions, terminal: Terminal) -> None:
     """Print the networks that were made."""
     if terminal.json:
@@ -132,41 +103,3 @@ def report_generated(made: Sequence[LayeredNetwork], jobs: Jobs, opts: Generatio
         return
     rows = [(n.name, len(n.layers), format_bytes(n.weight_bytes), format_duration(n.service_s)) for n in made]
     table(["network", "layers>", "weights>", "alone>"], rows)
-
-
-def report_robustness(report: RobustnessReport, terminal: Terminal) -> None:
-    """Print the measured order of policies, and its changes under noise.
-
-    Raises:
-        BaseException: the signal that stopped the runs.
-    """
-    if terminal.json:
-        noise = [asdict(each) for each in report.found]
-        answer({"simulated": True, "measured_s": report.measured, "noise": noise})
-    else:
-        _show_robustness(report)
-    if report.stopped is not None:
-        raise report.stopped
-
-
-def _show_robustness(report: RobustnessReport) -> None:
-    measured, found = report.measured, report.found
-    order = sorted(measured, key=measured.__getitem__)
-    means = ", ".join(f"{name} {format_duration(measured[name])}" for name in order)
-    print_lines(f"mean responses, simulated with durations as measured: {means}")
-    print_lines(f"{order[0]} is best; over {found[0].runs} runs for each amount of noise:")
-    print_lines()
-    table(
-        ["noise>", "tau: mean>", "least>", "best stays>", "lost at most>", *(f"{name}>" for name in order)],
-        [
-            (
-                f"{each.noise:.0%}",
-                f"{sum(each.tau) / len(each.tau):.3f}",
-                f"{min(each.tau):.3f}",
-                f"{each.best_stays}/{each.runs}",
-                f"{each.regret:.1%}",
-                *(format_duration(each.mean_s[name]) for name in order),
-            )
-            for each in found
-        ],
-    )

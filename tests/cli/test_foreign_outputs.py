@@ -30,7 +30,6 @@ COMMANDS = {
     "schedule generate": (("schedule", "generate", "--networks", "1"), "-o", ".csv"),
     "schedule generate --jobs": (("schedule", "generate", "--networks", "1"), "--jobs", ".yaml"),
     "schedule profile": (("schedule", "profile", "tiny.onnx", "--repeats", "3"), "-o", ".csv"),
-    "schedule graph": (("schedule", "graph", "tiny.onnx"), "-o", ".pdf"),
     "kernels simulate": (("schedule", "kernels", "simulate", "tasks.yaml"), "-o", ".csv"),
     "kernels bench": (
         ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms", "--policy", "sequential"),

@@ -140,8 +140,6 @@ def folder(tmp_path, monkeypatch):
         "schedule run jobs.yaml",
         "schedule run jobs.yaml --simulate",
         "schedule run jobs.yaml --policy fcfs,fcfs --simulate",
-        "schedule robustness jobs.yaml",
-        "schedule graph jobs.yaml",
         "schedule prepare nothing.onnx",
         "schedule profile nothing",
         "schedule generate --layers 0",

@@ -24,7 +24,6 @@ COMMANDS = {
     "plan": [("interleave", "FILE", "--dry-run", "--device", "twin:orin-agx")],
     "jobs": [("schedule", "run", "FILE", "--simulate", "--dry-run")],
     "kernel_tasks": [("schedule", "kernels", "simulate", "FILE", "--dry-run")],
-    "layer_costs": [("schedule", "graph", "FILE")],
     "convergence": [("search", "FILE", "--convergence", "FILE", "--kind", "accuracy")],
 }  # fmt: skip
 """What else than ``show`` reads each kind of file; ``FILE`` stands for its name."""

@@ -38,7 +38,6 @@ def folder(tmp_path, monkeypatch):
         ("profile", "MODEL", *TWIN, "--dry-run", "--verbose"),
         ("profile", "MODEL", "--device", "host", "--minibatches", "3", "-o", "p.parquet", "--verbose"),
         ("schedule", "prepare", "MODEL", "--dry-run"),
-        ("schedule", "graph", "MODEL"),
     ],
     ids=" ".join,
 )

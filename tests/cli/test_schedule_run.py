@@ -304,7 +304,6 @@ def test_costs_that_are_not_here_are_found_beside_the_jobs(edgetune, jobs, tmp_p
     here.mkdir()
     monkeypatch.chdir(here)
     assert simulate(edgetune, "../jobs.yaml").code == 0
-    assert edgetune("schedule", "robustness", "../jobs.yaml", "--runs", "1", "--noise", "10%").code == 0
     (here / "costs.csv").write_text(COSTS.replace("faces", "others"))
     ended = simulate(edgetune, "../jobs.yaml")  # a file of that name here comes first
     assert_two_lines(ended, 2)
@@ -314,7 +313,7 @@ def test_costs_that_are_not_here_are_found_beside_the_jobs(edgetune, jobs, tmp_p
 def test_the_group_lists_its_commands_and_corrects_misspelt_ones(edgetune):
     ended = edgetune("schedule")
     assert ended.code == 0
-    assert all(name in ended.out for name in ("run", "prepare", "profile", "graph", "generate", "robustness"))
+    assert all(name in ended.out for name in ("run", "prepare", "profile", "generate"))
     misspelt = edgetune("schedule", "rum")
     assert_two_lines(misspelt, 2)
     assert "did you mean run?" in misspelt.err

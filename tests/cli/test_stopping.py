@@ -133,15 +133,9 @@ def test_a_search_in_a_table_tells_the_best_so_far(folder, number, code):
             "splitting",
             "prepared by now are in prepared",
         ),
-        (
-            SIGNALS[1],
-            "schedule robustness jobs.yaml --costs costs.csv --noise 0.1,0.2 --runs 100000",
-            "noise of",
-            "0 of 2 amounts of noise were run",
-        ),
         (SIGNALS[0], "schedule kernels bench A B --turns 1000", "workload A", "of A, B there are no figures"),
     ],
-    ids=["roofline", "interleave", "prepare", "robustness", "bench"],
+    ids=["roofline", "interleave", "prepare", "bench"],
 )
 def test_every_long_command_says_what_is_kept(folder, ending, line, marker, words):
     number, code = ending

@@ -8,7 +8,7 @@ from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
 
 LIMITS = ("auto", "cgroup", "accounted")
-COMPARED = "linear,deepeye,partial,fcfs,sjf,masa,reuse"
+
 """The policies whose order ``schedule robustness`` looks at unless others are named."""
 
 _Jobs = Annotated[str, Option("A YAML file of networks and jobs.", metavar="JOBS", argument=True)]
@@ -83,30 +83,6 @@ class ScheduleOptions:
 
 
 @options_class
-class RobustnessOptions:
-    """The options of ``edgetune schedule robustness``."""
-
-    jobs: _Jobs
-    costs: _Costs = None
-    noise: Annotated[
-        str | float, Option("Largest relative error of durations; several amounts in turn.", metavar="LIST")
-    ] = "10%,25%,50%"
-    bytes_too: Annotated[bool, Option("Apply the same error to bytes.", ("--bytes",))] = False
-    runs: Annotated[int, Option("Runs for each amount of noise.", metavar="N", least=1)] = 20
-    policy: Annotated[
-        str, Option("Two or more policies, as for edgetune schedule run.", ("--policy", "-p"), metavar="LIST")
-    ] = COMPARED
-    memory: _Memory = None
-    workers: _Workers = None
-    duration: Annotated[
-        str | float | None, Option("No request arrives after this time, e.g. 60s.", group="Problem", metavar="TIME")
-    ] = None
-    seed: Annotated[
-        int | None, Option("Seed of arrivals and noise. Default: that of the file.", metavar="N", least=0)
-    ] = None
-
-
-@options_class
 class LayerProfileOptions:
     """The options of ``edgetune schedule profile``."""
 
@@ -167,30 +143,6 @@ class PreparationOptions:
     ] = "all"  # fmt: skip
     whole: Annotated[bool, Option("Do not split: one layer for the whole network.", ("--whole",))] = False
     fresh: Annotated[bool, Option("Replace networks prepared earlier.", ("--fresh",), "Files")] = False
-
-
-@options_class
-class GraphOptions:
-    """The options of ``edgetune schedule graph``."""
-
-    model: Annotated[
-        str,
-        Option("A prepared folder, an ONNX file, zoo:NAME, or a table of layer costs.", metavar="MODEL", argument=True),
-    ]
-    mode: Annotated[
-        str,
-        Option(
-            "Execution mode: bulk, linear, deepeye, partial, several of them, or all.", ("--mode", "-m"), metavar="LIST"
-        ),
-    ] = "all"
-    network: Annotated[
-        str | None, Option("The network to take from a table. Default: its only one.", group="Problem", metavar="NAME")
-    ] = None
-    output: Annotated[
-        str | None, Option("Draw the result: .svg, .png, .pdf or .html.", ("-o", "--output"), "Files", "FIGURE")
-    ] = None
-    prepared: _Prepared = None
-    force: options.Force = False
 
 
 @options_class
