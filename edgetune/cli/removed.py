@@ -5,8 +5,8 @@ from __future__ import annotations
 from edgetune.errors import InputError
 
 REPLACED: dict[str, str] = {
-    "schedule robustness": "edgetune schedule run with --simulate compares policies, with costs of your own by --costs",
-    "schedule graph": "edgetune schedule run with --simulate and --plot draws what waits for what",
+    "schedule robustness": "edgetune schedule run --simulate --costs FILE compares policies",
+    "schedule graph": "edgetune schedule run --simulate --plot FILE draws the tasks of a run",
     "search sensitivity": "search with --convergence of each proxy, and compare the plans",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",
