@@ -116,14 +116,18 @@ def nothing_outlives_the_tests() -> Iterator[None]:
 
 
 def _left() -> list[psutil.Process]:
-    """Return the running processes that have the mark of this process of pytest."""
+    """Return the running processes that have the mark of this process of pytest.
+
+    The one in which multiprocessing keeps books for this process ends with it.
+    """
     value, found = os.environ[_MARK], []
     for process in psutil.process_iter(["cmdline", "name", "status"]):
         try:
             ours = process.pid != os.getpid() and process.environ().get(_MARK) == value
         except psutil.Error:  # of another user, or gone
             continue
-        if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
+        books = any("multiprocessing.resource_tracker" in word for word in process.info["cmdline"] or ())
+        if ours and not books and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(process)
     return found
 

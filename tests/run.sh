@@ -49,9 +49,12 @@ if [[ $browser ]]; then
     exec python -m pytest -m browser tests/browser "$@"
 fi
 
+TMPDIR=$(mktemp -d -t et.XXXX)  # short: names of sockets are
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 if [[ $load ]]; then
     for _ in 1 2; do python -c 'while True: pass' & done
-    trap 'kill $(jobs -p)' EXIT
+    trap 'kill $(jobs -p); rm -rf "$TMPDIR"' EXIT
 fi
 
 echo "== ruff"

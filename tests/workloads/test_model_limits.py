@@ -144,7 +144,14 @@ def test_a_run_for_shapes_is_bounded_in_memory(tmp_path):
 def test_a_run_for_shapes_is_bounded_in_time(tmp_path):
     value = helper.make_tensor_value_info
     ends = [value("i", TensorProto.INT64, []), value("go", TensorProto.BOOL, []), _value("v")]
-    steps = [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Relu", ["v"], ["w"])]
+    size = helper.make_tensor("size", TensorProto.INT64, [1], [4_000_000])
+    steps = [  # slow ones: each leaves a record in memory, and the limit is on the time
+        helper.make_node("Identity", ["go"], ["on"]),
+        helper.make_node("Constant", [], ["size"], value=size),
+        helper.make_node("ConstantOfShape", ["size"], ["zeros"]),
+        helper.make_node("ReduceSum", ["zeros"], ["zero"], keepdims=0),
+        helper.make_node("Add", ["v", "zero"], ["w"]),
+    ]
     body = helper.make_graph(steps, "b", ends, [value("on", TensorProto.BOOL, []), _value("w")])
     nodes = [
         *_UNKNOWN,
