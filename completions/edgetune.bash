@@ -17,7 +17,7 @@ _edgetune() {
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --misspecified --published --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --dim --batch-axis --device -d --root --modes -m --engine -e --policy --turns --duration --adapt --govern --best-effort --seed --profile --inputs --handler --checkpoint --resume --output -o --plot --view --force --json --quiet -q --verbose --dry-run --explain --help -h" arguments="" ;;
         "schedule") options="--help -h" arguments="run prepare profile generate kernels" ;;
-        "schedule run") options="--policy -p --variant --simulate --memory --workers --turns --time-limit --duration --costs --prepared --limit --swap --safety --output -o --plot --view --chrome-trace --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
+        "schedule run") options="--policy -p --variant --simulate --memory --workers --turns --time-limit --duration --costs --prepared --limit --swap --safety --output -o --plot --view --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule prepare") options="--output -o --batch-size -b --batch-axis --dim --split --optimise --whole --fresh --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "schedule profile") options="--output -o --target-ci --repeats --cold --whole --layer-timeout --prepared --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --force --json --quiet -q --verbose --help -h" arguments="" ;;
@@ -241,8 +241,7 @@ _edgetune() {
         "schedule run --output") values=""; expects=1 ;;
         "schedule run -o") values=""; expects=1 ;;
         "schedule run --plot") values=""; expects=1 ;;
-        "schedule run --view") values="gantt responses"; expects=1 ;;
-        "schedule run --chrome-trace") values=""; expects=1 ;;
+        "schedule run --view") values="gantt"; expects=1 ;;
         "schedule run --seed") values=""; expects=1 ;;
         "schedule prepare --output") values=""; expects=1 ;;
         "schedule prepare -o") values=""; expects=1 ;;

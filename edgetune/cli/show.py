@@ -51,7 +51,7 @@ class ShowOptions:
         str | None,
         Option(
             "Figure to draw. Trace: steps, front, trajectory. Run: latency, timeline, cycle, timeline:ENGINE. "
-            "Timeline: gantt, gantt:POLICY@2s-5s, responses. Roofline: clocks.",
+            "Timeline: gantt, gantt:POLICY@2s-5s. Roofline: clocks.",
             (), "Files", "VIEW",
         ),
     ] = None  # fmt: skip

@@ -31,7 +31,6 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
         "run.timeline": "edgetune.stages.interleave.figures.timeline:timeline_figure",
         "run.cycle": "edgetune.stages.interleave.figures.cycle:cycle_figure",
         "timeline.gantt": "edgetune.stages.schedule.figures.gantt:gantt_figure",
-        "timeline.responses": "edgetune.stages.schedule.figures.responses:responses_figure",
         "kernel_timeline.gantt": "edgetune.stages.elastic.figures.gantt:gantt_figure",
         "profile.points": "edgetune.stages.profiling.figures:profile_figure",
         "profile.soak": "edgetune.stages.profiling.soak_figure:soak_figure",

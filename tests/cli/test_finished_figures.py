@@ -83,7 +83,7 @@ def test_kept_rows_of_a_failed_run_are_drawn_and_its_exit_code_stays(edgetune, f
     words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "reuse,optimum")
     plain = edgetune(*words)
     assert (plain.code, "OR-Tools" in plain.err) == (4, True)
-    drawn = edgetune(*words, "--plot", "figure.svg", "--view", "responses")
+    drawn = edgetune(*words, "--plot", "figure.svg")
     assert (drawn.code, "OR-Tools" in drawn.err) == (4, True)
     assert Path("figure.svg").exists()
 
@@ -92,15 +92,12 @@ def test_a_gantt_of_one_policy_names_those_that_it_leaves_out(edgetune):
     words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "linear,masa,reuse", "--turns", "2")
     ended = edgetune(*words, "--plot", "gantt.svg")
     assert ended.code == 0, ended.err
-    told = (
-        "policy linear is drawn; not drawn: masa, reuse (--view gantt:POLICY draws one, --view responses compares all)"
-    )
+    told = "policy linear is drawn; not drawn: masa, reuse (--view gantt:POLICY draws one)"
     assert f"gantt.svg: {told}" in ended.lines
     assert "gantt.svg: the first of 2 turns is drawn" in ended.lines
     assert "not drawn: masa, reuse" in Path("gantt.svg").read_text()
-    for view in ("gantt:masa", "responses"):  # what the note says works
-        again = edgetune("show", "timeline.parquet", "--plot", "again.svg", "--view", view)
-        assert (again.code, "not drawn: linear, reuse" in again.err) == (0, view != "responses")
+    again = edgetune("show", "timeline.parquet", "--plot", "again.svg", "--view", "gantt:masa")  # as the note says
+    assert (again.code, "not drawn: linear, reuse" in again.err) == (0, True)
 
 
 def test_a_chart_of_kernels_names_the_policies_that_it_leaves_out(edgetune):
@@ -159,11 +156,8 @@ def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
     from edgetune.artifacts.io import read
     from edgetune.artifacts.timeline import Timeline
     from edgetune.stages.schedule.figures.gantt import gantt_figure
-    from edgetune.stages.schedule.figures.responses import responses_figure
 
     timeline = read(Timeline, "run.json")
-    (axes,) = responses_figure(timeline).axes
-    assert [shows(axes, each_s) for each_s in longest_s] == [True, True]
     notes = captions.left_out_of(gantt_figure(timeline, from_s=1.0, to_s=20.0))
     assert f"took {longest_s[0]:.3g} s" in " ".join(notes)
 

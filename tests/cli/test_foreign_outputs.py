@@ -26,7 +26,6 @@ COMMANDS = {
     "interleave": (("interleave", "plan.yaml", *TWIN, "--duration", "2s"), "-o", ".csv"),
     "interleave --plot": (("interleave", "plan.yaml", *TWIN, "--duration", "2s", "-o", "r.csv"), "--plot", ".png"),
     "schedule run": (("schedule", "run", "jobs.yaml", "--simulate"), "-o", ".json"),
-    "schedule run --chrome-trace": (("schedule", "run", "jobs.yaml", "--simulate"), "--chrome-trace", ".json"),
     "schedule generate": (("schedule", "generate", "--networks", "1"), "-o", ".csv"),
     "schedule generate --jobs": (("schedule", "generate", "--networks", "1"), "--jobs", ".yaml"),
     "schedule profile": (("schedule", "profile", "tiny.onnx", "--repeats", "3"), "-o", ".csv"),

@@ -106,10 +106,6 @@ ATTACKED = {
     "a timeline of schedule run": (
         "schedule", "run", "made.yaml", "--simulate", "--policy", "linear", "-q", "-o", "10.parquet", ["10.parquet"]
     ),
-    "a trace of schedule run": (
-        "schedule", "run", "made.yaml", "--simulate", "--policy", "linear", "-q", "-o", "11.parquet",
-        "--chrome-trace", "11.json", ["11.json"],
-    ),
     "a figure": ("show", "infer.parquet", "--plot", "7.svg", ["7.svg"]),
     "a figure of roofline": ("roofline", "zoo:squeezenet", *TWIN, "-b", "1", "--plot", "8.svg", ["8.svg"]),
     "a figure of interleave": (

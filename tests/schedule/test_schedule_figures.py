@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from dataclasses import replace
-
 import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.gantt import Bar, Span
 from edgetune.stages.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot, middle_of
-from edgetune.stages.schedule.figures.responses import responses_figure
-from edgetune.stages.schedule.timeline import chrome_trace
 from edgetune.workflows.figures import choose_view
 
 
@@ -114,34 +107,11 @@ def test_a_figure_is_the_same_each_time(form: str) -> None:
     assert drawn[0] == drawn[1]
 
 
-def test_responses_have_a_panel_per_job_until_there_are_too_many() -> None:
-    few = [request(number, 0.0, 1.0 + number, policy, f"job {number % 2}") for number in range(4) for policy in "ab"]
-    assert len(responses_figure(timeline(*few)).axes) == 2
-    many = [request(number, 0.0, 1.0 + number, "masa", f"job {number}") for number in range(60)]
-    (only,) = responses_figure(timeline(*many)).axes
-    assert only.get_title(loc="left") == "all jobs"
-
-
-def test_a_policy_without_an_answer_is_drawn_as_such_and_what_it_left_is_reported() -> None:
-    lost = [replace(request(number, 0.0, 9.0, "linear"), status="abandoned", met=False) for number in range(3)]
-    figure = responses_figure(timeline(*(request(number, 0.0, 1.0) for number in range(3)), *lost))
-    (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["linear", "masa"]
-    assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [("none answered", 0)]
-    (note,) = left_out_of(figure)
-    assert note == "requests without an answer are not drawn: 3 of 3 of linear; the longest waited 9 s"
-    alone = replace(lost[0], policy="masa", job="other")
-    panels = responses_figure(timeline(request(0, 0.0, 1.0), alone)).axes
-    assert [axes.get_title(loc="left") for axes in panels] == ["job", "other"]
-    assert figure_bytes(figure, "svg")
-
-
 @pytest.mark.parametrize(
     ("rows", "view", "words"),
     [
         ((), "gantt", "no rows"),
         ((BUDGET,), "gantt", "no task ran"),
-        ((BUDGET,), "responses", "no answered request"),
     ],
 )
 def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], view: str, words: str) -> None:
@@ -153,18 +123,3 @@ def test_a_policy_that_did_not_run_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError, match="no policy 'mas'") as found:
         gantt_figure(timeline(*SHORT), policy="mas")
     assert found.value.hint == "did you mean masa? it has masa"
-
-
-def test_a_trace_has_a_process_per_policy_and_turn_and_a_thread_per_worker() -> None:
-    again = TimelineRow("load", "bulk", 3.0, 1, "net", layer="conv", layer_index=0, worker=0, started_s=2.5, bytes=7)
-    trace = json.loads(chrome_trace(timeline(*SHORT, again)))
-    events = trace["traceEvents"]
-    names = {each["pid"]: each["args"]["name"] for each in events if each["name"] == "process_name"}
-    assert names == {1: "simulated masa, turn 1", 2: "simulated bulk, turn 2"}
-    assert Counter(each["ph"] for each in events) == {"M": 5, "X": 4, "b": 1, "e": 1, "C": 5}
-    load = next(each for each in events if each["ph"] == "X" and each["pid"] == 2)
-    assert (load["name"], load["cat"], load["tid"]) == ("load net/conv", "load", 0)
-    assert (load["ts"], load["dur"], load["args"]) == (2.5e6, 0.5e6, {"bytes": 7})
-    begin, end = (next(each for each in events if each["ph"] == phase) for phase in "be")
-    assert (begin["ts"], end["ts"]) == (0, 2e6)
-    assert begin["id"] == end["id"]

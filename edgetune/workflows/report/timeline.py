@@ -36,7 +36,6 @@ def section(timeline: Timeline, out: SectionWriter) -> None:
         ("policy", "job", "network", "done>", "mean>", "median>", "p95>", "longest>", "missed>", "note"),
         [(of.policy, *_job(each)) for of in summaries for each in of.by_job],
     )
-    out.figure(partial(FigureView("timeline", "responses").draw, timeline), "responses by policy")
     for policy in names_of(timeline.rows, "policy"):
         out.figure(partial(FigureView("timeline", "gantt", {"policy": policy}).draw, timeline), f"{policy} over time")
 

@@ -71,10 +71,7 @@ class ScheduleOptions:
     ] = None
     view: Annotated[
         str | None,
-        Option("Figure to draw: responses, gantt, gantt:POLICY or gantt:POLICY@2s-5s.", group="Files", metavar="NAME"),
-    ] = None
-    chrome_trace: Annotated[
-        str | None, Option("Write a trace in JSON that trace viewers open.", group="Files", metavar="FILE")
+        Option("Figure to draw: gantt, gantt:POLICY or gantt:POLICY@2s-5s.", group="Files", metavar="NAME"),
     ] = None
     seed: Annotated[int | None, Option("Seed of random arrivals. Default: that of the file.", metavar="N", least=0)] = (
         None

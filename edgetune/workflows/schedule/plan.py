@@ -194,6 +194,6 @@ def _target(opts: ScheduleOptions, jobs: Jobs, reporter: Reporter) -> Target:
     target = choose_target(opts.output, "timeline.parquet", last=True, stdout=reporter.stdout)
     inputs = [opts.jobs, opts.costs, *(each.costs for each in jobs.networks)]
     inputs += [file for each in jobs.networks for file in (each.reference, each.inputs, each.handler)]
-    outputs = {"-o": target.file, "--plot": opts.plot, "--chrome-trace": opts.chrome_trace}
-    check_outputs(outputs, inputs, {"-o": "timeline", "--chrome-trace": "event trace"})
+    outputs = {"-o": target.file, "--plot": opts.plot}
+    check_outputs(outputs, inputs, {"-o": "timeline"})
     return target

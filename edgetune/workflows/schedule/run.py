@@ -7,13 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from edgetune.artifacts import timeline as timelines
-from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import EdgetuneError
 from edgetune.stages.schedule.policies import PolicyChoice
-from edgetune.stages.schedule.timeline import chrome_trace
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.kept_rows import FinishedRun, keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_host_load
@@ -79,9 +77,6 @@ def _finish(
     timeline = timeline_of(plan, outcome)
     try:
         write_run(plan.target, timeline, rows, reporter)
-        if plan.opts.chrome_trace is not None:
-            written = write_atomically(chrome_trace(timeline).encode(), plan.opts.chrome_trace)
-            reporter.info(f"wrote {written}")
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are shown
         failure = failure or error
     for policy, lost in outcome.lost.items():

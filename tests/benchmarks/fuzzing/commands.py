@@ -14,7 +14,6 @@ WRITES = (
     "--output",
     "--plot",
     "--figure",
-    "--chrome-trace",
     "--trace",
     "--points",
     "--checkpoint",

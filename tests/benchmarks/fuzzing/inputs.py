@@ -35,7 +35,7 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "infer|train": ("infer", "train"), "SIZES": ("8MiB", "uniform:1MiB:2MiB", "log:1MiB:2MiB"),
     "TIMES": ("1ms", "log:1ms:2ms"), "NAME=SIZE": ("batch=2", "N=1", "sequence=8", "batch=0"),
     "INPUT=AXIS": ("x=0", "x=none", "x=1", "x=-1"), "THEIRS=OURS": ("power_w=power_mw", "note=-", "task=infer", "a=b"),
-    "VIEW": ("steps", "front", "latency", "timeline", "gantt", "gantt:masa@1s-2s", "clocks", "responses", "roofs",
+    "VIEW": ("steps", "front", "latency", "timeline", "gantt", "gantt:masa@1s-2s", "clocks", "roofs",
     "batches"),
     "X,Y,Z": ("14,14", "196", "1,1,1", "2147483647"), "KIND": ("train", "infer", "train+infer", "accuracy",
     "infer+infer"),

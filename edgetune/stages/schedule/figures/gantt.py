@@ -99,7 +99,7 @@ def gantt_figure(
 
 def _left_out(timeline: Timeline, rows: Sequence[TimelineRow], *, part: bool) -> list[str]:
     """Return notes on the omissions of a chart: policies, turns, and in a part of the time the longest request."""
-    notes = turn_notes(timeline.rows, rows, "policy", "--view gantt:POLICY draws one, --view responses compares all")
+    notes = turn_notes(timeline.rows, rows, "policy", "--view gantt:POLICY draws one")
     requests = [row for row in rows if row.event == "request" and row.arrived_s is not None] if part else []
     return notes + longest_note(requests, "job")
 
