@@ -445,7 +445,7 @@ _edgetune() {
         "show --output") values=""; expects=1 ;;
         "show -o") values=""; expects=1 ;;
         "show --plot") values=""; expects=1 ;;
-        "show --view") values="front steps trajectory"; expects=1 ;;
+        "show --view") values="front steps"; expects=1 ;;
         "doctor --root") values=""; expects=1 ;;
     esac
     if (( expects )); then

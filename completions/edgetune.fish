@@ -583,7 +583,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from show' -l column -r -d 'What
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l rows -r -d 'Largest number of rows to print; 0 prints all.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l output -s o -r -d 'Write the contents to FILE (.csv, .json, .parquet or .yaml) instead.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l plot -r -d 'Draw a figure instead: .svg, .png, .pdf; or a page, .html.'
-complete -c edgetune -n '__fish_seen_subcommand_from show' -l view -x -a 'front steps trajectory' -d 'Figure to draw. Trace: steps, front, trajectory. Run: latency, timeline, cycle, timeline:ENGINE. Timeline: gantt, gantt:POLICY@2s-5s. Roofline: clocks.'
+complete -c edgetune -n '__fish_seen_subcommand_from show' -l view -x -a 'front steps' -d 'Figure to draw. Trace: steps, front. Run: latency, timeline, cycle, timeline:ENGINE. Timeline: gantt, gantt:POLICY@2s-5s. Roofline: clocks.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l force -d 'Replace a file that edgetune did not write.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l json -d 'Print the answer as JSON.'
 complete -c edgetune -n '__fish_seen_subcommand_from show' -l help -s h -d 'Show this message and exit.'

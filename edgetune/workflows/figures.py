@@ -24,7 +24,6 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
     {
         "trace.steps": "edgetune.stages.search.figures.steps:trace_figure",
         "trace.front": "edgetune.stages.search.figures.front:front_figure",
-        "trace.trajectory": "edgetune.stages.search.figures.trajectory:trajectory_figure",
         "roofline.roofs": "edgetune.stages.roofline.figures.roofs:roofline_figure",
         "roofline.clocks": "edgetune.stages.roofline.figures.clocks:roofline_clock_figure",
         "run.latency": "edgetune.stages.interleave.figures.latency:latency_figure",

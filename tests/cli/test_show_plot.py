@@ -40,11 +40,11 @@ def test_each_view_of_a_search_is_a_figure_of_its_own(edgetune, table, tmp_path)
     trace = tmp_path / "trace.parquet"
     edgetune("search", table, "--power-budget", "30W", "--trace", str(trace))
     drawn = {}
-    for view in ("steps", "front", "trajectory"):
+    for view in ("steps", "front"):
         target = tmp_path / f"{view}.svg"
         assert edgetune("show", str(trace), "--plot", str(target), "--view", view).code == 0
         drawn[view] = target.read_bytes()
-    assert len(set(drawn.values())) == 3
+    assert len(set(drawn.values())) == 2
 
 
 def test_a_view_that_is_none_is_two_lines(edgetune, table, tmp_path):

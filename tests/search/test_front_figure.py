@@ -331,7 +331,7 @@ def test_the_same_search_is_the_same_bytes():
     assert first == second
 
 
-@pytest.mark.parametrize("view", ["front", "steps", "trajectory"])
+@pytest.mark.parametrize("view", ["front", "steps"])
 def test_a_trace_without_steps_is_refused(view):
     with pytest.raises(InputError, match="no steps"):
         FIGURES[f"trace.{view}"](Trace(Header.new(KIND, VERSION), ()))
