@@ -13,7 +13,6 @@ from edgetune.workflows.options import Option, options_class
 if TYPE_CHECKING:
     from edgetune.workflows.interleave.interleave import InterleaveRequest
     from edgetune.workflows.interleave.planning import InterleaveJob
-    from edgetune.workflows.interleave.turns import InterleaveSetup
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -48,24 +47,21 @@ def interleave(opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
         if terminal.dry_run:
             _report_dry_run(request)
         else:
-            _report_plan(request.setup, workflow.plan_of(request), terminal)
+            _report_plan(workflow.plan_of(request), terminal)
 
 
 def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
     """Refuse a figure that cannot be drawn before anything is run for it.
 
     Raises:
-        InputError: no known format or view, or a view without a figure.
+        InputError: no known format or view, a view without a figure, or nothing is to run.
         DeviceError: matplotlib is missing.
     """
-    from edgetune.choices import choose
-    from edgetune.plotting.figure_file import format_of
     from edgetune.workflows.figures import check_plot
 
-    check_plot(opts.plot, opts.view, "run")
     if explain and opts.plot is not None:
-        format_of(opts.plot)
-        choose((opts.view or "cycle").partition(":")[0], ("cycle",), what="view")
+        raise InputError("--plot draws a run, and --explain runs nothing", "leave one of them out")
+    check_plot(opts.plot, opts.view, "run")
 
 
 def _report_dry_run(request: "InterleaveRequest") -> None:
@@ -79,26 +75,12 @@ def _report_dry_run(request: "InterleaveRequest") -> None:
     info(f"then {format_duration(whole_s)} of running in all")
 
 
-def _report_plan(setup: "InterleaveSetup", planned: "InterleaveJob", terminal: InterleaveTerminal) -> None:
-    """Print what would run, and draw its cycle where a figure was asked for.
-
-    Raises:
-        InputError: there is no cycle to draw: more than two share the device, or the rate is unknown.
-    """
-    from edgetune.cli.plot import write_drawing
+def _report_plan(planned: "InterleaveJob", terminal: InterleaveTerminal) -> None:
+    """Print what would run."""
     from edgetune.cli.screen import answer, print_lines
-    from edgetune.stages.interleave.figures.cycle import planned_figure
     from edgetune.workflows.interleave.planning import cycle_figures, explained
 
     if terminal.json:
         answer({"cycle": cycle_figures(planned), "explanation": explained(planned)})
     else:
         print_lines(*explained(planned))
-    if setup.opts.plot is None:
-        return
-    if planned.cycle is None or planned.goals is None:
-        raise InputError(
-            "--plot draws the plan of one inference workload, and these workloads share no cycle", "leave --plot out"
-        )
-    cycle, budget_s = planned.cycle, planned.goals.latency_budget_s
-    write_drawing(lambda: planned_figure(cycle, budget_s, simulated=setup.simulated), setup.opts.plot, terminal.screen)

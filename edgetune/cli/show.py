@@ -50,7 +50,7 @@ class ShowOptions:
     view: Annotated[
         str | None,
         Option(
-            "Figure to draw. Trace: steps, front. Run: latency, timeline, cycle, timeline:ENGINE. "
+            "Figure to draw. Trace: steps, front. Run: latency, timeline, timeline:ENGINE. "
             "Timeline: gantt, gantt:POLICY@2s-5s. Roofline: clocks.",
             (), "Files", "VIEW",
         ),

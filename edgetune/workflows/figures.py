@@ -28,7 +28,6 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
         "roofline.clocks": "edgetune.stages.roofline.figures.clocks:roofline_clock_figure",
         "run.latency": "edgetune.stages.interleave.figures.latency:latency_figure",
         "run.timeline": "edgetune.stages.interleave.figures.timeline:timeline_figure",
-        "run.cycle": "edgetune.stages.interleave.figures.cycle:cycle_figure",
         "timeline.gantt": "edgetune.stages.schedule.figures.gantt:gantt_figure",
         "kernel_timeline.gantt": "edgetune.stages.elastic.figures.gantt:gantt_figure",
         "profile.points": "edgetune.stages.profiling.figures:profile_figure",

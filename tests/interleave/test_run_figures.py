@@ -12,8 +12,6 @@ from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.stages.interleave.cycle import WorkloadPoint, cycle_of
-from edgetune.stages.interleave.figures.cycle import cycles_of, planned_cycles, planned_figure
 from edgetune.stages.interleave.figures.latency import latency_figure
 from edgetune.stages.interleave.figures.timeline import timeline_figure
 from edgetune.workflows.figures import choose_view, views_of
@@ -101,56 +99,20 @@ def test_one_engine_of_several_is_chosen_by_name(study: Run) -> None:
     assert caught.value.hint == "did you mean native? it has managed, native, streams"
 
 
-def test_a_cycle_holds_whole_batches_and_all_that_ran_meanwhile() -> None:
-    """Batches of 2 every second, training for the rest; three are shown, from the first request of the first."""
-    rows = []
-    for k in range(9):
-        rows += [request(k + at, k + 0.5, k + 0.7, number=k, samples=2, budget_s=1.0) for at in (0.1, 0.3)]
-        rows.append(trained(k + 0.7, k + 1.2, number=k))
-    cycles = cycles_of(rows)
-    assert (cycles.from_s, cycles.to_s) == (4.1, pytest.approx(6.7 + 0.1 * 2.6))
-    assert [batch.arrivals_s for batch in cycles.batches] == [(4.1, 4.3), (5.1, 5.3), (6.1, 6.3)]
-    assert [batch.due_s for batch in cycles.batches] == [5.1, 6.1, 7.1]
-    assert [(each.tenant, each.start_s) for each in cycles.busy] == [
-        ("learner", 3.7), ("net", 4.5), ("learner", 4.7), ("net", 5.5), ("learner", 5.7), ("net", 6.5), ("learner", 6.7)
-    ]  # fmt: skip
-
-
-def test_a_planned_cycle_is_its_equations() -> None:
-    """8 requests at 40/s fill in 175 ms and come every 200 ms; 50 ms of answers leave room for two steps of 60 ms."""
-    cycle = cycle_of(WorkloadPoint("net", 8, 0.05), 40.0, WorkloadPoint("learner", 16, 0.06))
-    cycles = planned_cycles(cycle, 0.25)
-    before, first, second, _, after = cycles.batches
-    assert (before.end_s, after.arrivals_s[0]) == (pytest.approx(-0.15), pytest.approx(0.425))
-    assert first.arrivals_s == pytest.approx([-0.175 + k / 40 for k in range(8)])
-    assert (first.start_s, first.end_s, first.due_s) == (0.0, 0.05, pytest.approx(0.075))
-    assert second.start_s == pytest.approx(0.2)
-    assert [(each.tenant, each.start_s) for each in cycles.busy[3:7]] == [
-        ("net", 0.0), ("learner", 0.05), ("learner", pytest.approx(0.11)), ("net", pytest.approx(0.2))
-    ]  # fmt: skip
-    words = _words(planned_figure(cycle, 0.25))
-    assert "planned: a cycle of 200 ms at 40 requests/s" in words
-    assert "left until the oldest" in words
-    assert "SIMULATED" not in words
-    assert "SIMULATED: planned: a cycle" in _words(planned_figure(cycle, 0.25, simulated=True))
-    with pytest.raises(InputError, match="rate of requests is unknown"):
-        planned_figure(cycle_of(WorkloadPoint("net", 8, 0.05), None))
-
-
 @pytest.mark.parametrize(
     ("rows", "drawn"),
     [
         ([], ""),
         ([power(0.0, 5.0)], ""),
-        ([trained(0.0, 1.0)], "cycle timeline"),
+        ([trained(0.0, 1.0)], "timeline"),
         ([request(0.0, 0.0, 0.0)], "latency"),
-        ([request(0.0, 0.0, 1e-7)], "cycle latency timeline"),
-        ([replace(request(0.0, 0.0, 1.0), deadline_s=None, met=None, tenant=None)], "cycle latency timeline"),
+        ([request(0.0, 0.0, 1e-7)], "latency timeline"),
+        ([replace(request(0.0, 0.0, 1.0), deadline_s=None, met=None, tenant=None)], "latency timeline"),
         ([abandoned(0.0, 1.0)], "timeline"),
-        ([request(0.0, 0.0, 1e5, budget_s=1e-6)], "cycle latency timeline"),
-        ([replace(trained(0, 1), status="failed", samples=0), request(0.5, 1.0, 1.5)], "cycle latency timeline"),
-        ([request(k, k, k + 1, tenant=name, number=k) for k in range(3) for name in NAMES], "cycle latency timeline"),
-        ([trained(k, k + 1, tenant=name, number=k) for k in range(3) for name in "ab"], "cycle timeline"),
+        ([request(0.0, 0.0, 1e5, budget_s=1e-6)], "latency timeline"),
+        ([replace(trained(0, 1), status="failed", samples=0), request(0.5, 1.0, 1.5)], "latency timeline"),
+        ([request(k, k, k + 1, tenant=name, number=k) for k in range(3) for name in NAMES], "latency timeline"),
+        ([trained(k, k + 1, tenant=name, number=k) for k in range(3) for name in "ab"], "timeline"),
         ([RunRow("managed", "plan", 5.0)], ""),
     ],
 )
@@ -169,7 +131,7 @@ def test_a_page_holds_everything_and_loads_nothing() -> None:
     rows = [request(0.0, 0.0, 1.0), trained(0.0, 1.0, engine="native")]
     page = page_of([Found("a & <b>.parquet", run_of(rows, simulated=True))]).data().decode()
     assert re.findall('<svg[^>]* aria-label="([^"]*)"', page) == [
-        "latency by engine", "managed over time", "managed, some cycles", "native over time", "native, some cycles"
+        "latency by engine", "managed over time", "native over time"
     ]  # fmt: skip
     assert not re.search(r"""https?://|src=|href=(?!"#)|@import|url\((?!#)""", page)
     assert "SIMULATED" in page
@@ -184,15 +146,5 @@ def test_ten_thousand_requests_do_not_make_a_large_file() -> None:
 
 def test_a_page_says_which_figure_there_is_nothing_to_draw_of() -> None:
     page = page_of([Found("run", run_of([trained(k, k + 1, number=k) for k in range(8)]))]).data().decode()
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 1
     assert "is not drawn: the run has no answered request to draw" in page
-
-
-def test_every_request_and_minibatch_of_a_page_is_described() -> None:
-    rows = [request(0.1 * k, 0.1 * k, 0.1 * k + 0.03, number=k) for k in range(30)]
-    page = page_of([Found("run", run_of(rows))]).data().decode()
-    titles = re.findall(r"<title>([^<]*)</title>", page)
-    assert sum("in time after 30 ms" in title for title in titles) == 30
-    assert "net answers 1 samples\nin 30 ms" in titles
-    assert any(title.startswith("request to net\nanswered 30 ms later") for title in titles)
-    assert any(title.startswith("idle for 70 ms") for title in titles)

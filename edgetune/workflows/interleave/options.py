@@ -90,9 +90,7 @@ class InterleaveOptions:
     ] = None
     plot: Annotated[
         str | None,
-        Option("Draw the run: svg, png, pdf or html; with --explain the cycle.", group="Files", metavar="FILE"),
+        Option("Draw the run: svg, png, pdf or html.", group="Files", metavar="FILE"),
     ] = None
-    view: Annotated[
-        str | None, Option("Figure to draw: latency, timeline or cycle.", group="Files", metavar="NAME")
-    ] = None
+    view: Annotated[str | None, Option("Figure to draw: latency or timeline.", group="Files", metavar="NAME")] = None
     force: options.Force = False

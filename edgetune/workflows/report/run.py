@@ -36,8 +36,7 @@ def section(run: Run, out: SectionWriter) -> None:
         out.note(line)
     out.figure(partial(FigureView("run", "latency").draw, run), "latency by engine")
     for engine in names_of(run.rows, "engine"):
-        for view, name in (("timeline", f"{engine} over time"), ("cycle", f"{engine}, some cycles")):
-            out.figure(partial(FigureView("run", view, {"engine": engine}).draw, run), name)
+        out.figure(partial(FigureView("run", "timeline", {"engine": engine}).draw, run), f"{engine} over time")
 
 
 def report_answer(run: Run) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Figures of runs: latency by engine, everything over time, and a few cycles minibatch by minibatch."""
+"""Figures of runs: latency by engine, and everything over time."""

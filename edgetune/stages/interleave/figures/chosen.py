@@ -6,23 +6,20 @@ from collections.abc import Sequence
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.plotting.captions import name_in_lines
-from edgetune.plotting.turns import longest_note, turn_notes
+from edgetune.plotting.turns import turn_notes
 
 _NAME_CHARACTERS = 24
 
 
-def left_out(run: Run, rows: Sequence[RunRow], view: str, *, part: bool = False) -> list[str]:
-    """Return notes of what a figure of one turn leaves out: engines, turns, in a part of the time the longest request.
+def left_out(run: Run, rows: Sequence[RunRow], view: str) -> list[str]:
+    """Return notes of what a figure of one turn leaves out: engines and turns.
 
     Args:
         run: All that ran.
         rows: Of the turn.
         view: The figure's name, for how to draw another engine.
-        part: Whether it shows a part of the turn.
     """
-    notes = turn_notes(run.rows, rows, "engine", f"--view {view}:ENGINE draws one, --view latency compares all")
-    requests = [row for row in rows if row.event == "request" and row.arrived_s is not None] if part else []
-    return notes + longest_note(requests, "tenant")
+    return turn_notes(run.rows, rows, "engine", f"--view {view}:ENGINE draws one, --view latency compares all")
 
 
 def written(tenant: str) -> str:

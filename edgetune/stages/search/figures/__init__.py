@@ -1,1 +1,1 @@
-"""Figures of searches: step by step, the front between time and power, and the way through the modes."""
+"""Figures of searches: step by step, and the front between time and power."""
