@@ -1,1 +1,1 @@
-"""Public fakes and contract test classes, for the tests of edgetune and of its plug-ins."""
+"""The fake board, public for the tests of edgetune and of its plug-ins."""

@@ -4,25 +4,29 @@
     python tests/benchmarks/elastic_histories.py --histories 500 --seed 7 --policy elastic
 
 Every history is a run of the loop, with tasks, arrivals and a GPU made at random, whose kernels begin late, take long,
-or fail; see ``edgetune.testing.elastic_histories``. Each answer of a policy is checked against what was known when it
+or fail; see ``tests/contracts/elastic_histories.py``. Each answer of a policy is checked against what was known when it
 was asked, and what was launched in the end against what was wanted.
 """
 
 import argparse
+import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from random import Random
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from contracts.elastic_contract import check_leftovers, check_work, critical_kernels
+from contracts.elastic_histories import CALLS, AnyOrder, made_case
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.elastic import Elastic
 from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import LaunchPiece
-from edgetune.testing.elastic_contract import check_leftovers, check_work, critical_kernels
-from edgetune.testing.elastic_histories import CALLS, AnyOrder, made_case
 
 _ARRIVALS = ("closed:1", "closed:2", "poisson:30000000")
 _DURATION_S = 300e-9

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
+from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent, ModeControl
 from edgetune.devices.device import LiveSource
 from edgetune.devices.host import host_device, open_host
 from edgetune.errors import DeviceError
-from edgetune.testing.device_contract import DeviceContract
 from fakes.sysfs import FakeSysfs, add_cpufreq, add_rapl
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts.device_contract import DeviceContract
 from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
@@ -17,7 +18,6 @@ from edgetune.devices.capabilities import Absent, ModeControl
 from edgetune.devices.device import Device
 from edgetune.devices.recorded import RecordedTable, RecordedWorkload, open_recorded, recorded_device
 from edgetune.errors import DeviceError, InputError
-from edgetune.testing.device_contract import DeviceContract
 
 _DATA = Path(__file__).parents[2] / "../shared/data"
 _ROWS = tuple(

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from contracts.elastic_histories import CALLS, GPUS
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InfeasibleError
 from edgetune.serving.clock import EventClock
@@ -29,7 +30,6 @@ from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
 from edgetune.stages.elastic.policies.sequential import Sequential
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
-from edgetune.testing.elastic_histories import CALLS, GPUS
 
 GPU = GPUS[2]
 ROUNDING_S = 1e-9

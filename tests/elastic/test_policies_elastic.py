@@ -4,6 +4,8 @@ from functools import cache
 
 import pytest
 
+from contracts.elastic_contract import ElasticPolicyContract, check_leftovers, next_kernel
+from contracts.elastic_histories import CALLS, GPUS, ElasticCase, play
 from edgetune.errors import InputError
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Resources
@@ -16,8 +18,6 @@ from edgetune.stages.elastic.policies.sequential import Sequential
 from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import LaunchChain, LaunchPiece, TaskState, View
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
-from edgetune.testing.elastic_contract import ElasticPolicyContract, check_leftovers, next_kernel
-from edgetune.testing.elastic_histories import CALLS, GPUS, ElasticCase, play
 
 EIGHT = GPUS[2]
 """8 multiprocessors of 2048 threads, 65536 registers and 32 blocks."""

@@ -9,6 +9,8 @@ from random import Random
 import pytest
 from kernel_scenes import FREE, GPU, US, Says, Scene, call, task
 
+from contracts.elastic_contract import ElasticPolicyContract
+from contracts.elastic_histories import CALLS, made_case, play
 from edgetune.errors import EdgetuneError
 from edgetune.serving.clock import EventClock
 from edgetune.stages.elastic.abi import NO_QUOTA
@@ -21,8 +23,6 @@ from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, SetQuota, TaskState, View
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
-from edgetune.testing.elastic_contract import ElasticPolicyContract
-from edgetune.testing.elastic_histories import CALLS, made_case, play
 
 LONG = call(blocks=64)
 """Of 128 threads, so that 8 are on each of the two multiprocessors: four waves, 100 us a block alone."""

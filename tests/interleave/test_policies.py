@@ -2,10 +2,10 @@
 
 import pytest
 
+from contracts.policy_contract import PolicyContract
 from edgetune.errors import InputError
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.testing.policy_contract import PolicyContract
 
 
 class TestManaged(PolicyContract):

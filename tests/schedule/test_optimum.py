@@ -6,6 +6,7 @@ import sys
 import pytest
 from schedule_builder import MS, batch, chain, layer
 
+from contracts.schedule_contract import SchedulePolicyContract
 from edgetune.errors import DeviceError
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
@@ -16,7 +17,6 @@ from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.state import Parallelism
-from edgetune.testing.schedule_contract import SchedulePolicyContract
 
 pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install 'edgetune[optimum]'")
 

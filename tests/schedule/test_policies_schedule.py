@@ -1,7 +1,7 @@
 """Every policy keeps the promises of its kind."""
 
+from contracts.schedule_contract import SchedulePolicyContract
 from edgetune.stages.schedule.policies.request_order import PASSES
-from edgetune.testing.schedule_contract import SchedulePolicyContract
 
 
 class TestBulk(SchedulePolicyContract):

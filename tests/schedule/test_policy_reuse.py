@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts.schedule_contract import made_networks
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.machine import Machine
@@ -15,7 +16,6 @@ from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import LayerTask
-from edgetune.testing.schedule_contract import made_networks
 from edgetune.units import NS
 
 

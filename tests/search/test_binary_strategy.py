@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -14,7 +15,6 @@ from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies.binary import Binary
 from edgetune.stages.search.strategy import PointResult
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
 def line(count: int = 8) -> list[Point]:

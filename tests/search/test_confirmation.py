@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.problem import Z, is_confirmed
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 BUDGET = Problem("train", power_budget_w=30.0)
 NOISE = 0.015

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
@@ -22,7 +23,6 @@ from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.stages.search.strategies.baselines import Exhaustive
 from edgetune.stages.search.strategy import NO_HINTS, PointResult, Suggestion
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
 def row_at(gpu_mhz: float, minibatch_s: float | None, power_w: float | None, **rest) -> ProfileRow:

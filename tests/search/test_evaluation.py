@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from strategy_scores import Score, evaluate, infer_problems, summarise, train_problems
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 # GPU clock k: 1/k s, 10 + k W.
 LINE = [ProfileRow("net", "train", 1, 1 / k, gpu_mhz=float(k), power_w=10.0 + k) for k in (1, 2, 3, 4, 5)]

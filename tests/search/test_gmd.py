@@ -8,12 +8,12 @@ from statistics import median
 
 import pytest
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 SMALL = [
     Point("net", "train", 1, Mode(cpu_mhz=cpu, gpu_mhz=gpu, mem_mhz=mem))

@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from contracts.strategy_contract import INFER, PAIR, grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -14,7 +15,6 @@ from edgetune.errors import InputError
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies.gmd import Gmd
-from edgetune.testing.strategy_contract import INFER, PAIR, grid_points, measure_formula
 
 MODES = [Mode(cpu_mhz=cpu, gpu_mhz=gpu) for cpu, gpu in product((1.0, 2.0, 3.0), (1.0, 2.0, 3.0, 4.0, 5.0))]
 SERVED = [Point("net", "infer", size, mode) for mode in MODES for size in (1, 4, 16)]

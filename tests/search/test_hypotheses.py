@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.driver import SearchSettings, run_search
@@ -20,7 +21,6 @@ from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import find_strategy
 from edgetune.stages.search.strategy import LEAST_POINTS, NO_HINTS, Hints, PointResult
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 SPACE = Space.of(grid_points())
 COORDINATES = Coordinates.of(SPACE)

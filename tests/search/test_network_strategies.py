@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
@@ -21,7 +22,6 @@ from edgetune.stages.search.strategies import nn, power_train_network
 from edgetune.stages.search.strategies.als import Als, front
 from edgetune.stages.search.strategies.nn import NetworkSearch, Nn
 from edgetune.stages.search.strategy import PointResult
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 PROBLEM = Problem("train", power_budget_w=28.0)
 REQUESTS = Problem("infer", power_budget_w=30.0, latency_budget_s=1.0, arrival_rate_per_s=20.0)

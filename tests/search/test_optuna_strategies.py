@@ -14,6 +14,7 @@ import pytest
 import torch
 from strategy_scores import evaluate, summarise, train_problems
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
@@ -21,7 +22,6 @@ from edgetune.stages.search.problem import Judgement, Violation, judge
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies.optuna_search import STARTUP_POINTS, Gp, OptunaSearch, Tpe
 from edgetune.stages.search.strategy import PointResult
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 PROBLEM = Problem("train", power_budget_w=28.0)
 BOTH = pytest.mark.parametrize("kind", [Tpe, Gp])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from contracts.strategy_contract import INFER, PAIR, grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.driver import SearchSettings, run_search
@@ -17,7 +18,6 @@ from edgetune.stages.search.model.gain import (
     front_gain,
 )
 from edgetune.stages.search.strategies.pareto import Pareto
-from edgetune.testing.strategy_contract import INFER, PAIR, grid_points, measure_formula
 
 NO_POWER = np.full(2, np.nan)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
@@ -19,7 +20,6 @@ from edgetune.stages.search.model.fit import Prior, closeness, fit
 from edgetune.stages.search.model.gain import Worth, worth
 from edgetune.stages.search.problem import EXPECTED_READINGS, Z
 from edgetune.stages.search.space import Space
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
 def capped_points() -> list[Point]:

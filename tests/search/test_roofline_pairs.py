@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from contracts.strategy_contract import PAIR, grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError, InputError
@@ -18,7 +19,6 @@ from edgetune.stages.search.model.gain import pair_gain
 from edgetune.stages.search.problem import judge_pair
 from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategies.roofline import RooflineSearch
-from edgetune.testing.strategy_contract import PAIR, grid_points, measure_formula
 
 ROWS = {point: measure_formula(point) for point in grid_points("train+infer")}
 PROBLEMS = [

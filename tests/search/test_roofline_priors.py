@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.model.board_laws import COMPUTE, TRAFFIC, WEIGHTS, TimeModel
@@ -15,7 +16,6 @@ from edgetune.stages.search.model.coordinates import Coordinates
 from edgetune.stages.search.model.priors import LIMIT, TRUST, informed_time_prior
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import NO_HINTS, Hints, OperatorTotals
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 SPACE = Space.of(grid_points())
 COORDINATES = Coordinates.of(SPACE)

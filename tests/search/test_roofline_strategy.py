@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategy_scores import ScoreSummary, evaluate, infer_problems, summarise, train_problems
 
+from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -19,7 +20,6 @@ from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import find_strategy
 from edgetune.stages.search.strategy import Hints, PointResult
-from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
 def judged(rows: list[ProfileRow], problems: list[Problem] | None = None, points: int = 10, **options) -> ScoreSummary:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from contracts.strategy_contract import StrategyContract, grid_points
 from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
 from edgetune.stages.search.strategies import STRATEGIES, find_strategy
 from edgetune.stages.search.strategies.baselines import Exhaustive
 from edgetune.testing import strategy_contract
-from edgetune.testing.strategy_contract import StrategyContract, grid_points
 
 GRID = grid_points()
 

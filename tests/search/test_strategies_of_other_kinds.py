@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
+from contracts.strategy_contract import INFER, PAIR, StrategyContract, grid_points
 from edgetune.artifacts.problem import Problem
 from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.testing import strategy_contract
-from edgetune.testing.strategy_contract import INFER, PAIR, StrategyContract, grid_points
 
 LIGHT = ("exhaustive", "random", "binary", "gmd", "roofline", "pareto", "tpe", "gmd-study", "random-study")
 HEAVY = ("nn", "als", "gp", "nn-study", "als-study")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
 
+from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.guardian.client import GuardianModes, guardian_command, restore_through_guardian
 from edgetune.devices.guardian.conversation import GuardianProcess
@@ -20,7 +21,6 @@ from edgetune.devices.guardian.program import shun_oom_killer
 from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.processes.replies import ReplyLines
-from edgetune.testing.device_contract import DeviceContract
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_jetson import apply_line, fake_guardian_command, request_line
 from fakes.sysfs import FakeSysfs, add_cpufreq

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource
@@ -12,7 +13,6 @@ from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.jetson.device import open_jetson, open_jetson_at
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, InputError
-from edgetune.testing.device_contract import DeviceContract
 from edgetune.testing.fake_jetson import is_fake, open_fake_jetson
 
 GUARDIAN = """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource
@@ -16,7 +17,6 @@ from edgetune.devices.guardian.client import GuardianModes
 from edgetune.devices.nvml import gpu
 from edgetune.devices.nvml.device import nvidia_listings, open_nvidia, open_nvml_device
 from edgetune.errors import DeviceError
-from edgetune.testing.device_contract import DeviceContract
 from edgetune.testing.fake_clock import FakeClock
 from fakes.nvml import FakeGpu, FakeNvml, jetson_gpu, virtual_gpu
 

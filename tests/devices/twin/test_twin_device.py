@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from twin_tables import LOW, MAXN, mixed
 
+from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
@@ -16,7 +17,6 @@ from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
 from edgetune.errors import DeviceError, InputError
-from edgetune.testing.device_contract import DeviceContract
 
 NAME = "twin:orin-agx"
 NOISY = f"{NAME}?noise=on&seed=3"

@@ -1,6 +1,6 @@
 """The table of policies, one file each.
 
-A new policy is one file, one row here and one line in the tests (``edgetune.testing.elastic_contract``).
+A new policy is one file, one row here and one line in the tests (``tests/contracts/elastic_contract.py``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The policies, one file each, and the one table of them.
 
-A new policy is one file, one row here and one line in the tests (``edgetune.testing.policy_contract``); a package
+A new policy is one file, one row here and one line in the tests (``tests/contracts/policy_contract.py``); a package
 outside adds one by an entry point ``interleave.NAME`` of the group ``edgetune.policies``.
 """
 

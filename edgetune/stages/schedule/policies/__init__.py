@@ -1,6 +1,6 @@
 """The policies, the one table of them, and how they are chosen by words: ``masa``, ``masa:code``, ``bulk:external``.
 
-A new policy is one class, one row here and one line in the tests (``edgetune.testing.schedule_contract``); a package
+A new policy is one class, one row here and one line in the tests (``tests/contracts/schedule_contract.py``); a package
 outside adds one by an entry point ``schedule.NAME`` of the group ``edgetune.policies``.
 """
 

@@ -7,8 +7,6 @@ runs the policy of that name on random networks, requests, budgets and workers, 
 all at once and one by one, with memory for a layer and for everything.
 """
 
-# ruff: noqa: D102  (the name of a test is the promise it holds)
-
 from __future__ import annotations
 
 from collections import defaultdict

@@ -8,8 +8,6 @@
 A capability that the device lacks skips its tests, with the reason that the device itself gives.
 """
 
-# ruff: noqa: D102  (the name of a test is the promise it holds)
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -6,8 +6,6 @@
 runs the policy of that name on random histories: see ``testing.elastic_histories``.
 """
 
-# ruff: noqa: D102  (the name of a test is the promise it holds)
-
 from __future__ import annotations
 
 from collections import defaultdict
@@ -20,13 +18,13 @@ from typing import ClassVar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contracts.elastic_histories import ElasticCase, made_case, play
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, SetQuota, TaskState, View
 from edgetune.stages.elastic.work import Call
-from edgetune.testing.elastic_histories import ElasticCase, made_case, play
 
 _promise = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.differing_executors])
 """The health check warns about one test in several classes; here each policy has a class of its own."""
@@ -140,7 +138,7 @@ class ElasticPolicyContract:
     keeps_to_leftovers: ClassVar[bool] = False
     """Whether normal work stays within the resources left by critical kernels."""
 
-    def make(self, gpu: Gpu) -> ElasticPolicy:  # noqa: ARG002
+    def make(self, gpu: Gpu) -> ElasticPolicy:
         """Return the policy with default arguments, or an equivalent one that is constructed faster."""
         return POLICIES[self.policy]()
 
