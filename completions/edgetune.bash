@@ -130,7 +130,7 @@ _edgetune() {
         "search --background-batch") values=""; expects=1 ;;
         "search --convergence") values=""; expects=1 ;;
         "search --noise-scale") values=""; expects=1 ;;
-        "search --strategy") values="auto exhaustive random binary nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
+        "search --strategy") values="auto exhaustive random nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
         "search --max-points") values=""; expects=1 ;;
         "search --time-budget") values=""; expects=1 ;;
         "search --good-enough") values=""; expects=1 ;;
@@ -184,7 +184,7 @@ _edgetune() {
         "search evaluate --power-budget") values=""; expects=1 ;;
         "search evaluate --latency-budget") values=""; expects=1 ;;
         "search evaluate --convergence") values=""; expects=1 ;;
-        "search evaluate --strategies") values="exhaustive random binary nn gmd als roofline pareto staircase tpe gp gmd-study als-study nn-study random-study"; expects=1 ;;
+        "search evaluate --strategies") values="exhaustive random nn gmd als roofline pareto staircase tpe gp gmd-study als-study nn-study random-study"; expects=1 ;;
         "search evaluate --misspecified") values="exponents loading threshold falling"; expects=1 ;;
         "search evaluate --like") values="others"; expects=1 ;;
         "search evaluate --seeds") values=""; expects=1 ;;

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
@@ -157,13 +158,14 @@ class StrategyContract:
     def test_same_seed_same_search_in_another_process(self) -> None:
         max_points = 24 if self.problem.kind in PAIRS else 12
         code = (
-            "from edgetune.testing import strategy_contract as c; from edgetune.artifacts.problem import Problem;"
+            "from contracts import strategy_contract as c; from edgetune.artifacts.problem import Problem;"
             f"k = type('K', (c.StrategyContract,), dict(strategy={self.strategy!r}, problem={self.problem!r}));"
             f"print(repr(c._steps(k().search(k().points(), seed=7, max_points={max_points}))))"
         )
+        paths = os.pathsep.join(path for path in (*sys.path, str(Path(__file__).parents[1])) if path)
         run = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-            env={**os.environ, "PYTHONHASHSEED": "77"},
+            env={**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": paths},
         )  # fmt: skip
         assert run.stdout == repr(_steps(self.search(self.points(), seed=7, max_points=max_points))) + "\n"
 

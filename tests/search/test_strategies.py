@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from contracts import strategy_contract
 from contracts.strategy_contract import StrategyContract, grid_points
 from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
 from edgetune.stages.search.strategies import STRATEGIES, find_strategy
 from edgetune.stages.search.strategies.baselines import Exhaustive
-from edgetune.testing import strategy_contract
 
 GRID = grid_points()
 
@@ -20,10 +20,6 @@ class TestExhaustive(StrategyContract):
 
 class TestRandom(StrategyContract):
     strategy = "random"
-
-
-class TestBinary(StrategyContract):
-    strategy = "binary"
 
 
 class TaughtContract(StrategyContract):

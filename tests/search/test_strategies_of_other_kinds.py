@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 
+from contracts import strategy_contract
 from contracts.strategy_contract import INFER, PAIR, StrategyContract, grid_points
 from edgetune.artifacts.problem import Problem
 from edgetune.stages.search.strategies import STRATEGIES
-from edgetune.testing import strategy_contract
 
-LIGHT = ("exhaustive", "random", "binary", "gmd", "roofline", "pareto", "tpe", "gmd-study", "random-study")
+LIGHT = ("exhaustive", "random", "gmd", "roofline", "pareto", "tpe", "gmd-study", "random-study")
 HEAVY = ("nn", "als", "gp", "nn-study", "als-study")
 """They fit a network or a process before every answer: here on few points and with few epochs, not for every kind."""
 

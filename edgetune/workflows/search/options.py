@@ -80,7 +80,7 @@ class StrategyOptions:
     strategy: Annotated[
         str | None,
         Option(
-            "roofline, pareto, gmd, als, staircase, binary, random, nn, tpe, gp, exhaustive; or auto: chosen by the "
+            "roofline, pareto, gmd, als, staircase, random, nn, tpe, gp, exhaustive; or auto: chosen by the "
             "available time. Default: exhaustive for a table, else roofline.",
             metavar="NAME",
         ),

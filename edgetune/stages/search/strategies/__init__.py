@@ -14,7 +14,6 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
     {
         "exhaustive": "edgetune.stages.search.strategies.baselines:Exhaustive",
         "random": "edgetune.stages.search.strategies.baselines:Random",
-        "binary": "edgetune.stages.search.strategies.binary:Binary",
         "nn": "edgetune.stages.search.strategies.nn:Nn",
         "gmd": "edgetune.stages.search.strategies.gmd:Gmd",
         "als": "edgetune.stages.search.strategies.als:Als",
