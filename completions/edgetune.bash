@@ -28,7 +28,7 @@ _edgetune() {
         "schedule kernels run") options="--policy -p --duration --kept --admit-within --output -o --view --force --plot --seed --device -d --sms --indexing --blocks --include -I --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule kernels bench") options="--policy -p --duration --load --deadline --gpu --assume --in-flight --normal-sms --device -d --sms --indexing --admit-within --turns --seed --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
-        "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "report") options="--output -o --title --column --force --json --quiet -q --help -h" arguments="" ;;
         "merge") options="--output -o --board-tolerance --common --column --force --json --quiet -q --verbose --help -h" arguments="" ;;
@@ -379,7 +379,6 @@ _edgetune() {
         "roofline --output") values=""; expects=1 ;;
         "roofline -o") values=""; expects=1 ;;
         "roofline --plot") values=""; expects=1 ;;
-        "roofline --view") values="roofs batches clocks"; expects=1 ;;
         "roofline --tune") values=""; expects=1 ;;
         "roofline --seed") values=""; expects=1 ;;
         "roofline ops --task") values="infer train"; expects=1 ;;

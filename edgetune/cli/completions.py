@@ -223,7 +223,6 @@ def words() -> dict[str, tuple[str, ...]]:
     from edgetune.stages.search.evaluation.misspecified import MISSPECIFIED
     from edgetune.stages.search.strategies import STRATEGIES
     from edgetune.workflows.figures import views_of
-    from edgetune.workflows.roofline.drawing import VIEWS as ROOFLINE_VIEWS
     from edgetune.workflows.schedule.options import LIMITS
     from edgetune.workflows.search.options import FAMILIES
     from edgetune.workloads.kernels import PRECISIONS
@@ -247,7 +246,6 @@ def words() -> dict[str, tuple[str, ...]]:
         "schedule run --view": tuple(views_of("timeline")),
         "--policy": tuple(POLICIES),
         "--limit": LIMITS,
-        "roofline --view": ROOFLINE_VIEWS,
         "--by": ("op", "class", "node"),
         "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),
         "TABLE": tuple(f"zoo:{name}" for name in NETWORKS),

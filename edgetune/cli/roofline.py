@@ -55,8 +55,7 @@ def _place(opts: RooflineOptions, terminal: Terminal) -> None:
         if target is not None:
             target.write(found[0].roofline)
             target.report(terminal.screen)
-        view = opts.view or "roofs"
-        draw_finished(lambda: placed_drawing(found, str(opts.plot), view), opts.plot, terminal.screen, None)
+        draw_finished(lambda: placed_drawing(found, str(opts.plot)), opts.plot, terminal.screen, None)
     finally:  # measuring took minutes, and a full disk is no reason to keep silent
         if opts.output != "-":
             report(found, json=terminal.json)

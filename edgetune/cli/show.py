@@ -51,7 +51,7 @@ class ShowOptions:
         str | None,
         Option(
             "Figure to draw. Trace: steps, front. Run: latency, timeline, timeline:ENGINE. "
-            "Timeline: gantt, gantt:POLICY@2s-5s. Roofline: clocks.",
+            "Timeline: gantt, gantt:POLICY@2s-5s.",
             (), "Files", "VIEW",
         ),
     ] = None  # fmt: skip

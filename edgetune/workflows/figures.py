@@ -25,7 +25,6 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
         "trace.steps": "edgetune.stages.search.figures.steps:trace_figure",
         "trace.front": "edgetune.stages.search.figures.front:front_figure",
         "roofline.roofs": "edgetune.stages.roofline.figures.roofs:roofline_figure",
-        "roofline.clocks": "edgetune.stages.roofline.figures.clocks:roofline_clock_figure",
         "run.latency": "edgetune.stages.interleave.figures.latency:latency_figure",
         "run.timeline": "edgetune.stages.interleave.figures.timeline:timeline_figure",
         "timeline.gantt": "edgetune.stages.schedule.figures.gantt:gantt_figure",
@@ -38,13 +37,6 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
     group="edgetune.figures",
 )
 """The first view of a kind is what is drawn without ``--view``."""
-_ONLY_WHEN_MEASURED = {
-    "roofline.batches": (
-        "a roofline holds no network, and the figure batches shows one over batch sizes",
-        "edgetune roofline MODEL --device NAME --peaks FILE --batch-sizes 1,4,16 --view batches --plot FIGURE.svg",
-    ),
-}
-"""Figures that need more than the file of their kind holds: the error, and the command that draws them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +86,6 @@ def choose_view(kind: str, words: str | None = None) -> FigureView:
         return FigureView(kind, views[0])
     chosen, at, times = words.partition("@")
     word, _, name = chosen.partition(":")
-    if elsewhere := _ONLY_WHEN_MEASURED.get(f"{kind}.{word}"):
-        raise InputError(*elsewhere)
     if word not in views:
         raise InputError(f"a file of kind {kind} has no figure {word!r}", nearest(word, views))
     taken = signature(FIGURES[f"{kind}.{word}"]).parameters

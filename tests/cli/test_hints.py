@@ -132,7 +132,6 @@ def folder(tmp_path, monkeypatch):
         "search zoo:lstm --task infer --batch-sizes 1",
         "search evaluate table.csv --family infer --power-noise 3",
         "roofline zoo:lstm --device host --tune 5%",
-        "roofline zoo:lstm --device twin:orin-agx --view clocks",
         "roofline ops nothing.onnx",
         "interleave plan.yaml",
         "interleave --infer zoo:lstm --device host",

@@ -318,29 +318,21 @@ def test_precisions_are_measured_placed_and_told_beside_each_other(edgetune, clo
     assert alone["measured_j"][0] > alone["placements"][0]["measured_s"] * 10  # the board draws more than 10 W
 
 
-@pytest.mark.parametrize(
-    ("view", "shown"),
-    [
-        ("roofs", ("squeezenet, fp16", "efficiency (FLOP/J, log)")),
-        ("batches", ("squeezenet, fp16", "batch size (samples, log)")),
-        ("clocks", ("tf32, fp16, 12 cores", "GPU clock (MHz)", "energy per FLOP")),
-    ],
-)
-def test_every_view_is_drawn_of_several_precisions(edgetune, clocks, tmp_path, view, shown):
+def test_several_precisions_are_drawn(edgetune, clocks, tmp_path):
     file = tmp_path / "r.svg"
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(clocks), "--batch-sizes", "1,16", "--no-measure")
-    ended = edgetune(*asked, "--precision", "fp32,fp16", "--plot", str(file), "--view", view)
+    ended = edgetune(*asked, "--precision", "fp32,fp16", "--plot", str(file))
     assert ended.code == 0, ended.err
     words = file.read_text().replace("\N{NO-BREAK SPACE}", " ")
-    assert [each for each in shown if each not in words] == []
+    assert [each for each in ("squeezenet, fp16", "efficiency (FLOP/J, log)") if each not in words] == []
 
 
-def test_a_page_has_every_view(edgetune, clocks, tmp_path):
+def test_a_page_has_both_roofs(edgetune, clocks, tmp_path):
     file = tmp_path / "r.html"
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(clocks), "--batch-sizes", "1,16", "--no-measure")
     assert edgetune(*asked, "--precision", "fp32,fp16", "--plot", str(file)).code == 0
     page = file.read_text()
-    for words in ("intensity against batch size", "peaks and energy constants against clocks", "fp16, GPU 1300.5 MHz"):
+    for words in ("rooflines of time and energy", "fp16, GPU 1300.5 MHz"):
         assert words in page
 
 
@@ -357,12 +349,6 @@ REFUSED = {
     "tuning without measuring": ((*NET, "--tune", "5%", "--no-measure"), "does not use --no-measure"),
     "an empty precision": ((*NET, "--precision", "fp32,"), "unknown precision: ''"),
     "two tasks": ((*NET, "--train", "--task", "infer"), "--train and --task infer contradict"),
-    "a view of nothing": ((*NET, "--view", "clocks"), "--plot is not given"),
-    "an unknown view": ((*NET, "--view", "clock", "--plot", "r.svg"), "unknown view: 'clock'"),
-    "a view of a page": ((*NET, "--view", "clocks", "--plot", "r.html"), "a page has every figure"),
-    "one batch size": ((*NET, "--view", "batches", "--plot", "r.svg"), "there is batch size 1 alone"),
-    "no network": ((*TWIN, "--view", "batches", "--plot", "r.svg"), "there is none"),
-    "one mode": ((*NET, "--view", "clocks", "--plot", "r.svg"), "there is one mode alone"),
 }  # fmt: skip
 
 

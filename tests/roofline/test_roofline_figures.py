@@ -26,7 +26,7 @@ from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.labels import LabelLayout
 from edgetune.plotting.page import Page
 from edgetune.stages.roofline.balance import balance, efficiency
-from edgetune.stages.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, write_rooflines
+from edgetune.stages.roofline.figures import PlacedNetwork, roof_figure, write_rooflines
 from edgetune.stages.roofline.figures.figure_data import (
     balance_points,
     brief_names,
@@ -218,12 +218,6 @@ def test_layers_that_make_up_all_but_a_hundredth_of_the_time_are_inside_of_the_a
     assert left_out_of(roof_figure([ORIN], [crowd])) == []
 
 
-def test_roofs_on_no_line_that_is_drawn_are_counted_below() -> None:
-    many = [replace(ORIN, mode=Mode(8, cpu, gpu, 3199.0)) for cpu in range(500, 1400, 100) for gpu in (300.0, 900.0)]
-    notes = left_out_of(clock_figure(many))
-    assert notes == ["against GPU clock (MHz) 10 of 18 roofs are not drawn: other knobs differ"]
-
-
 def test_words_hide_neither_each_other_nor_markers() -> None:
     rows = [row(f"layer{i}.{i % 7}.conv", 10**7 * (1 + i % 23), 10**5 * (1 + i % 11)) for i in range(200)]
     crowd = PlacedNetwork(place(table(rows), ORIN))
@@ -265,64 +259,6 @@ def test_balance_points_lie_on_their_curves(
             assert point.height == pytest.approx((top.peak_flops_per_j or 0) / 2)
 
 
-def test_intensity_against_batch_size_has_the_balance_points_as_lines() -> None:
-    figure = batch_figure([network(roof, batch=batch) for roof in (ORIN, HALF) for batch in (1, 4, 16)])
-    (axes,) = drawn(figure)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("batch size (samples, log)", "intensity (FLOP/byte, log)")
-    assert {"89.4, fp32", "39.8, fp32", "179, fp16"} <= set(written(axes))
-    line = next(line for line in axes.lines if line.get_label().startswith("net") and "fp32" in line.get_label())
-    flops, moved = 4_020_000_000, 100_000_000
-    assert list(line.get_xdata()) == [1, 4, 16]
-    assert list(line.get_ydata()) == pytest.approx([flops * n / (moved + 300 * n) for n in (1, 4, 16)])
-
-
-def test_constants_against_clocks_have_error_bars_and_hollow_inferred_modes() -> None:
-    figure = clock_figure(GRID, device="twin:board", simulated=True)
-    axes = drawn(figure)
-    assert len(axes) == 10
-    assert [each.get_xlabel() for each in axes[-2:]] == ["GPU clock (MHz)", "memory clock (MHz)"]
-    words = legend(figure)
-    for expected in ("memory 665.6 MHz", "GPU 700 MHz", "filled: measured\nhollow: inferred", "95 % confidence"):
-        assert expected in words
-    hollow = [bars.lines[0].get_xdata()[0] for bars in axes[0].containers
-              if bars.lines[0].get_markerfacecolor() == "white"]  # fmt: skip
-    assert hollow == [700.0, 700.0]
-    bars = axes[6].containers[0].lines[2][0].get_segments()[0]  # energy per FLOP, pJ
-    assert [y for _, y in bars] == pytest.approx([3.76, 3.96])
-
-
-def test_constants_of_several_precisions_differ_in_dashes_and_say_which() -> None:
-    figure = clock_figure([*GRID, *(replace(roof, precision="fp16") for roof in GRID)])
-    words = legend(figure)
-    assert "fp32, memory 665.6 MHz" in words
-    assert "fp16, memory 3199 MHz" in words
-    lines = [line for line in drawn(figure)[0].lines if line.get_zorder() == 2 and len(line.get_xdata()) == 3]
-    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 2
-
-
-def test_modes_that_differ_in_several_knobs_are_points_not_lines() -> None:
-    presets = [
-        ORIN,
-        replace(ORIN, mode=Mode(8, 1728.0, 522.75, 3199.0)),
-        replace(ORIN, mode=Mode(4, 1113.6, 318.75, 2133.0)),
-    ]
-    figure = clock_figure(presets)
-    axes = drawn(figure)
-    assert "modes differ in several knobs" in legend(figure)
-    assert [
-        line for each in axes for line in each.lines if line.get_zorder() == 2 and line.get_linestyle() != "None"
-    ] == []
-    assert len(axes[0].containers) == 3
-
-
-def test_the_page_draws_constants_against_clocks() -> None:
-    page = _Page(roofline_page(GRID))
-    titles = [title.split("\n") for title in page.titles]
-    assert ["fp32, GPU 300 MHz, memory 3199 MHz", "energy per FLOP 3.86 +-0.1 pJ, measured"] in titles
-    assert ["fp32, GPU 700 MHz, memory 3199 MHz, inferred", "peak 7 TFLOP/s, inferred"] in titles
-    assert b"against clocks" not in roofline_page([ORIN])
-
-
 def test_few_modes_are_all_drawn_in_full_and_named_by_one_knob() -> None:
     slow = replace(ORIN, mode=Mode(8, 1728.0, 522.75, 3199.0))
     assert key_roofs([ORIN, slow, HALF], [ORIN]) == [ORIN, slow]
@@ -347,20 +283,10 @@ def test_words_touch_no_other_marker_where_there_is_room() -> None:
     assert left[0] + across + 9.0 < right[0] - 4.0
 
 
-def test_constants_without_energy_are_peaks_alone() -> None:
-    figure = clock_figure([replace(BARE, mode=Mode(8, mhz)) for mhz in (800.0, 2400.0)])
-    assert len(drawn(figure)) == 2
-    assert "no energy:\npower was not measured" in legend(figure)
-
-
 def test_roofs_that_cannot_be_drawn_are_refused() -> None:
     with pytest.raises(InputError, match="no roof to draw"):
         roof_figure([])
-    with pytest.raises(InputError, match="1 roofs, at one setting of every clock"):
-        clock_figure([ORIN])
     still = PlacedNetwork(place(table([row("copy", 0, 10)]), ORIN))
-    with pytest.raises(InputError, match="no network has an intensity"):
-        batch_figure([still])
     assert (network_point(still), series_of([still])) == (None, [])
     drawn(roof_figure([ORIN], [still], layers_of=still))
     assert b"1 more have no FLOP" in roofline_page([ORIN], [still], layers_of=still)
@@ -368,9 +294,8 @@ def test_roofs_that_cannot_be_drawn_are_refused() -> None:
 
 @pytest.mark.parametrize("simulated", [True, False])
 def test_a_simulated_roofline_says_so(simulated: bool) -> None:
-    for figure in (roof_figure(GRID, device="d", simulated=simulated), clock_figure(GRID, simulated=simulated),
-                   batch_figure([network()], simulated=simulated)):  # fmt: skip
-        assert ("SIMULATED" in figure.axes[0].get_title(loc="left")) is simulated
+    figure = roof_figure(GRID, device="d", simulated=simulated)
+    assert ("SIMULATED" in figure.axes[0].get_title(loc="left")) is simulated
     assert (b"SIMULATED" in roofline_page(GRID, simulated=simulated)) is simulated
 
 
@@ -419,7 +344,7 @@ def test_the_page_names_every_point_and_loads_nothing() -> None:
         "115 GFLOP/J predicted, 63 % of the roof there", "bound by compute in time and in energy",
     ] in told  # fmt: skip
     assert any("net, batch 1" in title and "40.2 GFLOP/J measured, 41 % of the roof there" in title for title in told)
-    assert len(page.of("point")) == 2 + 2 * 4 + 2  # a roof, two networks and two layers twice, networks by batch size
+    assert len(page.of("point")) == 2 + 2 * 4  # a roof, two networks and two layers twice
     assert b"racing wins" in data
     assert not re.search(rb"""https?://|src=|href=(?!"#)|@import|url\((?!#)""", data), "but what is in the page itself"
 
@@ -447,17 +372,13 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
         draw(lambda _: ROOFLINE, "roofline.yaml", str(tmp_path / name))
         assert (tmp_path / name).read_bytes().startswith(start)
     assert "SIMULATED: twin:board" in choose_view("roofline").draw(ROOFLINE).axes[0].get_title(loc="left")
-    assert len(choose_view("roofline", "clocks").draw(ROOFLINE).axes) == 10
     page = drawing_of(ROOFLINE, "a.html", None, "r.yaml")
     assert isinstance(page, bytes)
     assert b"fp32: what is efficient in time is efficient in energy in" in page
-    with pytest.raises(InputError, match="holds no network") as caught:
-        choose_view("roofline", "batches")
-    assert "edgetune roofline MODEL --device NAME --peaks FILE" in caught.value.hint
     with pytest.raises(InputError, match="has no figure 'steps'"):
         choose_view("roofline", "steps")
     with pytest.raises(InputError, match="--view chooses between figures"):
-        drawing_of(ROOFLINE, "a.html", "clocks", "r.yaml")
+        drawing_of(ROOFLINE, "a.html", "roofs", "r.yaml")
 
 
 def test_efficiency_in_words_is_that_of_the_roof() -> None:

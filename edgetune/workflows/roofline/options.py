@@ -79,12 +79,6 @@ class RooflineOptions(NetworkOptions):
     plot: Annotated[
         str | None, Option("Draw the result: .svg, .png, .pdf, or .html for a browser.", group="Files", metavar="FILE")
     ] = None
-    view: Annotated[
-        str | None,
-        Option(
-            "Figure of --plot: roofs (default), batches (intensity) or clocks (peaks).", group="Files", metavar="VIEW"
-        ),
-    ] = None
     tune: Annotated[
         str | float | None,
         Option("Print the plan of least energy with at most this slowdown, e.g. 5%.", ("--tune",), "Problem", "SHARE"),

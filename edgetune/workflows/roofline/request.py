@@ -11,13 +11,13 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.choices import choose
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
+from edgetune.plotting.page import require_drawing
 from edgetune.stages.roofline.clocks import HOST_KNOBS
 from edgetune.stages.roofline.placement import beneath, require_work
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.output import Target, check_outputs
 from edgetune.workflows.parse_options import choose_batch_sizes, choose_modes, parse_inputs
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.roofline.drawing import check_clocks, check_figure
 from edgetune.workflows.roofline.option_values import dimension_words, dimensions_asked, sizes_of, task_of, workload_of
 from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.roofline.peaks import kernel_precision
@@ -152,7 +152,8 @@ def _check_words(opts: RooflineOptions, precisions: Sequence[str]) -> Target | N
     """Refuse options that are invalid on every device, and return the roofline's target."""
     kinds = {"-o": "roofline" if opts.tune is None else "plan"}
     check_outputs({"-o": opts.output, "--plot": opts.plot}, (opts.model, opts.peaks, opts.profile), kinds)
-    check_figure(opts)
+    if opts.plot is not None:
+        require_drawing(opts.plot)
     if opts.tune is not None:
         _check_tune(opts)
     if len(precisions) > 1:
@@ -181,11 +182,9 @@ def _check_tune(opts: RooflineOptions) -> None:
         raise InputError(f"--tune is for one batch size, and {len(sizes_of(opts))} are asked", "tune for each in turn")
 
 
-def check_device(request: Request, modes: Sequence[Mode]) -> None:
+def check_device(request: Request) -> None:
     """Check before a measurement that this device supports the request."""
     opts, device = request.opts, request.device
-    if opts.view == "clocks":
-        check_clocks(device, modes)
     first = next(iter(request.tables.values()))
     if opts.layers and first and opts.precision not in (None, "fp32") and isinstance(device.source, LiveSource):
         raise InputError(

@@ -98,7 +98,7 @@ def _known_peaks(request: Request) -> Roofline | None:
     """Check that the device can run the request, and return the roofline of ``--peaks``."""
     opts = request.opts
     known = None if opts.peaks is None else read_peaks(opts.peaks, request.device.name, force=opts.force)
-    check_device(request, request.modes if known is None else [roof.mode for roof in known.roofs])
+    check_device(request)
     return known
 
 

@@ -8,8 +8,6 @@ from functools import partial
 from edgetune.artifacts.roofline import Roof
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.roofline.balance import efficiency
-from edgetune.stages.roofline.figures.batches import batch_figure
-from edgetune.stages.roofline.figures.clocks import Quantity, clock_figure, known_quantities, point_name, varied_knobs
 from edgetune.stages.roofline.figures.figure_data import (
     LETTERS,
     NO_ENERGY,
@@ -60,15 +58,6 @@ def _bound(point: RooflinePoint) -> str:
     return f"bound by {point.bound} in time, by {point.energy_bound} in energy"
 
 
-def describe_constant(quantity: Quantity, roof: Roof, value: float) -> str:
-    """Return the description of a quantity of a roof, with its confidence interval."""
-    error = quantity.error_of(roof)
-    number = f"{value:.3g}" if quantity.factor else format_si(value, quantity.unit)
-    interval = f" +-{error:.2g}" if error else ""
-    unit = f" {quantity.unit}" if quantity.factor else ""
-    return f"{quantity.label} {number}{interval}{unit}, {'measured' if roof.measured else 'inferred'}"
-
-
 _COLUMNS = ("FLOP/byte>", "time>", "rate>", "efficiency>", "bound in time>", "bound in energy>")
 
 
@@ -76,7 +65,7 @@ def write_rooflines(
     out: SectionWriter, roofs: Sequence[Roof], networks: Sequence[PlacedNetwork] = (), *,
     layers_of: PlacedNetwork | None = None, device: str = "", simulated: bool = False, notes: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Write what ``roof_figure`` draws, intensity by batch size, peaks by clocks, and tables of points.
+    """Write what ``roof_figure`` draws, and tables of points.
 
     Args:
         out: Takes figures and tables.
@@ -97,13 +86,6 @@ def write_rooflines(
     )
     if not with_energy:
         out.note(NO_ENERGY)
-    if data.numbered:
-        drawn = partial(batch_figure, networks, device=device, simulated=simulated)
-        out.figure(drawn, "intensity against batch size", words)
-    alike = [roof for roof in (*data.shown, *data.faint) if roof.precision in {shown.precision for shown in data.shown}]
-    if varied_knobs(alike):
-        drawn = partial(clock_figure, alike, device=device, simulated=simulated)
-        out.figure(drawn, "peaks and energy constants against clocks", _clock_words(alike))
     _write_tables(out, data)
     for note in notes:
         out.note(note)
@@ -118,17 +100,6 @@ def _words(data: FigureData) -> dict[str, str]:
         f"{letter}{number}": describe_point(point, names[point.roof])
         for letter, found in (("n", points), ("l", layers))
         for number, point in enumerate(found)
-    }
-
-
-def _clock_words(roofs: Sequence[Roof]) -> dict[str, str]:
-    names = roof_names(roofs)
-    return {
-        point_name(roofs, roof, knob, quantity): f"{names[roof]}\n{describe_constant(quantity, roof, value)}"
-        for quantity in known_quantities(roofs)
-        for knob in varied_knobs(roofs)
-        for roof in roofs
-        if (value := quantity.of(roof)) is not None
     }
 
 
