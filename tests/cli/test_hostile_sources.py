@@ -76,6 +76,7 @@ def test_modes_and_names_of_a_board_are_shown_harmlessly(edgetune_raw, tmp_path)
     (conf,) = (path for path in board.root.rglob("nvpmodel*.conf") if path.is_file() and not path.is_symlink())
     conf.write_text(conf.read_text().replace("NAME=5W", f"NAME=5W{hostile}"))
     model = board.root / "proc/device-tree/model"
+    model.chmod(0o644)  # as on a board, only root may write it
     model.write_bytes(model.read_bytes().rstrip(b"\0") + UNICODE.encode() + b"\xff\0")
     root = ("--root", str(board.root))
     lines = [

@@ -101,13 +101,15 @@ def restore(opts: RestoreOptions, reporter: Reporter) -> tuple[str, list[str]]:
         The device's name, and a sentence for each setting restored, or to be restored by a dry run.
 
     Raises:
-        InputError: the options exclude each other.
+        InputError: the options exclude each other, or no device with this name has settings to restore.
         NotRestoredError: a setting could not be restored.
         DeviceError: the guardian cannot be started.
     """
     if opts.dry_run and opts.forget:
         raise InputError("--dry-run changes nothing and --forget does", "leave one of them out")
     kind, guardian = guardian_of(opts.name, opts.root)
+    if not is_guarded(kind):
+        raise InputError(f"the guardian sets no modes of {kind!r}", "known: jetson, nvidia:0, host")
     if opts.dry_run:
         return kind, list(left_behind(guardian))
     with hold_to_restore(kind, Path(opts.root or "/")) as in_use:
