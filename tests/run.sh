@@ -50,6 +50,7 @@ if [[ $browser ]]; then
 fi
 
 TMPDIR=$(mktemp -d -t et.XXXX)  # short: names of sockets are
+chmod 755 "$TMPDIR"  # tests of root act for other users
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
 if [[ $load ]]; then
