@@ -9,7 +9,7 @@ REPLACED: dict[str, str] = {
     "schedule run --chrome-trace": "--plot FILE.html draws the run as a page that zooms",
     "schedule robustness": "edgetune schedule run --simulate --costs FILE compares policies",
     "schedule graph": "edgetune schedule run --simulate --plot FILE draws the tasks of a run",
-    "search sensitivity": "search with --convergence of each proxy, and compare the plans",
+    "search sensitivity": "compare plans of edgetune search TABLE --kind accuracy --convergence FILE",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels energy": "compare policies with edgetune schedule kernels simulate",

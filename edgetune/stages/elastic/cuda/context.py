@@ -9,7 +9,6 @@ A context belongs to the thread that opened it; ``cuda.green`` makes one of a pa
 
 from __future__ import annotations
 
-import ctypes
 import math
 import time
 import uuid
@@ -24,8 +23,6 @@ from edgetune.stages.elastic.gpu import Gpu
 from edgetune.units import NS
 
 _NAME_BYTES = 256
-_DEVICE_MAP = 2
-"""``CU_MEMHOSTALLOC_DEVICEMAP``: the GPU can write it."""
 HANG_S = 30.0
 """A kernel that takes longer counts as hanging: kernels of edge networks take milliseconds."""
 _SPIN_NS, _NAP_S = 2_000_000, 0.0001
@@ -164,28 +161,6 @@ class Context:
             ):  # other calls may need more
                 self.driver.call("cuFuncSetAttribute", function, most, dynamic_shared_bytes)
         return function
-
-    def host_words(self, count: int) -> tuple[int, int]:
-        """Return the address of so many words of the host's memory, all zero, and the GPU's address of them."""
-        size_bytes = 4 * count
-        words = self.noted("cuMemFreeHost", self.driver.call("cuMemHostAlloc", size_bytes, _DEVICE_MAP))
-        ctypes.memset(int(words), 0, size_bytes)
-        return int(words), int(self.driver.call("cuMemHostGetDevicePointer", words, 0))
-
-    def captured(self, stream: Any, record: Callable[[], None]) -> Any:
-        """Return a graph, ready to be launched, of what is put on a stream meanwhile, which does not run.
-
-        Args:
-            stream: The stream; others join by events, and have to be waited for in the end.
-            record: Puts the work there.
-        """
-        mode = self.driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        self.driver.call("cuStreamBeginCapture", stream, mode)
-        record()
-        graph = self.driver.call("cuStreamEndCapture", stream)
-        made = self.noted("cuGraphExecDestroy", self.driver.call("cuGraphInstantiate", graph, 0))
-        self.driver.call("cuGraphDestroy", graph)
-        return made
 
     def synchronise(self, stream: Any, hang_s: float = HANG_S) -> None:
         """Wait until a stream is empty.

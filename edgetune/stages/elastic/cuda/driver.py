@@ -249,11 +249,6 @@ class Packed:
         self._part = None if logical is None else self._words(offsets[len(values)], abi.SIZE_BYTES)
         self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
 
-    @property
-    def part_address(self) -> int | None:
-        """The address of the first logical block and of their number; ``None`` of the original."""
-        return None if self._part is None else int(self._part.ctypes.data) + abi.FIRST_OFFSET_BYTES
-
     def set_part(self, first: int, count: int) -> None:
         """Set the logical blocks; the original takes them all."""
         if self._part is not None:

@@ -20,10 +20,8 @@ from edgetune.errors import InputError
 from edgetune.stages.search.history import half_of, mean_of
 from edgetune.stages.search.problem import (
     PAIRS,
-    Half,
     Judgement,
     Violation,
-    half_violations,
     judge,
     judge_pair,
     validate,
@@ -138,26 +136,6 @@ def lone_halves(trace: Trace, problem: Problem | None, spots: Sequence[SearchPoi
     points = {point_of(row) for row in trace.rows}
     lone = {p for p in points - paired if not (is_background(background, p) and p.mode in modes)}
     return len(lone)
-
-
-def point_statuses(trace: Trace, problem: Problem | None, points: Sequence[SearchPoint]) -> dict[Point, PointStatus]:
-    """Return the status of every measured point; of two workloads a half has the status of its best pair."""
-    found: dict[Point, PointStatus] = {}
-    if problem is None or problem.kind not in PAIRS:
-        return {spot.point: spot.status for spot in points}
-    background = background_of(trace, problem)
-    for row in trace.rows:
-        point = point_of(row)
-        half = Half(row.batch_size, row.minibatch_s, row.power_w) if row.minibatch_s else None
-        side = "background" if is_background(background, point) else "urgent"
-        found[point] = "failed" if half is None else broken_by(half_violations(problem, **{side: half})) or "unknown"
-    for spot in points:
-        found[spot.point] = spot.status
-        if background is not None:
-            partner = partner_of(spot.point, background)
-            if spot.status == "within" or found.get(partner) == "unknown":
-                found[partner] = spot.status
-    return found
 
 
 def problem_of(trace: Trace) -> Problem | None:
