@@ -31,7 +31,7 @@ from edgetune.stages.search.evaluation.dynamic import (
     window_rates,
 )
 from edgetune.stages.search.evaluation.misspecified import MISSPECIFIED
-from edgetune.stages.search.evaluation.problems import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS, Family, GridName
+from edgetune.stages.search.evaluation.problems import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS, Family, GridName, Rows
 from edgetune.stages.search.evaluation.published import study_contenders
 from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
 from edgetune.stages.search.evaluation.truth import best_answers
@@ -205,7 +205,7 @@ def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, di
         raise InputError(f"no {family} problem has a solution in these tables", "--grid auto suits any table")
     sample = opts.sample if opts.sample is not None or once or opts.everything else _SAMPLE
     if sample is None or sample >= count:
-        chosen = [np.arange(len(case.problems)) for case in cases]
+        chosen: list[Rows] = [np.arange(len(case.problems)) for case in cases]
     else:
         chosen = stratified(cases, solvable, sample, seed=0)
     counts = {"all": whole, "solvable": count, "replayed": count if sample is None else min(count, sample)}

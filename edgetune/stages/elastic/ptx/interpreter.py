@@ -123,7 +123,7 @@ def _groups(launch: ShimLaunch, order: ExecutionOrder, random: np.random.Generat
     """Yield the numbers of the blocks that run at once."""
     count = math.prod(launch.grid)
     most = max(1, _MOST_THREADS // math.prod(launch.block))
-    blocks = np.arange(count)
+    blocks: Array = np.arange(count)
     if order.order == "reverse":
         blocks, most = blocks[::-1], min(most, -(-count // 2))
     elif order.order == "random":

@@ -217,7 +217,7 @@ def table_problems(family: Family, measured: Measured) -> ProblemSet:
     shortest_s = float(np.nanmin(measured.minibatch_s))
     smallest = float(measured.batch_size.min())
     low, high, count = _LATENCIES["infer" if family == "infer" else "pairs"]
-    latencies_s = _rounded(np.geomspace(low, high, count) * shortest_s)
+    latencies_s = _rounded(np.asarray(np.geomspace(low, high, count) * shortest_s, dtype=float))
     return _product(family, budgets_w, latencies_s, _rounded(_RATE_SHARES * smallest / shortest_s))
 
 

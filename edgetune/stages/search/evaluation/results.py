@@ -213,7 +213,8 @@ def _draw_panel(axes: Any, runs: list[EvaluationRun], names: list[str]) -> None:
 
 
 def _solved(run: EvaluationRun) -> Array:
-    return run.excess[~np.isnan(run.excess)]
+    excess: Array = run.excess[~np.isnan(run.excess)]
+    return excess
 
 
 def _row_label(name: str) -> str:

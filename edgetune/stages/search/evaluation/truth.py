@@ -113,9 +113,9 @@ def _leaders(judged: Judged) -> Rows:
         order = np.lexsort((judged.second, objective))
         ranked, second = objective[order], judged.second[order]
         changes = (ranked[1:] != ranked[:-1]) | (second[1:] != second[:-1])
-        grade = np.empty(len(order))
-        grade[order] = np.concatenate(([0.0], np.cumsum(changes)))
-        grade = np.where(judged.feasible, grade, -np.inf)
+        ranks = np.empty(len(order))
+        ranks[order] = np.concatenate(([0.0], np.cumsum(changes)))
+        grade = np.where(judged.feasible, ranks, -np.inf)
     else:
         grade = objective
     best = np.maximum.accumulate(grade)

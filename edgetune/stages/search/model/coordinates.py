@@ -43,7 +43,8 @@ class Coordinates:
         """Return the coordinates of a space's points, in their order."""
         count = len(space.points)
         levels = np.array(list(space.levels.values()), dtype=np.int32).reshape(count, -1)  # in the order of the points
-        logs, unit, cores = np.zeros(levels.shape), np.zeros(levels.shape), np.ones(count)
+        logs, unit = np.zeros(levels.shape), np.zeros(levels.shape)
+        cores: NDArray[np.float64] = np.ones(count)
         for i, axis in enumerate(space.axes):
             values = np.array(axis.values, dtype=float)
             # A core count of 0 or a clock read as 0 has no log: the floor keeps it finite and below all others.
@@ -131,15 +132,16 @@ class OpenPoints:
 
     def _above(self, levels: NDArray[np.int32], than: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return which levels are nowhere below other levels."""
-        above = (levels >= than).all(axis=1)
+        above: NDArray[np.bool_] = np.asarray((levels >= than).all(axis=1))
         for i, name in enumerate(self.coordinates.names):
             if name in _NEVER_RULED_OUT_BY:
                 above &= levels[:, i] == than[i]
-        return np.asarray(above)
+        return above
 
     @property
     def _left(self) -> NDArray[np.bool_]:
-        return self._open & ~self._ruled_out
+        left: NDArray[np.bool_] = self._open & ~self._ruled_out
+        return left
 
     def nearest(self, place: Array) -> int | None:
         """Return the open point nearest to a place in unit coordinates."""

@@ -187,7 +187,7 @@ def _most_probable(law: Law, prior: Prior, covariance: Array, log_y: Array, thet
     inverse = np.asarray(np.linalg.inv(covariance), dtype=float)
     value, slopes = law(theta)
     cost = _cost(log_y - value, theta, prior, inverse)
-    share = np.ones(len(theta))  # of the step to the best of the linearised law; less where that overshot
+    share: Array = np.ones(len(theta))  # of the step to the best of the linearised law; less where that overshot
     for _ in range(_STEPS):
         whole, offset = _linearised(prior, covariance, theta, slopes, log_y - value)
         solved = np.linalg.solve(whole, offset[:, :, None])

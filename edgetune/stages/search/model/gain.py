@@ -280,7 +280,8 @@ def _room_s(problem: Problem, times_s: Array) -> Array:
     if problem.latency_budget_s is None:
         return np.full_like(times_s, np.inf)
     waited_s = np.maximum(times_s - 1 / (problem.arrival_rate_per_s or np.inf), 0.0)
-    return np.maximum(problem.latency_budget_s * (1 - problem.margin) - times_s - waited_s, 1e-12)
+    room_s: Array = np.maximum(problem.latency_budget_s * (1 - problem.margin) - times_s - waited_s, 1e-12)
+    return room_s
 
 
 def within_power(problem: Problem, belief: Belief, power_noise: float) -> Array:
