@@ -280,7 +280,10 @@ def test_a_limit_that_leaves_nothing_for_tasks_is_refused(
 def test_a_budget_below_the_hungriest_layer_names_the_smallest_that_works(
     prepared: dict[str, Prepared], verification: Verification
 ) -> None:
-    options = LiveOptions("linear", 74 * MIB, enforce=False)
+    options = LiveOptions("linear", LIMIT, enforce=False)
+    ample = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, verification)
+    list(ample.records())
+    options = replace(options, limit_bytes=ample.figures.base_bytes + 12 * MIB)  # a layer has 16
     run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, verification)
     with pytest.raises(InfeasibleError, match="network wide needs") as refused:
         list(run.records())

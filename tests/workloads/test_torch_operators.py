@@ -12,6 +12,7 @@ from edgetune.errors import InputError
 from edgetune.workloads.torch_module import OnnxModule, to_onnx
 from edgetune.workloads.torch_operators import OPERATORS
 
+ONNX_RUNTIME = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 GENERATOR = np.random.default_rng(0)
 
 
@@ -188,6 +189,8 @@ def test_operator_answers_as_onnx_runtime_does(case):
     op, feed, weights, settings_ = (*CASES[case], {}, {})[:4] if len(CASES[case]) < 4 else CASES[case]
     if case == "ConvTranspose":
         weights = {"w": weights["w"], "b": weights["b"][:2]}
+    if case == "ReduceSum of none" and ONNX_RUNTIME < (1, 24):
+        pytest.skip("this ONNX Runtime fails on a sum over no axes")
     compare(op, feed, weights, **settings_)
 
 

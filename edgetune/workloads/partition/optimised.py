@@ -179,6 +179,9 @@ def optimise(source: Path, level: Level, scratch: Path) -> onnx.ModelProto:
     _load(str(source), options)
     model = onnx.load(str(scratch / _GRAPH), load_external_data=False)
     for body in nested_bodies(model.graph.node):  # initialisers of a body cannot be fed
+        names = [tensor.name for tensor in body.initializer]
+        for place in reversed([place for place, name in enumerate(names) if name in names[:place]]):
+            del body.initializer[place]  # ONNX Runtime 1.23 writes each twice
         for tensor in body.initializer:
             embed(tensor, scratch)
     found = _types(model)
