@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgetune.errors import InputError
 
 REPLACED: dict[str, str] = {
+    "completions": "take the scripts of completions/, or what _EDGETUNE_COMPLETE=source_bash edgetune prints",
     "roofline --view": "--plot FILE draws the roofs of time and energy; the printed table has each batch size and mode",
     "schedule run --chrome-trace": "--plot FILE.html draws the run as a page that zooms",
     "schedule robustness": "edgetune schedule run --simulate --costs FILE compares policies",
