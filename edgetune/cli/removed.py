@@ -13,6 +13,10 @@ REPLACED: dict[str, str] = {
     "search sensitivity": "compare plans of edgetune search TABLE --kind accuracy --convergence FILE",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",
+    "schedule kernels transform --indexing": "leave the option out: blocks compute their indices",
+    "schedule kernels shrink --indexing": "leave the option out: blocks compute their indices",
+    "schedule kernels run --indexing": "leave the option out: blocks compute their indices",
+    "schedule kernels bench --indexing": "leave the option out: blocks compute their indices",
     "schedule kernels energy": "compare policies with edgetune schedule kernels simulate",
 }
 """The words after ``edgetune`` of a removed command, or of a command and a removed option, and the hint for them."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgetune.stages.elastic.abi import Indexing, Level
+from edgetune.stages.elastic.abi import Level
 
 VECTORS = {
     f"{name}{count}": (number, count)
@@ -164,7 +164,6 @@ class TransformResult:
         refusals: Text that looks like a kernel and could not be read, and headers that were not found.
         device: The source with nothing but kernels that have forms, or were asked for, and what these reach, on the
             same lines: for compilers that do not know the host's API. Empty where there are none.
-        indexing: How the forms get the indices of logical blocks.
         language: Of the source: ``cuda``, or ``ptx``, which is compiled already.
         alone: Returns the device source with one kernel only, by its name: for a compiler that refuses another one.
     """
@@ -173,7 +172,6 @@ class TransformResult:
     kernels: tuple[ElasticKernel, ...]
     refusals: tuple[Refusal, ...] = ()
     device: str = ""
-    indexing: Indexing = "computed"
     language: Literal["cuda", "ptx"] = "cuda"
     alone: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
 
