@@ -8,14 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import hand_elastic
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Verdict, check
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.sample_launches import sample_launches_in
-from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, chance
 from edgetune.stages.elastic.source.transform import transform
 
-SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
 PLAIN = """
 // launch plain grid=3,2 block=9,3 data=int32[180] n=int32:150
 __global__ void plain(int *data, int n) {
@@ -238,6 +237,6 @@ def verdict_of(mutant: str) -> Verdict:
     """Return what is found of a mutant."""
     name = MUTANTS[mutant][0]
     (verdict,) = check(
-        mutated(*MUTANTS[mutant]), sample_launches_in(SOURCES[name], f"{name}.cu"), matrix=SHORT, limit_s=1
+        mutated(*MUTANTS[mutant]), sample_launches_in(SOURCES[name], f"{name}.cu"), matrix=BRIEF, limit_s=1
     )
     return verdict

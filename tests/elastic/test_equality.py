@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kernel_corpus import NAMES, source, trials
+from kernel_corpus import BRIEF, NAMES, source, trials
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, Matrix, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 

@@ -70,9 +70,6 @@ class Matrix:
     seed: int = 0
 
 
-BRIEF = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
-
-
 class Runner(Protocol):
     """What runs kernels on the CPU: the compiled shim, or the interpreter of PTX."""
 

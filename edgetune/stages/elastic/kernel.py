@@ -76,7 +76,6 @@ class CudaKernel:
             physical block is a multiple of 32.
         float_atomics: Whether it adds floating-point numbers atomically: results then depend on the order of blocks, in
             the original too, and are compared with a tolerance.
-        extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
         axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
         tables: Whether it reads tables of the file in constant memory, whose size a launch has to fit.
         launches: Its launches in the file whose blocks have a constant size.
@@ -91,7 +90,6 @@ class CudaKernel:
     dynamic_shared: bool = False
     warp: bool = False
     float_atomics: bool = False
-    extern_c: bool = False
     axes: int = 1
     tables: bool = False
     launches: tuple[HostLaunch, ...] = ()
