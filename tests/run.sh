@@ -65,8 +65,6 @@ echo "== mypy"
 mypy
 echo "== import-linter"
 lint-imports
-echo "== completions"
-tests/check_completions.sh
 if [[ $slow ]]; then
     echo "== pytest of the command line, with the opposite of each variable that could decide"
     env PYTHONUNBUFFERED=1 PYTHONUTF8=0 LANG=C LC_ALL=C COLUMNS=40 TERM=dumb NO_COLOR=1 python -m pytest -n 2 -m "not slow and not browser" tests/cli

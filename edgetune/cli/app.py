@@ -36,7 +36,7 @@ COMMANDS: dict[str, str] = {
     "help": "Print a page of the manual, or list the pages.",
     "doctor": "Say what is installed, what each device can do, and what to install for what is missing.",
 }
-"""Every visible subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""
+"""Every subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""
 
 STEPS_OF_ROOT = ("profile", "measure", "search", "interleave", "schedule", "roofline", "fleet", "device", "doctor")
 """Subcommands that use devices or memory limits; under sudo the others give root up before they read anything."""
@@ -44,11 +44,17 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 
 class Subcommand(NamedTuple):
-    """A subcommand: its line in the list, the function that builds it, and whether the list leaves it out."""
+    """A subcommand: its line in the list, and the function that builds it."""
 
     line: str
     build: Callable[[], Any]
-    hidden: bool = False
+
+
+class Offer(NamedTuple):
+    """A word that TAB offers, with its help."""
+
+    value: str
+    help: str
 
 
 class LazyGroup(TyperGroup):
@@ -67,8 +73,8 @@ class LazyGroup(TyperGroup):
         return option
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """Return the visible subcommands in the order of the table."""
-        return [name for name, each in self.subcommands.items() if not each.hidden]
+        """Return the subcommands in the order of the table."""
+        return list(self.subcommands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Build a subcommand; return ``None`` if there is none of this name."""
@@ -79,17 +85,25 @@ class LazyGroup(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the subcommand that ``args`` start with.
+        """Return the subcommand that ``args`` start with; none of this name has no completions.
 
         Raises:
             InputError: there is no such subcommand; the hint names its replacement or the nearest.
         """
         if args and not args[0].startswith("-") and args[0] not in self.subcommands:
+            if ctx.resilient_parsing:
+                return None, None, []
             known = self.list_commands(ctx)
             raise removed(ctx.command_path, args[0]) or InputError(
                 f"no such command: {args[0]!r}", nearest(args[0], known)
             )
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return what TAB offers: the options after a dash, else the subcommands from the table, none of them built."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [Offer(name, each.line) for name, each in self.subcommands.items() if name.startswith(incomplete)]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of subcommands from the table."""
@@ -138,11 +152,10 @@ EPILOG = (
 
 app = LazyApp(Commands, epilog=EPILOG)
 app.subcommands |= {name: Subcommand(line, partial(load, name)) for name, line in COMMANDS.items()}
-app.subcommands["completions"] = Subcommand("", partial(load, "completions"), hidden=True)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
         print_lines(f"edgetune {__version__}")
         raise typer.Exit
 

@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from edgetune.choices import closest
 from edgetune.cli.app import LazyApp, LazyGroup, Subcommand
+from edgetune.cli.completions import offering
 from edgetune.cli.removed import removed
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
@@ -50,7 +51,7 @@ class DefaultGroup(LazyGroup):
         if args and args[0] in self.list_commands(ctx):
             ctx.args = args
             return args
-        if args and not args[0].startswith("-"):
+        if args and not args[0].startswith("-") and not ctx.resilient_parsing:
             gone = None if Path(args[0]).exists() else removed(ctx.command_path, args[0])
             if gone:
                 raise gone
@@ -242,16 +243,20 @@ def _runner(function: Callable[..., None]) -> Callable[..., None]:
 def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Parameter:
     missing = field.default is MISSING and field.default_factory is MISSING
     default: Any = ... if missing else None if shown.repeatable else field.default
+    names = shown.names or (f"--{field.name.replace('_', '-')}",)
+    values = offering((*names, shown.metavar))
     if shown.argument:
-        made: Any = typer.Argument(default, metavar=shown.metavar, help=shown.help, show_default=False)
+        made: Any = typer.Argument(
+            default, metavar=shown.metavar, help=shown.help, show_default=False, autocompletion=values
+        )
     else:
         made = typer.Option(
             default,
-            *(shown.names or (f"--{field.name.replace('_', '-')}",)),
+            *names,
+            autocompletion=values,
             metavar=shown.metavar,
             help=shown.help,
             rich_help_panel=shown.group,
-            hidden=shown.hidden,
             min=shown.least,
             max=shown.most,
         )

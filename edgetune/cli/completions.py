@@ -1,298 +1,104 @@
-"""``edgetune completions``: generates the completion scripts of ``completions/`` from the commands."""
+"""What TAB offers in a shell: the scripts of ``completions/`` are typer's, and ask the program itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, get_args
+import os
+import re
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
+from io import StringIO
+from pkgutil import resolve_name
+from typing import Any, get_args
 
 import typer
 
 from edgetune.cli.screen import print_document
-from edgetune.errors import InputError
+
+VARIABLE = "_EDGETUNE_COMPLETE"
+"""Set by the scripts: the shell that asks what may follow its command line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """An option of a command.
+def answer(command: Any) -> int:
+    """Print what may follow the words of a command line, as typer reads and writes them for each shell.
+
+    Bash splits words at colons. They are joined before, and what the shell holds already is cut off the answers.
+
+    Returns:
+        The exit code, by which fish asks whether there are answers.
+    """
+    from typer._completion_classes import completion_init
+
+    completion_init()
+    split = os.environ.get("COMP_WORDS", "").split("\n")[: int(os.environ.get("COMP_CWORD", "0")) + 1]
+    joined = re.sub("\n?:\n?", ":", "\n".join(split)).split("\n")
+    os.environ |= {"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(len(joined) - 1)}
+    os.environ["COLUMNS"] = "9999"  # at which rich would wrap the help of a word, and typer would offer the pieces
+    held = len(joined[-1]) - (0 if split[-1] == ":" else len(split[-1]))
+    code = 0
+    with redirect_stdout(StringIO()) as found:
+        try:
+            command.main(args=[], prog_name="edgetune")
+        except SystemExit as end:
+            code = int(end.code or 0)
+    print_document("".join(line[held:] for line in found.getvalue().splitlines(keepends=True)))
+    return code
+
+
+def offering(names: Iterable[str | None]) -> Callable[..., list[str]] | None:
+    """Return the function that offers the values of an option or argument; ``None`` if no list has them.
 
     Args:
-        names: As written, e.g. ``("--task", "-t")``.
-        help: One line.
-        takes_value: Whether a value follows.
-        values: Values to offer; files when empty.
+        names: Of the option, as written, and the placeholder of its value.
     """
+    known = {key.split()[-1] for key in VALUES}
+    name = next((each for each in names if each in known), None)
+    if name is None:
+        return None
 
-    names: tuple[str, ...]
-    help: str
-    takes_value: bool
-    values: tuple[str, ...]
+    def offer(ctx: typer.Context) -> list[str]:
+        path, command = ctx.command_path.split()[1:], ctx.command
+        keys = (" ".join((*path[:length], name)) for length in range(len(path), -1, -1))
+        found = next((list(_values(VALUES[key])) for key in keys if key in VALUES), [])
+        return [*command.list_commands(ctx), *found] if name.isupper() and hasattr(command, "list_commands") else found
 
-
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """A command: its words (``("zoo", "export")``), one line of help, its options and values of its arguments."""
-
-    words: tuple[str, ...]
-    help: str
-    switches: tuple[Switch, ...]
-    arguments: tuple[str, ...]
+    return offer
 
 
-_NOTE = "# Made by: edgetune completions --write completions/"
+def _values(source: str | tuple[str, ...]) -> Iterable[str]:
+    if isinstance(source, tuple):
+        return source
+    prefix, _, place = source.rpartition(" ")
+    found = resolve_name(f"edgetune.{place}")
+    found = get_args(found) or (found() if callable(found) else found)
+    return (prefix + name for name in found)
 
 
-def bash(entries: Sequence[CommandEntry]) -> str:
-    """Return the bash script. Bash splits words at colons, so the line is split again here."""
-    cases = [
-        f'        "{" ".join(entry.words)}") options="{_words(n for s in entry.switches for n in s.names)}"'
-        f' arguments="{_words([*(each.words[-1] for each in _below(entry, entries)), *entry.arguments])}" ;;'
-        for entry in entries
-    ]
-    values = [
-        f'        "{" ".join(entry.words)} {name}") values="{_words(switch.values)}"; expects=1 ;;'
-        for entry in entries
-        for switch in entry.switches
-        if switch.takes_value
-        for name in switch.names
-    ]
-    known = "|".join(f'"{" ".join(entry.words)}"' for entry in entries if entry.words)
-    return f"""{_NOTE}
-_edgetune() {{
-    local line="${{COMP_LINE:0:COMP_POINT}}" words current previous word longer
-    local key="" options="" arguments="" values="" expects=0
-    read -ra words <<< "$line"
-    [[ $line == *[[:space:]] ]] && words+=("")
-    current="${{words[-1]}}" previous="${{words[-2]:-}}"
-    for word in "${{words[@]:1:${{#words[@]}}-2}}"; do
-        longer="${{key:+$key }}$word"
-        case "$longer" in {known}) key="$longer" ;; esac
-    done
-    case "$key" in
-{chr(10).join(cases)}
-    esac
-    case "$key $previous" in
-{chr(10).join(values)}
-    esac
-    if (( expects )); then
-        COMPREPLY=($(compgen -W "$values" -- "$current"))
-    elif [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W "$options" -- "$current"))
-    else
-        COMPREPLY=($(compgen -W "$arguments" -- "$current"))
-    fi
-    if [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
-        COMPREPLY=("${{COMPREPLY[@]#"${{current%"${{current##*:}}"}}"}}")
-    fi
-}}
-complete -o bashdefault -o default -F _edgetune edgetune
+_DEVICES = ("auto", "host", "twin:orin-agx", "recorded:", "jetson", "nvidia:0")
+VALUES: dict[str, str | tuple[str, ...]] = {
+    "--task": "artifacts.profile:TASKS",
+    "--kind": "artifacts.problem:ProblemKind",
+    "--objective": "artifacts.problem:Objective",
+    "--strategy": "stages.search.strategies:STRATEGIES",
+    "--strategies": "stages.search.strategies:STRATEGIES",
+    "--device": _DEVICES,
+    "--modes": ("MAXN", "grid:441", "all"),
+    "--precision": "workloads.kernels:PRECISIONS",
+    "--family": "workflows.search.options:FAMILIES",
+    "--grid": ("fulcrum", "auto"),
+    "--limit": "workflows.schedule.options:LIMITS",
+    "--by": ("op", "class", "node"),
+    "search evaluate --by": ("strategy", "workload"),
+    "schedule --policy": "stages.schedule.policies:POLICIES",
+    "schedule kernels --policy": "stages.elastic.policies:POLICIES",
+    "schedule kernels --device": ("nvidia:0", "jetson"),
+    "schedule kernels --gpu": "stages.elastic.gpu:catalogue",
+    "schedule kernels --wiscore": ("corrected", "literal"),
+    "NETWORK": "workloads.zoo:NETWORKS",
+    "MODEL": "zoo: workloads.zoo:NETWORKS",
+    "TABLE": "zoo: workloads.zoo:NETWORKS",
+    "DEVICE": _DEVICES,
+}
+"""The values of an option or argument, or the name in the package of what lists them, with what stands before each.
+
+The words before an option are those of the commands that the row is for.
 """
-
-
-def zsh(entries: Sequence[CommandEntry]) -> str:
-    """Return the zsh script: one function per command, chosen by the words before the cursor."""
-    functions = []
-    for entry in entries:
-        specs = [_zsh_switch(switch) for switch in entry.switches]
-        if below := _below(entry, entries):
-            described = " ".join(_quote(f"{other.words[-1]}:{other.help}") for other in below)
-            beside = f"; _alternative {_zsh_words(entry)}" if entry.arguments else ""
-            calls = "\n".join(f"            {other.words[-1]}) {_function(other)} ;;" for other in below)
-            functions.append(f"""{_function(entry)}() {{
-    local curcontext="$curcontext" state line
-    typeset -A opt_args
-    _arguments -C {" ".join(specs)} '1:command:->command' '*::argument:->argument'
-    case $state in
-        command) local -a commands=({described}); _describe command commands{beside} ;;
-        argument) case $line[1] in
-{calls}
-        esac ;;
-    esac
-}}""")
-        else:
-            specs.append(_quote(f"*:argument:_alternative {_zsh_words(entry)}"))
-            functions.append(f"{_function(entry)}() {{\n    _arguments {' '.join(specs)}\n}}")
-    return "\n".join(["#compdef edgetune", _NOTE, *functions, '_edgetune "$@"', ""])
-
-
-def fish(entries: Sequence[CommandEntry]) -> str:
-    """Return the fish script: one line per command and per option."""
-    lines = [_NOTE]
-    for entry in entries:
-        below = _below(entry, entries)
-        here = " and ".join(f"__fish_seen_subcommand_from {word}" for word in entry.words).replace(" and ", "; and ")
-        deeper = " ".join(other.words[-1] for other in below)
-        outside = f"not __fish_seen_subcommand_from {deeper}" if below else ""
-        condition = "; and ".join(part for part in (here, outside) if part)
-        start = f"complete -c edgetune -n {_quote(condition)}"
-        lines += [f"{start} -f -a {other.words[-1]} -d {_quote(other.help)}" for other in below]
-        if entry.arguments:
-            lines.append(f"{start} -a {_quote(_words(entry.arguments))}")
-        lines += [f"{start} {_fish_switch(switch)}" for switch in entry.switches]
-    return "\n".join([*lines, ""])
-
-
-def _below(entry: CommandEntry, entries: Sequence[CommandEntry]) -> list[CommandEntry]:
-    """Return the subcommands of a command."""
-    return [other for other in entries if other.words and other.words[:-1] == entry.words]
-
-
-def _words(words: object) -> str:
-    return " ".join(str(word) for word in words)  # type: ignore[attr-defined]
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def _function(entry: CommandEntry) -> str:
-    return "_".join(("_edgetune", *entry.words))
-
-
-def _zsh_words(entry: CommandEntry) -> str:
-    """Return the candidates of an argument: files, and the known words."""
-    words = _words(argument.replace(":", r"\:") for argument in entry.arguments)
-    return f"'files:file:_files' 'words:word:({words})'"
-
-
-def _zsh_switch(switch: Switch) -> str:
-    help_text = switch.help.replace("[", r"\[").replace("]", r"\]").replace(":", r"\:")
-    value = ""
-    if switch.takes_value:
-        words = _words(value.replace(":", r"\:") for value in switch.values)
-        value = f":value:({words})" if switch.values else ":value:_files"
-    return " ".join(_quote(f"{name}[{help_text}]{value}") for name in switch.names)
-
-
-def _fish_switch(switch: Switch) -> str:
-    names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in switch.names)
-    value = ""
-    if switch.takes_value:
-        value = f" -x -a {_quote(_words(switch.values))}" if switch.values else " -r"
-    return f"{names}{value} -d {_quote(switch.help)}"
-
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-
-@app.command()
-def completions(
-    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")] = "bash",
-    write: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Write all three scripts into this folder instead.")
-    ] = None,
-) -> None:
-    """Print the completion script of a shell.
-
-    \b
-      source <(edgetune completions bash)
-    """
-    from edgetune.artifacts.files import write_atomically
-    from edgetune.choices import choose
-
-    scripts = render()
-    if write is None:
-        choose(shell, ("bash", "zsh", "fish"), what="shell")
-        print_document(scripts[{"bash": "edgetune.bash", "zsh": "_edgetune", "fish": "edgetune.fish"}[shell]])
-        return
-    folder = Path(write)
-    if not folder.is_dir():
-        raise InputError(f"{write} is not a folder", "make it first")
-    for name, text in scripts.items():
-        write_atomically(text.encode(), folder / name)
-
-
-def render() -> dict[str, str]:
-    """Return the text of each script by its file name."""
-    from typer.main import get_command
-
-    from edgetune.cli.app import app as whole
-
-    command = get_command(whole)
-    with command.make_context("edgetune", [], resilient_parsing=True) as context:
-        entries = walk(command, context, (), words())
-    return {"edgetune.bash": bash(entries), "_edgetune": zsh(entries), "edgetune.fish": fish(entries)}
-
-
-def words() -> dict[str, tuple[str, ...]]:
-    """Return the values of each option or argument; a key with the words of a command is for that command alone."""
-    from edgetune.artifacts.problem import Objective, ProblemKind
-    from edgetune.artifacts.profile import TASKS
-    from edgetune.stages.schedule.policies import POLICIES
-    from edgetune.stages.search.evaluation.misspecified import MISSPECIFIED
-    from edgetune.stages.search.strategies import STRATEGIES
-    from edgetune.workflows.figures import views_of
-    from edgetune.workflows.schedule.options import LIMITS
-    from edgetune.workflows.search.options import FAMILIES
-    from edgetune.workloads.kernels import PRECISIONS
-    from edgetune.workloads.zoo import NETWORKS
-
-    return {
-        "--task": TASKS,
-        "--kind": get_args(ProblemKind),
-        "--strategy": ("auto", *(name for name in STRATEGIES if not name.endswith("-study"))),
-        "--objective": get_args(Objective),
-        "--device": DEVICES,
-        "--modes": ("MAXN", "grid:441", "all"),
-        "--precision": tuple(PRECISIONS),
-        "--family": FAMILIES,
-        "--strategies": tuple(STRATEGIES),
-        "--grid": ("fulcrum", "auto"),
-        "search evaluate --by": ("strategy", "workload"),
-        "search evaluate --like": ("others",),
-        "search evaluate --misspecified": tuple(MISSPECIFIED),
-        "show --view": tuple(sorted(views_of("trace"))),
-        "schedule run --view": tuple(views_of("timeline")),
-        "--policy": tuple(POLICIES),
-        "--limit": LIMITS,
-        "--by": ("op", "class", "node"),
-        "MODEL": tuple(f"zoo:{name}" for name in NETWORKS),
-        "TABLE": tuple(f"zoo:{name}" for name in NETWORKS),
-        "NETWORK": tuple(NETWORKS),
-        "DEVICE": DEVICES,
-        "SHELL": ("bash", "zsh", "fish"),
-        **_of_kernels(),
-    }
-
-
-def _of_kernels() -> dict[str, tuple[str, ...]]:
-    """Return the values of the options of ``schedule kernels``, which has its own policies and devices."""
-    from edgetune.stages.elastic.gpu import catalogue
-    from edgetune.stages.elastic.policies import POLICIES
-
-    offered = {"--policy": tuple(POLICIES), "--device": ("nvidia:0", "jetson"), "--gpu": tuple(catalogue())}
-    offered["--wiscore"] = ("corrected", "literal")
-    commands = ("transform", "shrink", "simulate", "run", "bench", "calibrate")
-    return {f"schedule kernels {name} {option}": words for name in commands for option, words in offered.items()}
-
-
-DEVICES = ("auto", "host", "twin:orin-agx", "recorded:", "jetson", "nvidia:0")
-
-
-def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tuple[str, ...]]) -> list[CommandEntry]:
-    """Return the entries of ``command`` and of its subcommands."""
-    from edgetune.cli.app import COMMANDS
-
-    options = [parameter for parameter in command.get_params(context) if parameter.param_type_name == "option"]
-    arguments = [parameter for parameter in command.get_params(context) if parameter.param_type_name == "argument"]
-    switches = tuple(
-        Switch(
-            names=tuple(sorted((*option.opts, *option.secondary_opts), key=len, reverse=True)),
-            help=" ".join((option.help or "").split()),
-            takes_value=not option.is_flag,
-            values=next(
-                (known[word] for name in option.opts for word in (" ".join((*path, name)), name) if word in known), ()
-            ),
-        )
-        for option in options
-        if not option.hidden
-    )
-    offered = tuple(word for argument in arguments for word in known.get(argument.metavar or "", ()))
-    summary = COMMANDS.get(" ".join(path)) or " ".join((command.help or "").partition("\n\n")[0].split())
-    entries = [CommandEntry(path, summary, switches, offered)]
-    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
-        below = command.get_command(context, name)
-        with below.make_context(name, [], parent=context, resilient_parsing=True) as inner:
-            entries += walk(below, inner, (*path, name), known)
-    return entries

@@ -77,8 +77,11 @@ def _invoke(argv: list[str]) -> int:
     from typer.main import get_command
 
     from edgetune.cli.app import app
+    from edgetune.cli.completions import VARIABLE, answer
 
     command = get_command(app)
+    if VARIABLE in os.environ:
+        return answer(command)
     try:
         with command_runs(argv), command.make_context("edgetune", argv) as context:
             command.invoke(context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgetune.errors import InputError
 
 REPLACED: dict[str, str] = {
+    "completions": "take the scripts of completions/, or what _EDGETUNE_COMPLETE=source_bash edgetune prints",
     "roofline --view": "--plot FILE draws the roofs of time and energy; the printed table has each batch size and mode",
     "schedule run --chrome-trace": "--plot FILE.html draws the run as a page that zooms",
     "schedule robustness": "edgetune schedule run --simulate --costs FILE compares policies",
@@ -12,6 +13,10 @@ REPLACED: dict[str, str] = {
     "search sensitivity": "compare plans of edgetune search TABLE --kind accuracy --convergence FILE",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",
+    "schedule kernels transform --indexing": "leave the option out: blocks compute their indices",
+    "schedule kernels shrink --indexing": "leave the option out: blocks compute their indices",
+    "schedule kernels run --indexing": "leave the option out: blocks compute their indices",
+    "schedule kernels bench --indexing": "leave the option out: blocks compute their indices",
     "schedule kernels energy": "compare policies with edgetune schedule kernels simulate",
 }
 """The words after ``edgetune`` of a removed command, or of a command and a removed option, and the hint for them."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import RunTerminal, Terminal, command
-from edgetune.cli.screen import print_document
+from edgetune.cli.screen import Screen, print_document
 from edgetune.workflows.kernels.options import (
     BenchOptions,
     CalibrateOptions,
@@ -15,6 +17,9 @@ from edgetune.workflows.kernels.options import (
     SimulateOptions,
     TransformOptions,
 )
+
+if TYPE_CHECKING:
+    from edgetune.workflows.kernels.plan import KernelRun
 
 app = LazyApp()
 
@@ -105,13 +110,12 @@ def simulate(opts: SimulateOptions, terminal: RunTerminal) -> None:
       edgetune schedule kernels simulate tasks.yaml -o kernels.parquet \\
         --plot gantt.svg --view gantt:elastic@0s-50ms
     """
-    from edgetune.cli.kernel_report import report_plan
     from edgetune.cli.plot import report_finished
     from edgetune.workflows.kernels import share
     from edgetune.workflows.report.kernel_timeline import report_answer
 
     if terminal.dry_run:
-        report_plan(share.plan_simulate(opts, terminal.screen), terminal.screen)
+        _report_plan(share.plan_simulate(opts, terminal.screen), terminal.screen)
         return
     finished = share.simulate(opts, terminal.screen)
     report_finished(finished, opts, terminal, report_answer)
@@ -133,13 +137,12 @@ def run(opts: RunOptions, terminal: RunTerminal) -> None:
       edgetune schedule kernels run tasks.yaml --sms 16 --blocks \\
         -o kernels.parquet --plot gantt.svg
     """
-    from edgetune.cli.kernel_report import report_plan
     from edgetune.cli.plot import report_finished
     from edgetune.workflows.kernels import share
     from edgetune.workflows.report.kernel_timeline import report_answer
 
     if terminal.dry_run:
-        report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
+        _report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
         return
     with share.run(opts, terminal.screen) as finished:
         report_finished(finished, opts, terminal, report_answer)
@@ -185,3 +188,19 @@ def calibrate(opts: CalibrateOptions, terminal: Terminal) -> None:
     from edgetune.workflows.kernels.gpu import calibrate as workflow
 
     report_costs(workflow(opts, terminal.screen), terminal)
+
+
+def _report_plan(plan: KernelRun, screen: Screen) -> None:
+    """Print the tasks, policies and durations of a planned run."""
+    from edgetune.units import format_duration
+
+    for task in plan.tasks:
+        blocks = [call.logical.blocks for call in task.network.calls]
+        kernels = "1 kernel" if len(blocks) == 1 else f"{len(blocks)} kernels"
+        size = f"{min(blocks)} to {max(blocks)}" if min(blocks) < max(blocks) else f"{max(blocks)}"
+        due = "" if task.deadline_s is None else f", due after {format_duration(task.deadline_s)}"
+        kind = f"critical, priority {task.priority}" if task.critical else "best effort"
+        screen.info(f"{task.name}: {task.network.name}, {kernels} of {size} blocks; {task.arrivals}; {kind}{due}")
+    alone = sum(task.critical for task in plan.tasks)
+    runs = f"{', '.join(plan.policies)}; {alone} critical task{'' if alone == 1 else 's'} alone before"
+    screen.info(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")

@@ -39,7 +39,6 @@ class Option(NamedTuple):
         least, most: Bounds of a number.
         argument: Whether it is a positional argument.
         repeatable: Whether it may be given several times; the field is a sequence.
-        hidden: Whether ``--help`` leaves it out.
     """
 
     help: str
@@ -50,7 +49,6 @@ class Option(NamedTuple):
     most: int | None = None
     argument: bool = False
     repeatable: bool = False
-    hidden: bool = False
 
 
 T = TypeVar("T")

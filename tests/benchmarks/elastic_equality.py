@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.errors import EdgetuneError
-from edgetune.stages.elastic.abi import Indexing, indexing_of
 from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check, ways
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.shim.build import build
@@ -57,11 +56,11 @@ def sources(files: int) -> list[tuple[str, str]]:
     return corpus + [(f"chance-{seed}", random_kernels.source(seed, KERNELS_A_FILE)) for seed in seeds]
 
 
-def checked(name: str, text: str, cuts: int, indexing: Indexing) -> tuple[str, tuple[Verdict, ...], int, float]:
+def checked(name: str, text: str, cuts: int) -> tuple[str, tuple[Verdict, ...], int, float]:
     """Return a source's name, its verdicts, the sequences of persistent forms, and how long they took, s."""
     began = time.perf_counter()
     file, matrix = f"{name}.cu", Matrix(cuts=cuts)
-    made, trials = transform(text, file, indexing=indexing, persistent=True), sample_launches_in(text, file)
+    made, trials = transform(text, file, persistent=True), sample_launches_in(text, file)
     found = check(made, trials, name=file, matrix=matrix)
     elastic = {each.kernel.name: each for each in made.kernels if each.variants}
     tried = (trial.call for trial in trials if trial.call.kernel in elastic)
@@ -85,12 +84,12 @@ def matmul_s(repeats: int = 5) -> float:
     return min(times)
 
 
-def table(pool: ThreadPoolExecutor, cuts: int, files: int, indexing: Indexing) -> int:
+def table(pool: ThreadPoolExecutor, cuts: int, files: int) -> int:
     """Print a line for each source and the sum; return how many trials were not equal."""
     began = time.perf_counter()
     print("source               kernels  forms  equal  sequences  seconds")
     tried, sequences, persistent, unequal = 0, 0, 0, 0
-    for name, verdicts, taking, taken_s in pool.map(lambda each: checked(*each, cuts, indexing), sources(files)):
+    for name, verdicts, taking, taken_s in pool.map(lambda each: checked(*each, cuts), sources(files)):
         equal = sum(verdict.answer == "equal" for verdict in verdicts)
         ran = sum(verdict.sequences for verdict in verdicts)
         forms = max((verdict.forms for verdict in verdicts), default=0)
@@ -112,10 +111,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cuts", type=int, default=6, help="slicings at places of chance, for each physical block")
     parser.add_argument("--random", type=int, default=4, help="files of kernels made by chance, six in each")
-    parser.add_argument("--indexing", default="computed", help="computed, or memory: where logical indices come from")
     asked = parser.parse_args()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        unequal = table(pool, asked.cuts, asked.random, indexing_of(asked.indexing))
+        unequal = table(pool, asked.cuts, asked.random)
         began = time.perf_counter()
         answers = list(pool.map(lambda mutant: kernel_mutants.verdict_of(mutant).answer, kernel_mutants.MUTANTS))
         killed = answers.count("different")

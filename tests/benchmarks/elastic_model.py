@@ -42,7 +42,7 @@ _NEXT = re.compile(r"^shards +a launch (?P<call>[\d.]+) us, .* from one to the n
 _WORKLOAD = re.compile(r"^policies +(?P<name>\w+): .* alone (?P<ms>[\d.]+) ms")
 _ASKED = re.compile(r"elastic_gpu.py .*--turns (?P<turns>\d+) --duration (?P<s>[\d.]+)s")
 _TURNS = re.compile(r"; (?P<turns>\d+) turns? of (?P<s>[\d.]+) s$")
-_POLICY = re.compile(r"^ +(?P<name>\w+( \(half\))?) +p50 x(?P<latency>[\d.]+) .* normal (?P<normal>[\d.]+)/s")
+_POLICY = re.compile(r"^ +(?P<name>\w+) +p50 x(?P<latency>[\d.]+) .* normal (?P<normal>[\d.]+)/s")
 _DURATION_S = 0.02
 _RUN_S = 1.0
 _MEDIANS = 1000
@@ -54,8 +54,6 @@ DECISION_S, EVENT_S, STREAM_WAIT_S = 12e-6, 2.5e-6, 10e-6
 """Of that host, by the loop: chosen for the figures of workloads; with a launch they make 46 and 55 us from the end of
 a kernel to that of the next, where 47 and 55 were measured."""
 NEAR = 0.15
-HALF = " (half)"
-"""Behind the name of a policy: with normal work on half of the multiprocessors."""
 
 
 def measured_ms(text: str) -> dict[tuple[int, str], float]:
@@ -182,9 +180,8 @@ def modelled_policy(gpu: Gpu, name: str, measured: Measured, policy: str) -> Cel
     """Return a cell on the model."""
     asked, host = workload(name), measured.host
     seen, model = host.seen(gpu), host.model()
-    sms = gpu.sm_count // 2 if policy.endswith(HALF) else None
-    tasks = compiled_for(gpu, (asked.critical, replace(asked.normal, sms=sms)))
-    made = make_policy(policy.partition(" (")[0], tasks, seen)
+    tasks = compiled_for(gpu, (asked.critical, asked.normal))
+    made = make_policy(policy, tasks, seen)
     run = runner(simulated(gpu, model), {policy: made}, seen, duration_s=_RUN_S)
     latencies_s = run(tasks, policy, 0).latencies_s
     critical_ms = [1e3 * each for each in latencies_s[asked.critical.name]]

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from elastic_cells import told
+from elastic_gpu import told
 from elastic_model import DECISION_S, LOOP_CALLS, Cell, Host, measured_ms, measured_policies
 
 from edgetune.stages.elastic.bench import Ratio
@@ -22,9 +22,9 @@ bound      elastic: alexnet takes at most 1.64 ms = alone 1.02 ms + host 140 us
 
 
 def line(policy):
-    ratio, energy = Ratio(1.1, 1.05, 1.15), {"power_w": 300.0, "request_j": 0.1}
+    ratio = Ratio(1.1, 1.05, 1.15)
     each = SimpleNamespace(policy=policy, p50_x=ratio, p99_x=ratio, throughput_x=ratio, normal_per_s=1234.5, missed=0.0)
-    return told(each, energy, 16)
+    return told(each)
 
 
 def test_a_line_of_a_policy_is_read():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 from typer.main import get_command
 
@@ -21,12 +22,19 @@ ANYWHERE = {"--help", "--verbose", "--version"}
 def commands() -> dict[tuple[str, ...], set[str]]:
     """Return every command by its words after ``edgetune``, and its options."""
     from edgetune.cli.app import app
-    from edgetune.cli.completions import walk
 
     command = get_command(app)
     with command.make_context("edgetune", [], resilient_parsing=True) as context:
-        entries = walk(command, context, (), {})
-    return {entry.words: ANYWHERE | {name for switch in entry.switches for name in switch.names} for entry in entries}
+        return dict(_options(command, context, ()))
+
+
+def _options(command: Any, context: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+    parameters = [each for each in command.get_params(context) if each.param_type_name == "option"]
+    yield path, ANYWHERE | {name for each in parameters for name in (*each.opts, *each.secondary_opts)}
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        with below.make_context(name, [], parent=context, resilient_parsing=True) as inner:
+            yield from _options(below, inner, (*path, name))
 
 
 def command_at(words: Sequence[str]) -> tuple[str, ...]:

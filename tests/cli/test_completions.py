@@ -1,20 +1,26 @@
-"""The completion scripts are the committed ones, and each shell really completes with them."""
+"""The completion scripts are typer's, and each shell really completes with them."""
 
-import errno
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from command_line import assert_two_lines
+from hints import commands
+from typer.completion import get_completion_script
 
-from edgetune.cli.completions import render
+from edgetune.cli.app import COMMANDS
+from edgetune.cli.completions import VALUES, VARIABLE, offering
 
 FOLDER = Path(__file__).parents[2] / "completions"
+
+LATE = ("torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy")
 
 CASES = {
     "edgetune pro": {"profile"},
@@ -38,7 +44,7 @@ CASES = {
     "edgetune zoo ex": {"export"},
     "edgetune zoo export resnet": {"resnet18", "resnet50"},
     "edgetune search ev": {"evaluate"},
-    "edgetune search table.csv --strategy gm": {"gmd"},
+    "edgetune search table.csv --strategy gm": {"gmd", "gmd-study"},
     "edgetune search --objective energy": {"energy", "energy-delay"},
     "edgetune profile --task ": {"infer", "train"},
     "edgetune profile model.onnx --dry": {"--dry-run"},
@@ -48,25 +54,39 @@ CASES = {
 }
 
 
-def test_the_committed_scripts_are_the_generated_ones():
-    committed = {path.name: path.read_text() for path in FOLDER.iterdir()}
-    assert committed == render(), "run: edgetune completions --write completions/"
+FIRST_TAB = "[[ $funcstack[1] == _edgetune ]] && _edgetune_completion  # the first TAB, which loads this file\n"
+"""What typer's script for zsh lacks: it offers nothing at the TAB that loads it."""
 
 
-def test_scripts_that_cannot_be_written_are_two_lines_and_leave_nothing(edgetune, tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize(
+    ("name", "shell", "more"),
+    [("edgetune.bash", "bash", ""), ("_edgetune", "zsh", FIRST_TAB), ("edgetune.fish", "fish", "")],
+)
+def test_the_committed_scripts_are_those_of_typer(name, shell, more):
+    script = get_completion_script(prog_name="edgetune", complete_var=VARIABLE, shell=shell)
+    assert (FOLDER / name).read_text() == f"{script}\n{more}"
 
-    monkeypatch.setattr(os, "fsync", full)
-    assert_two_lines(edgetune("completions", "--write", str(tmp_path)), 2)
-    assert list(tmp_path.iterdir()) == []
+
+def test_each_row_of_values_is_of_a_command_and_names_words():
+    for key in VALUES:
+        *path, name = key.split()
+        below = [options for command, options in commands().items() if list(command[: len(path)]) == path]
+        assert below, key
+        assert name.isupper() or any(name in options for options in below), key
+        offer = offering((name,))
+        assert offer is not None
+        context = SimpleNamespace(command_path=" ".join(("edgetune", *path)), command=None)
+        assert all(isinstance(word, str) for word in offer(context)), key
+        assert offer(context), key
 
 
 def in_bash(line: str) -> list[str]:
+    """Return what bash offers after ``line``, whose words it splits at colons too."""
+    words = " ".join(f"'{word}'" for word in re.findall("(?<= )$|[^ :]+|:", line))
     script = f"""
         source {FOLDER}/edgetune.bash
-        COMP_LINE={line!r} COMP_POINT={len(line)}
-        _edgetune
+        COMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        _edgetune_completion edgetune
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
     done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, check=True, text=True)
@@ -79,9 +99,41 @@ def test_bash_completes(line, expected):
     assert set(in_bash(line)) == expected
 
 
-def test_bash_completes_after_a_colon_as_bash_splits_words():
-    assert set(in_bash("edgetune profile zoo:resnet")) == {"resnet18", "resnet50"}
-    assert set(in_bash("edgetune profile x.onnx --device twin:o")) == {"orin-agx"}
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("edgetune profile zoo:resnet", {"resnet18", "resnet50"}),
+        ("edgetune profile x.onnx --device twin:", {"orin-agx"}),
+        ("edgetune prfile nothing", set()),
+        ("edgetune --version", {"--version"}),
+        ("edgetune --version pro", {"profile"}),
+    ],
+)
+def test_bash_completes_after_a_colon_and_whatever_came_before(line, expected):
+    assert set(in_bash(line)) == expected
+
+
+def asked(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code with the variables that a completion script sets."""
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; from edgetune.cli.main import run; {code}"],
+        capture_output=True, check=False, text=True, env={**os.environ, **variables},
+    )  # fmt: skip
+
+
+def test_completion_loads_no_library_that_commands_load_late():
+    code = f"run([]); print(sorted(set({LATE}) & set(sys.modules)))"
+    words = {"COMP_WORDS": "edgetune\nprofile\n--dry", "COMP_CWORD": "2"}
+    assert asked(code, **words, **{VARIABLE: "complete_bash"}).stdout == "--dry-run\n[]\n"
+
+
+@pytest.mark.parametrize(("line", "code"), [("edgetune ", 0), ("edgetune profile model.on", 1)])
+def test_fish_asks_for_one_line_a_word_and_whether_there_is_one(line, code):
+    variables = {VARIABLE: "complete_fish", "_TYPER_COMPLETE_ARGS": line}
+    done = asked("sys.exit(run([]))", **variables, _TYPER_COMPLETE_FISH_ACTION="get-args")
+    offered = dict(row.split("\t") for row in done.stdout.split("\n") if row)
+    assert offered == ({} if code else COMMANDS)
+    assert asked("sys.exit(run([]))", **variables, _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == code
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")

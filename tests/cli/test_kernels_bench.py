@@ -117,7 +117,6 @@ def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkey
         (["--duration", "soon"], "--duration"),
         (["--sms", "16"], "--sms is for a real GPU"),
         (["--device", "nvidia:0", "--assume", "host=1us"], "--assume is for the model of a GPU"),
-        (["--indexing", "memory"], "--indexing is for a real GPU"),
         (["--device", "host"], "do not run on 'host'"),
         (["D", "--duration", "50ms", "--policy", "sequential"], "no request of lstm was answered"),
         (["LGSVL", "--duration", "50ms", "--load", "40%"], "no request of resnet was answered"),
@@ -130,17 +129,15 @@ def test_bad_input(edgetune, words, said):
 
 
 @pytest.mark.slow  # real kernels are compiled by the real compiler
-@pytest.mark.parametrize("indexing", ["computed", "memory"])
-def test_on_a_gpu_that_is_a_fake(edgetune, monkeypatch, tmp_path, indexing):
+def test_on_a_gpu_that_is_a_fake(edgetune, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     clock, opened = FakeClock(), gpu_session.open_gpu_session
     given = {"module": FakeCuda([FakeCudaGpu(sm_count=132)], clock), "now_ns": clock.now_ns, "sleep_s": clock.sleep_s}
     monkeypatch.setattr(gpu_session, "open_gpu_session", lambda index, **options: opened(index, **{**options, **given}))
     words = ("--device", "nvidia:0", "--sms", "16", "--policy", "sequential,elastic", "--duration", "20ms", "--json")
-    ended = edgetune(*SHORT, *words, "--indexing", indexing)
+    ended = edgetune(*SHORT, *words)
     assert ended.code == 0, ended.err
     assert "SIMULATED" not in ended.err
     document = json.loads(ended.out)
     assert (document["simulated"], document["gpu"]["sm_count"]) == (False, 16)
-    assert document["indexing"] == indexing
     assert [policy["policy"] for policy in document["workloads"][0]["policies"]] == ["sequential", "elastic"]

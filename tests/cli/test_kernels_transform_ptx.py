@@ -107,7 +107,7 @@ def test_each_step_is_explained(edgetune, file):
     assert "ret goes on to the next logical block" in ended.out
 
 
-@pytest.mark.parametrize("words", [("--indexing", "memory"), ("--instantiate", "scale<float>"), ("--include", ".")])
+@pytest.mark.parametrize("words", [("--persistent",), ("--instantiate", "scale<float>"), ("--include", ".")])
 def test_options_for_source_are_refused(edgetune, file, words):
     ended = edgetune(*COMMAND, file(GOOD), *words)
     assert_two_lines(ended, 2)

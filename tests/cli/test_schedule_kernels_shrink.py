@@ -111,17 +111,6 @@ def test_the_score_as_printed_is_another(edgetune):
     assert scores == {"corrected": 16 / 16 * (1024 + 512) / 1536, "literal": 16 / 16 * (512 + 512) / 1536}
 
 
-def test_indices_from_memory_cost_each_block_shared_memory(edgetune):
-    shared = {}
-    for indexing in ("computed", "memory"):
-        file = f"{indexing}.parquet"
-        assert edgetune(*SHRINK, "blur.cu", *LAUNCH, "--indexing", indexing, "-o", file).code == 0
-        conditions = io.read(ElasticTable, file).header.conditions
-        assert conditions["indexing"] == indexing
-        shared[indexing] = conditions["forms"]["blur__grid"]["static_shared_bytes"]
-    assert 4 <= shared["memory"] - shared["computed"] <= 16  # three numbers, or the one that it uses
-
-
 def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
     shards = {1: 10e-6, 2: 12e-6, 8: 24e-6}
     facts = ("RTX", "GPU-1", "8.7", 16, "13.0", "2026-01-02", "0.1.0", 1e-6, 1e-6, 1e-6, 9e-6, 5e-5, 1e-6)

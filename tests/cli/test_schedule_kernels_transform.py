@@ -52,18 +52,6 @@ def test_a_file_is_written_and_the_rest_is_reported(edgetune, source, tmp_path):
 
 
 @needs_compiler
-def test_forms_may_take_indices_from_memory(edgetune, source, tmp_path):
-    out, words = tmp_path / "out.cu", ("--indexing", "memory", "--check", "--explain")
-    ended = edgetune("schedule", "kernels", "transform", source(GOOD), *words, "-o", str(out))
-    assert ended.code == 0, ended.err
-    assert "scale__grid(float *x, int n, const edgetune_launch_t edgetune_launch, const uint3 *edgetune_indices)" in (
-        out.read_text().replace("* ", "*")
-    )
-    assert "copies the logical block's index from a table" in ended.out
-    assert "equal" in ended.out
-
-
-@needs_compiler
 def test_persistent_forms_are_made_and_checked_on_request(edgetune, source, tmp_path):
     out = tmp_path / "out.cu"
     words = ("--persistent", "--check", "--explain", "-o", str(out))
@@ -73,12 +61,6 @@ def test_persistent_forms_are_made_and_checked_on_request(edgetune, source, tmp_
     assert "  persistent: scale__persistent" in ended.out
     assert "scale       3 " in ended.out
     assert "equal" in ended.out
-
-
-def test_an_unknown_indexing_is_an_error(edgetune, source):
-    ended = edgetune("schedule", "kernels", "transform", source(GOOD), "--indexing", "table")
-    assert_two_lines(ended, 2)
-    assert "known: computed, memory" in ended.err
 
 
 def test_refusals_are_reported_with_line_and_remedy(edgetune, source):

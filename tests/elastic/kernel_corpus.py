@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgetune.stages.elastic.cpu_equivalence import Matrix
 from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
+from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, chance
 
 FOLDER = Path(__file__).with_name("kernels")
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.cu")))
+BRIEF = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
+ARCHES = ("sm_75", "sm_87", "sm_90", "sm_110")
+"""Turing, Jetson Orin, Hopper, Jetson Thor."""
 
 
 def source(name: str) -> str:

@@ -8,14 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import hand_elastic
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Verdict, check
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.sample_launches import sample_launches_in
-from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, chance
 from edgetune.stages.elastic.source.transform import transform
 
-SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
 PLAIN = """
 // launch plain grid=3,2 block=9,3 data=int32[180] n=int32:150
 __global__ void plain(int *data, int n) {
@@ -27,8 +26,8 @@ __global__ void plain(int *data, int n) {
 OPEN = PLAIN.replace("    if (i >= n) return;\n", "")
 SPACE = (Path(__file__).parent / "kernels" / "convolution_direct.cu").read_text()
 SOURCES = {
-    "mix": hand_elastic.ORIGINAL, "plain": PLAIN, "space": SPACE, "memory": SPACE,
-    "taken": hand_elastic.ORIGINAL, "taken-plain": PLAIN, "taken-open": OPEN, "taken-memory": SPACE,
+    "mix": hand_elastic.ORIGINAL, "plain": PLAIN, "space": SPACE,
+    "taken": hand_elastic.ORIGINAL, "taken-plain": PLAIN, "taken-open": OPEN,
 }  # fmt: skip
 """By name; those whose names begin with ``taken`` have persistent forms, of which alone the mutants are."""
 VOTE = r"(?:\n    if \(!__syncthreads_or\(\w+\)\) return;\n#line[^\n]*)?"  # is a barrier too
@@ -67,9 +66,7 @@ MUTANTS = {
         0,
     ),
     "no barrier between take and use": ("taken", SHOWN, r"\1", 0),
-    "no barrier between take and use of a table's entry": ("taken-memory", SHOWN, r"\1", 0),
     "no barrier between use and the next take": ("taken-plain", BEHIND, r"\1", 0),
-    "no barrier between use and the next entry": ("taken-memory", BEHIND, r"\1", 0),
     "the quota is read behind the take": (
         "taken",
         QUOTA + r" *" + TAKE,
@@ -131,18 +128,6 @@ MUTANTS = {
         "edgetune_number = blockIdx.x",
         0,
     ),
-    "entries are those of the first logical block": ("taken-memory", r"\[edgetune_taken\]", "[0]", 0),
-    "an entry behind the table is read": ("taken-memory", r"if \(edgetune_taken < edgetune_launch\.count\) ", "", 0),
-    "an entry is used before it is there": ("memory", r"        __syncthreads\(\);\n(        const uint3)", r"\1", 0),
-    "an entry is replaced while it is used": ("memory", END, r"\1", 0),
-    "an entry is taken by a thread that small blocks lack": (
-        "memory",
-        r"if \(threadIdx\.x == 0",
-        "if (threadIdx.x == 7",
-        1,
-    ),
-    "entries are those of the first piece": ("memory", r"\[edgetune_number\]", "[edgetune_at]", 1),
-    "entries are those of physical blocks": ("memory", r"\[edgetune_number\]", "[blockIdx.x]", 0),
     "the first barrier is dropped": ("mix", VOTE + r"\n    __syncthreads\(\);", "", 0),
     "the second barrier is dropped": ("mix", r"\n    __syncthreads\(\);", "", 1),
     "the third barrier is dropped": ("mix", r"\n    __syncthreads\(\);", "", 2),
@@ -233,8 +218,7 @@ MUTANTS = {
 
 @cache
 def generated(name: str) -> TransformResult:
-    memory, persistent = name.endswith("memory"), name.startswith("taken")
-    return transform(SOURCES[name], f"{name}.cu", indexing="memory" if memory else "computed", persistent=persistent)
+    return transform(SOURCES[name], f"{name}.cu", persistent=name.startswith("taken"))
 
 
 def mutated(name: str, pattern: str, new: str, place: int) -> TransformResult:
@@ -253,6 +237,6 @@ def verdict_of(mutant: str) -> Verdict:
     """Return what is found of a mutant."""
     name = MUTANTS[mutant][0]
     (verdict,) = check(
-        mutated(*MUTANTS[mutant]), sample_launches_in(SOURCES[name], f"{name}.cu"), matrix=SHORT, limit_s=1
+        mutated(*MUTANTS[mutant]), sample_launches_in(SOURCES[name], f"{name}.cu"), matrix=BRIEF, limit_s=1
     )
     return verdict

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from kernel_corpus import ARCHES
 
-from edgetune.stages.elastic.compiler import ARCHES
 from edgetune.stages.elastic.forms import Forms, compile_forms
 from edgetune.stages.elastic.gpu import find_gpu
 from edgetune.stages.elastic.mdtb.builder import kernel_source

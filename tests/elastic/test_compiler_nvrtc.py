@@ -4,9 +4,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from kernel_corpus import ARCHES
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.stages.elastic.compiler import ARCHES, STAND_INS, CompileOptions, arch_of, compile
+from edgetune.stages.elastic.compiler import STAND_INS, CompileOptions, arch_of, compile
 from edgetune.stages.elastic.forms import compile_forms
 from edgetune.stages.elastic.gpu import Resources, find_gpu
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
@@ -186,7 +187,7 @@ def test_forms_are_found_by_logical_threads_in_a_physical_one() -> None:
     forms = (Variant("mangled__grid", "grid"), Variant("mangled__block", "block", None))
     text = TILE + "".join(f'\nextern "C" __global__ void {each.symbol}(float *a) {{ *a = 1.0f; }}' for each in forms)
     elastic = ElasticKernel(CudaKernel("mangled", 1, ()), forms)
-    refused = ElasticKernel(CudaKernel("tile", 2, (), extern_c=True))
+    refused = ElasticKernel(CudaKernel("tile", 2, ()))
     compiled, found = compile_forms(TransformResult(text, (elastic, refused)), "sm_87", name="t.cu")
     assert found["mangled"].original.symbol == "_Z7mangledPf"
     assert {n: form.symbol for n, form in found["mangled"].elastic.items()} == {

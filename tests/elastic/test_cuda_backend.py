@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cuda_scene import BLOCK_US, BLOCKS, KERNELS, US, VALUES, Machine, launch, moments, task
+from cuda_scene import KERNELS, US, VALUES, Machine, launch, moments, task
 
 from edgetune.stages.elastic.backend import LaunchEvent
 from edgetune.stages.elastic.cuda.backend import WaitTimes, stream_priorities
@@ -14,7 +14,6 @@ from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies import POLICIES
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
-CALL_US = BLOCKS * BLOCK_US
 SHORT = WaitTimes(hang_s=0.01)
 
 

@@ -9,7 +9,7 @@ import pytest
 from cuda_scene import BUILD, VALUES, Machine, launch, moments, network, task
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic.cuda.green import green_context, green_halves, part_of, part_size, why_not_green
+from edgetune.stages.elastic.cuda.green import green_context, part_of, why_not_green
 from edgetune.stages.elastic.cuda.program import Program
 from fakes.cuda_gpu import FakeCudaGpu
 
@@ -48,28 +48,6 @@ def test_nearly_all_are_more_than_a_step_gives() -> None:
             raise AssertionError
         assert "has no part of 130 multiprocessors, though it has 132" in refused.value.message
         assert "the least has 8" in refused.value.hint
-
-
-def test_two_halves_are_as_large_and_work_beside_each_other() -> None:
-    machine = Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)])
-    with machine.context() as context, green_halves(context) as halves:
-        assert [part.facts.gpu.sm_count for part in halves] == [64, 64]
-        for part in halves:
-            with part.current():
-                program = Program(part, network(), BUILD)
-                program.write(VALUES)
-                program.warm_up(part.stream())
-    assert [each.sm_count for each in machine.cuda.launches].count(64) == len(machine.cuda.launches)
-    assert machine.cuda.leaked() == []
-
-
-def test_one_step_has_no_halves() -> None:
-    with (
-        Machine([FakeCudaGpu(sm_count=14, green_least=8, green_step=8)]).context() as context,
-        pytest.raises(DeviceError, match="has no two equal parts"),
-        green_halves(context),
-    ):
-        raise AssertionError
 
 
 def test_where_they_work_nothing_speaks_against_them() -> None:
@@ -114,7 +92,6 @@ def test_a_part_of_a_part() -> None:
         program.write(VALUES)
         program.warm_up(stream)
         assert part_of(part, 32) is None
-        assert part_size(part, 9) == 16
     assert {each.sm_count for each in machine.cuda.launches} == {8}
     assert machine.cuda.leaked() == []
 

@@ -86,29 +86,26 @@ def kernels_of(
         sizes = tuple(8 if isinstance(each, Pointer) else len(each.value) for each in call.arguments)
         found[call.kernel] = FakeCudaKernel(sizes, 5000, run_it)
         for form in forms[call.kernel].elastic.values():
-            table = () if transformed.indexing == "computed" else (8,)
-            found[form.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES, *table), 5000, run_it)
+            found[form.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES), 5000, run_it)
         if (taking := forms[call.kernel].persistent) is not None:
-            found[taking.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES, *table, 8), 5000, run_it)
+            found[taking.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES, 8), 5000, run_it)
     return found
 
 
 @contextmanager
-def on_the_shim(
-    name: str, indexing: abi.Indexing = "computed", *, persistent: bool = False
-) -> Iterator[tuple[Machine, Context, KernelSequence, Build]]:
+def on_the_shim(name: str, *, persistent: bool = False) -> Iterator[tuple[Machine, Context, KernelSequence, Build]]:
     asked = network(name, **SIZES[name])
-    transformed = transform(asked.source, f"{name}.cu", indexing=indexing, persistent=persistent)
+    transformed = transform(asked.source, f"{name}.cu", persistent=persistent)
     forms = forms_of(transformed)
     kernels = kernels_of(asked, transformed, forms)
     machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=512)], kernels=kernels)
     with machine.context() as context:
-        yield machine, context, asked, Build(fake_image(*kernels), forms, indexing=indexing)
+        yield machine, context, asked, Build(fake_image(*kernels), forms)
 
 
-@pytest.mark.parametrize(("name", "indexing"), [("gru", "computed"), ("squeezenet", "computed"), ("gru", "memory")])
-def test_a_network_in_pieces_of_every_form_is_the_network(name: str, indexing: abi.Indexing) -> None:
-    with on_the_shim(name, indexing) as (_, context, asked, built):
+@pytest.mark.parametrize("name", ["gru", "squeezenet"])
+def test_a_network_in_pieces_of_every_form_is_the_network(name: str) -> None:
+    with on_the_shim(name) as (_, context, asked, built):
         program = Program(context, asked, built)
         program.write(values(asked, 1))
         answer = run(context, program, ORIGINAL, context.stream())
@@ -121,9 +118,8 @@ def test_a_network_in_pieces_of_every_form_is_the_network(name: str, indexing: a
         assert differences(context, program, tried) == []
 
 
-@pytest.mark.parametrize("indexing", ["computed", "memory"])
-def test_a_network_of_persistent_forms_is_the_network(indexing: abi.Indexing) -> None:
-    with on_the_shim("gru", indexing, persistent=True) as (machine, context, asked, built):
+def test_a_network_of_persistent_forms_is_the_network() -> None:
+    with on_the_shim("gru", persistent=True) as (machine, context, asked, built):
         program = Program(context, asked, built)
         program.write(values(asked, 1))
         tried = [LaunchVariant(1, blocks=3, quotas=()), LaunchVariant(1, blocks=2, quotas=(1, 0))]

@@ -119,8 +119,8 @@ def test_packed_arguments_lie_where_the_pointers_say() -> None:
     assert [at % 16 for at in pointers] == [pointers[0] % 16] * 5
 
 
-def test_the_address_of_the_table_lies_behind_the_launch_and_before_the_records() -> None:
-    packed = Packed([b"\1" * 4], Logical((5, 1, 1), (64, 1, 1)), table=0x1234, recorded=True)
+def test_the_address_of_control_words_lies_behind_the_launch_and_before_the_records() -> None:
+    packed = Packed([b"\1" * 4], Logical((5, 1, 1), (64, 1, 1)), control=0x1234, recorded=True)
     packed.set_records(0xABC)
     assert packed.sizes_bytes == (4, abi.SIZE_BYTES, 8, 8)
     at = (ctypes.c_uint64 * 4).from_address(packed.address)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kernel_corpus import NAMES, source, trials
+from kernel_corpus import BRIEF, NAMES, source, trials
 
-from edgetune.stages.elastic.abi import Indexing
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, Matrix, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 
@@ -24,15 +23,8 @@ GRID_ONLY = {
 """Kernels whose block is left alone, and the code of the reason; ``None`` where there are several."""
 
 
-IN_MEMORY = (
-    "columns", "convolution_tiled", "early_return", "grid_stride", "groups", "groups_handed_on", "helpers", "last_warp",
-    "lstm_cell", "matmul_naive", "reduce_dynamic", "stencil", "template_reduce",
-)  # fmt: skip
-"""Kernels of every kind: grids of two dimensions, shared memory, warps, returns, helpers, templates."""
-
-
-def verdicts(name: str, matrix: Matrix, indexing: Indexing = "computed") -> tuple[Verdict, ...]:
-    made = transform(source(name), f"{name}.cu", indexing=indexing, persistent=True)
+def verdicts(name: str, matrix: Matrix) -> tuple[Verdict, ...]:
+    made = transform(source(name), f"{name}.cu", persistent=True)
     return check(made, trials(name), name=f"{name}.cu", matrix=matrix)
 
 
@@ -48,17 +40,6 @@ def expect_equal(found: tuple[Verdict, ...]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_forms_do_what_the_original_does(name: str) -> None:
     expect_equal(verdicts(name, BRIEF))
-
-
-@pytest.mark.parametrize("name", IN_MEMORY)
-def test_forms_that_take_indices_from_memory_do_what_the_original_does(name: str) -> None:
-    expect_equal(verdicts(name, BRIEF, "memory"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_forms_that_take_indices_from_memory_do_so_in_many_more_ways(name: str) -> None:
-    expect_equal(verdicts(name, Matrix(cuts=6, seed=7), "memory"))
 
 
 @pytest.mark.slow

@@ -7,8 +7,9 @@ from dataclasses import replace
 import hand_elastic
 import numpy as np
 import pytest
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, Matrix, check, ways
+from edgetune.stages.elastic.cpu_equivalence import Matrix, check, ways
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, chance

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kernel_mutants import MUTANTS, SHORT, SOURCES, generated, verdict_of
+from kernel_corpus import BRIEF
+from kernel_mutants import MUTANTS, SOURCES, generated, verdict_of
 
 from edgetune.stages.elastic.cpu_equivalence import check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
@@ -11,7 +12,7 @@ from edgetune.stages.elastic.sample_launches import sample_launches_in
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_generated_code_itself_is_right(name: str) -> None:
-    (verdict,) = check(generated(name), sample_launches_in(SOURCES[name], "k.cu"), matrix=SHORT)
+    (verdict,) = check(generated(name), sample_launches_in(SOURCES[name], "k.cu"), matrix=BRIEF)
     assert verdict.reason == ""
 
 

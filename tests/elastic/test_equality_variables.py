@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Verdict, check
 from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.shim.build import build

@@ -9,6 +9,7 @@ import pytest
 from edgetune.artifacts import io
 from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelTasks
 from edgetune.errors import InputError
+from edgetune.stages.elastic import tasks as elastic_tasks
 from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.gpu import Resources, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
@@ -38,7 +39,9 @@ networks:
 def tasks(folder, text=TASKS, source="extern __global__ void split();"):
     (folder / "sort.cu").write_text(source)
     document = io.from_bytes(text.encode(), kind="kernel_tasks", name="tasks.yaml")
-    return tasks_of(document, folder=folder, benchmark=lambda name, **sizes: KernelSequence(f"{name} {sizes}", ()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elastic_tasks, "mdtb_network", lambda name, **sizes: KernelSequence(f"{name} {sizes}", ()))
+        return tasks_of(document, folder=folder)
 
 
 def test_networks_of_the_benchmark_are_asked_for_by_name_and_sizes(tmp_path):

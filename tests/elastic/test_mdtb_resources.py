@@ -9,8 +9,8 @@ from itertools import product
 
 import mdtb_resources
 import pytest
+from kernel_corpus import ARCHES
 
-from edgetune.stages.elastic.compiler import ARCHES
 from edgetune.stages.elastic.gpu import find_gpu
 from edgetune.stages.elastic.mdtb.networks import (
     ARCHITECTURE,

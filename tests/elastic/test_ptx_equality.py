@@ -8,10 +8,10 @@ import subprocess
 import kernel_corpus
 import numpy as np
 import pytest
+from kernel_corpus import ARCHES, BRIEF
 from ptx_corpus import BENCHMARK, NAMES, TRITON, source, text, transformed, trials
 
-from edgetune.stages.elastic.compiler import ARCHES
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, Matrix, check, different
+from edgetune.stages.elastic.cpu_equivalence import Matrix, check, different
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in

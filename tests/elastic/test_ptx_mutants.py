@@ -6,9 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from kernel_corpus import BRIEF
 from ptx_corpus import text, transformed, trials
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Verdict, check
 from edgetune.stages.elastic.ptx import transform
 
 TURN = r"setp\.le\.u32 %edgetune_is, %edgetune_left, %edgetune_step;"

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kernel_corpus import BRIEF
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Verdict, check
 from edgetune.stages.elastic.guessed_launches import guessed_launches
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.sample_launches import sample_launches_in

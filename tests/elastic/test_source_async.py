@@ -1,8 +1,9 @@
 """Asynchronous copies that a thread waits for itself are awaited behind each logical block; all others are refused."""
 
 import pytest
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.cpu_equivalence import check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.async_copies import AWAIT
 from edgetune.stages.elastic.source.transform import transform

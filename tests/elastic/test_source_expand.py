@@ -7,9 +7,9 @@ import subprocess
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
-from kernel_corpus import NAMES, source
+from kernel_corpus import BRIEF, NAMES, source
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.cpu_equivalence import check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.macros import expanded
 from edgetune.stages.elastic.source.transform import transform

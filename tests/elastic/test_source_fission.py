@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.stages.elastic.cpu_equivalence import Verdict, check
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform

@@ -3,9 +3,10 @@
 import shutil
 
 import pytest
+from kernel_corpus import BRIEF
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.cpu_equivalence import check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.explain import reasons
 from edgetune.stages.elastic.source.headers import with_headers

@@ -1,8 +1,9 @@
 """Warp primitives under a branch are accepted where their mask was computed from votes, in functions too."""
 
 import pytest
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.cpu_equivalence import check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 

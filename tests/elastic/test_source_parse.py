@@ -38,13 +38,6 @@ def test_no_parameters(head):
     assert (kernel.name, kernel.line, kernel.parameters) == ("k", 2, ())
 
 
-@pytest.mark.parametrize(
-    "text", ['extern "C" __global__ void k() {}', 'extern "C" {\n__global__ void k() {}\n}', "__global__ void k() {}"]
-)
-def test_whether_its_symbol_is_its_name(text):
-    assert kernel_of(text).extern_c == ("extern" in text)
-
-
 def test_uses_are_counted_through_functions_and_macros():
     kernel = kernel_of(
         """

@@ -4,8 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.cpu_equivalence import check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 

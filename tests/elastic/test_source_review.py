@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from kernel_corpus import BRIEF
 
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.cpu_equivalence import check
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.source.transform import transform
 

@@ -4,9 +4,10 @@ import re
 import shutil
 
 import pytest
+from kernel_corpus import BRIEF
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.cpu_equivalence import check
 from edgetune.stages.elastic.sample_launches import instance_symbol, sample_launches_in
 from edgetune.stages.elastic.source import write_analysis
 from edgetune.stages.elastic.source.name_resolution import resolve

@@ -11,13 +11,9 @@ level the physical block has the shape of the logical block. At block level it h
 runs the logical threads whose number equals its own modulo the physical block size, so that lanes of a warp keep their
 places where that size is a multiple of 32.
 
-A physical block computes the index of a logical block from its number, or takes it from memory:
-
-    computed    x = number % grid.x, y = number / grid.x ...                  divisions in grids of 2 and 3 dimensions
-    memory      thread 0: shared = edgetune_indices[number]; barrier          a table that the host fills before
-
-With indexing by memory the address of the table is one more parameter, behind the launch. Source of both: Zhao et al.,
-Miriam (SenSys 2023), section on the source-to-source transformer.
+A physical block computes the index of a logical block from its number, x = number % grid.x, y = number / grid.x ...,
+with divisions in grids of two and three dimensions only (Zhao et al., Miriam, SenSys 2023, section on the
+source-to-source transformer).
 
 A persistent form is launched once with as many physical blocks as the GPU holds, which take logical blocks until none
 is left (persistent threads: Gupta et al. 2012, A study of persistent threads style GPU programming). Its last parameter
@@ -41,12 +37,7 @@ comes late finds nothing left; one that comes so late that the words are those o
 from __future__ import annotations
 
 import struct
-from typing import Literal, cast, get_args
-
-import numpy as np
-import numpy.typing as npt
-
-from edgetune.choices import choose
+from typing import Literal
 
 PARAMETER = "edgetune_launch"
 STRUCT_NAME = "edgetune_launch_t"
@@ -70,11 +61,6 @@ PER_THREAD = (1, 2, 4, 8)
 
 Level = Literal["grid", "block", "persistent"]
 Dim = tuple[int, int, int]
-Indexing = Literal["computed", "memory"]
-"""How a physical block gets the index of a logical one."""
-TABLE = "edgetune_indices"
-"""The parameter behind the launch where indexing is by memory: ``const uint3 *``."""
-
 
 CONTROL = "edgetune_control"
 """The last parameter of a persistent form: a pointer to the struct below."""
@@ -93,26 +79,6 @@ NO_QUOTA = 2**32 - 1
 def packed(grid: Dim, block: Dim, first: int, count: int) -> bytes:
     """Return the parameter as the kernel reads it (little endian, as every CUDA platform)."""
     return _PACKING.pack(*grid, *block, first, count)
-
-
-def indexing_of(word: str) -> Indexing:
-    """Return the indexing of this name.
-
-    Raises:
-        InputError: there is none.
-    """
-    return cast(Indexing, choose(word, get_args(Indexing), what="indexing"))
-
-
-def index_table(grid: Dim) -> npt.NDArray[np.uint32]:
-    """Return the indices of all logical blocks of a grid by their numbers, shape (blocks, 3), as the kernel reads them.
-
-    Args:
-        grid: Blocks along x, y, z.
-    """
-    x, y, z = grid
-    planes = np.indices((z, y, x), np.uint32)  # number = (z * grid.y + y) * grid.x + x
-    return np.ascontiguousarray(np.stack([each.ravel() for each in planes[::-1]], axis=1))
 
 
 def grid_symbol(kernel: str) -> str:

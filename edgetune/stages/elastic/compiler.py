@@ -141,9 +141,6 @@ def _remove_oldest(folder: Path) -> None:
             each.unlink()
 
 
-ARCHES = ("sm_75", "sm_87", "sm_90", "sm_110")
-"""Turing, Jetson Orin, Hopper, Jetson Thor: the default of checks."""
-
 _REMEDY = "pip install 'edgetune[cuda]'"
 _ERROR = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE

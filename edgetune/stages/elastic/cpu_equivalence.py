@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, PER_THREAD, TABLE, Dim, Indexing, index_table, packed
+from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, PER_THREAD, Dim, packed
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import SampleLaunch
@@ -39,7 +39,7 @@ from edgetune.stages.elastic.shim.run import (
     chance,
 )
 from edgetune.stages.elastic.source.headers import of_toolkit
-from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
+from edgetune.stages.elastic.work import Call, Logical, Pointer, Scalar
 
 Shard = tuple[int, int]
 Answer = Literal["equal", "different", "racy", "fails", "no output"]
@@ -68,9 +68,6 @@ class Matrix:
     schedules: tuple[ExecutionOrder, ...] = (FORWARD, REVERSE, chance(1), chance(2))
     cuts: int = 2
     seed: int = 0
-
-
-BRIEF = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
 
 
 class Runner(Protocol):
@@ -180,10 +177,7 @@ def check(
         return ()
     built = runner or runner_of(transformed, [trial.call.kernel for trial in tried], name, include)
     wanted = matrix or Matrix()
-    return tuple(
-        _verdict(built, there[trial.call.kernel], _with_tables(trial, transformed.indexing), wanted, limit_s)
-        for trial in tried
-    )
+    return tuple(_verdict(built, there[trial.call.kernel], _with_control(trial), wanted, limit_s) for trial in tried)
 
 
 def _kernels(transformed: TransformResult) -> dict[str, ElasticKernel]:
@@ -224,12 +218,9 @@ def runner_of(
         return build(transformed.alone(kernels[0]), name, symbols, folders)
 
 
-def _with_tables(trial: SampleLaunch, indexing: Indexing) -> SampleLaunch:
-    """Return a trial whose memory holds control words and, where forms read it, the table of indices."""
-    buffers = {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
-    if indexing == "memory":  # nothing may change the table either
-        buffers[TABLE] = index_table(trial.call.logical.grid)
-    return replace(trial, buffers=buffers)
+def _with_control(trial: SampleLaunch) -> SampleLaunch:
+    """Return a trial whose memory holds control words too."""
+    return replace(trial, buffers={**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)})
 
 
 def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:
@@ -310,8 +301,7 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
     silent = all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items())
     tried = list(ways(elastic, call.logical, matrix))
-    table = (Pointer(TABLE),) if TABLE in trial.buffers else ()
-    sequences = [(_launches(call, way, table), way.schedule) for way in tried]
+    sequences = [(_launches(call, way), way.schedule) for way in tried]
     ran = 0
     for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
         ran += 1
@@ -324,10 +314,10 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
     return Verdict(kernel.name, "no output" if silent else "equal", ran, forms, _NO_OUTPUT if silent else "")
 
 
-def _launches(call: Call, way: FormLaunch, table: tuple[Argument, ...]) -> list[ShimLaunch]:
+def _launches(call: Call, way: FormLaunch) -> list[ShimLaunch]:
     logical, launches = call.logical, list[ShimLaunch]()
     for place, (first, count) in enumerate(way.shards, 1):
-        arguments = (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)), *table)
+        arguments = (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)))
         taking = None
         if way.persistent:
             arguments = (*arguments, Pointer(CONTROL))

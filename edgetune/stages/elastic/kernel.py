@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgetune.stages.elastic.abi import Indexing, Level
+from edgetune.stages.elastic.abi import Level
 
 VECTORS = {
     f"{name}{count}": (number, count)
@@ -76,7 +76,6 @@ class CudaKernel:
             physical block is a multiple of 32.
         float_atomics: Whether it adds floating-point numbers atomically: results then depend on the order of blocks, in
             the original too, and are compared with a tolerance.
-        extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
         axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
         tables: Whether it reads tables of the file in constant memory, whose size a launch has to fit.
         launches: Its launches in the file whose blocks have a constant size.
@@ -91,7 +90,6 @@ class CudaKernel:
     dynamic_shared: bool = False
     warp: bool = False
     float_atomics: bool = False
-    extern_c: bool = False
     axes: int = 1
     tables: bool = False
     launches: tuple[HostLaunch, ...] = ()
@@ -164,7 +162,6 @@ class TransformResult:
         refusals: Text that looks like a kernel and could not be read, and headers that were not found.
         device: The source with nothing but kernels that have forms, or were asked for, and what these reach, on the
             same lines: for compilers that do not know the host's API. Empty where there are none.
-        indexing: How the forms get the indices of logical blocks.
         language: Of the source: ``cuda``, or ``ptx``, which is compiled already.
         alone: Returns the device source with one kernel only, by its name: for a compiler that refuses another one.
     """
@@ -173,7 +170,6 @@ class TransformResult:
     kernels: tuple[ElasticKernel, ...]
     refusals: tuple[Refusal, ...] = ()
     device: str = ""
-    indexing: Indexing = "computed"
     language: Literal["cuda", "ptx"] = "cuda"
     alone: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
 

@@ -80,29 +80,16 @@ def runner(
     return run
 
 
-def check_none_failed(requests: Sequence[RequestRecord], of: str = "") -> None:
-    """Check that no request of a run failed.
-
-    Args:
-        requests: All of the run.
-        of: What the message begins with.
-
-    Raises:
-        EdgetuneError: one did: figures without it would flatter.
-    """
-    failed = next((each for each in requests if each.outcome == "failed"), None)
-    if failed is not None:
-        message = f"{of}request {failed.number} of {failed.task.name} failed: {failed.failure}"
-        raise EdgetuneError(message, "a benchmark needs all answers; choose another GPU or smaller networks")
-
-
 def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[GpuTask], duration_s: float) -> RequestLatencies:
     """Return the latencies of a run.
 
     Raises:
         EdgetuneError: a request failed: figures without it would flatter.
     """
-    check_none_failed(requests)
+    failed = next((each for each in requests if each.outcome == "failed"), None)
+    if failed is not None:
+        message = f"request {failed.number} of {failed.task.name} failed: {failed.failure}"
+        raise EdgetuneError(message, "a benchmark needs all answers; choose another GPU or smaller networks")
     waits_s: dict[str, dict[Outcome, list[float]]] = {task.name: {"ok": [], "abandoned": []} for task in tasks}
     for each in requests:
         waits_s[each.task.name][each.outcome].append((each.ended_ns - each.arrived_ns) / NS)

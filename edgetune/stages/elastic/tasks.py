@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgetune import limits
@@ -25,15 +25,12 @@ _FORMATS: Mapping[str, str] = {
 """As ``struct`` packs them (little endian, as every CUDA platform)."""
 
 
-def tasks_of(
-    document: KernelTasks, *, folder: Path = Path(), benchmark: Callable[..., KernelSequence] = mdtb_network
-) -> tuple[GpuTask, ...]:
+def tasks_of(document: KernelTasks, *, folder: Path = Path()) -> tuple[GpuTask, ...]:
     """Return the tasks of a document.
 
     Args:
         document: The document.
         folder: The folder of its source files.
-        benchmark: Finds a network of the benchmark by name and sizes.
 
     Raises:
         InputError: the benchmark has no such network, a source cannot be read, or a value does not fit its type.
@@ -41,19 +38,19 @@ def tasks_of(
     own = {}
     for each in document.networks:
         with blaming(f"network {each.name}"):
-            own[each.name] = _network(each, folder, benchmark)
+            own[each.name] = _network(each, folder)
     found = []
     for task in document.tasks:
         asked = own.get(task.network)
         with blaming(f"task {task.name}"):
-            network = benchmark(task.network.removeprefix(MDTB)) if asked is None else asked
+            network = mdtb_network(task.network.removeprefix(MDTB)) if asked is None else asked
         found.append(GpuTask(task.name, network, task.priority, task.arrivals, task.deadline_s, task.sms))
     return tuple(found)
 
 
-def _network(said: KernelNetwork, folder: Path, benchmark: Callable[..., KernelSequence]) -> KernelSequence:
+def _network(said: KernelNetwork, folder: Path) -> KernelSequence:
     if said.mdtb is not None:
-        return benchmark(said.mdtb.removeprefix(MDTB), **said.sizes)
+        return mdtb_network(said.mdtb.removeprefix(MDTB), **said.sizes)
     source = "" if said.source is None else _text(folder / said.source)
     return KernelSequence(said.name, [_call(each) for each in said.calls], source, said.buffers)
 

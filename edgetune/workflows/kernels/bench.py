@@ -12,7 +12,6 @@ from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.json_format import json_document
 from edgetune.errors import InfeasibleError, InputError, blaming
 from edgetune.stages.elastic import bench as benchmark
-from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.bench import PolicyBenchmark, WorkloadBenchmark
 from edgetune.stages.elastic.bound import (
     BOUNDED,
@@ -159,15 +158,13 @@ def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
     if opts.device is not None:
         if opts.assume:
             raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
-        indexing = indexing_of(opts.indexing)
         with opened(
             opts.device,
             sms=opts.sms,
             seed=opts.seed,
-            indexing=indexing,
             persistent=Persistent.name in names,
         ) as ready:
-            conditions = gpu_conditions(ready, part=opts.sms is not None, records=False, indexing=indexing)
+            conditions = gpu_conditions(ready, part=opts.sms is not None, records=False)
             yield BenchTarget(
                 ready.gpu,
                 ready.open_backend,
@@ -178,8 +175,6 @@ def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
         return
     if opts.sms is not None:
         raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
-    if indexing_of(opts.indexing) != "computed":
-        raise InputError("--indexing is for a real GPU: the model has no instructions", "name one with --device")
     gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
     conditions = simulated_conditions(gpu, model)
     yield BenchTarget(

@@ -11,7 +11,6 @@ from typing import Any
 
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import Indexing
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
@@ -74,7 +73,6 @@ def opened(
     seed: int,
     records: bool = False,
     include: Sequence[str] = (),
-    indexing: Indexing = "computed",
     persistent: bool = False,
 ) -> Iterator[GpuSession]:
     """Open a GPU.
@@ -85,7 +83,6 @@ def opened(
         seed: Of what inputs and weights are filled with.
         records: Whether blocks write down where they run.
         include: Folders of headers.
-        indexing: How forms get the indices of logical blocks.
         persistent: Whether kernels get persistent forms too.
 
     Raises:
@@ -94,17 +91,17 @@ def opened(
     """
     with gpu_session.open_gpu_session(
         gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s,
-        builder=builder_of(include, indexing=indexing, persistent=persistent),
+        builder=builder_of(include, persistent=persistent),
     ) as ready:  # fmt: skip
         yield ready
 
 
-def builder_of(include: Sequence[str], *, indexing: Indexing = "computed", persistent: bool = False) -> Builder:
+def builder_of(include: Sequence[str], *, persistent: bool = False) -> Builder:
     """Return what compiles networks for a GPU; arguments as ``opened``."""
     options = CompileOptions(include=tuple(include), cache=compiled_folder())
 
     def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
-        return build(network, context, recorded=recorded, options=options, indexing=indexing, persistent=persistent)
+        return build(network, context, recorded=recorded, options=options, persistent=persistent)
 
     return builder
 
@@ -121,19 +118,18 @@ def known_launch_s(context: Context) -> float:
     return costs.reaction_s
 
 
-def gpu_conditions(ready: GpuSession, *, part: bool, records: bool, indexing: str) -> dict[str, Any]:
+def gpu_conditions(ready: GpuSession, *, part: bool, records: bool) -> dict[str, Any]:
     """Return the conditions of runs on a GPU.
 
     Args:
         ready: The GPU.
         part: Whether a part of its multiprocessors is used.
         records: Whether blocks write down where they run.
-        indexing: How forms get the indices of logical blocks.
     """
     facts = ready.context.facts
     return {
         "simulated": False, "device": facts.gpu.name, "gpu": plain(facts.gpu), "uuid": facts.uuid,
-        "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records, "indexing": indexing,
+        "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records,
     }  # fmt: skip
 
 

@@ -19,13 +19,6 @@ Multiprocessors = Annotated[
 GpuDevice = Annotated[
     str, Option("The GPU: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
 ]  # fmt: skip
-IndexingName = Annotated[
-    str,
-    Option(
-        "How elastic forms get the index of a logical block: computed, or from memory (a table of the host's).",
-        group="Problem", metavar="HOW",
-    ),
-]  # fmt: skip
 AdmitWithin = Annotated[
     str | float | None,
     Option(
@@ -69,7 +62,6 @@ class TransformOptions:
             group="Problem", metavar="KERNEL<...>", repeatable=True,
         ),
     ] = ()  # fmt: skip
-    indexing: IndexingName = "computed"
     persistent: Annotated[
         bool,
         Option(
@@ -125,7 +117,6 @@ class ShrinkOptions:
     shared: Annotated[str, Option("Dynamic shared memory of a block, e.g. 4KiB.", group="Problem", metavar="SIZE")] = (
         "0"
     )
-    indexing: IndexingName = "computed"
     gpu: Annotated[str, Option("Model of the GPU, e.g. orin-agx.", ("--gpu", "-g"), "Where", "NAME")] = "orin-agx"
     arch: Annotated[
         str | None,
@@ -248,7 +239,6 @@ class RunOptions(ShareOptions):
     ] = None
     device: GpuDevice = "nvidia:0"
     sms: Multiprocessors = None
-    indexing: IndexingName = "computed"
     blocks: Annotated[bool, Option("Record where and when each block runs, which costs time.")] = False
     include: Annotated[
         Sequence[str],
@@ -313,7 +303,6 @@ class BenchOptions:
         int | None,
         Option("Use only N of its multiprocessors (a green context).", group="Where", metavar="N", least=1),
     ] = None
-    indexing: IndexingName = "computed"
     admit_within: AdmitWithin = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1, most=1000)] = 3
     seed: options.Seed = 0

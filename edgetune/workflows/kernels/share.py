@@ -20,7 +20,6 @@ from edgetune.errors import InputError, PartialError, blaming
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import latencies_s
 from edgetune.serving.supervision import Supervision
-from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.backend import GpuBackend, Record, Residency
 from edgetune.stages.elastic.bound import (
     BOUNDED,
@@ -159,7 +158,7 @@ def run(opts: RunOptions, reporter: Reporter) -> Iterator[FinishedRun[KernelTime
         plan = replace(compiled, tasks=ready.measured(compiled.tasks))
         with noting_signals(reporter, "the launches in flight") as stopping:
             runs = run_all(plan, reporter, stopping, partial(_on_gpu, ready), measured_costs(plan.gpu))
-        conditions = gpu_conditions(ready, part=opts.sms is not None, records=opts.blocks, indexing=opts.indexing)
+        conditions = gpu_conditions(ready, part=opts.sms is not None, records=opts.blocks)
         runs.lost = ready.lost
         yield _finished(opts, plan, runs, conditions, reporter)
 
@@ -169,7 +168,6 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
     """Open the GPU, compile the tasks, and yield both."""
     if opts.plot is not None and not opts.blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
-    indexing = indexing_of(opts.indexing)
     plan, file = plan_of(opts, reporter), name_of(opts.tasks)
     for task in plan.tasks:
         with blaming(f"{file}: task {task.name}"):
@@ -181,7 +179,6 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
         seed=plan.seed,
         records=opts.blocks,
         include=include,
-        indexing=indexing,
         persistent=Persistent.name in plan.policies,
     ) as ready:
         reporter.info(f"compiling for {ready.gpu.name}")

@@ -12,7 +12,7 @@ from edgetune.artifacts.header import Header
 from edgetune.choices import choose, nearest
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.plotting.page import require_drawing
-from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim, indexing_of
+from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim
 from edgetune.stages.elastic.compiler import CompiledSource, CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.forms import Forms, compile_forms
@@ -73,7 +73,6 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
         "arch": compiled.arch,
         "compiler": compiled.compiler,
         "compiling": {"fmad": opts.fmad, "include": tuple(opts.include), "define": tuple(opts.define)},
-        "indexing": opts.indexing,
         "rules": {**asdict(rules), **asdict(rules.limits(shrunk.gpu))},
         "original": asdict(forms.original.resources),
         "forms": {form.symbol: asdict(form.resources) for form in forms.elastic.values()},
@@ -119,8 +118,7 @@ def _shrunk(opts: ShrinkOptions, rules: Rules) -> tuple[Forms, CompiledSource, S
     except UnicodeDecodeError:
         raise InputError(f"{name} is not text", "CUDA C must be UTF-8") from None
     instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
-    indexing = indexing_of(opts.indexing)
-    transformed = transform(text, name, opts.folders, asked=instances, indexing=indexing)
+    transformed = transform(text, name, opts.folders, asked=instances)
     wanted = instance_symbol(instances[0]) if instances else opts.kernel
     kernel = _kernel(transformed, wanted, name).kernel.name
     options = CompileOptions(opts.fmad, tuple(map(str, opts.folders)), tuple(opts.define))

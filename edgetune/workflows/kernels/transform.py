@@ -9,7 +9,6 @@ from typing import Any
 
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.errors import InputError, PartialError
-from edgetune.stages.elastic.abi import indexing_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.kernel import SURFACES, ElasticKernel, Parameter, TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx
@@ -101,7 +100,6 @@ def transform(
         if not opts.checks:
             raise InputError("--device chooses where to check, and --check is not given", "add --check")
         gpu_index(opts.device, CHECK_WITHOUT)  # which raises where it is no NVIDIA GPU
-    indexing = indexing_of(opts.indexing)
     text = read_source(opts.file).decode("utf-8", "surrogateescape")
     name = _STDIN_FILE if opts.file == "-" else opts.file
     ptx = is_ptx(name, text)
@@ -113,9 +111,7 @@ def transform(
         _check_of_ptx(opts)
         done = transform_ptx(text, name)
     else:
-        done = transformed(
-            text, name, opts.folders, asked=opts.instantiate, indexing=indexing, persistent=opts.persistent
-        )
+        done = transformed(text, name, opts.folders, asked=opts.instantiate, persistent=opts.persistent)
     found = Transformed(name, done)
     if found.made and opts.output not in (None, "-"):
         written = write_atomically(done.source.encode("utf-8", "surrogateescape"), str(opts.output))
@@ -136,7 +132,6 @@ def _check_of_ptx(opts: TransformOptions) -> None:
     asked = {
         "--instantiate": opts.instantiate,
         "--include": opts.include,
-        "--indexing": opts.indexing != "computed",
         "--persistent": opts.persistent,
     }
     for option, given in asked.items():

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import Indexing
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
@@ -29,13 +28,11 @@ class Build:
         image: Machine code.
         forms: Of its kernels, by name.
         recorded: Whether its kernels take the address of block records.
-        indexing: How its forms get the indices of logical blocks; there are persistent ones where forms say so.
     """
 
     image: bytes
     forms: Mapping[str, Forms]
     recorded: bool = False
-    indexing: Indexing = "computed"
 
 
 def build(
@@ -44,7 +41,6 @@ def build(
     *,
     recorded: bool = False,
     options: CompileOptions = DEFAULTS,
-    indexing: Indexing = "computed",
     persistent: bool = False,
 ) -> Build:
     """Make a network's kernels elastic and compile them for a GPU.
@@ -54,7 +50,6 @@ def build(
         context: The GPU.
         recorded: Whether blocks write down where and when they ran; that costs time.
         options: Of the compiler; its folders are searched for headers.
-        indexing: How forms get the indices of logical blocks.
         persistent: Whether each kernel gets a persistent form too.
 
     Raises:
@@ -70,12 +65,12 @@ def build(
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     launched = {call.kernel for call in network.calls}
     folders = tuple(map(Path, options.include))
-    transformed = transform(network.source, name, folders, launched, indexing=indexing, persistent=persistent)
+    transformed = transform(network.source, name, folders, launched, persistent=persistent)
 
     def compiled(source: str) -> Build:
         written = with_block_records(source, name) if recorded else source
         made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options)
-        return Build(made.image, forms, recorded, indexing)
+        return Build(made.image, forms, recorded)
 
     try:
         return compiled(transformed.compiled)  # whole programs are given too

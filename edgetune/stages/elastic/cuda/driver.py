@@ -218,7 +218,6 @@ class Packed:
     Args:
         values: The bytes of its own arguments.
         logical: Of an elastic form, which takes its part of it; ``None`` of the original.
-        table: The address of the indices of its logical blocks, where it reads them from memory.
         control: The address of the control words of a persistent form.
         recorded: Whether it takes the address of block records behind everything else.
     """
@@ -228,14 +227,14 @@ class Packed:
         values: Sequence[bytes],
         logical: Logical | None,
         *,
-        table: int | None = None,
         control: int | None = None,
         recorded: bool = False,
     ) -> None:
         whole = list(values)
         if logical is not None:
             whole.append(abi.packed(logical.grid, logical.block, 0, 0))
-        whole += [each.to_bytes(_ADDRESS_BYTES, "little") for each in (table, control) if each is not None]
+        if control is not None:
+            whole.append(control.to_bytes(_ADDRESS_BYTES, "little"))
         if recorded:
             whole.append(bytes(_ADDRESS_BYTES))
         self.sizes_bytes = tuple(len(value) for value in whole)

@@ -142,7 +142,7 @@ def build(transformed: TransformResult, context: Context, *, name: str, options:
     alone = replace(transformed, source=transformed.compiled)
     exact = replace(options, fmad=False)
     compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=exact)
-    return Build(compiled.image, forms, indexing=transformed.indexing)
+    return Build(compiled.image, forms)
 
 
 def check(

@@ -1,7 +1,6 @@
 """Parts of a GPU: green contexts (CUDA 12.4), each with multiprocessors of its own.
 
     with green_context(context, 16) as part:              132 multiprocessors --split--> 16 --> green context
-    with green_halves(context) as (first, second):        132 --split--> 64 | 64 | 4 left over
     context.stream(0, part_of(context, 16))               a stream whose kernels run on 16 of them
 
 A green context gives best-effort work multiprocessors of its own, or lets a big GPU stand for a small one: its
@@ -43,42 +42,9 @@ def green_context(context: Context, sm_count: int) -> Iterator[Context]:
     if sm_count == facts.gpu.sm_count:  # all of them are no part, and may be no multiple of the step
         yield context
         return
-    groups = _split(driver, _multiprocessors(context), sm_count, facts.gpu)
-    with _green(context, groups[0]) as part:
-        yield part
-
-
-@contextmanager
-def green_halves(context: Context) -> Iterator[tuple[Context, Context]]:
-    """Make two contexts with as many multiprocessors each, and none in common; the second one is current.
-
-    Args:
-        context: The GPU's primary context, current.
-
-    Raises:
-        DeviceError: the GPU, the driver or the bindings lack green contexts, or the GPU has no two equal parts.
-    """
-    whole, sm_count = _multiprocessors(context), context.facts.gpu.sm_count
-    for asked in range(sm_count // 2, 0, -1):  # the GPU rounds up to its step
-        groups, count, _ = context.driver.call("cuDevSmResourceSplitByCount", 2, whole, 0, asked)
-        if count == 2:
-            with _green(context, groups[0]) as first, _green(context, groups[1]) as second:
-                yield first, second
-            return
-    raise DeviceError(f"{context.facts.gpu.name} has no two equal parts", "it takes a GPU with more multiprocessors")
-
-
-def _multiprocessors(context: Context) -> Any:
-    """Return all multiprocessors of a GPU, to be split."""
-    driver = context.driver
-    device = driver.call("cuDeviceGet", context.facts.index)
-    return driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
-
-
-@contextmanager
-def _green(context: Context, group: Any) -> Iterator[Context]:
-    """Make a context with a group of multiprocessors current while the block runs."""
-    driver, facts = context.driver, context.facts
+    device = driver.call("cuDeviceGet", facts.index)
+    whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
+    group = _split(driver, whole, sm_count, facts.gpu)
     green = _created(context, group)
     got, flop_per_s = int(group.sm.smCount), facts.gpu.flop_per_s
     gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
@@ -112,8 +78,10 @@ def part_of(context: Context, sm_count: int | None) -> Any:
     gpu = context.facts.gpu
     if sm_count is None or sm_count >= gpu.sm_count:
         return None
-    group, got = _group(context, sm_count)
-    if got != sm_count:
+    driver = context.driver
+    whole = driver.call("cuCtxGetDevResource", context.handle, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
+    group = _split(driver, whole, sm_count, gpu)
+    if (got := int(group.sm.smCount)) != sm_count:
         message = f"the nearest part of {gpu.name} to {sm_count} multiprocessors has {got}"
         raise DeviceError(message, f"ask for {got}")
     return context.noted("cuGreenCtxDestroy", _created(context, group))
@@ -127,27 +95,14 @@ def _created(context: Context, group: Any) -> Any:
     return driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM)
 
 
-def part_size(context: Context, sm_count: int) -> int:
-    """Return how many multiprocessors the smallest part of at least so many has; errors as ``part_of``."""
-    return _group(context, sm_count)[1]
-
-
-def _group(context: Context, sm_count: int) -> tuple[Any, int]:
-    """Return multiprocessors of a context, at least so many, and their number."""
-    driver = context.driver
-    whole = driver.call("cuCtxGetDevResource", context.handle, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
-    group = _split(driver, whole, sm_count, context.facts.gpu)[0]
-    return group, int(group.sm.smCount)
-
-
 def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
-    """Return the part of a GPU, in a list.
+    """Return a part of a GPU of at least so many multiprocessors.
 
     Raises:
         DeviceError: there are no parts, or none of so many multiprocessors.
     """
     try:
-        return driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0]
+        return driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0][0]
     except NotOfferedError:
         (least,) = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, 1)[0]  # raises where there are none at all
         message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"

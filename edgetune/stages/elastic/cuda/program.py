@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.elastic.abi import Dim, index_table
+from edgetune.stages.elastic.abi import Dim
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context
@@ -79,7 +79,6 @@ class Program:
             buffer.name: math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize for buffer in network.buffers
         }
         self._addresses: dict[str, int] = {}
-        self._tables: dict[Dim, int] = {}
         for name, size_bytes in self._sizes_bytes.items():
             self._addresses[name] = context.allocate(size_bytes)
             context.fill(self._addresses[name], _UNWRITTEN, size_bytes)
@@ -238,19 +237,10 @@ class Program:
             for each in call.arguments
         ]
         self._check_threads(call, form, function, block)
-        table = None if logical is None or self._built.indexing == "computed" else self._table(logical.grid)
         recorded = self._built.recorded
-        turns = [Packed(values, logical, table=table, control=control, recorded=recorded) for _ in range(2)]
+        turns = [Packed(values, logical, control=control, recorded=recorded) for _ in range(2)]
         self._check_sizes(call, form, function, turns[0].sizes_bytes)
         return _Ready(function, block, shared_bytes, itertools.cycle(turns))
-
-    def _table(self, grid: Dim) -> int:
-        """Return the address of the indices of a grid's logical blocks, filled once for all calls and pieces."""
-        if grid not in self._tables:
-            entries = index_table(grid).tobytes()
-            self._tables[grid] = self._context.allocate(len(entries))
-            self._context.upload(self._tables[grid], entries)
-        return self._tables[grid]
 
     def _check_fits(self, call: Call) -> None:
         gpu, logical = self._context.facts.gpu, call.logical

@@ -88,7 +88,6 @@ def _facts(module: Module, entry: Entry) -> CudaKernel:
         warp=any(map(waits_for_warp, code)),
         float_atomics=any(each.op[0] in ("atom", "red") and each.op[-1][:1] in "fb" and "add" in each.op
                           and each.op[-1] not in ("b32", "b64") for each in code),
-        extern_c=True,
         tables=any(each.space == "const" for each in outside),
     )  # fmt: skip
 

@@ -63,12 +63,7 @@ def grid_steps(kernel: ParsedKernel, options: FormOptions) -> tuple[str, ...]:
         steps.append(f"functions that read the launch are copied and given the logical one: {', '.join(copied)}")
     if kernel.kernel.parameters:
         steps.append("parameters are by value: what a logical block writes to its own, the next one does not see")
-    if options.indexing == "memory":
-        steps.append(
-            "the first thread of a physical block copies the logical block's index from a table of the host's to "
-            "shared memory; a barrier in front of each logical block and one behind it keep the entry in place"
-        )
-    elif kernel.shared:
+    if kernel.shared:
         steps.append("it uses shared memory: a barrier behind each logical block keeps it from the next one")
     elif kernel.kernel.warp:
         steps.append("it uses warp primitives: the warp comes together behind each logical block")

@@ -12,7 +12,6 @@ from edgetune.stages.elastic.source.syntax import (
     DECLARATIONS,
     Node,
     arguments,
-    around,
     calls,
     child,
     declared_name,
@@ -58,7 +57,6 @@ def described(
         dynamic_shared=any(shared),
         warp=any(token in WARP for token in tokens),
         float_atomics=any(_float_atomics(piece, reach) for piece in reach),
-        extern_c=_extern_c(function.node),
         axes=max((_axes(piece) for piece in reach), default=1),
         tables=any(piece.kind == "variable" and "__constant__" in piece.tokens for piece in reach),
         launches=launches,
@@ -134,7 +132,3 @@ def _integer_target(call: Node, reach: Sequence[Definition]) -> bool:
         for kind in node.children_by_field_name("type")
     ]
     return bool(types) and all(set(each.split()) & _INTEGERS for each in types)
-
-
-def _extern_c(function: Node) -> bool:
-    return text_of(child(around(function, "linkage_specification"), "value")) == '"C"'

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import CONTROL_STRUCT, STRUCT, STRUCT_NAME, Indexing, grid_symbol, persistent_symbol
+from edgetune.stages.elastic.abi import CONTROL_STRUCT, STRUCT, STRUCT_NAME, grid_symbol, persistent_symbol
 from edgetune.stages.elastic.kernel import ElasticKernel, Refusal, TransformResult, Variant
 from edgetune.stages.elastic.source.block_legality import returns_before_barriers, threads_apart
 from edgetune.stages.elastic.source.block_loops import FormOptions
@@ -90,7 +90,6 @@ def transform(
     launched: Collection[str] = (),
     asked: Sequence[str] = (),
     *,
-    indexing: Indexing = "computed",
     persistent: bool = False,
     only: str | None = None,
 ) -> TransformResult:
@@ -102,7 +101,6 @@ def transform(
         folders: Folders of headers, in the order of the search.
         launched: Kernels that the device source keeps even where they have no forms.
         asked: Instances of template kernels besides those that the file uses: ``kernel<float, 16>``.
-        indexing: How the forms get the indices of logical blocks.
         persistent: Whether each kernel gets a persistent form too, whose blocks take logical blocks from a counter.
         only: The one kernel whose forms are written; ``None``: those of all.
 
@@ -117,12 +115,12 @@ def transform(
         )
 
     def alone(kernel: str) -> str:
-        return transform(text, name, folders, (), asked, indexing=indexing, persistent=persistent, only=kernel).device
+        return transform(text, name, folders, (), asked, persistent=persistent, only=kernel).device
 
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
         whole = with_headers(text.removeprefix(_BOM), name, folders)
         instances = instantiated(whole.text, name, asked)
-        options = FormOptions(indexing, persistent, only)
+        options = FormOptions(persistent, only)
 
         def made(copies: Instances) -> TransformResult:
             found = _transformed(parse(copies.text, name, folders), whole, launched, options)
@@ -154,9 +152,7 @@ def _transformed(
     edits = _merged(edits)
     device = _text(source, [*edits, *_without_host_code(source, kept)], options) if kept else ""
     written = _text(source, edits, options, whole)
-    return TransformResult(
-        written, tuple(elastic), (*source.notes, *_missing(source, elastic)), device, options.indexing
-    )
+    return TransformResult(written, tuple(elastic), (*source.notes, *_missing(source, elastic)), device)
 
 
 def _missing(source: ParsedFile, elastic: Sequence[ElasticKernel]) -> Iterator[Refusal]:

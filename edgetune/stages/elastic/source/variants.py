@@ -217,8 +217,8 @@ def _kernel(kernel: ParsedKernel, per_thread: int | None, run: str, options: For
         checks += f"    if (blockDim.x * {per_thread} < edgetune_threads) __trap();\n"
     if kernel.kernel.warp:
         checks += f"    if ({_SPLIT_WARPS}) __trap();\n"
-    head = _head(kernel, bounds, block_symbol(kernel.name, per_thread), loop_parameters(options.indexing))
-    return head + _sliced(kernel, checks + _whole_rows(kernel), run, options)
+    head = _head(kernel, bounds, block_symbol(kernel.name, per_thread), loop_parameters())
+    return head + _sliced(kernel, checks + _whole_rows(kernel), run)
 
 
 def _grid_kernels(kernel: ParsedKernel, bounds: str, run: str, options: FormOptions) -> str:
@@ -228,16 +228,16 @@ def _grid_kernels(kernel: ParsedKernel, bounds: str, run: str, options: FormOpti
         run = f"        __syncwarp();\n{run}"  # lanes may count on running in step, as at the start of a kernel
     if copies_of_threads(kernel):
         run += AWAIT
-    text = _head(kernel, bounds, grid_symbol(name), loop_parameters(options.indexing))
-    text += _sliced(kernel, before, run, options)
+    text = _head(kernel, bounds, grid_symbol(name), loop_parameters())
+    text += _sliced(kernel, before, run)
     if options.persistent:
-        text += _head(kernel, bounds, persistent_symbol(name), loop_parameters(options.indexing, persistent=True))
-        text += persistent_loop(before, run, options.indexing)
+        text += _head(kernel, bounds, persistent_symbol(name), loop_parameters(persistent=True))
+        text += persistent_loop(before, run)
     return text
 
 
-def _sliced(kernel: ParsedKernel, before: str, run: str, options: FormOptions) -> str:
-    return slice_loop(before, run, options.indexing, shared=kernel.shared, warp=kernel.kernel.warp)
+def _sliced(kernel: ParsedKernel, before: str, run: str) -> str:
+    return slice_loop(before, run, shared=kernel.shared, warp=kernel.kernel.warp)
 
 
 def _head(kernel: ParsedKernel, bounds: str, symbol: str, more: Sequence[str]) -> str:
