@@ -46,7 +46,7 @@ _edgetune() {
         "device restore") options="--root --dry-run --forget --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device units") options="--write --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device export") options="--format --device -d --root --output -o --json --quiet -q --help -h" arguments="" ;;
-        "device watch") options="--interval --count --prometheus --root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device watch") options="--interval --count --prometheus --root --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
         "zoo export") options="--output -o --batch-size --seed --force --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm lstm_wikitext bert_base bert_large alexnet squeezenet agenet gendernet facenet sos memnet scenenet emotionnet googlenet tinyyolo" ;;

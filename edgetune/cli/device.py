@@ -9,7 +9,7 @@ import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, QuietTerminal, command
-from edgetune.cli.screen import answer, print_document, print_folded, print_lines
+from edgetune.cli.screen import Screen, answer, print_document, print_folded, print_json_line, print_lines
 from edgetune.errors import ExitCode, InputError
 from edgetune.workflows.device.options import (
     DeviceOptions,
@@ -174,11 +174,11 @@ def export(opts: ExportOptions, terminal: QuietTerminal) -> None:
 
 
 @command(app, short_help="Load, clocks, power and temperatures, live.")
-def watch(opts: WatchOptions, terminal: AnswerTerminal) -> None:
-    """Show load, clocks, power, temperatures, memory, throttling and processes as they change, until Ctrl-C.
+def watch(opts: WatchOptions) -> None:
+    """Print load, clocks, power, temperatures, memory, throttling and processes as they change, until Ctrl-C.
 
-    In a terminal a screen with the last minute of each reading; in a pipe, or with --json, one JSON document a line
-    for each reading. Nothing is set, and root is not needed for what every user may read.
+    Each reading is a JSON document on a line of its own. Nothing is set, and root is not needed for what every user may
+    read.
 
     \b
       edgetune device watch jetson --prometheus 9101
@@ -190,10 +190,10 @@ def watch(opts: WatchOptions, terminal: AnswerTerminal) -> None:
     if opts.prometheus is not None:
         from edgetune.workflows.device.prometheus import serve
 
-        serve(watched, opts.prometheus, terminal.screen)
+        serve(watched, opts.prometheus, Screen())
         return
-    from edgetune.cli.device_watch import show_readings
     from edgetune.workflows.stopping import end_with_terminal
 
     end_with_terminal()
-    show_readings(watched, terminal)
+    for snapshot in watched.snapshots():
+        print_json_line(watched.document(snapshot))
