@@ -151,9 +151,9 @@ def units(opts: UnitsOptions, terminal: AnswerTerminal) -> None:
         print_document("\n".join(f"# /etc/systemd/system/{file}\n{text}" for file, text in made.items()))
 
 
-@command(app, short_help="A plan's mode for nvpmodel, systemd or sh.")
+@command(app, short_help="A plan's mode for nvpmodel or sh.")
 def export(opts: ExportOptions, terminal: QuietTerminal) -> None:
-    """Print the power mode of a plan as an nvpmodel mode, a systemd unit or a shell script.
+    """Print the power mode of a plan for a Jetson: as an nvpmodel mode or a shell script.
 
     Nothing is installed or set.
 

@@ -103,7 +103,7 @@ class ExportOptions:
     """Of ``edgetune device export``."""
 
     plan: Annotated[str, Option("A plan, as edgetune search writes it.", metavar="PLAN", argument=True)]
-    format: Annotated[str, Option("nvpmodel, systemd or shell.", ("--format",), "Output", "NAME")]
+    format: Annotated[str, Option("nvpmodel or shell.", ("--format",), "Output", "NAME")]
     device: Annotated[
         str | None,
         Option("The device, or a board such as jetson-agx-orin-64gb. Default: the plan's.", ("--device", "-d"), "Where",
