@@ -7,7 +7,7 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule generate"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"fleet"|"fleet start"|"fleet join"|"fleet show"|"fleet stop"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule generate"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"fleet"|"fleet start"|"fleet join"|"fleet show"|"fleet stop"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline report merge compare fleet device zoo show help doctor" ;;
@@ -38,13 +38,12 @@ _edgetune() {
         "fleet join") options="--device -d --root --tls --board --allow-code --unit --json --quiet -q --help -h" arguments="" ;;
         "fleet show") options="--tls --json --help -h" arguments="" ;;
         "fleet stop") options="--tls --json --quiet -q --help -h" arguments="" ;;
-        "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore units export watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore export watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
         "device show") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device modes") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device set") options="--root --dry-run --json --quiet -q --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device restore") options="--root --dry-run --forget --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
-        "device units") options="--write --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device export") options="--format --device -d --root --output -o --json --quiet -q --help -h" arguments="" ;;
         "device watch") options="--interval --count --prometheus --root --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "zoo") options="--json --help -h" arguments="list export" ;;
@@ -424,7 +423,6 @@ _edgetune() {
         "device modes --root") values=""; expects=1 ;;
         "device set --root") values=""; expects=1 ;;
         "device restore --root") values=""; expects=1 ;;
-        "device units --write") values=""; expects=1 ;;
         "device export --format") values=""; expects=1 ;;
         "device export --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "device export -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import typer
 
@@ -18,7 +17,6 @@ from edgetune.workflows.device.options import (
     RestoreOptions,
     SetOptions,
     ShowOptions,
-    UnitsOptions,
     WatchOptions,
 )
 
@@ -125,30 +123,6 @@ def restore(opts: RestoreOptions, terminal: AnswerTerminal) -> None:
         print_folded(*done)
     else:
         print_lines(f"{name}: nothing to put back")
-
-
-@command(app, short_help="Units of systemd for the guardian.")
-def units(opts: UnitsOptions, terminal: AnswerTerminal) -> None:
-    """Print units of systemd: one puts the device back at boot, a socket lets a group set modes without sudo.
-
-    An administrator installs them; they run /opt/edgetune/bin/edgetune-guardian in a sandbox.
-
-    \b
-      edgetune device units jetson --write units
-      sudo groupadd --system edgetune; sudo usermod -aG edgetune "$USER"
-      sudo cp units/* /etc/systemd/system
-      sudo systemctl enable --now edgetune-restore-jetson.service \\
-        edgetune-guardian-jetson.socket
-    """
-    from edgetune.workflows.device import device as workflow
-
-    made = workflow.units(opts)
-    if terminal.json:
-        answer({"device": opts.name, "units": made})
-    elif opts.folder is not None:
-        print_lines(*(str(Path(opts.folder) / file) for file in made))
-    else:
-        print_document("\n".join(f"# /etc/systemd/system/{file}\n{text}" for file, text in made.items()))
 
 
 @command(app, short_help="A plan's mode for nvpmodel or sh.")

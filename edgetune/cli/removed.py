@@ -12,6 +12,7 @@ REPLACED: dict[str, str] = {
     "search sensitivity": "compare plans of edgetune search TABLE --kind accuracy --convergence FILE",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",
+    "device units": "edgetune doctor prints the line of sudoers that lets a user set modes",
     "device watch --json": "leave the option out: each reading is a line of JSON",
     "schedule kernels energy": "compare policies with edgetune schedule kernels simulate",
 }

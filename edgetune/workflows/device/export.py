@@ -30,7 +30,7 @@ def export(opts: ExportOptions) -> str:
     """Return the text of a plan's mode; nothing is installed or set.
 
     Raises:
-        InputError: the format is unknown, the plan has no mode, or is for another device, for no Jetson, or cannot be set.
+        InputError: the format is unknown, the plan has no mode, or is for another device, or cannot be set.
         DeviceError: ``root`` has no board, or the board is not at hand and the format needs its files.
     """
     choose(opts.format, FORMATS, what="format")

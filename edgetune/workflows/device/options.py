@@ -91,14 +91,6 @@ class RestoreOptions:
 
 
 @options_class
-class UnitsOptions:
-    """Of ``edgetune device units``."""
-
-    name: Annotated[str, Option("Name of the device, e.g. jetson.", metavar="DEVICE", argument=True)]
-    folder: Annotated[str | None, Option("Write the units into this folder.", ("--write",), "Files", "DIR")] = None
-
-
-@options_class
 class ExportOptions:
     """Of ``edgetune device export``."""
 
