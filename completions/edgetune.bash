@@ -38,7 +38,7 @@ _edgetune() {
         "fleet join") options="--device -d --root --tls --board --allow-code --unit --json --quiet -q --help -h" arguments="" ;;
         "fleet show") options="--tls --json --help -h" arguments="" ;;
         "fleet stop") options="--tls --json --quiet -q --help -h" arguments="" ;;
-        "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore export watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
+        "device") options="--root --modes -m --seed --json --quiet -q --help -h" arguments="list show modes set restore export watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
         "device show") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device modes") options="--root --json --help -h" arguments="auto host twin:orin-agx recorded: jetson nvidia:0" ;;
@@ -417,7 +417,6 @@ _edgetune() {
         "device --root") values=""; expects=1 ;;
         "device --modes") values="MAXN grid:441 all"; expects=1 ;;
         "device -m") values="MAXN grid:441 all"; expects=1 ;;
-        "device --calibrate") values=""; expects=1 ;;
         "device --seed") values=""; expects=1 ;;
         "device show --root") values=""; expects=1 ;;
         "device modes --root") values=""; expects=1 ;;

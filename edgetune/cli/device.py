@@ -1,4 +1,4 @@
-"""``edgetune device``: which devices are here, what each can do; one mode set, put back, watched; a twin checked."""
+"""``edgetune device``: which devices are here, what each can do; one mode set, put back, watched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, QuietTerminal, command
 from edgetune.cli.screen import Screen, answer, print_document, print_folded, print_json_line, print_lines
-from edgetune.errors import ExitCode, InputError
+from edgetune.errors import InputError
 from edgetune.workflows.device.options import (
     DeviceOptions,
     ExportOptions,
@@ -26,26 +26,13 @@ app = LazyApp(GroupedDefaultGroup)
 @command(app, default=True)
 def device(opts: DeviceOptions, terminal: QuietTerminal) -> None:
     """List devices with their abilities and modes; set a mode, watch the device, restore it."""
-    from edgetune.cli.device_report import report_check, report_device, report_list, report_modes
+    from edgetune.cli.device_report import report_device, report_list, report_modes
 
     name = opts.name or (None if opts.root is None else "jetson")
-    about_twin = opts.check or opts.leave_one_out or opts.calibrate
     if name is None:
-        if opts.modes or about_twin:
-            raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --check")
+        if opts.modes:
+            raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --modes all")
         report_list(terminal)
-    elif about_twin:
-        from edgetune.workflows.device import twin
-
-        if opts.calibrate:
-            with terminal.screen.bar("calibrating", None):
-                written = twin.calibrate(name, opts.calibrate)
-            terminal.screen.info(f"wrote {written}; use it as {name}?constants={written}")
-            return
-        with terminal.screen.bar("comparing", None):
-            compared = twin.check(name, leave_one_out=opts.leave_one_out)
-        if not report_check(compared, terminal):
-            raise typer.Exit(ExitCode.UNEXPECTED)
     else:
         from edgetune.workflows.device_option import open_named
 
