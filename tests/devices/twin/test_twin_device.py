@@ -181,7 +181,7 @@ def test_constants_of_another_calibration_are_used(tmp_path):
 
 def test_noise_is_within_what_it_says_and_has_mean_one():
     exact_s, exact_w = predicted(mixed())
-    devices = [open_twin(NAME, seed=seed, noise=True) for seed in range(300)]
+    devices = [open_twin(f"{NAME}?noise=on", seed=seed) for seed in range(300)]
     ratios = np.array([np.median(times_s(device, mixed())) / exact_s for device in devices])
     assert ratios.mean() == pytest.approx(1, abs=0.004)
     assert ratios.std() == pytest.approx(0.015, rel=0.2)
