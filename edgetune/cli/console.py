@@ -1,4 +1,4 @@
-"""Makes consoles and texts of rich, for progress bars and live tables."""
+"""Makes consoles of rich for progress bars."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from edgetune.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
-
-
-def words(text: str, style: str = "") -> Text:
-    """Return a text of rich, with escapes for invisible characters."""
-    from rich.text import Text
-
-    return Text(visible(text), style)
 
 
 def console(stream: TextIO) -> Console:
-    """Return a console for a progress bar or a live table; ``words`` makes its texts."""
+    """Return a console for a progress bar or a page of the manual."""
     from rich.console import Console
 
     survivor = cast("TextIO", Surviving(stream))

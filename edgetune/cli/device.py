@@ -1,16 +1,15 @@
-"""``edgetune device``: which devices are here, what each can do; one mode set, put back, watched; a twin checked."""
+"""``edgetune device``: which devices are here, what each can do; one mode set, put back, watched."""
 
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, QuietTerminal, command
-from edgetune.cli.screen import answer, print_document, print_folded, print_lines
-from edgetune.errors import ExitCode, InputError
+from edgetune.cli.screen import Screen, answer, print_document, print_folded, print_json_line, print_lines
+from edgetune.errors import InputError
 from edgetune.workflows.device.options import (
     DeviceOptions,
     ExportOptions,
@@ -18,7 +17,6 @@ from edgetune.workflows.device.options import (
     RestoreOptions,
     SetOptions,
     ShowOptions,
-    UnitsOptions,
     WatchOptions,
 )
 
@@ -28,26 +26,13 @@ app = LazyApp(GroupedDefaultGroup)
 @command(app, default=True)
 def device(opts: DeviceOptions, terminal: QuietTerminal) -> None:
     """List devices with their abilities and modes; set a mode, watch the device, restore it."""
-    from edgetune.cli.device_report import report_check, report_device, report_list, report_modes
+    from edgetune.cli.device_report import report_device, report_list, report_modes
 
     name = opts.name or (None if opts.root is None else "jetson")
-    about_twin = opts.check or opts.leave_one_out or opts.calibrate
     if name is None:
-        if opts.modes or about_twin:
-            raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --check")
+        if opts.modes:
+            raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --modes all")
         report_list(terminal)
-    elif about_twin:
-        from edgetune.workflows.device import twin
-
-        if opts.calibrate:
-            with terminal.screen.bar("calibrating", None):
-                written = twin.calibrate(name, opts.calibrate)
-            terminal.screen.info(f"wrote {written}; use it as {name}?constants={written}")
-            return
-        with terminal.screen.bar("comparing", None):
-            compared = twin.check(name, leave_one_out=opts.leave_one_out)
-        if not report_check(compared, terminal):
-            raise typer.Exit(ExitCode.UNEXPECTED)
     else:
         from edgetune.workflows.device_option import open_named
 
@@ -127,33 +112,9 @@ def restore(opts: RestoreOptions, terminal: AnswerTerminal) -> None:
         print_lines(f"{name}: nothing to put back")
 
 
-@command(app, short_help="Units of systemd for the guardian.")
-def units(opts: UnitsOptions, terminal: AnswerTerminal) -> None:
-    """Print units of systemd: one puts the device back at boot, a socket lets a group set modes without sudo.
-
-    An administrator installs them; they run /opt/edgetune/bin/edgetune-guardian in a sandbox.
-
-    \b
-      edgetune device units jetson --write units
-      sudo groupadd --system edgetune; sudo usermod -aG edgetune "$USER"
-      sudo cp units/* /etc/systemd/system
-      sudo systemctl enable --now edgetune-restore-jetson.service \\
-        edgetune-guardian-jetson.socket
-    """
-    from edgetune.workflows.device import device as workflow
-
-    made = workflow.units(opts)
-    if terminal.json:
-        answer({"device": opts.name, "units": made})
-    elif opts.folder is not None:
-        print_lines(*(str(Path(opts.folder) / file) for file in made))
-    else:
-        print_document("\n".join(f"# /etc/systemd/system/{file}\n{text}" for file, text in made.items()))
-
-
-@command(app, short_help="A plan's mode for nvpmodel, systemd or sh.")
+@command(app, short_help="A plan's mode for nvpmodel or sh.")
 def export(opts: ExportOptions, terminal: QuietTerminal) -> None:
-    """Print the power mode of a plan as an nvpmodel mode, a systemd unit or a shell script.
+    """Print the power mode of a plan for a Jetson: as an nvpmodel mode or a shell script.
 
     Nothing is installed or set.
 
@@ -174,11 +135,11 @@ def export(opts: ExportOptions, terminal: QuietTerminal) -> None:
 
 
 @command(app, short_help="Load, clocks, power and temperatures, live.")
-def watch(opts: WatchOptions, terminal: AnswerTerminal) -> None:
-    """Show load, clocks, power, temperatures, memory, throttling and processes as they change, until Ctrl-C.
+def watch(opts: WatchOptions) -> None:
+    """Print load, clocks, power, temperatures, memory, throttling and processes as they change, until Ctrl-C.
 
-    In a terminal a screen with the last minute of each reading; in a pipe, or with --json, one JSON document a line
-    for each reading. Nothing is set, and root is not needed for what every user may read.
+    Each reading is a JSON document on a line of its own. Nothing is set, and root is not needed for what every user may
+    read.
 
     \b
       edgetune device watch jetson --prometheus 9101
@@ -190,10 +151,10 @@ def watch(opts: WatchOptions, terminal: AnswerTerminal) -> None:
     if opts.prometheus is not None:
         from edgetune.workflows.device.prometheus import serve
 
-        serve(watched, opts.prometheus, terminal.screen)
+        serve(watched, opts.prometheus, Screen())
         return
-    from edgetune.cli.device_watch import show_readings
     from edgetune.workflows.stopping import end_with_terminal
 
     end_with_terminal()
-    show_readings(watched, terminal)
+    for snapshot in watched.snapshots():
+        print_json_line(watched.document(snapshot))

@@ -1,19 +1,17 @@
-"""Prints the results of ``edgetune device``: devices, their abilities and modes, a twin beside published figures."""
+"""Prints the results of ``edgetune device``: devices, their abilities and modes."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
 from edgetune.artifacts.plain import plain
-from edgetune.cli.command import AnswerTerminal, QuietTerminal
+from edgetune.cli.command import AnswerTerminal
 from edgetune.cli.screen import SIMULATED, answer, print_folded, print_lines, table
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.discover import auto_name, list_devices
-from edgetune.devices.twin.calibration import CheckRow
 from edgetune.workflows.cells import cell
 from edgetune.workflows.device.doctor import capabilities
-from edgetune.workflows.device.twin import TwinCheck
 from edgetune.workflows.parse_options import choose_modes
 
 
@@ -79,38 +77,6 @@ def report_device(opened: Device, terminal: AnswerTerminal) -> None:
         print_folded(f"note: {knob}: {why}")
     for note in opened.conditions.get("board_notes", ()):
         print_folded(f"note: {note}")
-
-
-def report_check(found: TwinCheck, terminal: QuietTerminal) -> bool:
-    """Print every published figure beside the twin's, and return whether each is within its tolerance."""
-    fit = found.fit
-    if terminal.json:
-        claim = {"time_pct": fit.claim_time_pct, "power_pct": fit.claim_power_pct, "note": fit.claim_note}
-        answer({"figures": plain(found.figures), "leave_one_out": plain(found.left_out), "claim": claim})
-    else:
-        columns = ("figure", "published>", "twin>", "unit", "off by>", "allowed>", "ok", "note")
-        table(columns, [_cells(row) for row in found.figures])
-        if found.left_out:
-            print_lines("", "calibrated without the network: mean absolute deviations")
-            table(
-                ("network", "time %>", "power %>", "note"),
-                [(o.network, f"{o.time_pct:.1f}", f"{o.power_pct:.1f}", o.note) for o in found.left_out],
-            )
-        if fit.claim_time_pct is not None:
-            claim_text = f"claimed: time within {fit.claim_time_pct:g} %, power within {fit.claim_power_pct:g} %,"
-            print_folded("", f"{claim_text} {fit.claim_note}")
-    promised = [row for row in found.figures if row.within is not None]
-    held, others = sum(bool(row.within) for row in promised), len(found.figures) - len(promised)
-    terminal.screen.info(f"{held} of {len(promised)} figures within what is allowed; {others} compared only")
-    return held == len(promised)
-
-
-def _cells(row: CheckRow) -> tuple[object, ...]:
-    measure = "pt" if row.unit == "ratio" else "%"  # hundredths of a ratio are points, not per cent of it
-    allowed = cell(row.tolerance_pct, lambda percent: f"{percent:g} {measure}")
-    verdict = {True: "yes", False: "NO", None: None}[row.within]
-    off_by = f"{row.deviation_pct:+.1f} {measure}"
-    return row.name, f"{row.published:.4g}", f"{row.twin:.4g}", row.unit, off_by, allowed, verdict, row.note
 
 
 def _word(setting: float | str | None) -> str:

@@ -94,6 +94,5 @@ def show_sudoers(guardian: dict[str, Any]) -> None:
         print_lines(f"  {line}")
     print_lines("  sudo visudo -f /etc/sudoers.d/edgetune   # with this line, which allows these command lines alone:")
     print_lines(f"  {guardian['sudoers']}")
-    print_lines("  or, for a group and without sudo, units of systemd: see edgetune device units --help")
     for warning in guardian["warnings"]:
         print_folded(f"WARNING: {warning}")

@@ -17,6 +17,12 @@ REPLACED: dict[str, str] = {
     "schedule kernels shrink --indexing": "leave the option out: blocks compute their indices",
     "schedule kernels run --indexing": "leave the option out: blocks compute their indices",
     "schedule kernels bench --indexing": "leave the option out: blocks compute their indices",
+    "device --check": "python tests/benchmarks/twin.py check compares the twin with published figures",
+    "device --leave-one-out": "python tests/benchmarks/twin.py check --leave-one-out calibrates without each network",
+    "device --calibrate": "python tests/benchmarks/twin.py fit FILE writes the constants of the twin",
+    "device --force": "leave the option out: the command writes no file",
+    "device units": "edgetune doctor prints the line of sudoers that lets a user set modes",
+    "device watch --json": "leave the option out: each reading is a line of JSON",
     "schedule kernels energy": "compare policies with edgetune schedule kernels simulate",
 }
 """The words after ``edgetune`` of a removed command, or of a command and a removed option, and the hint for them."""

@@ -1,4 +1,4 @@
-"""``edgetune device export``: the mode of a plan for nvpmodel, systemd and sh, tried on a fake board."""
+"""``edgetune device export``: the mode of a plan for nvpmodel and sh, tried on a fake board."""
 
 import os
 import subprocess
@@ -61,36 +61,26 @@ def test_the_shell_script_sets_the_mode_and_restores_it(edgetune, plan, tmp_path
     assert run("set") == 1
 
 
-def test_the_unit_sets_and_restores(edgetune, plan):
-    unit = edgetune("device", "export", plan, "--format", "systemd").out
-    assert "device set jetson cpu_cores=8,cpu_mhz=1344,gpu_mhz=726.75,mem_mhz=2133\n" in unit
-    assert all(line in unit for line in ("Type=oneshot\n", "RemainAfterExit=yes\n", "device restore jetson\n"))
-
-
-@pytest.mark.parametrize(("device", "mode", "says"), [
-    ("nvidia:0", "gpu_mhz: 900, power_limit_w: 150", "nvidia-smi -i 0 -lgc 900,900"),
-    ("host", "cpu_mhz: 2000", "pin_cpu 2000000"),
-])  # fmt: skip
-def test_scripts_of_other_devices_are_valid_shell(edgetune, tmp_path, device, mode, says):
-    text = PLAN.replace("twin:orin-agx", device).replace("  simulated: true\n", "")
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text.replace("cpu_cores: 8, cpu_mhz: 1344, gpu_mhz: 726.75, mem_mhz: 2133", mode))
-    script = edgetune("device", "export", str(plan), "--format", "shell").out
-    assert says in script
-    assert "SIMULATED" not in script
-    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
-
-
 @pytest.mark.parametrize(("words", "says"), [
     (("--format", "shel"), "did you mean shell?"),
     (("--format", "nvpmodel", "-d", "jetson-nano"), "not for jetson-nano"),
-    (("--format", "systemd", "-d", "host"), "not for host"),
-    (("--format", "systemd", "-d", "jetson\nExecStart=/x"), "no device that has a mode"),
+    (("--format", "shell", "-d", "host"), "not for host"),
+    (("--format", "shell", "-d", "jetson\nExecStart=/x"), "no device that has a mode"),
 ])  # fmt: skip
 def test_bad_input_is_refused(edgetune, plan, words, says):
     ended = edgetune("device", "export", plan, *words)
     assert_two_lines(ended, 2)
     assert says in ended.err
+
+
+@pytest.mark.parametrize(("device", "mode"), [("nvidia:0", "gpu_mhz: 900"), ("host", "cpu_mhz: 2000")])
+def test_modes_of_other_devices_are_set_by_edgetune_alone(edgetune, tmp_path, device, mode):
+    text = PLAN.replace("twin:orin-agx", device).replace("  simulated: true\n", "")
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(text.replace("cpu_cores: 8, cpu_mhz: 1344, gpu_mhz: 726.75, mem_mhz: 2133", mode))
+    ended = edgetune("device", "export", str(plan), "--format", "shell")
+    assert_two_lines(ended, 2)
+    assert f"edgetune device set {device} {plan} sets it" in ended.err
 
 
 def test_a_plan_without_a_mode_or_with_a_knob_that_the_device_lacks_is_refused(edgetune, plan, tmp_path):

@@ -171,7 +171,6 @@ def test_figures_of_a_benchmark_go_into_the_pipe_as_json(edgetune, folder):
         ),
         (("search", "table.csv", "--power-budget", "30W", "--points", "points.txt"), "--points: points.txt ends in"),
         (("schedule", "generate", "--jobs", "made.csv"), "--jobs: made.csv ends in .csv"),
-        (("device", "twin:orin-agx", "--calibrate", "out.json"), "--calibrate: out.json ends in .json"),
         (("show", "table.csv", "-o", "out.yaml"), "-o: out.yaml ends in .yaml, and a profile is written as"),
         (("show", "plan.yaml", "-o", "out.csv"), "-o: out.csv ends in .csv, and a plan is written as"),
         (("show", "table.csv", "-o", "table.csv"), "-o: table.csv is an input of this command, and would be lost"),

@@ -15,7 +15,6 @@ LAST = {name.rpartition(".")[2] for name in PRINTS}
 ALLOWED = {
     "cli/screen.py": "the one module",
     "devices/guardian/program.py": "the guardian, which is isolated from the cli, prints by one_line",
-    "devices/guardian/relay.py": "so does its relay",
     "stages/interleave/worker.py": "into the log of a child process, which log_tail shows visibly",
 }
 

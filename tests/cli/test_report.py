@@ -47,7 +47,7 @@ def test_a_plan_beside_its_table_has_the_best_points_and_why_each_lost(edgetune,
     assert "within 25 W: " in shown
     assert "the answer" in shown
     assert "over budget" in shown
-    assert "edgetune device export plan.yaml --format systemd" in shown
+    assert "edgetune device export plan.yaml --format nvpmodel" in shown
     assert (tmp_path / "r.html").stat().st_size < 2_000_000
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.twin import microbenchmark
 from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
@@ -19,7 +20,7 @@ from edgetune.artifacts.roofline import Roof
 from edgetune.devices.discover import open_device
 from edgetune.devices.modes import parse_modes
 from edgetune.devices.twin.constants import load_board
-from edgetune.devices.twin.physics import Clocks, microbenchmark
+from edgetune.devices.twin.physics import Clocks
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.roofline.slowdown_forecast import fastest_mode, forecast_modes

@@ -27,21 +27,10 @@ starts a script by the path in that line. A line for a Python would allow much m
 file and passes on the typed name, by which Python finds the user's own modules."""
 
 
-SOCKETS = Path("/run/edgetune")
-"""Folder of the sockets on which systemd starts a guardian for each connection of a group's member; see ``units``."""
-
-
-def guardian_socket(device: str) -> Path | None:
-    """Return the socket of a device's guardian; ``None`` where this user may use none."""
-    path = SOCKETS / f"guardian-{device.replace(':', '-')}.sock"
-    return path if path.is_socket() and os.access(path, os.R_OK | os.W_OK) else None
-
-
 def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
     """Return the command line that starts a device's guardian as root.
 
-    A process without root uses the device's socket if permitted, else ``sudo`` with ``LAUNCHER`` if installed, else
-    ``sudo`` with the guardian of this installation.
+    A process without root uses ``sudo`` with ``LAUNCHER`` if installed, else with the guardian of this installation.
 
     Args:
         device: Device name.
@@ -52,8 +41,6 @@ def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
         return [*command, "--root", str(root.resolve())]
     if holds_root():
         return RootCommand(command)
-    if path := guardian_socket(device):
-        return [sys.executable, "-I", "-m", "edgetune.devices.guardian.relay", str(path)]
     return ["sudo", "-n", *([str(LAUNCHER), device] if os.path.exists(LAUNCHER) else command)]
 
 

@@ -14,7 +14,6 @@ import ctypes
 import json
 import os
 import resource
-import stat
 import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -23,7 +22,7 @@ from pathlib import Path
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.journal import STATES, Journals
 from edgetune.devices.guardian.lock import hold_journal, share
-from edgetune.devices.guardian.protocol import ENDED, LineChannel, StopSignals
+from edgetune.devices.guardian.protocol import LineChannel, StopSignals
 from edgetune.devices.guardian.server import Session, recover, serve
 from edgetune.errors import EdgetuneError, ExitCode
 from edgetune.visible import one_line
@@ -69,16 +68,7 @@ def run(
             said = _complaint(f"unexpected in the guardian: {type(error).__name__}: {error}", hint)
             code = ExitCode.UNEXPECTED
         _say(said)
-        _tell_end(replies, code, said)
     return code
-
-
-def _tell_end(replies: int, code: int, said: list[str]) -> None:
-    """If ``replies`` is a socket, send the exit code and the lines of standard error over it."""
-    with suppress(OSError):
-        if stat.S_ISSOCK(os.fstat(replies).st_mode):
-            os.set_blocking(replies, False)  # do not wait for a peer that does not read
-            os.write(replies, json.dumps({ENDED: code, "said": said}).encode() + b"\n")
 
 
 def _guard(

@@ -10,8 +10,6 @@
     {"id": 8, "request": "forget"}                           -> the same: put back where possible, journals removed
     anything that fails            -> {"id": 2, "ok": false, "type": "DeviceError", "message": "...", "hint": "..."}
 
-Over a socket the last line is {"ended": 0, "said": [...]}: the exit code, and the lines of standard error.
-
 Requests come from an unprivileged process, so anything that is not exactly one of these is refused. No request names a
 file, and a mode contains only values of the tables that the device advertises.
 
@@ -43,9 +41,6 @@ PROTOCOL = 1
 
 LONGEST_LINE_BYTES = 64 * 1024
 """Length limit of a line: the capacity of a Linux pipe; the longest request has five numbers, some 200 bytes."""
-
-ENDED = "ended"
-"""The key of the last line over a socket, where it holds the exit code."""
 
 _DEFECT = "this is a defect of edgetune: please report it"
 

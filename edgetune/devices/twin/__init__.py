@@ -1,11 +1,8 @@
 """Digital twins: a board's time and power from a physical model, calibrated on published measurements.
 
-    device.open_twin("twin:orin-agx")             a device on a virtual clock
-    calibration.check(twin, tables)               each published figure with the twin's value
-    calibration.calibrate(twin, tables)           the constants, fitted to another set of operator tables
-
-``tables`` is ``(network, task, batch_size) -> OpsTable``: this layer computes no costs of networks. NumPy, SciPy and
-PyYAML are imported on first use.
+``device.open_twin("twin:orin-agx")`` is a device on a virtual clock. It takes operator tables: this layer computes no
+costs of networks. NumPy and PyYAML are imported on first use. ``tests/benchmarks/twin.py`` compares the twin with the
+published figures, and fits the constants.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The numbers behind a twin: knob tables, presets and the constants of its equations, each with unit and source.
 
-A board's file is ``constants/BOARD.yaml`` in this package; ``edgetune device twin:BOARD --calibrate -o FILE`` writes
-another one from the user's own operator tables, which ``twin:BOARD?constants=FILE`` then uses.
+A board's file is ``constants/BOARD.yaml`` in this package; ``twin:BOARD?constants=FILE`` uses another one, as
+``tests/benchmarks/twin.py fit FILE`` writes it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -212,7 +212,7 @@ class TwinFile:
         catalogue: The board's name in the catalogue.
         runtime: Runtime that launches the operators; launch costs are valid only for it.
         tf32_matmul: Whether matrix products outside convolutions run on tensor cores too; off in PyTorch since 1.12.
-        knobs, presets, grids, grids_source: The power modes.
+        knobs, presets, presets_source, grids: The power modes.
         sensing: The power sensor.
         fit: Origin of the constants.
         constants: Every constant of ``Constants`` by name.
@@ -250,11 +250,6 @@ class TwinFile:
             grids={size: _knob_values(grid) for size, grid in self.grids.items()},
         )
 
-    def with_values(self, values: Constants, fit: CalibrationInfo) -> TwinFile:
-        """Return this file with other values of the constants, from ``fit``."""
-        updated = {name: replace(old, value=float(getattr(values, name))) for name, old in self.constants.items()}
-        return replace(self, constants=updated, fit=fit)
-
 
 def _knob_values(knobs: Knobs) -> dict[str, tuple[float, ...]]:
     return {name: tuple(float(value) for value in getattr(knobs, name)) for name in _KNOBS}
@@ -282,7 +277,7 @@ def load_board(board: str) -> tuple[TwinFile, str]:
 
 
 def load_file(path: str) -> tuple[TwinFile, str]:
-    """Return a twin from a file that a calibration wrote, and its SHA-256.
+    """Return a twin from a file of constants, and the SHA-256 of the file.
 
     Raises:
         InputError: the file is unreadable, or does not contain a twin's constants.
@@ -305,7 +300,7 @@ def parse(data: bytes, name: str) -> TwinFile:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    hint = "write it with: edgetune device twin:BOARD --calibrate -o FILE"
+    hint = "compare it with constants/orin-agx.yaml of this version of edgetune"
     try:
         document = checked_values(load_yaml(data.decode(), name=name), name=name)
         twin = TypeAdapter(TwinFile).validate_python(document)
@@ -329,25 +324,3 @@ def _check_names(twin: TwinFile, name: str, hint: str) -> None:
         values = getattr(twin.knobs, knob)
         if not values or list(values) != sorted(set(values)):
             raise InputError(f"{name}: knobs.{knob} must be ascending without repeats", hint)
-
-
-def as_written(values: Constants) -> Constants:
-    """Return ``values`` rounded to six digits as in a file, so that reported errors are valid for the file."""
-    return Constants(**{item.name: _six_digits(getattr(values, item.name)) for item in fields(Constants)})
-
-
-def _six_digits(value: float) -> float:
-    return float(f"{value:.6g}")
-
-
-def dump(twin: TwinFile) -> str:
-    """Return ``twin`` as the YAML that ``parse`` reads."""
-    import yaml
-    from pydantic import TypeAdapter
-
-    document = TypeAdapter(TwinFile).dump_python(twin, mode="json")
-    document["grids"] = {int(size): grid for size, grid in document["grids"].items()}
-    for entry in document["constants"].values():
-        entry["value"] = _six_digits(entry["value"])
-    text: str = yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
-    return text

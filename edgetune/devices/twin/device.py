@@ -30,19 +30,18 @@ _LONGEST_RUN_S = 1e6
 """Longest run, s of virtual time: every second adds a power reading."""
 
 
-def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
+def open_twin(name: str, *, seed: int = 0) -> Device:
     """Open the twin called ``name``, in its highest mode, at virtual time zero.
 
     Args:
-        name: ``twin:BOARD`` with options as above, which override the arguments.
-        seed: Seed of the noise.
-        noise: Whether measurements scatter as on the real board.
+        name: ``twin:BOARD`` with options as above, which override the argument.
+        seed: Seed of the noise, which ``?noise=on`` adds.
 
     Raises:
         InputError: the board or an option is unknown, or the constants are invalid.
     """
     options = _parse(name)[1]
-    seed, noise = _seed(options.get("seed"), seed), _switch(options.get("noise"), noise)
+    seed, noise = _seed(options.get("seed"), seed), _noise(options.get("noise", "off"))
     twin, digest = load_twin(name)
     board = _Board(twin, seed=seed, noise=noise)
     return Device(
@@ -51,7 +50,7 @@ def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
         simulated=True,
         source=board,
         clock=board.timeline,
-        power=TwinPowerSensor(board.timeline, twin.sensing, "twin: board input, modelled"),
+        power=TwinPowerSensor(board.timeline, twin.sensing),
         modes=_Modes(board),
         temperature=Absent(_NO_HEAT),
         throttle=Absent(_NO_HEAT),
@@ -95,9 +94,7 @@ def _seed(text: str | None, default: int) -> int:
         raise InputError(f"the twin's seed is not an integer: {text!r}", "e.g. twin:orin-agx?noise=on&seed=3") from None
 
 
-def _switch(text: str | None, default: bool) -> bool:
-    if text is None:
-        return default
+def _noise(text: str) -> bool:
     if text not in ("on", "off"):
         raise InputError(f"the twin's noise is on or off, not {text!r}", "e.g. twin:orin-agx?noise=on&seed=3")
     return text == "on"

@@ -175,8 +175,9 @@ class TwinTimeline:
 class TwinPowerSensor:
     """The twin's view of the board's total input power; times are s of virtual time."""
 
-    def __init__(self, timeline: TwinTimeline, sensing: Sensing, source: str) -> None:
-        self.source = source
+    source = "twin: board input, modelled"
+
+    def __init__(self, timeline: TwinTimeline, sensing: Sensing) -> None:
         self.refresh_s = sensing.refresh_s
         self.settle_s = sensing.settle_s
         self.record = timeline.record

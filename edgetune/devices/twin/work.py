@@ -53,11 +53,6 @@ class Work:
     precision: str
     _groups: dict[float, dict[str, OperatorGroup]] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def total_flops(self) -> float:
-        """FLOP of all operators, without waste."""
-        return float(sum(values.sum() for values in self.flops.values()))
-
     def groups(self, constants: Constants) -> dict[str, OperatorGroup]:
         """Return the operators of each group, sorted by intensity; cached by the tile constant."""
         key = constants.conv_half_channels

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
-from edgetune.devices.guardian.client import LAUNCHER, GuardianModes, left_behind, restore_through_guardian
+from edgetune.devices.guardian.client import GuardianModes, left_behind, restore_through_guardian
 from edgetune.devices.guardian.controls import is_guarded
 from edgetune.devices.guardian.lock import hold_to_restore
-from edgetune.devices.guardian.units import guardian_units
 from edgetune.errors import DeviceError, InputError
 from edgetune.workflows.device.foreground import run_command
-from edgetune.workflows.device.options import RestoreOptions, SetOptions, UnitsOptions
+from edgetune.workflows.device.options import RestoreOptions, SetOptions
 from edgetune.workflows.device_option import guardian_of, open_named
 from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -116,26 +114,3 @@ def restore(opts: RestoreOptions, reporter: Reporter) -> tuple[str, list[str]]:
         if in_use:
             reporter.info(f"note: {in_use}; {kind} is put back all the same")
         return kind, list(restore_through_guardian(guardian, forget=opts.forget))
-
-
-def units(opts: UnitsOptions) -> dict[str, str]:
-    """Return the texts of a device's systemd units by file name, and write them to a named folder.
-
-    Raises:
-        InputError: the device has no guardian, or the folder cannot be used or has a file of that name that differs.
-    """
-    if not is_guarded(opts.name):
-        raise InputError(f"{opts.name} has no guardian", "jetson, nvidia:0 and host have guardians")
-    made = guardian_units(opts.name, LAUNCHER)
-    if opts.folder is not None:
-        folder = Path(opts.folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{folder} cannot be made: {error.strerror}", "name another folder") from None
-        for file, text in made.items():
-            if (folder / file).exists() and (folder / file).read_text(errors="replace") != text:
-                raise InputError(f"{folder / file} exists and is another", "name another folder, or remove it")
-        for file, text in made.items():
-            write_atomically(text.encode(), folder / file)
-    return made

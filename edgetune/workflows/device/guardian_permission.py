@@ -33,7 +33,7 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
         root: Where the file system starts.
         launcher: The script that runs as root, ``LAUNCHER`` unless in tests.
     """
-    from edgetune.devices.guardian.client import LAUNCHER, guardian_socket
+    from edgetune.devices.guardian.client import LAUNCHER
 
     launcher = LAUNCHER if launcher is None else launcher
     user = _user()
@@ -47,8 +47,6 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
         allowing["install"] = _installation(launcher, devices)
     if holds_root():
         return allowing | {"state": "yes", "note": "root starts it, for edgetune was called through sudo"}
-    if sockets := [str(path) for device in devices if (path := guardian_socket(device))]:
-        return found | {"state": "yes", "note": f"through {', '.join(sockets)}"}
     if shutil.which("sudo") is None:
         return found | {"state": "no", "note": "sudo is not installed: run edgetune as root"}
     note = "`sudo -v` before edgetune allows it for some minutes, the line below for good"

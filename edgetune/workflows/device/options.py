@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from edgetune.workflows.options import Force, Option, Root, Seed, options_class
+from edgetune.workflows.options import Option, Root, Seed, options_class
 
 Name = Annotated[str, Option("Name of the device, as edgetune device lists it.", metavar="DEVICE", argument=True)]
 
 
 @options_class
 class DeviceOptions:
-    """Of ``edgetune device``: a device to show, or a twin to check or calibrate."""
+    """Of ``edgetune device``: the device to show."""
 
     name: Annotated[
         str | None, Option("Name of the device. Default: list all devices.", metavar="DEVICE", argument=True)
@@ -19,19 +19,7 @@ class DeviceOptions:
     modes: Annotated[
         str | None, Option("Print these power modes of the device.", ("--modes", "-m"), "Where", "SPEC")
     ] = None
-    check: Annotated[bool, Option("Compare the twin with each published figure.", ("--check",))] = False
-    leave_one_out: Annotated[
-        bool,
-        Option(
-            "With --check: leave each network out of the calibration in turn (takes minutes).", ("--leave-one-out",)
-        ),
-    ] = False
-    calibrate: Annotated[
-        str | None,
-        Option("Fit the twin's constants again and write them to FILE (takes minutes).", group="Files", metavar="FILE"),
-    ] = None
     seed: Seed = 0
-    force: Force = False
 
 
 @options_class
@@ -91,19 +79,11 @@ class RestoreOptions:
 
 
 @options_class
-class UnitsOptions:
-    """Of ``edgetune device units``."""
-
-    name: Annotated[str, Option("Name of the device, e.g. jetson.", metavar="DEVICE", argument=True)]
-    folder: Annotated[str | None, Option("Write the units into this folder.", ("--write",), "Files", "DIR")] = None
-
-
-@options_class
 class ExportOptions:
     """Of ``edgetune device export``."""
 
     plan: Annotated[str, Option("A plan, as edgetune search writes it.", metavar="PLAN", argument=True)]
-    format: Annotated[str, Option("nvpmodel, systemd or shell.", ("--format",), "Output", "NAME")]
+    format: Annotated[str, Option("nvpmodel or shell.", ("--format",), "Output", "NAME")]
     device: Annotated[
         str | None,
         Option("The device, or a board such as jetson-agx-orin-64gb. Default: the plan's.", ("--device", "-d"), "Where",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 
 from edgetune.devices.device import Device, LiveSource
@@ -59,18 +60,25 @@ class WatchedDevice:
         merged = {name: {**own.get(name, {}), **of_machine.get(name, {})} for name in names}
         return Snapshot({name: values for name, values in merged.items() if values}, self.machine.processes())
 
-    def settle(self, wait: Callable[[float], object] = time.sleep) -> None:
+    def settle(self) -> None:
         """Wait until the first load of the CPUs can be computed."""
         if self.machine.counts:
-            wait(_FIRST_LOAD_S)
+            time.sleep(_FIRST_LOAD_S)
 
-    def snapshots(self, wait: Callable[[float], object] = time.sleep) -> Iterator[Snapshot]:
+    def document(self, snapshot: Snapshot) -> dict[str, object]:
+        """Return the readings as a JSON document; a fake board, which has no processes, has no such field."""
+        now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        processes = [asdict(each) for each in snapshot.processes]
+        head = {"time": now, "device": self.device.name, "simulated": self.device.simulated, **snapshot.groups}
+        return {**head, "processes": processes} if processes else head
+
+    def snapshots(self) -> Iterator[Snapshot]:
         """Yield readings, one per interval."""
-        self.settle(wait)
+        self.settle()
         done = 0
         while self.count is None or done < self.count:
             if done:
-                wait(self.interval_s)
+                time.sleep(self.interval_s)
             yield self.read()
             done += 1
 

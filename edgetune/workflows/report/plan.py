@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _BEST = 20
-_SETTABLE = ("jetson", "nvidia:", "host")
+_BOARD, _OTHERS = "jetson", ("nvidia:", "host")
 """Devices with modes; a plan of a twin or a table is for a board."""
 _WORDS = {
     "throughput": "Most samples per second", "continuous-throughput": "Most samples per second without pauses",
@@ -58,8 +58,9 @@ def section(plan: Plan, out: SectionWriter, others: Sequence[Artifact] = (), fil
     out.heading("Apply it")
     device = str(plan.header.conditions.get("device", ""))
     name = shlex.quote(file)
-    out.command(f"edgetune device set {device if device.startswith(_SETTABLE) else 'jetson'} {name}")
-    out.command(f"edgetune device export {name} --format systemd")
+    out.command(f"edgetune device set {device if device.startswith((_BOARD, *_OTHERS)) else _BOARD} {name}")
+    if not device.startswith(_OTHERS):
+        out.command(f"edgetune device export {name} --format nvpmodel")
 
 
 def question(problem: Problem) -> str:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from twin_tables import LOW, mixed
 
-from edgetune.devices.twin.anchors import AnchorEvaluator, Figure
-from edgetune.devices.twin.calibration import REST, ROOFS, ConstantRange, fit, fresh
-from edgetune.devices.twin.constants import as_written, load_board
+from benchmarks.twin import REST, ROOFS, AnchorEvaluator, ConstantRange, Figure, as_written, fit, fresh
+from edgetune.devices.twin.constants import load_board
 
 TWIN = load_board("orin-agx")[0]
 

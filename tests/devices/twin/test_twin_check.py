@@ -1,20 +1,29 @@
 """The twin against every published figure, on the project's own operator tables."""
 
 import csv
-from functools import cache, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.twin import (
+    MODES_96,
+    REMARKS,
+    ROOFS,
+    AnchorEvaluator,
+    check,
+    fit,
+    leave_one_out,
+    load_anchors,
+    report,
+    tables,
+)
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.twin.anchors import MODES_96, AnchorEvaluator, load_anchors
-from edgetune.devices.twin.calibration import REMARKS, ROOFS, check, fit, leave_one_out
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
-from edgetune.workloads.costs import operator_table
-from edgetune.workloads.resolve import resolve
 
 TWIN = load_board("orin-agx")[0]
 ANCHORS, ANCHORS_SHA256 = load_anchors()
@@ -26,11 +35,6 @@ CASES = [
                                 ("bert_large", 1), ("alexnet", 1), ("squeezenet", 64), ("resnet18", 16)]
     for task in ("infer", "train")
 ]  # fmt: skip
-
-
-@cache
-def tables(network, task, batch_size):
-    return operator_table(resolve(f"zoo:{network}"), task, batch_size)
 
 
 @lru_cache(maxsize=1)
@@ -79,6 +83,16 @@ def test_deviations_are_per_cent_or_hundredths_of_a_ratio():
     assert static.deviation_pct == pytest.approx(100 * (static.twin / 17.9 - 1))
     sweep = row("resnet50 infer bs1 GPU 0.3: time")
     assert sweep.deviation_pct == pytest.approx(100 * (sweep.twin - 1.24))
+
+
+def test_each_figure_is_printed_with_points_for_ratios_and_one_out_of_tolerance_fails_it(capsys):
+    assert report(TWIN, rows(), TWIN.fit.leave_one_out)
+    lines = capsys.readouterr().out.splitlines()
+    (ratio,) = [line for line in lines if line.startswith("resnet50 infer bs1 GPU 0.3: time")]
+    assert (ratio.count(" pt "), ratio.count("%")) == (2, 0)
+    (share,) = [line for line in lines if line.startswith("static power MAXN")]
+    assert (share.count(" % "), share.count(" pt ")) == (2, 0)
+    assert not report(TWIN, [replace(rows()[0], within=False), *rows()[1:]], ())
 
 
 def test_the_constants_were_fitted_to_these_figures():

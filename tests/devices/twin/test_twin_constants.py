@@ -3,8 +3,9 @@ from dataclasses import fields
 import pytest
 import yaml
 
+from benchmarks.twin import dump, with_values
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.twin.constants import Constants, dump, list_boards, load_board, load_file, parse
+from edgetune.devices.twin.constants import Constants, list_boards, load_board, load_file, parse
 from edgetune.errors import InputError
 
 TWIN, DIGEST = load_board("orin-agx")
@@ -57,7 +58,7 @@ def test_what_is_written_reads_back(tmp_path):
 def test_new_values_replace_the_old_and_keep_their_sources():
     from dataclasses import replace
 
-    other = TWIN.with_values(replace(TWIN.values, soc_w=12.5), TWIN.fit)
+    other = with_values(TWIN, replace(TWIN.values, soc_w=12.5), TWIN.fit)
     assert other.values.soc_w == 12.5
     assert other.constants["soc_w"].source == TWIN.constants["soc_w"].source
     assert TWIN.values.soc_w != 12.5

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from twin_tables import LOW, MAXN, mixed
 
+from benchmarks.twin import dump, with_values
 from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
-from edgetune.devices.twin.constants import dump, list_boards, load_board
+from edgetune.devices.twin.constants import list_boards, load_board
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
@@ -172,7 +173,7 @@ def test_every_board_that_is_listed_opens():
 def test_constants_of_another_calibration_are_used(tmp_path):
     path = tmp_path / "mine.yaml"
     values = TWIN.values
-    path.write_text(dump(TWIN.with_values(replace(values, op_launch_us=10 * values.op_launch_us), TWIN.fit)))
+    path.write_text(dump(with_values(TWIN, replace(values, op_launch_us=10 * values.op_launch_us), TWIN.fit)))
     other = open_twin(f"{NAME}?constants={path}")
     assert times_s(other, mixed()).mean() > 2 * times_s(open_twin(NAME), mixed()).mean()
     assert other.conditions["constants_sha256"] != open_twin(NAME).conditions["constants_sha256"]
@@ -180,7 +181,7 @@ def test_constants_of_another_calibration_are_used(tmp_path):
 
 def test_noise_is_within_what_it_says_and_has_mean_one():
     exact_s, exact_w = predicted(mixed())
-    devices = [open_twin(NAME, seed=seed, noise=True) for seed in range(300)]
+    devices = [open_twin(f"{NAME}?noise=on", seed=seed) for seed in range(300)]
     ratios = np.array([np.median(times_s(device, mixed())) / exact_s for device in devices])
     assert ratios.mean() == pytest.approx(1, abs=0.004)
     assert ratios.std() == pytest.approx(0.015, rel=0.2)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twin_tables import LOW, MAXN, mixed, row, table
 
+from benchmarks.twin import microbenchmark
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import (
@@ -14,7 +15,6 @@ from edgetune.devices.twin.physics import (
     cpu_voltage,
     gpu_voltage,
     launch_time,
-    microbenchmark,
     norm,
     peak_bandwidth,
     peak_flops,

@@ -16,7 +16,7 @@ S = 1_000_000_000
 
 def timeline(idle_w=10.0):
     made = TwinTimeline(SENSING, idle_w)
-    return made, TwinPowerSensor(made, SENSING, "test rail")
+    return made, TwinPowerSensor(made, SENSING)
 
 
 def readings(pieces, idle_w=10.0):
@@ -111,7 +111,7 @@ def test_history_is_bounded():
 
 def test_the_sensor_says_what_it_covers_and_how_slow_it_is():
     _, sensor = timeline()
-    assert (sensor.source, sensor.refresh_s, sensor.settle_s) == ("test rail", 1.0, 3.0)
+    assert (sensor.source, sensor.refresh_s, sensor.settle_s) == ("twin: board input, modelled", 1.0, 3.0)
 
 
 def test_settling_is_an_exponential_that_ends():

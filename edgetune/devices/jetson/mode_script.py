@@ -1,4 +1,4 @@
-"""Write a mode as a POSIX shell script that sets it as edgetune does: the same files, in the same order, read back.
+"""Write a mode as a POSIX shell script for a board: the files that edgetune writes, in the same order, each read back.
 
     apply     cores on -> CPU limits -> GPU awake, limits, asleep again -> memory -> other cores off
     restore   memory -> GPU -> cores on -> CPU limits -> cores off
@@ -94,12 +94,6 @@ apply
 """
 
 
-def host_script(mode: Mode) -> str:
-    """Return the script that pins the CPU clock of a host (cpufreq)."""
-    khz = round((mode.cpu_mhz or 0) * 1e3)
-    return f"{_HEAD}CORES=all\napply() {{\n  pin_cpu {khz}\n}}\nundo() {{\n  restore_cpu\n}}\n{_TAIL}"
-
-
 def jetson_script(mode: Mode, knobs: JetsonKnobs, on: frozenset[int]) -> str:
     """Return the script that sets a board's mode.
 
@@ -172,28 +166,3 @@ def _memory(knobs: JetsonKnobs, hz: int) -> tuple[list[str], list[str]]:
         for path in (*reversed(rate.helpers), rate.lock):
             undo.append(f'[ -z "$(found {path})" ] || put {path} "$(found {path})" || bad=1')
     return apply, [*undo, *undo_cap]
-
-
-def nvidia_script(mode: Mode, index: int) -> str:
-    """Return the script of a GPU behind NVIDIA's driver (nvidia-smi): memory lock, GPU lock, power limit.
-
-    A lock cannot be read, so the script checks that the clock is not more than 2 % above it, as edgetune does.
-    """
-    smi = f"nvidia-smi -i {index}"
-    ask = f"{smi} --format=csv,noheader,nounits --query-gpu="
-    apply, undo = [], []
-    for option, name, query, mhz in (("lmc", "rmc", "mem", mode.mem_mhz), ("lgc", "rgc", "gr", mode.gpu_mhz)):
-        if mhz is not None:
-            lock = f"{smi} -{option} {mhz:.0f},{mhz:.0f} >/dev/null || die '{smi} -{option} failed'"
-            check = f'[ "$({ask}clocks.{query})" -le {int(1.02 * mhz)} ] || die "the clock is above {mhz:.0f} MHz"'
-            apply += [f'printf "%s\\n" "{name} 1" >>"$STATE"', lock, "sleep 1", check]
-            undo.append(f'[ -z "$(found {name})" ] || {smi} -{name} >/dev/null || bad=1')
-    if mode.power_limit_w is not None:
-        watts = f"{mode.power_limit_w:g}"
-        apply.append(f'printf "limit %s\\n" "$({ask}power.limit)" >>"$STATE"')
-        apply.append(f"{smi} -pl {watts} >/dev/null || die '{smi} -pl {watts} failed'")
-        near = f"BEGIN {{ exit !(now - {watts} <= 0.5 && {watts} - now <= 0.5) }}"
-        apply.append(f'awk -v now="$({ask}power.limit)" \'{near}\' || die "the power limit is not {watts} W"')
-        undo.append(f'[ -z "$(found limit)" ] || {smi} -pl "$(found limit)" >/dev/null || bad=1')
-    body = "\n".join(["apply() {", *(f"  {line}" for line in apply), "}", "undo() {", *(f"  {u}" for u in undo), "}"])
-    return f"{_HEAD}{body}\n{_TAIL}"

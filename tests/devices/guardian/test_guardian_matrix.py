@@ -1,11 +1,21 @@
-"""The matrix of boards, writes and faults, one board of each kernel: every write, the faults taking turns."""
+"""The matrix of boards, writes and faults, one board of each kernel: every write, the faults in turn; and a flood."""
 
 import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
-from guardian_matrix import EVERY_SIGNAL, FAULTS, MEMORY, ONE_OF_EACH_KERNEL, Bench, ModeBench, signalled
+
+from benchmarks.guardian_matrix import (
+    EVERY_SIGNAL,
+    FAULTS,
+    MEMORY,
+    ONE_OF_EACH_KERNEL,
+    Bench,
+    ModeBench,
+    flood,
+    signalled,
+)
 
 
 @pytest.fixture
@@ -63,3 +73,12 @@ def test_whenever_another_power_mode_is_chosen_the_board_ends_as_that_leaves_it(
         ended = [attempt() for attempt in attempts[:: len(attempts) // 2]]
         assert ended[0] is not False, "the first of each kind is always reached"
     assert len(bench.expected) == len(bench.others)
+
+
+@pytest.mark.parametrize(("board", "seed"), [("jetson-nano", 1), ("jetson-agx-orin-64gb", 2)])
+def test_a_flood_writes_nothing_but_values_of_the_tables_and_ends_as_found(root, board, seed):
+    told = flood(root, board, 1500, seed)
+    assert told["carried out"] > 50
+    assert told["InputError"] > 500
+    assert told["DeviceError"] > 50
+    assert told["writes"] > 100

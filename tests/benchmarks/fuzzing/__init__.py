@@ -1,1 +1,0 @@
-"""The parts of ``fuzz.py``: valid files of every kind, damage to them, command lines, and processes to run them."""
