@@ -105,7 +105,7 @@ def test_a_pipe_from_search(shell, plan):
         (("--view", "latency"), 2, ("--view", "--plot")),
         (("--infer", "zoo:resnet18"), 2, ("another network", "search again")),
         (("--power-budget", "30W,20W"), 2, ("is not a power budget", "30W,20W@60s")),
-        (("--govern", "--arrivals", "uniform:40", "--power-budget", "nothing"), 2, ("nothing", "e.g.")),
+        (("--arrivals", "uniform:40", "--power-budget", "nothing"), 2, ("nothing", "e.g.")),
         (("--handler", "nothing.py"), 2, ("nothing.py", "does not exist")),
         (("--inputs", "nothing.npz"), 2, ("nothing.npz", "npz")),
         (("--arrivals", "-"), 2, ("real time", "trace:FILE")),

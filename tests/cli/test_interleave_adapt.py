@@ -1,7 +1,6 @@
-"""``edgetune interleave`` while things change: rates with --adapt, power budgets with --govern; on the twin."""
+"""``edgetune interleave --adapt`` while rates and power budgets change, on the twin."""
 
 import pytest
-from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.run import Run
@@ -14,26 +13,21 @@ def rows_of(path, event):
     return [row for row in io.read(Run, str(path)).rows if row.event == event]
 
 
-def test_a_budget_cut_in_the_middle_is_met_within_two_sensor_periods_and_held(edgetune, tmp_path):
+def test_a_budget_cut_in_the_middle_is_met_within_three_sensor_periods_and_held(edgetune, tmp_path):
     file = tmp_path / "run.parquet"
     ended = edgetune(
-        *PAIR, "--arrivals", "uniform:30", "--latency-budget", "400ms", "--govern", "--power-budget", "30W,20W@60s",
-        "--modes", "grid:441", "--duration", "2m", "-o", str(file),
+        *PAIR, "--arrivals", "uniform:30", "--latency-budget", "400ms", "--adapt", "--power-budget", "30W,20W@60s",
+        "--modes", MODES, "--duration", "2m", "-o", str(file),
     )  # fmt: skip
     assert ended.code == 0, ended.err
     power = rows_of(file, "power")
     period_s = power[1].finished_s - power[0].finished_s
-    after = [row for row in power if row.finished_s > 60.0 + 2 * period_s]
+    after = [row for row in power if row.finished_s > 60.0 + 3 * period_s]
     assert len(after) > 50
     assert max(row.power_w for row in after) <= 20.0
     assert {row.power_budget_w for row in after} == {20.0}
     assert max(row.power_w for row in power if row.finished_s <= 60.0) > 20.0
-    first, *_ = rows_of(file, "mode")
-    assert 60.0 <= first.finished_s < 60.0 + 2 * period_s
-    assert first.reason.startswith("the budget is 20 W now")
-    late = [row for row in rows_of(file, "request") if not row.met]
-    assert all(row.arrived_s < first.finished_s < row.finished_s for row in late)  # answered by the slower mode
-    assert len(late) <= 1
+    assert sum(not row.met for row in rows_of(file, "request")) <= 1
 
 
 @pytest.fixture
@@ -83,18 +77,3 @@ def test_a_new_plan_uses_unmeasured_points(edgetune, tmp_path, rates):
     assert tries
     assert all(row.reason.startswith("tried: ") for row in tries)
     assert sum(row.finished_s - row.started_s for row in tries) < 0.02 * 300
-
-
-def test_rates_and_the_governor_are_not_followed_at_once(edgetune):
-    ended = edgetune(
-        *PAIR, "--arrivals", "uniform:30", "--latency-budget", "400ms", "--adapt", "--govern", "--power-budget", "30W"
-    )
-    assert_two_lines(ended, 2)
-    assert "--adapt and --govern" in ended.lines[0]
-
-
-def test_a_governor_without_a_budget_is_refused(edgetune):
-    ended = edgetune(*PAIR, "--arrivals", "uniform:20", "--latency-budget", "600ms", "--govern")
-    assert ended.code == 2
-    assert "there is no budget to keep power within" in ended.err
-    assert "--power-budget" in ended.lines[-1]

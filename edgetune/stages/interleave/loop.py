@@ -27,7 +27,7 @@ from edgetune.units import NS
 
 
 class Watcher:
-    """Called from time to time during a run: a power sensor, a governor, a planner for changing rates.
+    """Called from time to time during a run: a power sensor, a planner for changing rates.
 
     This one does nothing.
     """

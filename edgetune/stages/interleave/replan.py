@@ -59,7 +59,7 @@ than two batches: normally one is answered and one fills."""
 BEYOND = 3
 """Points in a row that draw too much, after which no point within the power budget is worth a trial."""
 OVER = 2
-"""Readings of power over the budget in a row that are an excess, not a spike; as of the governor."""
+"""Readings of power over the budget in a row that are an excess, not a spike."""
 
 Suggest = Callable[[float], Point | None]
 """Returns the point to try next for a rate, 1/s; ``None`` where none is worth it."""

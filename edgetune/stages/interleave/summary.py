@@ -93,7 +93,6 @@ class EngineSummary:
         answered, trained: Per tenant, in the order of their names.
         device: Where the time went. A turn ends with the last thing that happened in it.
         power: Power and energy.
-        mode_steps: How often power modes were changed.
         plan_steps: How often batch sizes or modes were planned anew; points tried on the way do not count.
         exploring_s: Time spent exploring, s.
     """
@@ -104,7 +103,6 @@ class EngineSummary:
     trained: tuple[TrainingSummary, ...]
     device: Occupancy
     power: PowerUse
-    mode_steps: int
     plan_steps: int
     exploring_s: float
 
@@ -143,7 +141,7 @@ def _summary(engine: str, turns: Mapping[int, Sequence[RunRow]], tasks: Mapping[
     for row in rows:
         if row.event in ("request", "train"):
             by_tenant[row.tenant or ""].append(row)
-    plans = [row for row in rows if row.event == "plan"]
+    plans = [row for row in rows if row.event in ("plan", "mode")]
     return EngineSummary(
         engine,
         tuple(turns),
@@ -153,7 +151,6 @@ def _summary(engine: str, turns: Mapping[int, Sequence[RunRow]], tasks: Mapping[
         ),
         device,
         power,
-        sum(row.event == "mode" for row in rows),
         sum(row.started_s is None for row in plans),
         sum(row.finished_s - row.started_s for row in plans if row.started_s is not None),
     )

@@ -131,13 +131,9 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
     Raises:
         InputError, DeviceError: see ``interleave``.
     """
-    if opts.adapt and opts.govern:
-        raise InputError("--adapt and --govern both choose modes", "leave --govern out: --adapt heeds the budget too")
     plan, tenants = _read_tenants(opts)
     parse_time_s(opts.duration, what="--duration")
     budgets = _budgets(opts, plan)
-    if budgets is None and opts.govern:
-        raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
     target = _target(opts, tenants, reporter)
     device = _opened(opts, plan)
     engines = _engines(opts, device)
@@ -362,7 +358,7 @@ def _run_of(setup: InterleaveSetup, planned: InterleaveJob, result: InterleaveRe
         "overhead": result.overhead,
         **({} if not result.contention else {"contention": result.contention}),
         "turns": opts.turns,
-        "options": [name for name in ("adapt", "govern", "best_effort") if getattr(opts, name)],
+        "options": [name for name in ("adapt", "best_effort") if getattr(opts, name)],
         **({} if opts.policy is None else {"policy": opts.policy}),
     }
     lost = DataWarning("tenant-lost", f"{', '.join(sorted(result.lost))} could not go on; see the reason in its rows")

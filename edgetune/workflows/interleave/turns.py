@@ -193,7 +193,7 @@ class Turns:
         self._outcome = InterleaveResult()
         self._stopping = Stopping()
         simulates = any(engine.simulated for engine in setup.engines)
-        self._records = simulates and not (self._opts.adapt or self._opts.govern)
+        self._records = simulates and not self._opts.adapt
         """Whether managed runs are recorded for simulations of later ones: in one mode, at the same batch sizes."""
         self._kept_of = next((engine for engine in setup.engines if not engine.simulated), None)
         self._overheads: dict[str, list[SharingOverhead]] = {}
@@ -371,7 +371,7 @@ class Turns:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
 
     def _watchers(self, backend: InterleaveBackend, stack: ExitStack) -> list[WatcherOfTurn]:
-        power = power_watcher(self._device, self._planned, backend, stack, govern=self._opts.govern)
+        power = power_watcher(self._device, self._planned, backend, stack)
         found = [] if power is None else [power]
         return [*found, replanner(self._planned, seed=self._opts.seed)] if self._opts.adapt else found
 

@@ -1,27 +1,23 @@
-"""The watchers of a run: the power sensor with its governor, and the planner for changing rates."""
+"""The watchers of a run: the power sensor, and the planner for changing rates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
-from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycles_of
 from edgetune.stages.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, TenantNames
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import Watcher
-from edgetune.stages.interleave.planner import halves
-from edgetune.stages.interleave.power import Governor, MeasuredMode, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.power import PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import Replanner
 from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.stages.interleave.tenants import Inference
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import INFER_SIZES
@@ -34,31 +30,18 @@ REFRESH_S = 1.0
 
 
 def power_watcher(
-    device: Device,
-    planned: InterleaveJob,
-    backend: InterleaveBackend,
-    stack: ExitStack,
-    *,
-    govern: bool,
+    device: Device, planned: InterleaveJob, backend: InterleaveBackend, stack: ExitStack
 ) -> WatcherOfTurn | None:
-    """Open the sensor and return the watcher of power; ``None`` without a sensor and without a governor.
-
-    Raises:
-        InputError: a governor is requested without a sensor, a budget or a second mode.
-    """
+    """Open the sensor and return the watcher of power; ``None`` without a sensor."""
     refresh_s = REFRESH_S if isinstance(device.power, Absent) else device.power.refresh_s
     readings: Any = None
     if not isinstance(backend, LiveMinibatchBackend):
         readings = None if backend.power is None else SimulatedReadings(backend.power.mean_w, backend.now_ns())
     elif not isinstance(device.power, Absent):
         readings = _Recorded(stack.enter_context(device.power.record()))
-    if readings is None:
-        if govern:
-            reason = device.power.reason if isinstance(device.power, Absent) else "it was not measured"
-            raise InputError(f"power cannot be governed on {device.name}: {reason}", "leave --govern out")
-        return None
-    governor = governor_of(planned) if govern else None
-    return lambda begin_ns, _: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets, governor)
+    return (
+        None if readings is None else lambda begin_ns, _: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets)
+    )
 
 
 class _Recorded:
@@ -72,74 +55,6 @@ class _Recorded:
         fresh = self._recording.readings[self._taken :]
         self._taken += len(fresh)
         return [(reading.time_ns, reading.power_w) for reading in fresh]
-
-
-def governor_of(planned: InterleaveJob) -> Governor:
-    """Return a governor over the modes in which every tenant was measured at its batch size and can be served.
-
-    Raises:
-        InputError: there are fewer than two such modes.
-    """
-    assert planned.budgets is not None  # ``interleave.requested`` refuses a governor without a budget
-    found: dict[Mode, dict[str, WorkloadPoint]] = {}
-    for tenant, known in zip(planned.tenants, planned.known, strict=True):
-        for half in halves(known.rows, known.asked.task, workload=known.workload.name):
-            if half.batch_size == tenant.batch_size and half.power_w is not None:
-                found.setdefault(half.mode, {})[tenant.name] = half
-    rungs = []
-    for mode, by_name in found.items():
-        if len(by_name) == len(planned.tenants):
-            rungs += _rungs(mode, by_name, planned)
-    present = next((rung for rung in rungs if rung.mode == planned.mode and rung.trains), None)
-    if present is None or len(rungs) < 2:
-        raise InputError(
-            f"{len(rungs)} of the measured modes serve these workloads, too few to step between",
-            "give tables of several modes with --profile, or --modes SPEC to measure them first",
-        )
-    kept = [rung for rung in rungs if not any(_beats(other, rung) for other in rungs)]
-    if present not in kept:
-        kept.append(present)
-    return Governor(kept, present, planned.budgets.at(0.0))
-
-
-def _rungs(mode: Mode, halves: Mapping[str, WorkloadPoint], planned: InterleaveJob) -> list[MeasuredMode]:
-    """Return a mode with training and without; empty if answers would be late.
-
-    Training is allowed if one training minibatch, started just before a request arrives, does not delay its answer
-    beyond the latency budget.
-    """
-    answering = [tenant for tenant in planned.tenants if isinstance(tenant, Inference)]
-    training = [halves[tenant.name] for tenant in planned.tenants if not isinstance(tenant, Inference)]
-    goals = [CycleGoals(tenant.latency_budget_s, tenant.rate_per_s) for tenant in answering]
-    kept = [
-        [cycle for cycle in cycles_of(halves[tenant.name], None, each) if not broken(cycle, each)]
-        for tenant, each in zip(answering, goals, strict=True)
-    ]
-    if not all(kept):
-        return []
-    times = {name: half.minibatch_s for name, half in halves.items()}
-    alone_w = max((halves[tenant.name].power_w or 0.0 for tenant in answering), default=0.0)
-    latency_s = sum(cycles[0].latency_s for cycles in kept)
-    power_w = max(half.power_w or 0.0 for half in halves.values())
-    if not training:
-        return [MeasuredMode(mode, power_w, -latency_s, times)]
-    trained_per_s = sum(half.batch_size / half.minibatch_s for half in training)
-    both, alone = (
-        MeasuredMode(mode, power_w, trained_per_s, times),
-        MeasuredMode(mode, alone_w, -latency_s, times, trains=False),
-    )
-    if not answering:
-        return [both]
-    longest_s = max(half.minibatch_s for half in training)
-    due_s = min(each.latency_budget_s * (1 - each.headroom) for each in goals)
-    fits = longest_s + sum(halves[tenant.name].minibatch_s for tenant in answering) <= due_s
-    return [both, alone] if fits else [alone]
-
-
-def _beats(one: MeasuredMode, other: MeasuredMode) -> bool:
-    """Return whether a mode dominates another: it needs at most its power and is worth at least as much."""
-    better = one.power_w <= other.power_w and one.worth >= other.worth
-    return better and (one.power_w, one.worth) != (other.power_w, other.worth)
 
 
 def replanner(planned: InterleaveJob, *, seed: int) -> WatcherOfTurn:

@@ -1,7 +1,7 @@
 """Draws a run over time: request rate, latency, training throughput, batch size, clocks and power.
 
-All panels share the time. Grey bands are exploring, thin upright lines are plans made anew and steps of the power
-governor. What happened and did not change has no panel.
+All panels share the time. Grey bands are exploring, thin upright lines are plans made anew. What happened and did not
+change has no panel.
 """
 
 from __future__ import annotations
@@ -296,15 +296,14 @@ def _draw_power(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
 
 
 def _draw_changes(axes: Any, rows: Sequence[RunRow], scale: _Time, *, labels: bool) -> None:
-    """Mark the times of trials, of new plans and of steps of the governor across a panel."""
+    """Mark the times of trials and of new plans across a panel."""
     for row in rows:
         if row.event == "plan" and row.started_s is not None:
             axes.axvspan(
                 scale.of(row.started_s), scale.of(row.finished_s), facecolor="#f0f0f0", edgecolor="#a0a0a0",
                 hatch="////", linewidth=0, zorder=0.2, label="exploring" if labels else None,
             )  # fmt: skip
-    for event, dashes, label in (("plan", ":", "planned anew"), ("mode", "-.", "governor's step")):
-        style = {"color": GREY, "linestyle": dashes, "linewidth": 0.9, "label": label if labels else None}
-        for row in rows:
-            if row.event == event and row.started_s is None and row.finished_s > 0:
-                axes.axvline(scale.of(row.finished_s), zorder=0.4, **style)
+    style = {"color": GREY, "linestyle": ":", "linewidth": 0.9, "label": "planned anew" if labels else None}
+    for row in rows:
+        if row.event in ("plan", "mode") and row.started_s is None and row.finished_s > 0:
+            axes.axvline(scale.of(row.finished_s), zorder=0.4, **style)
