@@ -356,7 +356,6 @@ def _run_of(setup: InterleaveSetup, planned: InterleaveJob, result: InterleaveRe
         "mode": dict(planned.mode.settings()),
         "seed": opts.seed,
         "overhead": result.overhead,
-        **({} if not result.contention else {"contention": result.contention}),
         "turns": opts.turns,
         "options": [name for name in ("adapt", "best_effort") if getattr(opts, name)],
         **({} if opts.policy is None else {"policy": opts.policy}),
