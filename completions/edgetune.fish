@@ -195,7 +195,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l engine -s e 
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l policy -x -a 'bulk linear deepeye partial fcfs sjf snf rr masa reuse optimum' -d 'Scheduling policy: managed, native or native-full. Default: that of the engine.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l turns -r -d 'How often each engine runs.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l duration -r -d 'Duration of one turn, e.g. 10m.'
-complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l adapt -d 'Make a new plan when the request rate changes, from known points first.'
+complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l adapt -d 'Make a new plan from measured points when the request rate changes.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l best-effort -d 'Run even if requests cannot all be served in time.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l seed -r -d 'Seed of all random choices; recorded in the output.'
 complete -c edgetune -n '__fish_seen_subcommand_from interleave' -l profile -r -d 'A profile to plan from, instead of measuring. Repeatable.'

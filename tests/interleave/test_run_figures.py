@@ -81,7 +81,7 @@ def test_the_timeline_has_a_panel_for_what_changed() -> None:
         "requests/s", "mobilenet\nlatency (ms)", "trained\nsamples/s", "batch size", "GPU clock\n(MHz)", "power (W)"
     ]  # fmt: skip
     words = _words(timeline_figure(adapted_run(60.0)))
-    assert all(word in words for word in ("exploring", "planned anew", "power budget", "due"))
+    assert all(word in words for word in ("planned anew", "power budget", "due"))
 
 
 def test_the_rate_is_what_came_per_second() -> None:

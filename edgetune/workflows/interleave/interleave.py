@@ -53,8 +53,6 @@ from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 
-TRIED_GRID = "grid:441"
-"""Modes to try where none are named: as many as in Fulcrum's study (2025)."""
 _UNKEPT = "nothing ran, and nothing is kept; what edgetune profile measures is, and --profile FILE takes it from there"
 
 
@@ -145,7 +143,7 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
         setup = InterleaveSetup(opts, reporter, device, engines, measure)
         arrivals = {each.asked.name: each.asked.arrivals for each in known}
         specs = {name: parse_arrivals(words) for name, words in arrivals.items() if words is not None}
-        if plan is not None and (opts.adapt or opts.modes is None):
+        if plan is not None and opts.modes is None:
             modes: Sequence[Mode] = [mode_here(device, plan.configuration.mode)]
         else:
             modes = choose_modes(device, opts.modes).modes
@@ -174,14 +172,11 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
             reporter.info("minibatch times are those of the plan; nothing is measured again")
         with reporter.timing("measuring the workloads", None) if any(points.values()) else nullcontext():
             complete = measure_missing(known, points, _measure(setup, known, points), reporter)
-        planned = choose_tenants(
+        return choose_tenants(
             complete, request.specs, request.modes, budgets=request.budgets, best_effort=opts.best_effort,
             adapt=opts.adapt,
             continuous=request.plan is not None and request.plan.problem.objective == "continuous-throughput",
         )  # fmt: skip
-        if not opts.adapt or isinstance(device.modes, Absent):
-            return planned
-        return replace(planned, tried=tuple(choose_modes(device, opts.modes or TRIED_GRID).modes))
 
 
 def _read_tenants(opts: InterleaveOptions) -> tuple[Plan | None, Sequence[TenantSpec]]:

@@ -307,7 +307,7 @@ class Turns:
         made = self._watchers(backend, stack)
         begin_ns = backend.now_ns()  # requests arrive from now on: what takes long is done
         end_ns = begin_ns + round(self._setup.duration_s * NS)
-        watchers = [*(make(begin_ns, end_ns) for make in made), *([] if self._rows is None else [Keeper(self._rows)])]
+        watchers = [*(make(begin_ns) for make in made), *([] if self._rows is None else [Keeper(self._rows)])]
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(backend, LiveMinibatchBackend):
             backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
@@ -354,7 +354,7 @@ class Turns:
     def _watchers(self, backend: InterleaveBackend, stack: ExitStack) -> list[WatcherOfTurn]:
         power = power_watcher(self._device, self._planned, backend, stack)
         found = [] if power is None else [power]
-        return [*found, replanner(self._planned, seed=self._opts.seed)] if self._opts.adapt else found
+        return [*found, replanner(self._planned)] if self._opts.adapt else found
 
     def _keep_overhead(self, engine: str, loop: InterleaveLoop) -> None:
         """Record the cost of sharing in all completed turns of an engine."""

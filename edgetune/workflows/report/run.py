@@ -165,7 +165,7 @@ def _course(of: EngineSummary) -> list[str]:
     turns = f" in {len(of.turns)} turns" if len(of.turns) > 1 else ""
     told = [f"{format_duration(of.device.duration_s)}{turns}"]
     told += [f"{of.plan_steps} plan{'s' * (of.plan_steps > 1)}"] if of.plan_steps else []
-    return told + ([f"explored for {_part(of, of.exploring_s)} of the time"] if of.exploring_s else [])
+    return told
 
 
 def _part(of: EngineSummary, part_s: float) -> str:
