@@ -109,7 +109,7 @@ class CycleChooser:
                 return choice
         return max(best, key=lambda choice: (_training_per_s(choice.cycle), -choice.cycle.latency_s))
 
-    def strongest(self, rate_per_s: float | None) -> Cycle:
+    def strongest(self, rate_per_s: float) -> Cycle:
         """Return the cycle that answers most requests per second within the power budget.
 
         A minibatch that takes more than half of the latency budget is left aside where there is another: a request that
@@ -120,7 +120,7 @@ class CycleChooser:
         within = ([each for each in cycles if each.infer.at_worst_s <= share * budget_s] for share in (0.5, 1.0))
         return max(next(filter(None, within), cycles), key=lambda each: (_answers_per_s(each), each.train is not None))
 
-    def _cycles(self, rate_per_s: float | None) -> list[Cycle]:
+    def _cycles(self, rate_per_s: float) -> list[Cycle]:
         """Return the cycles within the power budget; the most frugal one where none is; all without a budget."""
         found = [cycle_of(half, rate_per_s, self._train[half.mode]) for half in self._infer if half.mode in self._train]
         found += [cycle_of(half, rate_per_s) for half in self._infer]
