@@ -13,8 +13,8 @@ edgetune interleave plan.yaml --device twin:orin-agx --explain --quiet
 echo
 edgetune interleave plan.yaml --device twin:orin-agx --duration 10m --arrivals poisson:40 -o run.parquet
 echo
-edgetune interleave plan.yaml --device twin:orin-agx --duration 3m --power-budget 30W,20W@60s,28W@120s --govern \
-  --modes grid:441 -o governed.parquet
+edgetune interleave plan.yaml --device twin:orin-agx --duration 3m --power-budget 30W,20W@60s,28W@120s --adapt \
+  --modes grid:441 -o adapted.parquet
 echo
 edgetune interleave "$here/tenants.yaml" --device twin:orin-agx --duration 1m -o tenants.parquet
 echo

@@ -96,15 +96,12 @@ def read_profile_thinned(source: str, thin: Callable[[Any], Any]) -> tuple[Profi
     return foreign_profile(thin(table), data, {}, name=name), table.num_rows
 
 
-def read_any(
-    file: str, columns: Mapping[str, str] | None = None, *, thin: Callable[[str, Any], Any] | None = None
-) -> Artifact:
+def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
     """Return the artifact in a file, whatever its kind.
 
     Args:
         file: The file, ``-`` for standard input.
         columns: As in ``read_profile``.
-        thin: Takes the kind of a table of edgetune and its ``pyarrow.Table``; returns the rows to make an artifact of.
 
     Raises:
         InputError: the file is unreadable or not an artifact.
@@ -119,9 +116,6 @@ def read_any(
     kind = str((head or {}).get("kind", columns_kind(table) or "profile"))
     if kind not in KINDS:
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
-    if thin is not None and head is not None:
-        found: Artifact = class_of(kind).read(upgrade(Raw(head, thin(kind, table)), kind=kind, name=name), name=name)
-        return found
     return from_bytes(data, kind=kind, name=name)  # type: ignore[no-any-return]
 
 

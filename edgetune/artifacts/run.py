@@ -23,13 +23,13 @@ class RunRow:
     Args:
         engine: Name of the engine that shared the device; any, for another version may have others.
         event: ``request`` (answered or not), ``train`` (a minibatch of a training, or of an inference without a
-            deadline), ``plan`` (batch size or mode changed or explored), ``mode`` (a step of the power governor),
-            ``power`` (a reading).
+            deadline), ``plan`` (batch size or mode changed), ``mode`` (the mode changed; only in files of
+            earlier versions), ``power`` (a reading).
         finished_s: End of the event; the time of ``plan``, ``mode`` and ``power``.
         tenant: Name of the workload; ``None`` for events of the device.
         turn: Number of earlier runs of this engine in this file, because compared engines take turns.
         arrived_s: Arrival of the request.
-        started_s: Start of its minibatch; of a ``plan`` row that explored, start of the exploration.
+        started_s: Start of its minibatch; of a ``plan`` row of earlier versions, start of the trial of a point.
         deadline_s: Deadline of the request.
         met: Whether the deadline was met.
         minibatch: Number of the minibatch among those of its tenant, from 0; requests answered together share it.

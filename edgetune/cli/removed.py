@@ -6,6 +6,7 @@ from edgetune.errors import InputError
 
 REPLACED: dict[str, str] = {
     "completions": "take the scripts of completions/, or what _EDGETUNE_COMPLETE=source_bash edgetune prints",
+    "interleave --govern": "--adapt heeds --power-budget: it plans anew where power is over it or the budget changes",
     "roofline --view": "--plot FILE draws the roofs of time and energy; the printed table has each batch size and mode",
     "schedule run --chrome-trace": "--plot FILE.html draws the run as a page that zooms",
     "schedule robustness": "edgetune schedule run --simulate --costs FILE compares policies",
@@ -33,7 +34,7 @@ def removed(command_path: str, word: str) -> InputError | None:
 
     Args:
         command_path: The words of the command that ``word`` was given to, e.g. ``"edgetune schedule"``.
-        word: The command or option, e.g. ``"graph"`` or ``"--govern"``.
+        word: The command or option, e.g. ``"graph"`` or ``"--chrome-trace"``.
     """
     words = " ".join((*command_path.split()[1:], word))
     if (hint := REPLACED.get(words)) is None:

@@ -8,11 +8,11 @@
 Ten problems, each a rate of requests, a latency budget and a training batch size, as in the study that managed
 interleaving comes from (Fulcrum, 2025). The command measures both networks and says whether a plan is feasible; then
 ``managed``, ``native`` and ``streams`` serve the same requests one after another, the order turned round from problem
-to problem, and each is predicted by its simulation, from what was measured before: a rehearsal or the turn before, and
-pairs of minibatches that run at once. Printed are, per problem and engine, violations, latency and training throughput;
-then what managed keeps of native's throughput, what deciding costs, and how near each prediction comes, turn by turn,
-with the load of the machine. ``--problem`` gives other problems; these suit a host of two cores. Nothing is asserted:
-another machine has other times, and other work shows in the tails.
+to problem, and ``simulated`` predicts ``managed`` from the measured points, from the second turn on from the turn
+before. Printed are, per problem and engine, violations, latency and training throughput; then what managed keeps of
+native's throughput, what deciding costs, and how near the prediction comes, turn by turn, with the load of the machine.
+``--problem`` gives other problems; these suit a host of two cores. Nothing is asserted: another machine has other
+times, and other work shows in the tails.
 
 ``--figure-2`` is that study's Fig. 2, SIMULATED on the twin of its board: answers and training of MobileNetV3 (large),
 200 training minibatches, ten configurations within its ranges (40 to 120 requests/s, 600 to 1200 ms, 22 to 40 W; the
@@ -44,8 +44,7 @@ PROBLEMS: tuple[tuple[float, str, int], ...] = (
     (10, "150ms", 256), (30, "150ms", 256), (60, "200ms", 256), (90, "300ms", 256), (60, "50ms", 64),
 )  # fmt: skip
 """Requests per second, latency budget, training batch size."""
-PREDICTED = {"managed": "simulated", "native": "simulated-native", "streams": "simulated-streams"}
-ENGINES = (*PREDICTED, *PREDICTED.values())
+REAL = ("managed", "native", "streams")
 
 
 FIGURE_2: tuple[tuple[float, int, int], ...] = (
@@ -92,8 +91,7 @@ def solve(problem: tuple[float, str, int], number: int, asked: argparse.Namespac
     rate, budget, size = problem
     pair = ("--infer", asked.infer, "--train", asked.train, "--device", asked.device, "--train-batch-size", str(size))
     wanted = ("--arrivals", f"uniform:{rate:g}", "--latency-budget", budget)
-    real = tuple(PREDICTED)
-    engines = (*(real if number % 2 else reversed(real)), *PREDICTED.values())
+    engines = (*(REAL if number % 2 else reversed(REAL)), "simulated")
     output = str(Path(asked.output) / f"problem-{number}.parquet")
     order = ("--engine", ",".join(engines), "--duration", asked.duration, "--best-effort", "-o", output, "--json")
     order += ("--turns", str(asked.turns))
@@ -226,19 +224,19 @@ def main() -> None:
     problems = asked.problem or PROBLEMS
     numbers = [int(word) for word in asked.only.split(",")] if asked.only else range(1, len(problems) + 1)
     kept: list[float] = []
-    near: dict[str, list[tuple[float, float, float]]] = {engine: [] for engine in PREDICTED}
+    near: list[tuple[float, float, float]] = []
     loads = [os.getloadavg()[0]]
     late_where_feasible = 0
-    print("problem                          engine            requests  violations   median ms   p99 ms   samples/s")
+    print("problem                          engine     requests  violations   median ms   p99 ms   samples/s")
     for number in numbers:
         rate, budget, size = problems[number - 1]
         answer = solve(problems[number - 1], number, asked)
         figures = {engine["engine"]: row(engine) for engine in answer["engines"]}
         feasible = "feasible" if answer["feasible"] else "refused"
-        for engine in ENGINES:
+        for engine in (*REAL, "simulated"):
             requests, violations, median_s, p99_s, samples = figures[engine]
             named = f"{number:2} {rate:g}/s {budget} b{size} {feasible}"
-            shown = f"{named:32} {engine:17} {requests:8} {violations:11} {1e3 * median_s:11.1f} {1e3 * p99_s:8.1f}"
+            shown = f"{named:32} {engine:9} {requests:9} {violations:11} {1e3 * median_s:11.1f} {1e3 * p99_s:8.1f}"
             print(f"{shown} {samples:11.1f}", flush=True)
         conditions = answer["header"]["conditions"]
         overhead = conditions["overhead"]["managed"]
@@ -247,11 +245,10 @@ def main() -> None:
         print(f"{'':32} managed decides in {median_us:.0f} us (p99 {p99_us:.0f} us) and loses {share:.2%} of the time")
         loads.append(os.getloadavg()[0])
         turns = {(each["engine"], each["turns"][0]): row(each) for each in answer["turns"]}
-        for engine, simulated in PREDICTED.items():
-            for turn in range(asked.turns):
-                real, said = turns[engine, turn], turns[simulated, turn]
-                if all(real[i] for i in (2, 3, 4)):
-                    near[engine].append((said[2] / real[2] - 1, said[3] / real[3] - 1, said[4] / real[4] - 1))
+        for turn in range(asked.turns):
+            real, said = turns["managed", turn], turns["simulated", turn]
+            if all(real[i] for i in (2, 3, 4)):
+                near.append((said[2] / real[2] - 1, said[3] / real[3] - 1, said[4] / real[4] - 1))
         if answer["feasible"]:
             kept.append(figures["managed"][4] / figures["native"][4])
             late_where_feasible += figures["managed"][1]
@@ -259,11 +256,9 @@ def main() -> None:
     if kept:
         print(f"managed keeps of native's training: median {statistics.median(kept):.1%}, least {min(kept):.1%}")
     print(f"load of the machine: {min(loads):.1f} to {max(loads):.1f} on {os.cpu_count()} cores")
-    print("prediction errors, from times measured before: median of the turns (least to largest)")
-    for engine, errors in near.items():
-        for what, of in zip(("median latency", "p99 latency", "training"), zip(*errors, strict=True), strict=False):
-            shown = f"{statistics.median(of):+.1%} ({min(of):+.1%} to {max(of):+.1%}), {len(of)} turns"
-            print(f"  {PREDICTED[engine]:17} {what:14} against {engine:8} {shown}")
+    print("errors of the prediction, from times measured before: median of the turns (least to largest)")
+    for what, of in zip(("median latency", "p99 latency", "training"), zip(*near, strict=True), strict=False):
+        print(f"  {what:14} {statistics.median(of):+.1%} ({min(of):+.1%} to {max(of):+.1%}), {len(of)} turns")
     print(f"runs are in {folder}")
 
 

@@ -105,7 +105,7 @@ def test_a_pipe_from_search(shell, plan):
         (("--view", "latency"), 2, ("--view", "--plot")),
         (("--infer", "zoo:resnet18"), 2, ("another network", "search again")),
         (("--power-budget", "30W,20W"), 2, ("is not a power budget", "30W,20W@60s")),
-        (("--govern", "--arrivals", "uniform:40", "--power-budget", "nothing"), 2, ("nothing", "e.g.")),
+        (("--arrivals", "uniform:40", "--power-budget", "nothing"), 2, ("nothing", "e.g.")),
         (("--handler", "nothing.py"), 2, ("nothing.py", "does not exist")),
         (("--inputs", "nothing.npz"), 2, ("nothing.npz", "npz")),
         (("--arrivals", "-"), 2, ("real time", "trace:FILE")),
@@ -389,8 +389,6 @@ def test_every_engine_for_real(shell, network):
     ended = shell(*live(*engines))
     assert ended.code == 0, ended.err
     found = read(Run, str(network / "run.parquet"))
-    measured = found.header.conditions["contention"]["native"]
-    assert {name: of["minibatches"] > 1 for name, of in measured.items()} == {"small": True, "train": True}
     for engine in several.split(","):
         rows = [row for row in found.rows if row.engine == engine]
         requests = [row for row in rows if row.event == "request"]
@@ -402,10 +400,9 @@ def test_every_engine_for_real(shell, network):
     assert all(after[0] >= before[1] for before, after in itertools.pairwise(spans))  # one at a time
     assert [row.loss for row in managed if row.event == "train"][-1] > 0
     assert not found.header.simulated
-    assert "simulated, from the times of the rehearsal: " in ended.err
     assert "state.txt" in ended.err
     trained = sum(row.event == "train" for row in managed)
-    assert trained <= int((network / "state.txt").read_text()) < trained + 10, "a rehearsal trains nothing that is kept"
+    assert trained <= int((network / "state.txt").read_text()) < trained + 10
 
 
 def test_a_training_that_diverges_ends_alone_and_the_command_with_5(shell, network):

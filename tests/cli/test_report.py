@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.artifacts import io
-from edgetune.artifacts.header import Header
 from edgetune.artifacts.kinds import KINDS
-from edgetune.artifacts.run import Run, RunRow
-from edgetune.workflows.report import long_runs
 from edgetune.workflows.report.sections import SECTIONS, page_order
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -81,22 +77,6 @@ def test_a_file_of_another_program_is_not_replaced(edgetune, tmp_path):
     assert_two_lines(edgetune("report", str(GOLDEN), "-o", str(page), "--quiet"), 2)
     assert page.read_text() == "<p>mine</p>"
     assert edgetune("report", str(GOLDEN / "plan-v1.yaml"), "-o", str(page), "--force").code == 0
-
-
-def test_very_many_requests_are_counted_whole_and_drawn_in_part(edgetune, tmp_path, monkeypatch):
-    monkeypatch.setattr(long_runs, "MOST_EVENTS", 100)
-    rows = tuple(
-        RunRow(engine, "request", k + 0.01 * (k % 10 + 1), "net", arrived_s=float(k), started_s=float(k), minibatch=k,
-               met=k % 10 < 9, status="failed" if k == 500 else "ok")
-        for engine in ("managed", "native") for k in range(1000)
-    )  # fmt: skip
-    run = Run(Header("run", 1, "2026-01-01T00:00:00Z", "edgetune 0", {}, {"device": "host"}), rows)
-    path, page = io.write(run, tmp_path / "run.parquet"), tmp_path / "r.html"
-    assert edgetune("report", str(path), "-o", str(page)).code == 0
-    shown = " ".join(text_of(page).split())
-    assert "managed net 999/1,000 101 60.0 ms 100 ms 100 ms 100 ms" in shown
-    assert "the first 100 of 2,000 events" in shown
-    assert "50/50" in shown
 
 
 def test_files_of_several_devices_and_simulated_beside_measured_are_said(edgetune, tmp_path):

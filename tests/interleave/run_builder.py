@@ -71,8 +71,8 @@ def study_run(duration_s: float = 60.0, seed: int = 0) -> Run:
     return run_of(rows, tenants=TENANTS, device="twin:orin-agx", simulated=True, duration_s=duration_s)
 
 
-def governed_run(duration_s: float = 300.0, seed: int = 1) -> Run:
-    """One managed run whose rate changes, that plans anew, explores, and whose power budget is cut in the middle."""
+def adapted_run(duration_s: float = 300.0, seed: int = 1) -> Run:
+    """One managed run whose rate changes, that plans anew, and whose power budget is cut in the middle."""
     rng = random.Random(seed)
     third, half = duration_s / 3, duration_s / 2
     rows = _turn(
@@ -81,13 +81,11 @@ def governed_run(duration_s: float = 300.0, seed: int = 1) -> Run:
     )  # fmt: skip
     cut_s = duration_s * 0.7
     rows = [row for row in rows if row.event != "power"]
-    rows.append(_plan(0.0, 0.0, "planned for 45/s", 16, 1300.5))
-    rows.append(_plan(third + 4.0, third + 8.0, "tried infer at batch 24", 24, 1300.5))
-    rows.append(_plan(third + 8.0, None, "90/s: a new point fits", 24, 1300.5))
-    rows.append(_plan(half + 4.0, None, "45/s: a known point fits", 16, 1300.5))
+    rows.append(_plan(0.0, "planned for 45/s", 16, 1300.5))
+    rows.append(_plan(third + 8.0, "the rate is 90/s now", 24, 1300.5))
+    rows.append(_plan(half + 4.0, "the rate is 45/s now", 16, 1300.5))
     for step, (at_s, mhz) in enumerate([(cut_s + 0.4, 930.0), (cut_s + 0.9, 624.75)]):
-        reason = f"{31 - 5 * step} W is over 24 W"
-        rows.append(RunRow("managed", "mode", at_s, reason=reason, gpu_mhz=mhz, power_budget_w=24.0))
+        rows.append(_plan(at_s, f"{31 - 5 * step} W is over 24 W", 16, mhz))
     for reading in range(int(duration_s * 4)):
         at_s = reading / 4
         level_w = 31.0 if at_s < cut_s + 0.4 else 26.0 if at_s < cut_s + 0.9 else 22.5
@@ -97,10 +95,8 @@ def governed_run(duration_s: float = 300.0, seed: int = 1) -> Run:
     return run_of(rows, tenants=TENANTS, device="jetson", duration_s=duration_s)
 
 
-def _plan(began_s: float, ended_s: float | None, reason: str, batch_size: int, gpu_mhz: float) -> RunRow:
-    at_s = began_s if ended_s is None else ended_s
-    row = RunRow("managed", "plan", at_s, "mobilenet", batch_size=batch_size, reason=reason, gpu_mhz=gpu_mhz)
-    return replace(row, started_s=began_s) if ended_s is not None and ended_s > began_s else row
+def _plan(at_s: float, reason: str, batch_size: int, gpu_mhz: float) -> RunRow:
+    return RunRow("managed", "plan", at_s, "mobilenet", batch_size=batch_size, reason=reason, gpu_mhz=gpu_mhz)
 
 
 def _turn(

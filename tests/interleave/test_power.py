@@ -1,51 +1,25 @@
-"""Power in a run: every reading is a row, the budget has a course, and the governor's steps are told."""
+"""Power in a run: every reading is a row beside the budget of the moment."""
 
-from dataclasses import replace
-
-import pytest
-
-from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
-from edgetune.errors import DeviceError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.power import NS, Budgets, Governor, MeasuredMode, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.power import NS, Budgets, PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference, Training
 
-LOW, HIGH = Mode(gpu_mhz=300.0), Mode(gpu_mhz=600.0)
-POWER_W = {LOW: 10.0, HIGH: 30.0}
-INFER_S, TRAIN_S = {LOW: 0.02, HIGH: 0.01}, {LOW: 0.06, HIGH: 0.03}
 
-
-def governed(steps, *, refresh_s=1.0, accept=lambda mode: mode, alone=False, duration_s=20.0):
-    """Return the rows of a run at 10 requests a second that begins in the higher mode."""
-    tenants = [Inference("cam", 1, 0.2, 10.0, INFER_S[HIGH]), Training("job", 16, TRAIN_S[HIGH])]
-
-    def duration_ns(name, size, mode):
-        return round((INFER_S if name == "cam" else TRAIN_S)[mode] * NS)
-
-    def drawn_w(name, size, mode):
-        return 4.0 if name is None else POWER_W[mode]
-
-    stage = SimulatedMinibatchBackend(
-        EventClock(), tenants, SimulatedDevice(duration_ns, mode=HIGH, accept=accept, power_w=drawn_w)
-    )
-    rungs = [
-        MeasuredMode(mode, POWER_W[mode], 16 / TRAIN_S[mode], {"cam": INFER_S[mode], "job": TRAIN_S[mode]})
-        for mode in (LOW, HIGH)
-    ]
-    if alone:
-        rungs = [rungs[1], replace(rungs[1], power_w=7.0, worth=-0.01, trains=False)]
-    budgets = Budgets(steps)
-    governor = Governor(rungs, next(rung for rung in rungs if rung.mode == HIGH), budgets.at(0.0))
-    watcher = PowerWatcher(SimulatedReadings(stage.power.mean_w, 0), refresh_s, 0, budgets, governor)
-    end_ns = round(duration_s * NS)
-    source = ArrivalSpec("uniform", (10.0,)).source(0, end_ns)
+def powered(steps):
+    """Return the rows of a run at 10 requests a second."""
+    tenants = [Inference("cam", 1, 0.2, 10.0, 0.01), Training("job", 16, 0.03)]
+    times_ns = {tenant.name: round(tenant.minibatch_s * NS) for tenant in tenants}
+    device = SimulatedDevice(lambda name, *_: times_ns[name], power_w=lambda name, *_: 4.0 if name is None else 30.0)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, device)
+    watcher = PowerWatcher(SimulatedReadings(stage.power.mean_w, 0), 1.0, 0, Budgets(steps))
+    source = ArrivalSpec("uniform", (10.0,)).source(0, 20 * NS)
     loop = InterleaveLoop(
-        EngineTurn("simulated", end_ns), stage, Managed(guard_ns=0), tenants, {"cam": source}, watchers=[watcher]
+        EngineTurn("simulated", 20 * NS), stage, Managed(guard_ns=0), tenants, {"cam": source}, watchers=[watcher]
     )
     loop.run()
     return loop.rows
@@ -69,43 +43,10 @@ def test_the_course_of_a_budget():
 
 
 def test_every_reading_is_written_down_beside_its_budget():
-    readings = of(governed(((0.0, 35.0), (10.0, 34.0))), "power")
+    readings = of(powered(((0.0, 35.0), (10.0, 34.0))), "power")
     assert [row.finished_s for row in readings] == [float(second) for second in range(1, 20)]
     assert all(5.0 < row.power_w < 30.001 for row in readings)
     assert [row.power_budget_w for row in readings] == [35.0] * 9 + [34.0] * 10
-
-
-def test_a_cut_is_carried_out_when_it_comes_and_held():
-    rows = governed(((0.0, 35.0), (10.25, 15.0)))
-    (step,) = of(rows, "mode")
-    assert step.finished_s == pytest.approx(10.25, abs=0.05)  # the minibatch that runs is finished
-    assert (step.gpu_mhz, step.power_budget_w, step.reason) == (300.0, 15.0, "the budget is 15 W now")
-    assert all(row.power_w <= 15.0 for row in of(rows, "power") if row.finished_s >= 12.25)
-    assert all(row.met for row in of(rows, "request"))
-    assert max(row.finished_s - row.started_s for row in of(rows, "train") if row.started_s > 10.4) > 0.05
-
-
-def test_a_budget_that_rises_again_is_used_after_a_while():
-    rows = governed(((0.0, 35.0), (5.0, 15.0), (10.0, 35.0)), duration_s=40.0)
-    assert [row.gpu_mhz for row in of(rows, "mode")] == [300.0, 600.0]
-    assert of(rows, "mode")[-1].finished_s == pytest.approx(20.0, abs=1.1)
-
-
-def test_a_mode_that_is_refused_is_reported_and_the_run_goes_on():
-    def accept(mode):
-        raise DeviceError("the kernel refused 300 MHz", "set it by hand")
-
-    rows = governed(((0.0, 35.0), (5.0, 15.0)), accept=accept)
-    assert of(rows, "mode")[0].reason == "refused: the kernel refused 300 MHz"
-    assert of(rows, "mode")[0].status == "failed"
-    assert of(rows, "request")[-1].finished_s > 19.8
-
-
-def test_training_pauses_where_no_mode_fits_with_it():
-    rows = governed(((0.0, 35.0), (10.0, 8.0)), alone=True)
-    assert "training pauses" in of(rows, "mode")[0].reason
-    assert max(row.started_s for row in of(rows, "train")) < 10.1
-    assert all(row.power_w <= 8.0 for row in of(rows, "power") if row.finished_s >= 12.0)
 
 
 def test_a_sensor_without_anything_new_writes_nothing():

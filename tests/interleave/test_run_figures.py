@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from run_builder import BUDGET_S, abandoned, governed_run, power, request, run_of, study_run, trained
+from run_builder import BUDGET_S, abandoned, adapted_run, power, request, run_of, study_run, trained
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
@@ -76,12 +76,12 @@ def test_throughput_stands_in_a_panel_of_its_own() -> None:
 
 
 def test_the_timeline_has_a_panel_for_what_changed() -> None:
-    labels = [axes.get_ylabel() for axes in timeline_figure(governed_run(60.0)).axes]
+    labels = [axes.get_ylabel() for axes in timeline_figure(adapted_run(60.0)).axes]
     assert labels == [
         "requests/s", "mobilenet\nlatency (ms)", "trained\nsamples/s", "batch size", "GPU clock\n(MHz)", "power (W)"
     ]  # fmt: skip
-    words = _words(timeline_figure(governed_run(60.0)))
-    assert all(word in words for word in ("exploring", "planned anew", "governor's step", "power budget", "due"))
+    words = _words(timeline_figure(adapted_run(60.0)))
+    assert all(word in words for word in ("planned anew", "power budget", "due"))
 
 
 def test_the_rate_is_what_came_per_second() -> None:

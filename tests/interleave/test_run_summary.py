@@ -150,11 +150,10 @@ def test_a_tenant_that_did_nothing_is_there() -> None:
     assert (net.requests, net.violations, net.violation_share, net.latency_p99_s) == (0, 0, None, None)
 
 
-def test_exploring_takes_from_started_to_finished() -> None:
-    explored = replace(power(8.0, 1.0), event="plan", power_w=None, started_s=5.0, tenant="net")
-    chosen = replace(explored, started_s=None, finished_s=8.5)
-    (summary,) = summarise(run_of([explored, chosen]))
-    assert (summary.plan_steps, summary.exploring_s, summary.mode_steps) == (1, 3.0, 0)
+def test_a_change_of_mode_in_a_file_of_an_earlier_version_is_a_plan_and_a_trial_is_none() -> None:
+    changed = replace(power(8.0, 1.0), event="mode", power_w=None)
+    (summary,) = summarise(run_of([request(0.0, 0.0, 2.0), changed, replace(changed, event="plan", started_s=5.0)]))
+    assert summary.plan_steps == 1
 
 
 def test_a_run_of_nothing_has_no_summary() -> None:

@@ -21,8 +21,7 @@ from edgetune.serving.background_steps import steps_per_batch
 HEADROOM = 0.1
 """Share of the latency budget, and of the time between batches, that a plan leaves free: the next minibatch may be
 slower than all that were measured. In simulated plans with 3 % scatter, half of them with rare minibatches of twice
-the time, requests were late in 5 of 187 plans without headroom, in 3 of 180 with 5 %, and in none of 172 with 10 %
-(``tests/benchmarks/interleave_headroom.py``, seeds 11 and 5)."""
+the time, requests were late in 5 of 187 plans without headroom, in 3 of 180 with 5 %, and in none of 172 with 10 %."""
 _A_WHOLE = 1e-9
 """Rounding error allowed in a whole number of minibatches."""
 

@@ -1,4 +1,4 @@
-"""Chooses what to run at a rate among all points known: from tables before a run, and from points tried during it.
+"""Chooses what to run at a rate among all known points.
 
 fits     answers in time and trains between batches      best: most training, and room for what cannot be foreseen
 serves   answers in time, trains where a gap happens to be, or not at all
@@ -8,7 +8,7 @@ least    neither: what answers most per second, so that as few as possible wait
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.artifacts.mode import Mode
@@ -16,7 +16,6 @@ from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.errors import InputError
 from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, broken, cycle_of
 from edgetune.stages.interleave.planner import halves
-from edgetune.stats import median, percentile
 
 SAFETY = 1.05
 """Factor on an observed rate that a plan must serve: an estimate from a few hundred requests wavers by this much."""
@@ -72,7 +71,7 @@ class CycleChoice:
 
 
 class CycleChooser:
-    """Chooses cycles from the rows known so far.
+    """Chooses cycles from known rows.
 
     Args:
         names: Of the tenants.
@@ -86,11 +85,9 @@ class CycleChooser:
         self._train: dict[Mode, WorkloadPoint] = {}
         self._gather()
 
-    def learn(self, *rows: ProfileRow) -> None:
-        """Add rows that were just measured; a row replaces an older one of the same point, unless it failed."""
-        known = {row.point for row in self.rows if row.status == "ok"}
-        fresh = {row.point: row for row in rows if row.status == "ok" or row.point not in known}
-        self.rows = [row for row in self.rows if row.point not in fresh] + list(fresh.values())
+    def learn(self, row: ProfileRow) -> None:
+        """Replace the row of a point."""
+        self.rows = [*(each for each in self.rows if each.point != row.point), row]
         self._gather()
 
     def best(self, rate_per_s: float, present: tuple[int, Mode, bool] | None = None) -> CycleChoice:
@@ -112,7 +109,7 @@ class CycleChooser:
                 return choice
         return max(best, key=lambda choice: (_training_per_s(choice.cycle), -choice.cycle.latency_s))
 
-    def strongest(self, rate_per_s: float | None) -> Cycle:
+    def strongest(self, rate_per_s: float) -> Cycle:
         """Return the cycle that answers most requests per second within the power budget.
 
         A minibatch that takes more than half of the latency budget is left aside where there is another: a request that
@@ -123,32 +120,7 @@ class CycleChooser:
         within = ([each for each in cycles if each.infer.at_worst_s <= share * budget_s] for share in (0.5, 1.0))
         return max(next(filter(None, within), cycles), key=lambda each: (_answers_per_s(each), each.train is not None))
 
-    def at_most_s(self, point: Point) -> float | None:
-        """Return an upper bound of a point's minibatch time, from other points of its network, s.
-
-        Time grows no faster than the batch, and no faster than any clock falls: it is a sum of parts of which each
-        follows one of them. ``None`` where nothing is known.
-        """
-        halves = self._halves(point.task, point.workload)
-        sizes = ((half, max(1.0, point.batch_size / half.batch_size)) for half in halves)
-        bounds = (half.minibatch_s * larger * _slowed(half.mode, point.mode) for half, larger in sizes)
-        return min(bounds, default=None)
-
-    def lags(self, mode: Mode, batch_size: int, rate_per_s: float) -> bool:
-        """Return whether a mode cannot keep up: one that is higher in every knob does not, at this batch size."""
-        slow = [half for half in self._infer if half.batch_size == batch_size]
-        return any(half.minibatch_s > batch_size / rate_per_s and _slowed(mode, half.mode) == 1.0 for half in slow)
-
-    def draws_too_much(self, point: Point) -> bool:
-        """Return whether a point is over the power budget: one that is lower in some knob and higher in none is."""
-        limit_w = self.goals.power_budget_w
-        known = self._infer if point.task == "infer" else self._train.values()
-        alike = (half for half in known if half.batch_size == point.batch_size)
-        return limit_w is not None and any(
-            (half.power_w or 0.0) > limit_w and _slowed(half.mode, point.mode) == 1.0 for half in alike
-        )
-
-    def _cycles(self, rate_per_s: float | None) -> list[Cycle]:
+    def _cycles(self, rate_per_s: float) -> list[Cycle]:
         """Return the cycles within the power budget; the most frugal one where none is; all without a budget."""
         found = [cycle_of(half, rate_per_s, self._train[half.mode]) for half in self._infer if half.mode in self._train]
         found += [cycle_of(half, rate_per_s) for half in self._infer]
@@ -184,12 +156,6 @@ class CycleChooser:
             return ()
 
 
-def _slowed(before: Mode, after: Mode) -> float:
-    """Return the largest ratio by which a knob was turned down, at least 1."""
-    knobs = after.knobs()
-    return max([1.0, *(value / knobs[name] for name, value in before.knobs().items() if name in knobs)])
-
-
 def _answers_per_s(cycle: Cycle) -> float:
     return cycle.infer.batch_size / cycle.infer.minibatch_s
 
@@ -204,52 +170,3 @@ def _training_per_s(cycle: Cycle) -> float:
         return 0.0
     left = max(1 - cycle.infer.minibatch_s / cycle.period_s, 0.0)
     return left * cycle.train.batch_size / cycle.train.minibatch_s
-
-
-CAUTION = 1.5
-"""Training may be slowed down by another mode so many times as much as answering: at a third of the memory's clock it
-was 1.35 times (resnet18 beside mobilenet_v2 on the twin of an AGX Orin)."""
-
-
-@dataclass(slots=True)
-class Trial:
-    """A point on trial.
-
-    Args:
-        batch_size: Of the point.
-        rate_per_s: That it has to keep up with.
-        from_ns: When it was set.
-        urgent: Whether nothing known answers in time: then training is not waited for.
-        usual_s: Duration of its minibatches in a mode known before, s; ``None`` where unknown.
-        infer_s, train_s: Durations of its minibatches, s, by number.
-        power_w: Readings of time that it had to itself, W.
-    """
-
-    batch_size: int
-    rate_per_s: float
-    from_ns: int
-    urgent: bool
-    usual_s: float | None = None
-    infer_s: dict[int, float] = field(default_factory=dict)
-    train_s: dict[int, float] = field(default_factory=dict)
-    power_w: list[float] = field(default_factory=list)
-
-    def slowness(self) -> float | None:
-        """Return how much slower it is than a mode known before, cautiously; ``None`` before three minibatches."""
-        if self.usual_s is None or len(self.infer_s) < 3:
-            return None
-        return CAUTION * max(list(self.infer_s.values())[1:]) / self.usual_s
-
-    def lags(self) -> bool:
-        """Return whether two minibatches say that it cannot keep up."""
-        times_s = list(self.infer_s.values())[1:]
-        return len(times_s) >= 2 and min(times_s) > self.batch_size / self.rate_per_s
-
-
-def row_of(point: Point, times_s: list[float], power_w: float | None, reason: str | None) -> ProfileRow:
-    """Return the row of a profile that a trial measured; the first minibatch is left out."""
-    if len(times_s) < 2:
-        return ProfileRow.at(point, None, status="failed", reason=reason or "no minibatch ran")
-    steady_s = times_s[1:]
-    slow_s = percentile(steady_s, 95)
-    return ProfileRow.at(point, median(steady_s), minibatch_p95_s=slow_s, minibatches=len(steady_s), power_w=power_w)

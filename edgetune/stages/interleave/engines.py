@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from edgetune.plugins import Registry
 
@@ -19,7 +18,6 @@ class Engine:
         one_process: Whether all tenants are threads of one process, with streams of two priorities, and not processes.
         lines_up: Whether a minibatch can be sent while another runs, to begin when that ends. Only then can a policy
             decide for the device as a whole; otherwise the driver shares it out.
-        environment: Variables of the tenants' processes.
         shares: Name of the engine whose sharing by the driver a simulation models, see ``Device.contention``.
     """
 
@@ -28,7 +26,6 @@ class Engine:
     simulated: bool = False
     one_process: bool = False
     lines_up: bool = False
-    environment: Mapping[str, str] = field(default_factory=dict)
     shares: str = "native"
 
 

@@ -27,9 +27,10 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.child import Child
 from edgetune.processes.signal_pipe import SignalPipe
 from edgetune.processes.turn_signal import new_turn_signal
+from edgetune.serving.sources import LineArrivals
 from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch
 from edgetune.stages.interleave.engines import ENGINES
-from edgetune.stages.interleave.live_tenants import ExternalRequests, LiveTenant, SavedCheckpoint
+from edgetune.stages.interleave.live_tenants import LiveTenant, SavedCheckpoint
 from edgetune.stages.interleave.tenants import Inference
 from edgetune.units import NS, format_duration
 
@@ -96,12 +97,10 @@ class LiveMinibatchBackend:
     ) -> None:
         if not isinstance(device.source, LiveSource):
             raise DeviceError(f"{device.name} cannot run a network: it is no real device", "use --engine simulated")
-        self.late_s: list[float] = []
-        """By how much each timed wait ended late, s."""
         self.warm_up_s: dict[str, list[float]] = {}
         """Durations of the warm-up minibatches, s, by tenant."""
         self._source, self._modes = device.source, device.modes
-        self._outside: Mapping[str, ExternalRequests] = {}
+        self._outside: Mapping[str, LineArrivals] = {}
         self._engine, self._save_every_s, self._warmup, self._seed = ENGINES.find(engine), save_every_s, warmup, seed
         self._hang_s = hang_s
         self._cores: int | None = None
@@ -121,7 +120,7 @@ class LiveMinibatchBackend:
     def _open(self, tenants: Sequence[LiveTenant]) -> None:
         for live in tenants:  # processes first: they import what they need while others load
             if not self._children or not self._engine.one_process:
-                environment = {**_QUIET_THREADS, **self._source.environment, **self._engine.environment}
+                environment = {**_QUIET_THREADS, **self._source.environment}
                 descriptors = () if self._turn_signal is None else self._turn_signal.descriptors
                 self._children.append(Child(_WORKER, environment=environment, descriptors=descriptors))
             self._held[live.tenant.name] = _Held(live, self._children[-1])
@@ -140,7 +139,7 @@ class LiveMinibatchBackend:
         """Return the time of the system's monotonic clock, which child processes use too, ns."""
         return time.monotonic_ns()
 
-    def listen(self, outside: Mapping[str, ExternalRequests]) -> None:
+    def listen(self, outside: Mapping[str, LineArrivals]) -> None:
         """Take requests from outside for these tenants from now on."""
         self._outside = outside
 
@@ -193,10 +192,7 @@ class LiveMinibatchBackend:
             busy = [held for held in self._held.values() if held.running]
             if self._over or (until_ns is None and not busy):
                 break
-            if until_ns is not None and now_ns >= until_ns:
-                self.late_s.append((now_ns - until_ns) / NS)
-                break
-            if self._select(busy, until_ns, now_ns):
+            if (until_ns is not None and now_ns >= until_ns) or self._select(busy, until_ns, now_ns):
                 break
         over, self._over = sorted(self._over, key=attrgetter("end_ns")), []
         return over
@@ -208,7 +204,7 @@ class LiveMinibatchBackend:
         times_ns = [held.since_ns + self._limit_ns(held) for held in busy]
         times_ns += [] if until_ns is None else [until_ns]
         sleep_s = max(min(times_ns) - now_ns, 0) / NS
-        sources: list[Child | ExternalRequests | SignalPipe] = [*children, *outside, self._woken]
+        sources: list[Child | LineArrivals | SignalPipe] = [*children, *outside, self._woken]
         descriptors = {source.fileno(): source for source in sources}
         readable, _, _ = select.select([*descriptors], [], [], sleep_s)
         ready = [descriptors[descriptor] for descriptor in readable]

@@ -5,27 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from edgetune.stages.interleave.tenants import Tenant
 from edgetune.workloads.workload import Workload
-
-
-class ExternalRequests(Protocol):
-    """Requests of one tenant that come from outside, one a line."""
-
-    def fileno(self) -> int:
-        """Return the descriptor that can be read once there is a request."""
-        ...
-
-    def text(self, request: int) -> str:
-        """Return the line of a request."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether there will be no more."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

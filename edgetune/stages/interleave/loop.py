@@ -27,7 +27,7 @@ from edgetune.units import NS
 
 
 class Watcher:
-    """Called from time to time during a run: a power sensor, a governor, a planner for changing rates.
+    """Called from time to time during a run: a power sensor, a planner for changing rates.
 
     This one does nothing.
     """
@@ -37,7 +37,7 @@ class Watcher:
         return None
 
     def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
-        """Observe the run, and change batch sizes, estimates or the mode; never called again before it returns."""
+        """Observe the run, and change batch sizes, estimates or the mode."""
 
     def on_arrival(self, tenant: str, at_ns: int) -> None:
         """Note a request when it arrives, long before it has a row."""
@@ -108,7 +108,6 @@ class InterleaveLoop:
         self._served = {t.name: InferenceTenant(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
         self._trained = {t.name: TrainingTenant(t) for t in tenants if isinstance(t, Training)}
         self._tenants: dict[str, InferenceTenant | TrainingTenant] = {**self._served, **self._trained}
-        self._looking: list[Watcher] = []
         self._unwritten: deque[tuple[FinishedMinibatch, Tenant, Sequence[tuple[int, int]]]] = deque()
         """Minibatches that have ended and are not in ``rows`` yet, each with its tenant as it was, and requests."""
         self._paused = False
@@ -136,12 +135,6 @@ class InterleaveLoop:
         finally:
             self._abandon()
 
-    def advance(self, enough: Callable[[], bool]) -> None:
-        """Continue the run until ``enough()`` or time is up: a watcher observes real work in this way."""
-        self._write()
-        while not enough() and self._backend.now_ns() < self._turn.end_ns and self._step():
-            self._write()
-
     def _step(self) -> bool:
         """Take requests, call watchers, start a minibatch or wait; return whether the run goes on."""
         now_ns, over = self._backend.now_ns(), self.over
@@ -155,14 +148,9 @@ class InterleaveLoop:
     def _poll_watchers(self, now_ns: int) -> None:
         for watcher in self._watchers:
             due_ns = watcher.due_ns()
-            if due_ns is None or due_ns > now_ns or watcher in self._looking:
-                continue
-            self._write()
-            self._looking.append(watcher)
-            try:
+            if due_ns is not None and due_ns <= now_ns:
+                self._write()
                 watcher.poll(now_ns, self)
-            finally:
-                self._looking.remove(watcher)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant as it is now."""
@@ -251,7 +239,7 @@ class InterleaveLoop:
         if not over:
             times_ns.append(self._turn.end_ns)
             times_ns += [served.source.next_ns() for served in self._served.values() if not served.lost]
-            times_ns += [watcher.due_ns() for watcher in self._watchers if watcher not in self._looking]
+            times_ns += [watcher.due_ns() for watcher in self._watchers]
         until_ns = earliest_ns(times_ns)
         if until_ns is None and not self._busy():
             return False

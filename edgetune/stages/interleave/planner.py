@@ -74,16 +74,13 @@ def _badness(cycle: Cycle, goals: CycleGoals) -> tuple[bool, float]:
     return late, max((each.value / each.limit for each in found), default=0.0)
 
 
-def halves(
-    rows: Iterable[ProfileRow], task: Task, *, workload: str | None = None, mode: Mode | None = None
-) -> tuple[WorkloadPoint, ...]:
+def halves(rows: Iterable[ProfileRow], task: Task, *, workload: str | None = None) -> tuple[WorkloadPoint, ...]:
     """Return the measured points of one workload; of several visits to a point, the slowest and hungriest.
 
     Args:
         rows: Of one or several tables; rows that are no measurements are passed over.
         task: Which half.
         workload: Its name; ``None`` where there is but one.
-        mode: The power mode; ``None`` takes all.
 
     Raises:
         InputError: there is no such workload, or several where none was named.
@@ -92,11 +89,10 @@ def halves(
     names = sorted({row.workload for row in measured})
     if workload is None and len(names) > 1:
         raise InputError(f"several networks {task} in the table: {', '.join(names)}", "name the network to plan for")
-    fitting = [row for row in measured if workload in (None, row.workload) and mode in (None, row.mode)]
+    fitting = [row for row in measured if workload in (None, row.workload)]
     if not fitting:
         there = f"it has {task} of {', '.join(names)}" if names else f"it has no {task} that was measured"
-        what = workload or task
-        raise InputError(f"the table has no measurement of {what}{'' if mode is None else f' [{mode}]'}", there)
+        raise InputError(f"the table has no measurement of {workload or task}", there)
     found: dict[tuple[str, int, Mode], WorkloadPoint] = {}
     for row in fitting:
         times_s = cautious_s(row), row.power_w, row.mode, _slowest_s(row)

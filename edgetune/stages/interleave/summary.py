@@ -93,9 +93,7 @@ class EngineSummary:
         answered, trained: Per tenant, in the order of their names.
         device: Where the time went. A turn ends with the last thing that happened in it.
         power: Power and energy.
-        mode_steps: How often power modes were changed.
-        plan_steps: How often batch sizes or modes were planned anew; points tried on the way do not count.
-        exploring_s: Time spent exploring, s.
+        plan_steps: How often batch sizes or modes were planned anew.
     """
 
     engine: str
@@ -104,9 +102,7 @@ class EngineSummary:
     trained: tuple[TrainingSummary, ...]
     device: Occupancy
     power: PowerUse
-    mode_steps: int
     plan_steps: int
-    exploring_s: float
 
 
 def summarise(run: Run, *, by_turn: bool = False) -> tuple[EngineSummary, ...]:
@@ -143,7 +139,6 @@ def _summary(engine: str, turns: Mapping[int, Sequence[RunRow]], tasks: Mapping[
     for row in rows:
         if row.event in ("request", "train"):
             by_tenant[row.tenant or ""].append(row)
-    plans = [row for row in rows if row.event == "plan"]
     return EngineSummary(
         engine,
         tuple(turns),
@@ -153,9 +148,7 @@ def _summary(engine: str, turns: Mapping[int, Sequence[RunRow]], tasks: Mapping[
         ),
         device,
         power,
-        sum(row.event == "mode" for row in rows),
-        sum(row.started_s is None for row in plans),
-        sum(row.finished_s - row.started_s for row in plans if row.started_s is not None),
+        sum(row.event in ("plan", "mode") and row.started_s is None for row in rows),
     )
 
 

@@ -53,8 +53,6 @@ from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 
-TRIED_GRID = "grid:441"
-"""Modes to try where none are named: as many as in Fulcrum's study (2025)."""
 _UNKEPT = "nothing ran, and nothing is kept; what edgetune profile measures is, and --profile FILE takes it from there"
 
 
@@ -131,13 +129,9 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
     Raises:
         InputError, DeviceError: see ``interleave``.
     """
-    if opts.adapt and opts.govern:
-        raise InputError("--adapt and --govern both choose modes", "leave --govern out: --adapt heeds the budget too")
     plan, tenants = _read_tenants(opts)
     parse_time_s(opts.duration, what="--duration")
     budgets = _budgets(opts, plan)
-    if budgets is None and opts.govern:
-        raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
     target = _target(opts, tenants, reporter)
     device = _opened(opts, plan)
     engines = _engines(opts, device)
@@ -149,7 +143,7 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
         setup = InterleaveSetup(opts, reporter, device, engines, measure)
         arrivals = {each.asked.name: each.asked.arrivals for each in known}
         specs = {name: parse_arrivals(words) for name, words in arrivals.items() if words is not None}
-        if plan is not None and (opts.adapt or opts.modes is None):
+        if plan is not None and opts.modes is None:
             modes: Sequence[Mode] = [mode_here(device, plan.configuration.mode)]
         else:
             modes = choose_modes(device, opts.modes).modes
@@ -178,14 +172,11 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
             reporter.info("minibatch times are those of the plan; nothing is measured again")
         with reporter.timing("measuring the workloads", None) if any(points.values()) else nullcontext():
             complete = measure_missing(known, points, _measure(setup, known, points), reporter)
-        planned = choose_tenants(
+        return choose_tenants(
             complete, request.specs, request.modes, budgets=request.budgets, best_effort=opts.best_effort,
             adapt=opts.adapt,
             continuous=request.plan is not None and request.plan.problem.objective == "continuous-throughput",
         )  # fmt: skip
-        if not opts.adapt or isinstance(device.modes, Absent):
-            return planned
-        return replace(planned, tried=tuple(choose_modes(device, opts.modes or TRIED_GRID).modes))
 
 
 def _read_tenants(opts: InterleaveOptions) -> tuple[Plan | None, Sequence[TenantSpec]]:
@@ -360,9 +351,8 @@ def _run_of(setup: InterleaveSetup, planned: InterleaveJob, result: InterleaveRe
         "mode": dict(planned.mode.settings()),
         "seed": opts.seed,
         "overhead": result.overhead,
-        **({} if not result.contention else {"contention": result.contention}),
         "turns": opts.turns,
-        "options": [name for name in ("adapt", "govern", "best_effort") if getattr(opts, name)],
+        "options": [name for name in ("adapt", "best_effort") if getattr(opts, name)],
         **({} if opts.policy is None else {"policy": opts.policy}),
     }
     lost = DataWarning("tenant-lost", f"{', '.join(sorted(result.lost))} could not go on; see the reason in its rows")

@@ -69,8 +69,7 @@ class InterleaveOptions:
     ] = None
     turns: Annotated[int, Option("How often each engine runs.", metavar="N", least=1, most=1000)] = 1
     duration: Annotated[str | float, Option("Duration of one turn, e.g. 10m.", metavar="TIME")] = "60s"
-    adapt: Annotated[bool, Option("Make a new plan when the request rate changes, from known points first.")] = False
-    govern: Annotated[bool, Option("Switch between measured modes to keep power within --power-budget.")] = False
+    adapt: Annotated[bool, Option("Make a new plan from measured points when the request rate changes.")] = False
     best_effort: Annotated[bool, Option("Run even if requests cannot all be served in time.")] = False
     seed: options.Seed = 0
     profile: Annotated[

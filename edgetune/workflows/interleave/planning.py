@@ -34,7 +34,6 @@ class InterleaveJob:
         cycle: The cycle of one inference and at most one training workload; ``None`` for other tenants.
         goals: The problem that the cycle solves.
         budgets: Power budgets; ``None`` for none.
-        tried: Modes to explore during the run.
     """
 
     tenants: tuple[Tenant, ...]
@@ -44,7 +43,6 @@ class InterleaveJob:
     cycle: Cycle | None = None
     goals: CycleGoals | None = None
     budgets: Budgets | None = None
-    tried: tuple[Mode, ...] = ()
 
 
 def choose_tenants(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.run import RunRow
+from edgetune.devices.contention import Contention
 from edgetune.devices.device import Device, ModelSource
 from edgetune.errors import InputError
 from edgetune.processes.memory import without_collections
@@ -22,12 +24,17 @@ from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingO
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.recorded import RecordedRun, Recorder
-from edgetune.stages.interleave.simulated import Overhead, SimulatedDevice, SimulatedMinibatchBackend, resampled
-from edgetune.stages.interleave.tenants import Inference
+from edgetune.stages.interleave.simulated import (
+    Overhead,
+    SimulatedDevice,
+    SimulatedMinibatchBackend,
+    Slowdown,
+    resampled,
+)  # fmt: skip
+from edgetune.stages.interleave.tenants import Inference, Tenant
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration, format_si, parse_time_s
-from edgetune.workflows.interleave.contention import MeasuredContention, measure_contention, slowdown_of
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import Measuring, apply_mode
@@ -112,8 +119,6 @@ def note_of_probes(loop: InterleaveLoop, tenant: str, times_s: Sequence[float]) 
 
 ROUNDING_NS = 1000
 """By how much a simulated minibatch may exceed its estimate, ns: recorded times are rounded."""
-REHEARSAL_S = 10.0
-"""Longest rehearsal, s: hundreds of minibatches."""
 SAVE_EVERY_S = 60.0
 """Interval between checkpoints during a run, s: a power cut costs a minute at most."""
 
@@ -121,6 +126,22 @@ SAVE_EVERY_S = 60.0
 def _orders(engine: Engine, policy: str | None) -> bool:
     """Return whether an engine runs one minibatch at a time; otherwise they contend for the device."""
     return POLICIES.find(policy or engine.policy).lines_up
+
+
+def slowdown_of(contention: Contention | None, tenants: Sequence[Tenant], seed: int) -> Slowdown:
+    """Return the slowdown of pairs on a device with this contention; of equal time slices where it is not known.
+
+    Two tenants with deadlines, or two without, have equal shares.
+    """
+    answers = {tenant.name for tenant in tenants if isinstance(tenant, Inference)}
+    draw = random.Random(seed)
+
+    def slowdown(tenant: str, other: str) -> float:
+        if contention is None or (tenant in answers) == (other in answers):
+            return 2.0
+        return draw.choice(contention.urgent if tenant in answers else contention.background)
+
+    return slowdown
 
 
 @dataclass(slots=True)
@@ -131,7 +152,6 @@ class InterleaveResult:
         rows: Of all engines.
         overhead: The cost of decisions and starts, by engine.
         notes: Notes for the terminal.
-        contention: How much longer minibatches take beside those of other workloads, by engine, where it was measured.
         lost: Workloads that crashed, hung or diverged in some turn.
         stopped_by: Number of the signal that ended the run early.
         failure: The error that ended it; raised again once the rows are written.
@@ -140,7 +160,6 @@ class InterleaveResult:
     rows: list[RunRow] = field(default_factory=list)
     overhead: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    contention: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     stopped_by: int | None = None
     failure: BaseException | None = None
@@ -193,26 +212,25 @@ class Turns:
         self._outcome = InterleaveResult()
         self._stopping = Stopping()
         simulates = any(engine.simulated for engine in setup.engines)
-        self._records = simulates and not (self._opts.adapt or self._opts.govern)
+        self._records = simulates and not self._opts.adapt
         """Whether managed runs are recorded for simulations of later ones: in one mode, at the same batch sizes."""
         self._kept_of = next((engine for engine in setup.engines if not engine.simulated), None)
         self._overheads: dict[str, list[SharingOverhead]] = {}
-        self._contention: dict[str, MeasuredContention] = {}
         self._recorded: RecordedRun | None = None
-        """Durations of the managed run before this turn: a simulation is a prediction."""
+        """Durations of the managed run of the turn before; ``None`` in the first turn."""
         self._newest: RecordedRun | None = None
         """Durations of the last managed run."""
 
     def run(self) -> InterleaveResult:
         """Run the engines in alternation, the given number of turns; a signal stops them after the current minibatch.
 
-        A simulation beside a managed run takes the durations of the managed run of the turn before, of a rehearsal in
-        the first turn. The result has all rows, also after an error or a signal.
+        A simulation beside a managed run takes the durations of the managed run of the turn before, in the first turn
+        those of the measured points. The result has all rows, also after an error or a signal.
         """
         try:
             with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
                 for turn in range(self._opts.turns):
-                    self._measure_contention()
+                    self._report_contention()
                     order = self._setup.engines[:: -1 if turn % 2 else 1]
                     for engine in sorted(order, key=lambda engine: engine.simulated):
                         if self._stopping.number is None:
@@ -223,30 +241,20 @@ class Turns:
         self._outcome.stopped_by = self._stopping.number
         return self._outcome
 
-    def _measure_contention(self) -> None:
-        """Measure on a real device how tenants slow each other down, for the simulations of the turn that begins."""
+    def _report_contention(self) -> None:
+        """Report how the simulated engines of the turn that begins have tenants slow each other down."""
         if len(self._planned.tenants) < 2 or self._stopping.number is not None:
             return
         for engine in self._setup.engines:
-            if not engine.simulated or _orders(engine, self._opts.policy):
-                continue
-            if self._device.simulated:
+            if engine.simulated and not _orders(engine, self._opts.policy):
                 known = self._device.contention.get(engine.shares)
                 source = "equal time slices, for no pair was measured" if known is None else known.source
                 self._reporter.info(f"contention of {engine.name}: {source}")
-            else:
-                self._reporter.info(f"measuring how the workloads slow each other down, {engine.shares}")
-                tenants = [replace(live, handler=None, checkpoint=None) for live in self._live_tenants(engine)]
-                measured = measure_contention(
-                    engine.shares, self._device, tenants, self._planned.mode, seed=self._opts.seed
-                )
-                self._contention[engine.shares] = measured
-                self._outcome.contention[engine.shares] = measured.summary()
 
     def _one(self, engine: Engine, turn: int) -> None:
         named = f"{engine.name}, turn {turn + 1}" if turn else engine.name
         if engine.simulated and self._recorded is not None and _orders(engine, self._opts.policy):
-            named += f", from the times of {f'turn {turn}' if turn else 'the rehearsal'}"
+            named += f", from the times of turn {turn}"
         self._reporter.info(f"{named}: {format_duration(self._setup.duration_s)}")
         with ExitStack() as stack:
             if engine.simulated:
@@ -260,11 +268,7 @@ class Turns:
         durations = resampled(model.times_ns, self._opts.seed)
         slowdown = slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
         overhead: int | Overhead = 0
-        shared = None if _orders(engine, self._opts.policy) else self._contention.get(engine.shares)
-        if shared is not None:
-            durations = resampled(lambda name, *_: shared.alone_ns[name], self._opts.seed)
-            slowdown = shared.slowdown(self._opts.seed)
-        elif recorded is not None:
+        if recorded is not None and _orders(engine, self._opts.policy):
             durations, overhead = recorded.durations(clock, durations), recorded.overhead(clock)
         power_w = model.power_w if model.knows_power else None
         device = SimulatedDevice(durations, overhead, planned.mode, power_w=power_w, slowdown=slowdown)
@@ -277,8 +281,6 @@ class Turns:
         return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
 
     def _live(self, engine: Engine, turn: int, stack: ExitStack) -> None:
-        if engine.name == "managed" and self._records and self._recorded is None:
-            self._recorded = self._rehearse(engine)
         tenants = self._live_tenants(engine)
         backend = LiveMinibatchBackend(
             engine.name, self._device, tenants, save_every_s=SAVE_EVERY_S, seed=self._opts.seed
@@ -293,27 +295,6 @@ class Turns:
                 self._reporter.detail(f"{tenant.name}: {line}")
         self._hand_back(backend)
 
-    def _rehearse(self, engine: Engine) -> RecordedRun | None:
-        """Run for some seconds that count for nothing but the simulation; ``None`` where handlers act on answers.
-
-        The processes are its own: the training of the turn begins where it would have begun without a rehearsal.
-        """
-        if any(known.asked.handler is not None for known in self._planned.known):
-            return None
-        duration_s = min(self._setup.duration_s, REHEARSAL_S)
-        self._reporter.info(f"a rehearsal, to simulate from: {format_duration(duration_s)}")
-        tenants = [replace(live, checkpoint=None) for live in self._live_tenants(engine)]
-        with closing(LiveMinibatchBackend(engine.name, self._device, tenants, seed=self._opts.seed)) as backend:
-            apply_mode(backend, self._device, self._planned.mode)
-            begin_ns = backend.now_ns()
-            end_ns = begin_ns + round(duration_s * NS)
-            recorder = Recorder(backend)
-            turn = EngineTurn(engine.name, end_ns, stopped=lambda: self._stopping.number is not None, begin_ns=begin_ns)
-            policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
-            sources = self._sources(begin_ns, end_ns, self._opts.turns)
-            InterleaveLoop(turn, recorder, policy, self._planned.tenants, sources).run()
-            return recorder.recorded()
-
     def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
         """Load the inference network at every known batch size, because loading during the run would delay requests."""
         tenant, known = self._planned.tenants[0], self._planned.known[0]
@@ -326,7 +307,7 @@ class Turns:
         made = self._watchers(backend, stack)
         begin_ns = backend.now_ns()  # requests arrive from now on: what takes long is done
         end_ns = begin_ns + round(self._setup.duration_s * NS)
-        watchers = [*(make(begin_ns, end_ns) for make in made), *([] if self._rows is None else [Keeper(self._rows)])]
+        watchers = [*(make(begin_ns) for make in made), *([] if self._rows is None else [Keeper(self._rows)])]
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(backend, LiveMinibatchBackend):
             backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
@@ -371,9 +352,9 @@ class Turns:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
 
     def _watchers(self, backend: InterleaveBackend, stack: ExitStack) -> list[WatcherOfTurn]:
-        power = power_watcher(self._device, self._planned, backend, stack, govern=self._opts.govern)
+        power = power_watcher(self._device, self._planned, backend, stack)
         found = [] if power is None else [power]
-        return [*found, replanner(self._planned, seed=self._opts.seed)] if self._opts.adapt else found
+        return [*found, replanner(self._planned)] if self._opts.adapt else found
 
     def _keep_overhead(self, engine: str, loop: InterleaveLoop) -> None:
         """Record the cost of sharing in all completed turns of an engine."""

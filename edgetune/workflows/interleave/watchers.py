@@ -1,64 +1,41 @@
-"""The watchers of a run: the power sensor with its governor, and the planner for changing rates."""
+"""The watchers of a run: the power sensor, and the planner for changing rates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
-from edgetune.errors import InfeasibleError, InputError
-from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycles_of
-from edgetune.stages.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, TenantNames
+from edgetune.errors import InputError
+from edgetune.stages.interleave.cycle_choice import CycleChoice, CycleChooser, TenantNames
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import Watcher
-from edgetune.stages.interleave.planner import halves
-from edgetune.stages.interleave.power import Governor, MeasuredMode, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.power import PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import Replanner
 from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.stages.interleave.tenants import Inference
-from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.workflows.interleave.planning import InterleaveJob
-from edgetune.workflows.interleave.points import INFER_SIZES
 
 InterleaveBackend = LiveMinibatchBackend | SimulatedMinibatchBackend
-WatcherOfTurn = Callable[[int, int], Watcher]
-"""Makes the watcher of a turn from its begin and end, ns. All that takes long is done before the turn begins."""
+WatcherOfTurn = Callable[[int], Watcher]
+"""Makes the watcher of a turn from its begin, ns. All that takes long is done before the turn begins."""
 REFRESH_S = 1.0
 """How often a simulated sensor has a reading where the device does not say, s: as on a Jetson, see the twin."""
 
 
 def power_watcher(
-    device: Device,
-    planned: InterleaveJob,
-    backend: InterleaveBackend,
-    stack: ExitStack,
-    *,
-    govern: bool,
+    device: Device, planned: InterleaveJob, backend: InterleaveBackend, stack: ExitStack
 ) -> WatcherOfTurn | None:
-    """Open the sensor and return the watcher of power; ``None`` without a sensor and without a governor.
-
-    Raises:
-        InputError: a governor is requested without a sensor, a budget or a second mode.
-    """
+    """Open the sensor and return the watcher of power; ``None`` without a sensor."""
     refresh_s = REFRESH_S if isinstance(device.power, Absent) else device.power.refresh_s
     readings: Any = None
     if not isinstance(backend, LiveMinibatchBackend):
         readings = None if backend.power is None else SimulatedReadings(backend.power.mean_w, backend.now_ns())
     elif not isinstance(device.power, Absent):
         readings = _Recorded(stack.enter_context(device.power.record()))
-    if readings is None:
-        if govern:
-            reason = device.power.reason if isinstance(device.power, Absent) else "it was not measured"
-            raise InputError(f"power cannot be governed on {device.name}: {reason}", "leave --govern out")
-        return None
-    governor = governor_of(planned) if govern else None
-    return lambda begin_ns, _: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets, governor)
+    return None if readings is None else lambda begin_ns: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets)
 
 
 class _Recorded:
@@ -74,75 +51,7 @@ class _Recorded:
         return [(reading.time_ns, reading.power_w) for reading in fresh]
 
 
-def governor_of(planned: InterleaveJob) -> Governor:
-    """Return a governor over the modes in which every tenant was measured at its batch size and can be served.
-
-    Raises:
-        InputError: there are fewer than two such modes.
-    """
-    assert planned.budgets is not None  # ``interleave.requested`` refuses a governor without a budget
-    found: dict[Mode, dict[str, WorkloadPoint]] = {}
-    for tenant, known in zip(planned.tenants, planned.known, strict=True):
-        for half in halves(known.rows, known.asked.task, workload=known.workload.name):
-            if half.batch_size == tenant.batch_size and half.power_w is not None:
-                found.setdefault(half.mode, {})[tenant.name] = half
-    rungs = []
-    for mode, by_name in found.items():
-        if len(by_name) == len(planned.tenants):
-            rungs += _rungs(mode, by_name, planned)
-    present = next((rung for rung in rungs if rung.mode == planned.mode and rung.trains), None)
-    if present is None or len(rungs) < 2:
-        raise InputError(
-            f"{len(rungs)} of the measured modes serve these workloads, too few to step between",
-            "give tables of several modes with --profile, or --modes SPEC to measure them first",
-        )
-    kept = [rung for rung in rungs if not any(_beats(other, rung) for other in rungs)]
-    if present not in kept:
-        kept.append(present)
-    return Governor(kept, present, planned.budgets.at(0.0))
-
-
-def _rungs(mode: Mode, halves: Mapping[str, WorkloadPoint], planned: InterleaveJob) -> list[MeasuredMode]:
-    """Return a mode with training and without; empty if answers would be late.
-
-    Training is allowed if one training minibatch, started just before a request arrives, does not delay its answer
-    beyond the latency budget.
-    """
-    answering = [tenant for tenant in planned.tenants if isinstance(tenant, Inference)]
-    training = [halves[tenant.name] for tenant in planned.tenants if not isinstance(tenant, Inference)]
-    goals = [CycleGoals(tenant.latency_budget_s, tenant.rate_per_s) for tenant in answering]
-    kept = [
-        [cycle for cycle in cycles_of(halves[tenant.name], None, each) if not broken(cycle, each)]
-        for tenant, each in zip(answering, goals, strict=True)
-    ]
-    if not all(kept):
-        return []
-    times = {name: half.minibatch_s for name, half in halves.items()}
-    alone_w = max((halves[tenant.name].power_w or 0.0 for tenant in answering), default=0.0)
-    latency_s = sum(cycles[0].latency_s for cycles in kept)
-    power_w = max(half.power_w or 0.0 for half in halves.values())
-    if not training:
-        return [MeasuredMode(mode, power_w, -latency_s, times)]
-    trained_per_s = sum(half.batch_size / half.minibatch_s for half in training)
-    both, alone = (
-        MeasuredMode(mode, power_w, trained_per_s, times),
-        MeasuredMode(mode, alone_w, -latency_s, times, trains=False),
-    )
-    if not answering:
-        return [both]
-    longest_s = max(half.minibatch_s for half in training)
-    due_s = min(each.latency_budget_s * (1 - each.headroom) for each in goals)
-    fits = longest_s + sum(halves[tenant.name].minibatch_s for tenant in answering) <= due_s
-    return [both, alone] if fits else [alone]
-
-
-def _beats(one: MeasuredMode, other: MeasuredMode) -> bool:
-    """Return whether a mode dominates another: it needs at most its power and is worth at least as much."""
-    better = one.power_w <= other.power_w and one.worth >= other.worth
-    return better and (one.power_w, one.worth) != (other.power_w, other.worth)
-
-
-def replanner(planned: InterleaveJob, *, seed: int) -> WatcherOfTurn:
+def replanner(planned: InterleaveJob) -> WatcherOfTurn:
     """Return the watcher that replans when the rate changes.
 
     Raises:
@@ -157,87 +66,5 @@ def replanner(planned: InterleaveJob, *, seed: int) -> WatcherOfTurn:
         train, size = tenants[1].name, tenants[1].batch_size
         names = replace(names, train=train, train_workload=known[1].workload.name, train_size=size)
     choices = CycleChooser(names, [row for each in known for row in each.rows], goals)
-    suggest, present, rate_per_s = Suggester(planned, choices, seed), CycleChoice(cycle, "fits"), cycle.rate_per_s
-    return lambda begin_ns, end_ns: Replanner(
-        names, choices, suggest, present, rate_per_s=rate_per_s, begin_ns=begin_ns, end_ns=end_ns
-    )
-
-
-STRATEGY = "roofline"
-AIM = 0.95
-"""Share of the power budget to aim at: the power read in a trial counts for 3 % more (``replan.WAVER``), and a point
-that was never measured may draw more than predicted. At 90 % points that just serve a rate are not seen (squeezenet
-beside resnet18 on the twin of an AGX Orin: only from 19.4 of 20 W on)."""
-
-
-class Suggester:
-    """Suggests the next point to measure, by a search over all known points.
-
-    Args:
-        planned: The job that runs.
-        choices: The known points.
-        seed: Seed of the strategy.
-    """
-
-    def __init__(self, planned: InterleaveJob, choices: CycleChooser, seed: int) -> None:
-        self._planned, self._choices, self._seed = planned, choices, seed
-        self._candidates = self._offer()
-
-    def _offer(self) -> list[Point]:
-        """Return the points to explore: every batch size in every mode; the training batch size stays."""
-        offered = [row.point for row in self._choices.rows]
-        every = list(dict.fromkeys([*(point.mode for point in offered), *self._planned.tried]))
-        for known, tenant in zip(self._planned.known, self._planned.tenants, strict=True):
-            sizes = {tenant.batch_size}
-            if known.asked.task == "infer" and known.asked.batch_size is None:
-                sizes |= {row.batch_size for row in known.rows} | set(INFER_SIZES)
-            name, task = known.workload.name, known.asked.task
-            offered += [Point(name, task, size, mode) for mode in every for size in sorted(sizes)]
-        return list(dict.fromkeys(offered))
-
-    def __call__(self, rate_per_s: float) -> Point | None:
-        """Return the next point to explore for a rate, 1/s; ``None`` if the search expects no gain."""
-        choices, problem = self._choices, self._problem(rate_per_s)
-        tasks = {"infer", "train"} if problem.kind == "train+infer" else {"infer"}
-        rows = tuple(row for row in choices.rows if row.task in tasks)
-        known, failed = {row.point for row in rows}, {row.point for row in rows if row.status != "ok"}
-        strongest = choices.strongest(rate_per_s).infer.batch_size
-
-        def is_offered(point: Point) -> bool:
-            if point in known:
-                return point not in failed
-            size = point.batch_size if point.task == "infer" else strongest
-            return not (choices.lags(point.mode, size, rate_per_s) or choices.draws_too_much(point))
-
-        candidates = [point for point in self._candidates if point.task in tasks and is_offered(point)]
-        asked: list[Point] = []
-
-        def note(point: Point) -> ProfileRow:
-            asked.append(point)
-            return ProfileRow.at(point, None, status="failed", reason="only asked for")
-
-        with suppress(InfeasibleError, InputError):  # only the requested point counts
-            settings = SearchSettings(STRATEGY, max_points=1, seed=self._seed, known=rows)
-            run_search(problem, candidates, note, settings)
-        return asked[0] if asked else None
-
-    def _problem(self, rate_per_s: float) -> Problem:
-        """Return the search problem; without training if answers are late.
-
-        Latency and rate keep the headroom that choices are graded by. Power has a smaller margin of its own, because
-        the ``margin`` of a problem applies to every budget alike.
-        """
-        late = self._choices.best(rate_per_s).grade == "least"
-        training = [known for known in self._planned.known if known.asked.task == "train" and not late]
-        goals = self._choices.goals
-        kept = 1 - goals.headroom
-        problem = Problem(
-            "train+infer" if training else "infer",
-            latency_budget_s=kept * goals.latency_budget_s,
-            arrival_rate_per_s=SAFETY * rate_per_s / kept,
-            power_budget_w=None if goals.power_budget_w is None else AIM * goals.power_budget_w,
-        )
-        if not training:
-            return problem
-        size = self._planned.tenants[-1].batch_size
-        return replace(problem, background=training[0].workload.name, background_batch_size=size)
+    present, rate_per_s = CycleChoice(cycle, "fits"), cycle.rate_per_s
+    return lambda begin_ns: Replanner(names, choices, present, rate_per_s=rate_per_s, begin_ns=begin_ns)

@@ -6,13 +6,14 @@ The page has a section for each artifact, in the order of ``sections.SECTIONS``,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.files import write_atomically
+from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import DOCUMENT, TABLE
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.plotting.page import Page, Section, is_page
@@ -20,7 +21,6 @@ from edgetune.plotting.style import styled
 from edgetune.visible import visible
 from edgetune.workflows.output import Target
 from edgetune.workflows.report import provenance
-from edgetune.workflows.report.long_runs import LongRun, read_for_page
 from edgetune.workflows.report.options import ReportOptions
 from edgetune.workflows.report.sections import SECTIONS, page_order, write_sections
 from edgetune.workflows.reporting import Reporter
@@ -35,12 +35,10 @@ class Found:
     Args:
         name: Name of its file.
         artifact: It.
-        long_run: Figures of all of its events, if it has only the first of them.
     """
 
     name: str
     artifact: Artifact
-    long_run: LongRun = field(default_factory=LongRun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +73,11 @@ def report(opts: ReportOptions, reporter: Reporter) -> Report:
             if advance is not None:
                 advance(1, f"reading {name}")
             try:
-                artifact, long_run = read_for_page(name, columns)
+                artifact = read_any(name, columns)
             except EdgetuneError as why:
                 broken.append((name, why))
             else:
-                found.append(Found(name, artifact, long_run))
+                found.append(Found(name, artifact))
         if not found:
             raise broken[0][1]
         for _, error in broken:
@@ -121,7 +119,6 @@ def page_of(found: Sequence[Found], title: str | None = None, beside: Sequence[A
     page.notes += _mixtures(artifacts)
     for each in ordered:
         section = page.section(_section_title(each), simulated=each.artifact.header.simulated)
-        each.long_run.write(section)
         _write(each, section, [*(other for other in artifacts if other is not each.artifact), *beside])
     section = page.section("Where these figures come from")
     provenance.section([(each.name, each.artifact) for each in ordered], section)

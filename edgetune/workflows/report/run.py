@@ -148,7 +148,7 @@ def slower_than_planned(run: Run, summaries: Sequence[EngineSummary]) -> list[st
     from edgetune.stages.interleave.device_use import minibatches
     from edgetune.stats import median
 
-    if not any(of.engine == "managed" and not of.plan_steps and not of.mode_steps for of in summaries):
+    if not any(of.engine == "managed" and not of.plan_steps for of in summaries):
         return []
     done = minibatches(row for row in run.rows if row.engine == "managed" and row.status == "ok")
     lines = []
@@ -165,8 +165,7 @@ def _course(of: EngineSummary) -> list[str]:
     turns = f" in {len(of.turns)} turns" if len(of.turns) > 1 else ""
     told = [f"{format_duration(of.device.duration_s)}{turns}"]
     told += [f"{of.plan_steps} plan{'s' * (of.plan_steps > 1)}"] if of.plan_steps else []
-    told += [f"{of.mode_steps} change{'s' * (of.mode_steps > 1)} of mode"] if of.mode_steps else []
-    return told + ([f"explored for {_part(of, of.exploring_s)} of the time"] if of.exploring_s else [])
+    return told
 
 
 def _part(of: EngineSummary, part_s: float) -> str:

@@ -1,7 +1,6 @@
 """Draws a run over time: request rate, latency, training throughput, batch size, clocks and power.
 
-All panels share the time. Grey bands are exploring, thin upright lines are plans made anew and steps of the power
-governor. What happened and did not change has no panel.
+All panels share the time. Thin upright lines are plans made anew. What happened and did not change has no panel.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from edgetune import limits
@@ -254,18 +254,13 @@ def _setting_panels(rows: Sequence[RunRow], scale: _Time) -> list[Panel]:
     changing = {tenant: of for tenant, of in sizes.items() if len({size for _, size in of}) > 1}
     if changing:
         panels.append(partial(_draw_settings, series=changing, label="batch size", scale=scale))
-    changes = sorted((row for row in rows if row.event in ("plan", "mode")), key=_since_s)
+    changes = sorted((row for row in rows if row.event in ("plan", "mode")), key=attrgetter("finished_s"))
     for knob in KNOBS:
-        values = [(_since_s(row), float(value)) for row in changes if (value := getattr(row, knob)) is not None]
+        values = [(row.finished_s, float(value)) for row in changes if (value := getattr(row, knob)) is not None]
         if len({value for _, value in values}) > 1:
             label = KNOB_LABELS[knob].replace(" (", "\n(")
             panels.append(partial(_draw_settings, series={"": values}, label=label, scale=scale))
     return panels
-
-
-def _since_s(row: RunRow) -> float:
-    """Return when a plan or mode began to hold, s; a trial's when the trial began."""
-    return row.finished_s if row.started_s is None else row.started_s
 
 
 def _draw_settings(axes: Any, series: dict[str, list[tuple[float, float]]], label: str, scale: _Time) -> None:
@@ -296,15 +291,8 @@ def _draw_power(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
 
 
 def _draw_changes(axes: Any, rows: Sequence[RunRow], scale: _Time, *, labels: bool) -> None:
-    """Mark the times of trials, of new plans and of steps of the governor across a panel."""
+    """Mark the times of new plans across a panel."""
+    style = {"color": GREY, "linestyle": ":", "linewidth": 0.9, "label": "planned anew" if labels else None}
     for row in rows:
-        if row.event == "plan" and row.started_s is not None:
-            axes.axvspan(
-                scale.of(row.started_s), scale.of(row.finished_s), facecolor="#f0f0f0", edgecolor="#a0a0a0",
-                hatch="////", linewidth=0, zorder=0.2, label="exploring" if labels else None,
-            )  # fmt: skip
-    for event, dashes, label in (("plan", ":", "planned anew"), ("mode", "-.", "governor's step")):
-        style = {"color": GREY, "linestyle": dashes, "linewidth": 0.9, "label": label if labels else None}
-        for row in rows:
-            if row.event == event and row.started_s is None and row.finished_s > 0:
-                axes.axvline(scale.of(row.finished_s), zorder=0.4, **style)
+        if row.event in ("plan", "mode") and row.started_s is None and row.finished_s > 0:
+            axes.axvline(scale.of(row.finished_s), zorder=0.4, **style)

@@ -26,8 +26,8 @@ _LEAST_IDLE = 0.01
 _SHORT_NS = 30_000_000
 """A step is short where starting it, some 300 microseconds between processes with cold caches, is a percent."""
 _PROBE_SHARE = 0.02
-"""Share of the idle time in which steps run that fit into no gap, to learn how long they take: as much as a change of
-plan may explore. It doubles with every one for which no answer is late."""
+"""Share of the idle time in which steps run that fit into no gap, to learn how long they take: as much as Fulcrum
+(2025) explores for changing rates. It doubles with every one for which no answer is late."""
 _JUST_NS = 5_000_000
 """Time from the end of a batch to the decision after it at most, ns."""
 _PROBE_DOUBLINGS = 6
