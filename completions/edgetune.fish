@@ -140,7 +140,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate' -l column -r -d 'What a column of your own table holds, e.g. lat=minibatch_ms; note=- leaves it out; task=infer holds for all rows of a table without that column. Repeatable.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate' -l ops -r -d 'Simulate from this operator table of MODEL, as edgetune roofline ops writes it.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate' -l known -r -d 'An earlier profile, whose points are not measured again.'
-complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate' -l like -r -d 'A profile of another network on this device, as prior knowledge; a folder of profiles; or auto: those in this folder. Repeatable.'
+complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate' -l like -r -d 'A profile of another network on this device, as prior knowledge. Repeatable.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate' -l roofline -r -d 'The device'\''s roofline, as prior knowledge.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate' -l output -s o -r -d 'Write the plan to FILE. Default: print it.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and not __fish_seen_subcommand_from evaluate' -l top -r -d 'Show the N best points, and why each lost.'

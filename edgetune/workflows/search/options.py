@@ -149,8 +149,7 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
     like: Annotated[
         Sequence[str],
         _file(
-            "A profile of another network on this device, as prior knowledge; a folder of profiles; or auto: those in "
-            "this folder. Repeatable.",
+            "A profile of another network on this device, as prior knowledge. Repeatable.",
             metavar="FILE", repeatable=True,
         ),
     ] = ()  # fmt: skip
