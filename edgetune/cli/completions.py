@@ -220,7 +220,6 @@ def words() -> dict[str, tuple[str, ...]]:
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
     from edgetune.stages.schedule.policies import POLICIES
-    from edgetune.stages.search.evaluation.misspecified import MISSPECIFIED
     from edgetune.stages.search.strategies import STRATEGIES
     from edgetune.workflows.figures import views_of
     from edgetune.workflows.schedule.options import LIMITS
@@ -241,7 +240,6 @@ def words() -> dict[str, tuple[str, ...]]:
         "--grid": ("fulcrum", "auto"),
         "search evaluate --by": ("strategy", "workload"),
         "search evaluate --like": ("others",),
-        "search evaluate --misspecified": tuple(MISSPECIFIED),
         "show --view": tuple(sorted(views_of("trace"))),
         "schedule run --view": tuple(views_of("timeline")),
         "--policy": tuple(POLICIES),

@@ -180,10 +180,6 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
         return [*given, *(["--point-timeout"] if self.point_timeout != options.POINT_TIMEOUT else [])]
 
 
-DEFAULT_STRATEGIES = "roofline,random:250"
-"""Strategies of ``search evaluate`` where none are named."""
-
-
 @options_class
 class EvaluationOptions:
     """The options of ``edgetune search evaluate``."""
@@ -232,18 +228,7 @@ class EvaluationOptions:
     ] = ()
     strategies: Annotated[
         str, Option("Strategies to compare, e.g. roofline,gmd,random:250.", metavar="NAME[:POINTS],...")
-    ] = DEFAULT_STRATEGIES  # fmt: skip
-    misspecified: Annotated[
-        str | None,
-        Option(
-            "Change the figures of a twin's tables, so that they follow no strategy's model: exponents, loading, "
-            "threshold or falling.",
-            metavar="LAW",
-        ),
-    ] = None
-    published: Annotated[
-        bool, Option("Compare the Fulcrum study's strategies, and print its medians beside those found.")
-    ] = False
+    ] = "roofline,random:250"  # fmt: skip
     like: Annotated[
         str | None,
         Option(
