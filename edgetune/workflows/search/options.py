@@ -14,10 +14,6 @@ FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy
 
 _asked, _file = partial(Option, group="Problem"), partial(Option, group="Files")
 _table = partial(Option, metavar="TABLE", argument=True, repeatable=True)
-Workload = Annotated[str | None, _asked("Which network, when the table has several.", metavar="NAME")]
-PowerBudget = Annotated[str | float | None, _asked("Mean power at most, e.g. 30W.", metavar="POWER")]
-PowerPeakBudget = Annotated[str | float | None, _asked("Highest power sample at most, e.g. 35W.", metavar="POWER")]
-Margin = Annotated[str | float | None, _asked("Share of each budget to keep free, e.g. 5%.", metavar="SHARE")]
 
 
 @options_class
@@ -31,8 +27,10 @@ class ProblemOptions:
             metavar="KIND",
         ),
     ] = None
-    power_budget: PowerBudget = None
-    power_peak_budget: PowerPeakBudget = None
+    power_budget: Annotated[str | float | None, _asked("Mean power at most, e.g. 30W.", metavar="POWER")] = None
+    power_peak_budget: Annotated[
+        str | float | None, _asked("Highest power sample at most, e.g. 35W.", metavar="POWER")
+    ] = None  # fmt: skip
     latency_budget: Annotated[
         str | float | None, _asked("Longest latency of a request, e.g. 80ms.", metavar="TIME")
     ] = None
@@ -54,7 +52,9 @@ class ProblemOptions:
             metavar="NAME",
         ),
     ] = None  # fmt: skip
-    margin: Margin = None
+    margin: Annotated[
+        str | float | None, _asked("Share of each budget to keep free, e.g. 5%.", metavar="SHARE")
+    ] = None  # fmt: skip
     problem: Annotated[
         str | None, _asked("Read the problem from a YAML file or a plan; options override it.", metavar="FILE")
     ] = None  # fmt: skip
@@ -117,7 +117,9 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
             "measure with --device, or a program: -- ./app."
         ),
     ] = field(default=(), kw_only=False)
-    workload: Workload = None
+    workload: Annotated[
+        str | None, _asked("Which network, when the table has several.", metavar="NAME")
+    ] = None  # fmt: skip
     task: Annotated[str | None, _asked("Task of a MODEL.", ("--task", "-t"), metavar="infer|train")] = None
     batch_sizes: Annotated[
         str | Sequence[int] | None,
