@@ -11,6 +11,8 @@ REPLACED: dict[str, str] = {
     "schedule run --chrome-trace": "--plot FILE.html draws the run as a page that zooms",
     "schedule robustness": "edgetune schedule run --simulate --costs FILE compares policies",
     "schedule graph": "edgetune schedule run --simulate --plot FILE draws the tasks of a run",
+    "search evaluate --published": "compare its strategies: --strategies gmd-study,als-study,nn-study,random-study",
+    "search evaluate --misspecified": "leave the option out, and give tables of a device to judge roofline",
     "search sensitivity": "compare plans of edgetune search TABLE --kind accuracy --convergence FILE",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
+
 import joint_study
+import numpy as np
+import pytest
 
 from edgetune.artifacts.profile import ProfileRow
 
@@ -68,3 +72,31 @@ def test_time_is_a_constant_and_a_share_of_the_clock_on_the_published_nano():
     ((_, theirs, ours),) = joint_study.nano_rows()
     assert theirs == "8204 s"
     assert ours.startswith("8227 s")
+
+
+def test_drawn_images_are_the_same_each_time_and_have_every_label(tmp_path):
+    (tmp_path / "again").mkdir()
+    one, two = (np.load(joint_study.gratings(folder)) for folder in (tmp_path, tmp_path / "again"))
+    assert one["x"].shape == (4096, 1, 16, 16)
+    assert one["x_test"].shape == (1024, 1, 16, 16)
+    assert sorted(set(one["y"])) == sorted(set(one["y_test"])) == list(range(8))
+    assert all(np.array_equal(one[name], two[name]) for name in ("x", "y", "x_test", "y_test"))
+
+
+@pytest.mark.skipif(not joint_study.ZEUS.is_dir(), reason="no folder of public measurements beside this one")
+@pytest.mark.parametrize("objective", ["time", "energy"])
+def test_chosen_by_proxy_within_five_per_cent_of_the_best_in_the_mean(objective):
+    found = list(joint_study.zeus_cases(joint_study.ZEUS, objective))
+    assert len(found) > 1000
+    assert {(case.gpu, case.dataset) for case in found} == {
+        (gpu, dataset) for gpu in joint_study.GPUS for dataset in joint_study.PROXY_OF
+    }
+    assert statistics.fmean(case.lost for case in found) <= 0.05
+    faster = [
+        case.comparison.times_faster(case.comparison.largest_batch)
+        for case in found
+        if case.comparison.largest_batch is not None
+    ]
+    assert objective == "energy" or statistics.fmean(faster) > 1
+    assert all(case.lost >= -1e-9 for case in found)
+    assert all(case.budget_w is None or case.comparison.answer.row.power_w <= case.budget_w for case in found)

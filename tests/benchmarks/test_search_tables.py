@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import search_tables as benchmark
-from search_families import FAMILIES, family_table
+from search_tables import FAMILIES, family_table
 
 from edgetune.stages.search.driver import SearchSettings
 from edgetune.stages.search.evaluation.answering import search_one

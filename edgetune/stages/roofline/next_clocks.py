@@ -8,7 +8,7 @@ covers every explanation of the time (see ``explanations``) and a GPU or a host 
     time      1 <= T(m) / T(ref) <= max(ref clock / clock, every explanation)        of a lower value; reversed above
     energy    E(m) = D x + static_w(m) T(m)        D = E(ref) - static_w(ref) T(ref), x from 1 to d(m) / d(ref)
 
-Checked on the digital twin by ``tests/benchmarks/clock_advice.py``.
+Checked on the digital twin by ``tests/roofline/test_clock_advice.py``.
 """
 
 from __future__ import annotations

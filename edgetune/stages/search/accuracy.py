@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.artifacts.problem import Objective, Problem
+from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.row_figures import energy_per_minibatch_j
-from edgetune.errors import InfeasibleError, InputError
-from edgetune.stages.search.problem import judge, validate
+from edgetune.errors import InputError
+from edgetune.stages.search.problem import judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +77,6 @@ class Comparison:
         return baseline.energy_j / self.answer.energy_j
 
 
-def accuracy_problem(
-    epochs: Mapping[int, float],
-    *,
-    power_budget_w: float | None = None,
-    power_peak_budget_w: float | None = None,
-    objective: Objective | None = None,
-    margin: float = 0.0,
-) -> Problem:
-    """Return the validated problem of least time (or energy) to accuracy.
-
-    Raises:
-        InputError: see ``problem.validate``.
-    """
-    problem = Problem(
-        "accuracy", power_budget_w=power_budget_w, power_peak_budget_w=power_peak_budget_w, objective=objective,
-        margin=margin, epochs_to_target=tuple(sorted(epochs.items())),
-    )  # fmt: skip
-    validate(problem)
-    return problem
-
-
 def epochs_of_noise(noise_scale: float, batch_sizes: Iterable[int]) -> dict[int, float]:
     """Return epochs by batch size from the noise scale of gradients, in samples, but for a factor common to all.
 
@@ -114,53 +93,22 @@ def choice_of(problem: Problem, row: ProfileRow) -> TrainingChoice:
     return TrainingChoice(row, (row.minibatch_s or 0.0) / row.batch_size * epochs, energy_j)
 
 
-def optimum(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice:
-    """Return the best of the measured rows within the budget.
-
-    Rows whose batch size has no epochs in the problem are excluded: they miss the target.
-
-    Raises:
-        InfeasibleError: no row is within the power budget.
-        InputError: there are no training rows with epochs, or none with the power that the problem needs.
-    """
-    rows = _trained(problem, rows)
-    best = _best(problem, rows)
-    if best is not None:
-        return best
-    kept = 1 - problem.margin
-    for column, budget_w, option in (
-        ("power_w", problem.power_budget_w, "--power-budget"),
-        ("power_peak_w", problem.power_peak_budget_w, "--power-peak-budget"),
-    ):
-        if budget_w is None and (column == "power_peak_w" or problem.objective in (None, "time")):
-            continue
-        powers = [value for row in rows if row.status == "ok" and (value := getattr(row, column)) is not None]
-        if not powers:
-            message = f"no row of the table has a power figure, and the problem needs {column}"
-            raise InputError(message, f"give a table with {column}, or search without {option} and energy")
-        if budget_w is not None and min(powers) > budget_w * kept:
-            message = f"no row draws at most {budget_w * kept:.4g} W; the lowest draws {min(powers):.4g} W"
-            raise InfeasibleError(message, f"{option} {min(powers) / kept + 0.05:.1f}W")
-    raise InfeasibleError("no row keeps both power budgets", "raise --power-budget or --power-peak-budget")
-
-
 def compare(
-    problem: Problem, rows: Iterable[ProfileRow], answer: ProfileRow | None = None, *, others: Iterable[ProfileRow] = ()
+    problem: Problem, rows: Iterable[ProfileRow], answer: ProfileRow, *, others: Iterable[ProfileRow] = ()
 ) -> Comparison:
     """Compare an answer with the baselines, all taken from measured rows.
 
     Args:
         problem: Of kind ``accuracy``.
         rows: A profile: the baselines need a mode that was measured at every batch size.
-        answer: The chosen row; ``None`` takes the best row.
+        answer: The chosen row.
         others: Training rows of other networks on the device, which have to keep the budget as well at the clock that
             is set first. A mode that lacks some of them is none for the baselines.
 
     Raises:
-        InputError, InfeasibleError: see ``optimum``.
+        InputError: no training row has a batch size with known epochs.
     """
-    rows = _trained(problem, rows)
-    chosen = optimum(problem, rows) if answer is None else choice_of(problem, answer)
+    rows, chosen = _trained(problem, rows), choice_of(problem, answer)
     sizes = {row.batch_size for row in rows if row.status == "ok"}
     by_mode = _by_mode(rows)
     whole = {mode: found for mode, found in by_mode.items() if {row.batch_size for row in found} == sizes}

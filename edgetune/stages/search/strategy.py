@@ -6,10 +6,9 @@ loop, so the same object searches on a live board, on a recorded table and in a 
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar, cast, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -79,37 +78,6 @@ class OperatorTotals:
     weight_bytes: int
 
 
-KEPT_FITS = 200
-"""Number of fits that searches share; each, with its predictions of 2,205 points, takes some 0.4 MB."""
-Made = TypeVar("Made")
-
-
-class SharedModels:
-    """What searches on one space share that differ in their budgets only, with the same noise and relatives.
-
-    What was measured in the same order is fitted once, and its predictions of every point are made once.
-    """
-
-    def __init__(self) -> None:
-        self._made: dict[str, object] = {}
-        self._fitted: OrderedDict[bytes, object] = OrderedDict()
-
-    def once(self, name: str, make: Callable[[], Made]) -> Made:
-        """Return what was made under this name, or make it."""
-        if name not in self._made:
-            self._made[name] = make()
-        return cast("Made", self._made[name])
-
-    def fitted(self, measurements: bytes, fit: Callable[[], Made]) -> Made:
-        """Return the fit to these measurements, or make it, in place of the one that was not needed for longest."""
-        if measurements not in self._fitted:
-            self._fitted[measurements] = fit()
-            if len(self._fitted) > KEPT_FITS:
-                self._fitted.popitem(last=False)
-        self._fitted.move_to_end(measurements)
-        return cast("Made", self._fitted[measurements])
-
-
 LEAST_POINTS = 5
 """Fewer points of a relative than this say nothing."""
 
@@ -124,14 +92,12 @@ class Hints:
         operators: Totals of the network to tune, per batch size.
         balance_flop_per_byte: FLOP per byte at which the device's arithmetic and memory take equally long, every knob
             at its top (the ridge of its roofline); ``None`` if unknown.
-        shared: Models of other searches on the same space, with the same other hints; ``None`` for none.
     """
 
     power_noise: float = 0.0
     relatives: tuple[ProfileRow, ...] = ()
     operators: tuple[OperatorTotals, ...] = ()
     balance_flop_per_byte: float | None = None
-    shared: SharedModels | None = None
 
 
 NO_HINTS = Hints()

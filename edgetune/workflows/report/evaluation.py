@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.plotting.page import SectionWriter
-from edgetune.stages.search.evaluation.published import beside_published
 from edgetune.stages.search.evaluation.results import Merit, excess_named, merits, solvable_problems
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.report.views import draw_views
@@ -35,8 +34,6 @@ def section(evaluation: Evaluation, out: SectionWriter, by: str = "workload") ->
     out.table(columns, [_cells(names, merit, timed, evaluation.header.conditions) for names, merit in _rows(runs, by)])
     if flatters(evaluation):
         out.note(FLATTERS)
-    if evaluation.header.conditions.get("published"):
-        _beside(runs, out)
     draw_views(evaluation, out)
 
 
@@ -53,38 +50,19 @@ def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str,
     answer = {"simulated": evaluation.header.simulated, **dict(evaluation.header.conditions), "results": results}
     if flatters(evaluation):
         answer["warning"] = FLATTERS
-    if evaluation.header.conditions.get("published"):
-        answer["beside"] = [dataclasses.asdict(row) for row in beside_published(evaluation.runs)]
     return answer
 
 
-FLATTERS = (
-    "on a twin roofline's figures flatter: its model of time is the twin's own; judge it on measured tables, "
-    "or on twins that break its model (--misspecified)"
-)
+FLATTERS = "on a twin roofline's figures flatter: its model of time is the twin's own; judge it on measured tables"
 
 
 def flatters(evaluation: Evaluation) -> bool:
-    """Return whether the tables are simulated by the model that the strategy ``roofline`` fits."""
+    """Return whether the tables are simulated by the model that the strategy ``roofline`` fits.
+
+    Earlier versions could change a twin's figures by another law, which such a file names as ``misspecified``.
+    """
     broken = evaluation.header.conditions.get("misspecified")
     return evaluation.header.simulated and not broken and any(run.strategy == "roofline" for run in evaluation.runs)
-
-
-def _beside(runs: Sequence[EvaluationRun], out: SectionWriter) -> None:
-    out.note("beside Fulcrum (2025): medians and solved problems, in %; theirs are of another board and power meter")
-    columns = ["workload", "strategy", "theirs>", "ours>", "solved theirs>", "ours>", "points>"]
-
-    def cell(value: float | None) -> str:
-        return "-" if value is None else f"{value:.1f}"
-
-    out.table(
-        columns,
-        [
-            [row.workload, row.strategy, cell(row.theirs), cell(row.ours), cell(row.solved_theirs),
-             cell(row.solved_ours), f"{row.points:.3g}"]
-            for row in beside_published(runs)
-        ],
-    )  # fmt: skip
 
 
 def _rows(runs: Sequence[EvaluationRun], by: str) -> list[tuple[tuple[str, ...], Merit]]:

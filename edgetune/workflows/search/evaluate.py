@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -30,21 +30,14 @@ from edgetune.stages.search.evaluation.dynamic import (
     window_cases,
     window_rates,
 )
-from edgetune.stages.search.evaluation.misspecified import MISSPECIFIED
 from edgetune.stages.search.evaluation.problems import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS, Family, GridName, Rows
-from edgetune.stages.search.evaluation.published import study_contenders
 from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
 from edgetune.stages.search.evaluation.truth import best_answers
 from edgetune.units import format_duration, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter, SimulationLabel
-from edgetune.workflows.search.evaluation_tables import (
-    EvaluationTables,
-    misspecified_tables,
-    read_tables,
-    with_epochs,
-)
-from edgetune.workflows.search.options import DEFAULT_STRATEGIES, FAMILIES, EvaluationOptions
+from edgetune.workflows.search.evaluation_tables import EvaluationTables, read_tables, with_epochs
+from edgetune.workflows.search.options import FAMILIES, EvaluationOptions
 from edgetune.workflows.stopping import STOPS, reporting_saved
 
 MEAN_PER_S = 60.0
@@ -78,8 +71,6 @@ class _Request:
             "problems": counts,
             "strategies": opts.strategies,
             **({"like": opts.like} if opts.like else {}),
-            **({"published": True} if opts.published else {}),
-            **({"misspecified": opts.misspecified} if opts.misspecified else {}),
             "seeds": opts.seeds,
             "noise": self.conditions.noise,
             "tie": self.conditions.tie,
@@ -112,11 +103,7 @@ def evaluate(
     target = choose_target(opts.output, "evaluation.parquet", last=True, stdout=reporter.stdout)
     check_outputs({"-o": target.file, "--plot": opts.plot}, [*opts.tables, *opts.convergence], {"-o": "evaluation"})
     tables = read_tables(opts.tables)
-    if opts.misspecified is not None:
-        tables = misspecified_tables(tables, opts.misspecified)
     family = opts.family or _family_of(tables)
-    if opts.published:
-        opts = replace(opts, strategies=study_contenders(family))
     contenders = parse_contenders(opts.strategies)
     answers = reporter.stdout == "answer" or target.path is None
     SimulationLabel(tables.simulated and answers, reporter).announce()
@@ -160,14 +147,10 @@ def _check(opts: EvaluationOptions) -> None:
     if opts.like is not None:
         choose(opts.like, ("others",), what="choice of relatives")
     choose(opts.by, ("strategy", "workload"), what="grouping")
-    if opts.misspecified is not None:
-        choose(opts.misspecified, tuple(MISSPECIFIED), what="law")
     if opts.sample is not None and opts.everything:
         raise InputError("--sample and --all exclude each other", "leave one of them out")
     if opts.convergence and opts.family != "accuracy":
         raise InputError("--convergence: only for problems of time to accuracy", "--family accuracy, or leave it out")
-    if opts.published and (opts.strategies != DEFAULT_STRATEGIES or opts.family in ("dynamic", "accuracy")):
-        raise InputError("--published: the study's strategies and problems, nothing else", "leave one of the two out")
     if (opts.arrivals or opts.scale) and opts.family != "dynamic":
         raise InputError("--arrivals and --scale: only for changing rates", "--family dynamic, or leave them out")
 

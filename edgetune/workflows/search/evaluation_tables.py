@@ -1,4 +1,4 @@
-"""The tables of an evaluation of strategies: read, joined by device, and changed where that is asked for."""
+"""The tables of an evaluation of strategies: read, and joined by device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from edgetune.artifacts.profile import RAW_COLUMNS, ProfileRow, Task
 from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import InputError
 from edgetune.stages.search.evaluation.cases import ProfiledWorkload
-from edgetune.stages.search.evaluation.misspecified import misspecified
 from edgetune.workflows.reporting import Reporter
 
 
@@ -112,17 +111,3 @@ def with_epochs(
 def _device_of(conditions: Any) -> str | None:
     device = conditions.get("device")
     return None if device is None else str(device)
-
-
-def misspecified_tables(tables: EvaluationTables, law: str) -> EvaluationTables:
-    """Return the tables with figures that follow another law.
-
-    Raises:
-        InputError: a table is measured: its figures stay as they are.
-    """
-    if not tables.simulated:
-        raise InputError("--misspecified: these tables are measured", "it changes figures of a twin only; leave it out")
-    return replace(
-        tables,
-        subjects=tuple(replace(each, rows=misspecified(each.rows, law)) for each in tables.subjects),
-    )

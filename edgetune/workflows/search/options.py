@@ -14,10 +14,6 @@ FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy
 
 _asked, _file = partial(Option, group="Problem"), partial(Option, group="Files")
 _table = partial(Option, metavar="TABLE", argument=True, repeatable=True)
-Workload = Annotated[str | None, _asked("Which network, when the table has several.", metavar="NAME")]
-PowerBudget = Annotated[str | float | None, _asked("Mean power at most, e.g. 30W.", metavar="POWER")]
-PowerPeakBudget = Annotated[str | float | None, _asked("Highest power sample at most, e.g. 35W.", metavar="POWER")]
-Margin = Annotated[str | float | None, _asked("Share of each budget to keep free, e.g. 5%.", metavar="SHARE")]
 
 
 @options_class
@@ -31,8 +27,10 @@ class ProblemOptions:
             metavar="KIND",
         ),
     ] = None
-    power_budget: PowerBudget = None
-    power_peak_budget: PowerPeakBudget = None
+    power_budget: Annotated[str | float | None, _asked("Mean power at most, e.g. 30W.", metavar="POWER")] = None
+    power_peak_budget: Annotated[
+        str | float | None, _asked("Highest power sample at most, e.g. 35W.", metavar="POWER")
+    ] = None  # fmt: skip
     latency_budget: Annotated[
         str | float | None, _asked("Longest latency of a request, e.g. 80ms.", metavar="TIME")
     ] = None
@@ -54,7 +52,9 @@ class ProblemOptions:
             metavar="NAME",
         ),
     ] = None  # fmt: skip
-    margin: Margin = None
+    margin: Annotated[
+        str | float | None, _asked("Share of each budget to keep free, e.g. 5%.", metavar="SHARE")
+    ] = None  # fmt: skip
     problem: Annotated[
         str | None, _asked("Read the problem from a YAML file or a plan; options override it.", metavar="FILE")
     ] = None  # fmt: skip
@@ -117,7 +117,9 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
             "measure with --device, or a program: -- ./app."
         ),
     ] = field(default=(), kw_only=False)
-    workload: Workload = None
+    workload: Annotated[
+        str | None, _asked("Which network, when the table has several.", metavar="NAME")
+    ] = None  # fmt: skip
     task: Annotated[str | None, _asked("Task of a MODEL.", ("--task", "-t"), metavar="infer|train")] = None
     batch_sizes: Annotated[
         str | Sequence[int] | None,
@@ -149,8 +151,7 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
     like: Annotated[
         Sequence[str],
         _file(
-            "A profile of another network on this device, as prior knowledge; a folder of profiles; or auto: those in "
-            "this folder. Repeatable.",
+            "A profile of another network on this device, as prior knowledge. Repeatable.",
             metavar="FILE", repeatable=True,
         ),
     ] = ()  # fmt: skip
@@ -179,10 +180,6 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
         given = [f"--{name.replace('_', '-')}" for name in (*named, *of_server) if getattr(self, name)]
         given += ["--model"] if self.served_model else []
         return [*given, *(["--point-timeout"] if self.point_timeout != options.POINT_TIMEOUT else [])]
-
-
-DEFAULT_STRATEGIES = "roofline,random:250"
-"""Strategies of ``search evaluate`` where none are named."""
 
 
 @options_class
@@ -233,18 +230,7 @@ class EvaluationOptions:
     ] = ()
     strategies: Annotated[
         str, Option("Strategies to compare, e.g. roofline,gmd,random:250.", metavar="NAME[:POINTS],...")
-    ] = DEFAULT_STRATEGIES  # fmt: skip
-    misspecified: Annotated[
-        str | None,
-        Option(
-            "Change the figures of a twin's tables, so that they follow no strategy's model: exponents, loading, "
-            "threshold or falling.",
-            metavar="LAW",
-        ),
-    ] = None
-    published: Annotated[
-        bool, Option("Compare the Fulcrum study's strategies, and print its medians beside those found.")
-    ] = False
+    ] = "roofline,random:250"  # fmt: skip
     like: Annotated[
         str | None,
         Option(

@@ -1,13 +1,13 @@
 """``--like``: profiles of other networks on this device, as prior knowledge of a search.
 
 A relative is a network and task of a profile. One that says nothing about the points to choose from (few rows, other
-knobs) is left out, and the reason is reported. A named file of another device is an error; in a folder it is left out.
+knobs) is left out, and the reason is reported.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,12 +16,9 @@ from edgetune.artifacts import io
 from edgetune.artifacts.files import name_of
 from edgetune.artifacts.foreign_columns import meaning_of
 from edgetune.artifacts.header import DataWarning
-from edgetune.artifacts.kinds import ENDINGS
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import RAW_COLUMNS, Point, Profile, ProfileRow
-from edgetune.artifacts.recognition import recognise
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.errors import InputError
 from edgetune.stages.search.model.hypotheses import MOST_RELATED
@@ -31,7 +28,6 @@ from edgetune.units import counted
 from edgetune.workflows.search.candidates import Candidates
 from edgetune.workflows.search.options import SearchOptions
 
-AUTO = "auto"
 MOST_ROWS = 4096
 """Rows that are read of a longer table, besides those in the modes to choose from; spread over the table."""
 MOST_OFFERED_ROWS = 20_000
@@ -58,36 +54,26 @@ def read_relatives(candidates: Candidates, problem: Problem, opts: SearchOptions
     """Return the rows of ``--like`` that say something about the points to choose from.
 
     Raises:
-        InputError: a named file or folder is unreadable, or a named file was measured on another device or has rows of
-            the searched network only.
+        InputError: a file is unreadable, was measured on another device, or has rows of the searched network only.
     """
     if not opts.like:
         return Relatives()
+    if "auto" in opts.like and not Path("auto").exists():
+        raise InputError("--like auto was removed", "name each profile: --like FILE, repeated for several")
     space = offered_space(problem, candidates.points)
     spaces = [space] if space.background is None else [space, Space.of(map(space.partner, space.points))]
     found = _Findings(candidates, spaces, opts)
-    for file in _files(opts):
-        try:
-            found.add(file)
-        except InputError as error:
-            if file.named:
-                raise
-            found.left_out.append(error.message)
+    files: dict[str, str] = {}
+    for name in opts.like:
+        files.setdefault(os.path.realpath(name), name)
+    for file in files.values():
+        found.add(file)
     left_out = DataWarning("relatives-left-out", _listed(found.left_out), {"count": len(found.left_out)})
     data_warnings = (*found.suspect, *([left_out] if found.left_out else []))
-    described = f"relatives: {_listed(found.used)}" if found.used else _without_any(candidates, opts)
+    described = f"relatives: {_listed(found.used)}" if found.used else "no relatives are used"
     if len(found.used) > MOST_RELATED:
         described += f"; each step uses those {MOST_RELATED} of the {len(found.used)} that best fit the measurements"
     return Relatives(one_per_point(found.rows).rows, described, data_warnings)
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file to read, and whether it was named itself, or found by ``auto``; else it is in a named folder."""
-
-    name: str
-    named: bool = True
-    auto: bool = False
 
 
 @dataclass(slots=True)
@@ -103,16 +89,15 @@ class _Findings:
     suspect: list[DataWarning] = field(default_factory=list)
     _versions: dict[Network, Any] = field(default_factory=dict)
 
-    def add(self, file: _File) -> None:
+    def add(self, file: str) -> None:
         """Add the networks of a file.
 
         Raises:
-            InputError: see ``read_relatives``; in a file that was not named, the file is to be left out.
+            InputError: see ``read_relatives``.
         """
-        name = name_of(file.name)
-        profile, count = io.read_profile_thinned(file.name, lambda table: _thinned(table, self.candidates.points))
-        if _is_elsewhere(self.candidates, profile, file, name):
-            return
+        name = name_of(file)
+        profile, count = io.read_profile_thinned(file, lambda table: _thinned(table, self.candidates.points))
+        _check_device(self.candidates, profile, name)
         if count > len(profile.rows):
             self.left_out.append(f"{count - len(profile.rows)} of the {count} rows of {name}")
         for data_warning in profile.header.warnings:
@@ -125,13 +110,13 @@ class _Findings:
             if network not in own:
                 self._add_network(network, rows, _version(profile, network[0]), name)
 
-    def _report_own(self, own: Sequence[Network], file: _File, name: str, *, alone: bool) -> None:
+    def _report_own(self, own: Sequence[Network], file: str, name: str, *, alone: bool) -> None:
         """Report rows of the searched network, unless they are known or searched anyway."""
-        if own and file.named and alone:
+        if own and alone:
             message = f"--like: {name} has only rows of {_names(own)}, which is the network to search for"
             raise InputError(message, f"--known {name} uses them as measurements")
         read = {os.path.realpath(each) for each in (*self.opts.sources, self.opts.known, self.opts.points) if each}
-        if own and os.path.realpath(file.name) not in read:
+        if own and os.path.realpath(file) not in read:
             self.left_out.append(f"{_names(own)} of {name} (searched for; --known {name} uses it)")
 
     def _add_network(self, network: Network, rows: Sequence[ProfileRow], version: Any, name: str) -> None:
@@ -147,73 +132,16 @@ class _Findings:
         self.used.append(f"{_names([network])} ({counted(len(rows), 'point')} of {name})")
 
 
-def _files(opts: SearchOptions) -> Iterable[_File]:
-    """Return the files to read, each once."""
-    found: dict[str, _File] = {}
-    for name in opts.like:
-        if name == AUTO:
-            files = [_File(path, named=False, auto=True) for folder in _folders(opts) for path in _tables_in(folder)]
-        elif Path(name).is_dir():
-            files = [_File(path, named=False) for path in _tables_in(Path(name))]
-        else:
-            files = [_File(name)]
-        for file in files:
-            found.setdefault(os.path.realpath(file.name), file)
-    return found.values()
-
-
-def _folders(opts: SearchOptions) -> list[Path]:
-    """Return the folders of ``auto``: the present one, where sweeps leave their profiles, and those of the tables."""
-    tables = [Path(source).parent for source in opts.sources if Path(source).is_file()]
-    return list({folder.resolve(): folder for folder in reversed((Path(), *tables))}.values())[::-1]
-
-
-def _tables_in(folder: Path) -> Iterator[str]:
-    """Return the profiles in a folder, and its tables of unknown kind.
+def _check_device(candidates: Candidates, profile: Profile, name: str) -> None:
+    """Check that no other device measured a profile, as far as its conditions tell.
 
     Raises:
-        InputError: the folder cannot be read.
+        InputError: another device measured it.
     """
-    try:
-        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    except OSError as error:
-        raise InputError(f"--like: {folder} cannot be read: {error.strerror}", "name the files in it") from None
-    for path in paths:
-        if path.suffix.lower() in ENDINGS["profile"] and path.is_file():
-            kind = _kind(path)
-            if kind == "profile" or (kind is None and path.suffix.lower() != ".json"):
-                yield str(path)
-
-
-def _kind(path: Path) -> str | None:
-    """Return the kind of a file of edgetune; ``None`` if it is unknown or unreadable."""
-    try:
-        output = OutputFile(path)
-    except OSError:
-        return None
-    try:
-        return recognise(output).kind
-    except OSError:
-        return None
-    finally:
-        output.close()
-
-
-def _is_elsewhere(candidates: Candidates, profile: Profile, file: _File, name: str) -> bool:
-    """Return whether ``auto`` passes over a profile, because another device, or an unknown one, measured it.
-
-    Raises:
-        InputError: another device measured a profile that was not found by ``auto``.
-    """
-    ours, theirs = candidates.conditions, profile.header.conditions
-    pairs = [(ours.get(each), theirs.get(each)) for each in _DEVICE]
-    other = next(((here, there) for here, there in pairs if None not in (here, there) and here != there), None)
-    if file.auto:
-        return other is not None or None in pairs[0]
-    if other is not None:
-        message = f"{name} was measured on {other[1]}, not on {other[0]}"
-        raise InputError(message, "give profiles of this device")
-    return False
+    for condition in _DEVICE:
+        here, there = candidates.conditions.get(condition), profile.header.conditions.get(condition)
+        if None not in (here, there) and here != there:
+            raise InputError(f"{name} was measured on {there}, not on {here}", "give profiles of this device")
 
 
 def _thinned(table: Any, points: Sequence[Point]) -> Any:
@@ -306,17 +234,6 @@ def _aligned(spaces: Sequence[Space], rows: Sequence[ProfileRow]) -> Sequence[Pr
 
 def _knobs(mode: Mode) -> tuple[Any, ...]:
     return tuple(getattr(mode, knob) for knob in KNOBS)
-
-
-def _without_any(candidates: Candidates, opts: SearchOptions) -> str:
-    """Return the sentence that no relative is used."""
-    if AUTO not in opts.like:
-        return "no relatives are used"
-    device = candidates.conditions.get("device")
-    if device is None:
-        return "no relatives are used: the table does not name its device, by which --like auto chooses"
-    folders = " or ".join("this folder" if folder == Path() else str(folder) for folder in _folders(opts))
-    return f"no relatives are used: there is no profile of another network on {device} in {folders}"
 
 
 def _names(networks: Iterable[Network]) -> str:

@@ -24,7 +24,7 @@ from edgetune.stages.search.evaluation.truth import best_answers, excess_of, jud
 from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import STRATEGIES
-from edgetune.stages.search.strategy import Hints, SharedModels, Suggestion
+from edgetune.stages.search.strategy import Hints, Suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,9 @@ class Contender:
         """Whether its predictions are answers too."""
         return issubclass(STRATEGIES.find(self.strategy), _Predicts)
 
-    def settings(
-        self, seed: int, noise: float, relatives: tuple[ProfileRow, ...], shared: SharedModels | None = None
-    ) -> SearchSettings:
+    def settings(self, seed: int, noise: float, relatives: tuple[ProfileRow, ...]) -> SearchSettings:
         """Return the settings of its search; ``noise`` is the relative deviation of times, twice that of powers."""
-        hints = Hints(relatives=relatives, shared=shared)
+        hints = Hints(relatives=relatives)
         return SearchSettings(self.strategy, self.max_points, seed, noise / 2, at_once=self.at_once, hints=hints)
 
     def __str__(self) -> str:
@@ -185,12 +183,12 @@ def answer_each(
     case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
 ) -> list[StrategyAnswers]:
     """Search anew for each of the problems ``numbers``; the seed depends on the problem, not on the strategy."""
-    space, shared, kind = case.space, SharedModels(), STRATEGIES.find(contender.strategy)
+    space, kind = case.space, STRATEGIES.find(contender.strategy)
     rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
     near = np.full((2, len(numbers)), np.nan)
     for at, number in enumerate(numbers):
         name = f"{seed} {case.family} {case.label} {number}"
-        settings = replace(contender.settings(zlib.crc32(name.encode()), noise, case.relatives, shared), kind=kind)
+        settings = replace(contender.settings(zlib.crc32(name.encode()), noise, case.relatives), kind=kind)
         found, asked, own_s[at] = search_one(case, int(number), noisy(case.rows, noise, name), settings)
         rows[at], points[at] = -1 if found is None else space.rows[space.levels[found]], len(asked)
         near[:, [at]] = _points_until_near(case, case.problems.take(numbers[[at]]), asked)

@@ -184,8 +184,8 @@ class EvaluationRunner:
 
 
 def _parts(problems: ProblemSet, numbers: Rows) -> list[Rows]:
-    """Return problems in parts: within a part they are alike, so that searches share fits; parts come in random order,
-    so that what is done by a stop is a fair sample, and what is left takes as long as what is done."""
+    """Return problems in parts; parts come in random order, so that what is done by a stop is a fair sample, and what
+    is left takes as long as what is done."""
     alike = np.lexsort(
         (problems.latency_budget_s[numbers], problems.power_budget_w[numbers], problems.arrival_rate_per_s[numbers])
     )

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from edgetune.stages.search.model.fit import NOISES, Law, Prior, mixed
 from edgetune.stages.search.model.hypotheses import KEPT_POINTS, Blend, Hypothesis, any_slope, physics, related
 from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategy import Hints, PointResult, SharedModels, Suggestion
+from edgetune.stages.search.strategy import Hints, PointResult, Suggestion
 
 BLOCK = 1536
 """Number of points computed as a block: its arrays, some 100 figures per point for each of up to nine fits, then
@@ -72,7 +71,6 @@ class Beliefs:
         power_noise: Relative standard deviation of one power reading; 0 estimates it from the measurements.
         time_prior: Prior of the coefficients of time, in place of the model's own.
         relatives: Curves of other networks on the same board, at every point.
-        shared: Fits of other searches on this space, where there are any.
     """
 
     coordinates: Coordinates
@@ -80,7 +78,6 @@ class Beliefs:
     power_noise: float = 0.0
     time_prior: Prior | None = None
     relatives: Relatives = NO_RELATIVES
-    shared: SharedModels | None = None
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
     _of_time: list[Hypothesis] = field(init=False)  # besides the relatives, as below
@@ -88,7 +85,6 @@ class Beliefs:
     _time: Blend | None = None
     _power: Blend | None = None
     _scale: tuple[float, float] = (0.0, 0.0)
-    _key: bytes = b""
 
     def __post_init__(self) -> None:
         self._time_model = TimeModel.of(self.coordinates)
@@ -104,19 +100,6 @@ class Beliefs:
         ``readings`` is the number of readings of each mean; 1 by default.
         """
         readings = np.ones(len(rows)) if readings is None else readings
-        if self.shared is None:
-            self._fit(rows, times_s, powers_w, readings)
-            return
-        told = b"".join(each.tobytes() for each in (rows, times_s, powers_w, readings))
-        self._key = sha256(self._key + told).digest()  # a fit starts from the one before
-        self._time, self._power, self._scale = self.shared.fitted(
-            self._key, lambda: self._fit(rows, times_s, powers_w, readings)
-        )
-
-    def _fit(
-        self, rows: Rows, times_s: Array, powers_w: Array, readings: Array
-    ) -> tuple[Blend, Blend | None, tuple[float, float]]:
-        """Fit both models; return them, and the logs that they are relative to."""
         log_time = np.log(times_s)
         time_scale = float(np.median(log_time))
         unit = self.coordinates.unit
@@ -129,7 +112,7 @@ class Beliefs:
         self._scale = (time_scale, power_scale)
         if not len(rows):
             self._power = None
-            return self._time, None, self._scale
+            return
         theta = self._time.fits[0].theta[0]
 
         def law(rows: Rows) -> Law:
@@ -140,11 +123,6 @@ class Beliefs:
         log_power = log_power - power_scale
         hypotheses += related(self.relatives.log_powers, POWER_SCALE_SD, rows, log_power)
         self._power = Blend.of(hypotheses, rows, unit, log_power, readings=readings, noises=noises, before=self._power)
-        return self._time, self._power, self._scale
-
-    def share(self, shared: SharedModels | None, role: str) -> None:
-        """Take fits from other searches, and leave them there; ``role`` tells models of one search apart."""
-        self.shared, self._key = shared, role.encode()
 
     def without_physics(self) -> Beliefs:
         """Return the same beliefs, but of power those without any physical law."""
@@ -213,14 +191,13 @@ class PointBeliefs:
     Args:
         points: The points.
         hints: Prior knowledge: the noise of power readings, and relatives.
-        role: Name of these points among those of the search, for what searches share.
     """
 
-    def __init__(self, points: Iterable[Point], hints: Hints, role: str = "") -> None:
-        shared = hints.shared or SharedModels()
-        self.space, self.rows, self.coordinates, beliefs = shared.once(role, lambda: _prepared(points, hints))
-        self._beliefs = copy(beliefs)
-        self._beliefs.share(hints.shared, role)
+    def __init__(self, points: Iterable[Point], hints: Hints) -> None:
+        self.space = Space.of(points)
+        self.rows = {point: row for row, point in enumerate(self.space.points)}
+        self.coordinates, relatives = Coordinates.of(self.space), relative_curves(self.space.points, hints.relatives)
+        self._beliefs = Beliefs(self.coordinates, log_caps(self.space), hints.power_noise, relatives=relatives)
         self.told: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
         self.failed: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
         self.figures: dict[int, PointFigures] = {}
@@ -277,13 +254,6 @@ class PointBeliefs:
         return Belief(log_time, time_sd, log_power, power_sd)
 
 
-def _prepared(points: Iterable[Point], hints: Hints) -> tuple[Space, dict[Point, int], Coordinates, Beliefs]:
-    space = Space.of(points)
-    coordinates, relatives = Coordinates.of(space), relative_curves(space.points, hints.relatives)
-    beliefs = Beliefs(coordinates, log_caps(space), hints.power_noise, relatives=relatives)
-    return space, {point: row for row, point in enumerate(space.points)}, coordinates, beliefs
-
-
 def _at(belief: Belief, rows: Rows) -> Belief:
     return Belief(belief.log_time[rows], belief.time_sd[rows], belief.log_power[rows], belief.power_sd[rows])
 
@@ -305,18 +275,13 @@ class Halves:
         assert space.background is not None
         partners, first = space.partners, space.points[0]
         self.same = (first.workload, first.task) == (space.background.workload, space.background.task)
-        self.urgent = PointBeliefs([*space.points, *partners] if self.same else space.points, hints, "urgent")
-        self.background = self.urgent if self.same else PointBeliefs(partners, hints, "background")
-        rows, shared = (
-            [(self.urgent.rows, space.points), (self.background.rows, partners)],
-            hints.shared or SharedModels(),
-        )
-        self.urgent_rows, self.background_rows = shared.once(
-            "rows", lambda: [np.array([places[each] for each in points], dtype=np.intp) for places, points in rows]
-        )
+        self.urgent = PointBeliefs([*space.points, *partners] if self.same else space.points, hints)
+        self.background = self.urgent if self.same else PointBeliefs(partners, hints)
+        self.urgent_rows = np.array([self.urgent.rows[each] for each in space.points], dtype=np.intp)
+        self.background_rows = np.array([self.background.rows[each] for each in partners], dtype=np.intp)
         self.batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
         self.background_size = space.background.batch_size
-        self.coordinates = shared.once("pairs", lambda: Coordinates.of(space))
+        self.coordinates = Coordinates.of(space)
 
     def tell(self, point: Point, result: PointResult) -> tuple[Rows, Rows]:
         """Record the result of a half; of the pairs that contain it, return those of which both halves were measured,

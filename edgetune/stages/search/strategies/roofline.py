@@ -43,7 +43,7 @@ from edgetune.stages.search.model.priors import informed_time_prior
 from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge, judge_pair, objective_of
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, SharedModels, Suggestion
+from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, Suggestion
 
 OVER_BUDGET_SLACK = 0.10
 """Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
@@ -99,9 +99,7 @@ class _RooflinePoints:
         self._power_noise = hints.power_noise
         self._space, self._problem = space, problem
         self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
-        shared = hints.shared or SharedModels()
-        self._beliefs = copy(shared.once("points", lambda: _beliefs(space, hints)))
-        self._beliefs.share(hints.shared, "points")
+        self._beliefs = _beliefs(space, hints)
         self._candidates = OpenPoints(self._beliefs.coordinates, affordable=AFFORDABLE)
         self._columns = ColumnBeliefs(self._beliefs.coordinates)
         budget_w = problem.power_budget_w
