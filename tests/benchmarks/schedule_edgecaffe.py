@@ -150,7 +150,7 @@ def simulate(
     """Return how a run goes whose memory was estimated at so many times what it is."""
     true = taken_by(policy, networks)
     believed = {name: _scaled(network, estimated) for name, network in true.items()}
-    machine = Machine(cores=2, streams=1, load_cpu=0.3, memory_bytes=budget_bytes, paging=Paging())
+    machine = Machine(cores=2, streams=1, memory_bytes=budget_bytes, paging=Paging())
     backend = SimulatedTaskBackend(EventClock(), true, budget_bytes=budget_bytes, machine=machine)
     loop = ScheduleLoop(policy, backend, believed, requests, parallelism=Parallelism(2))
     loop.run()

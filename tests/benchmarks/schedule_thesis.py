@@ -180,7 +180,7 @@ class Thesis:
         memory_mib: int, *, workers: int = 2, cores: int = 2,
     ) -> float:  # fmt: skip
         """Return the mean response under so much memory, what is beyond paged."""
-        machine = Machine(cores=cores, load_cpu=0.3, memory_bytes=memory_mib * MIB, paging=Paging())
+        machine = Machine(cores=cores, memory_bytes=memory_mib * MIB, paging=Paging())
         records = simulate(policy, SimulationCase(networks, requests, memory_mib * MIB, workers, machine)).records
         return fmean(each.response_ns / NS for each in records if isinstance(each, RequestRecord))
 
