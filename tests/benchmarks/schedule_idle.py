@@ -13,12 +13,13 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from edgetune.stages.schedule.costs import network_of
 from edgetune.stages.schedule.executor import _QUIET
 from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
-from edgetune.stages.schedule.verification import Verification
+from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.workloads.prepared import open_prepared
 
 REPEATS = 5
@@ -50,8 +51,8 @@ def idle(folders: list[Path]) -> Taken:
     for folder in folders:
         prepared = open_prepared(folder)
         networks.append(LiveNetwork(network_of(prepared), prepared))
-    with Verification() as verification:
-        run = LiveRun(networks, [], LiveOptions("reuse", 1 << 30, enforce=False), verification)
+    with tempfile.TemporaryDirectory() as folder:
+        run = LiveRun(networks, [], LiveOptions("reuse", 1 << 30, enforce=False), RunInputs(Path(folder)))
         list(run.records())
         assert run.figures.base_bytes is not None
         return run.figures.base_bytes / MIB, (run.figures.base_anonymous_bytes or 0) / MIB
