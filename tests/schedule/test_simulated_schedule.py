@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from schedule_builder import MS, batch, chain, layer, loop_of, run, times_ms
 
 from edgetune.serving.clock import EventClock
-from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.machine import FITS, Machine, Paging
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
@@ -109,6 +109,16 @@ def test_memory_beyond_the_machine_slows_every_task_until_released():
     backend.wait(60 * MS)  # half of 1000 touched: 50 instead of 40, of which 10 have passed
     backend.unload("net", 0)
     assert drain(backend) == [("execute", 1, 0, 60.0 + 40 * 0.8)], "the other four fifths at full speed"
+
+
+def test_the_share_that_is_gone_is_read_again():
+    paging = Paging(s_per_byte=1e-6, thrash=1)
+    assert paging.extra_s(100, 1000, 1000) == 0
+    assert paging.extra_s(100, 2000, 1000) == pytest.approx(50e-6)
+    assert Paging(1e-6, thrash=1.5).extra_s(100, 2000, 1000) == pytest.approx(75e-6)
+    assert Paging(1e-6, thrash=3).extra_s(100, 2000, 1000) == pytest.approx(100e-6), "no more than all"
+    assert paging.extra_s(0, 2000, 1000) == 0
+    assert FITS.extra_s(10**9, 10**9, 1) == 0
 
 
 def test_held_memory_may_exceed_the_accounts_of_the_loop():

@@ -23,10 +23,10 @@ class Paging:
     """
 
     s_per_byte: float = 15.7e-9
-    """64 MB/s to write a byte out and read it back. This and the thrash are what ``fit_paging`` finds for whole
-    networks of 217 to 377 MiB that were loaded under 90 to 60 % of the memory that takes (a virtual x86 machine,
-    Linux 6.18, a swap file on a disk that reads 4 GB/s; ``tests/benchmarks/schedule_paging.py``). Loads took 0.4
-    to 1.3 of what the model says, the least where a tenth was missing; executions right after a load paid less."""
+    """64 MB/s to write a byte out and read it back. This and the thrash are a least-squares fit to whole networks of
+    217 to 377 MiB that were loaded under 90 to 60 % of the memory that takes (a virtual x86 machine, Linux 6.18, a swap
+    file on a disk that reads 4 GB/s). Loads took 0.4 to 1.3 of what the model says, the least where a tenth was
+    missing; executions right after a load paid less."""
     thrash: float = 1.0
 
     def extra_s(self, touched_bytes: int, held_bytes: int, limit_bytes: int) -> float:
