@@ -173,7 +173,7 @@ class WholeBench:
     """A whole network in one form."""
 
     def __init__(self, prepared: Prepared, command: Mapping[str, Any], files: Sequence[Path]) -> None:
-        self._network = WholeNetwork(prepared, command["form"], threads=1, drop_cache=False)
+        self._network = WholeNetwork(prepared, command["form"], drop_cache=False)
         drawn = np.random.default_rng(command["seed"])
         self._values = {tensor.name: made_up(tensor, drawn) for tensor in prepared.inputs}
         self._files = files

@@ -63,7 +63,6 @@ class LiveOptions:
         workers: Number of tasks that run at once.
         swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
         enforce: Whether the kernel is to keep the limit, where it can.
-        threads: Of each execution of a whole network; ``None`` for as many as ONNX Runtime takes by itself.
         outside: Whether requests come from outside while it runs, see ``LiveRun.ask``.
         plan: For a policy that follows one.
     """
@@ -75,7 +74,6 @@ class LiveOptions:
     workers: int = 2
     swap_bytes: int | None = None
     enforce: bool = True
-    threads: int | None = 1
     outside: bool = False
     plan: LayerSchedule | None = None
 
@@ -214,7 +212,7 @@ class LiveRun:
             )
         return {
             "command": "run", "policy": options.policy, "options": dict(options.options), "form": options.form,
-            "workers": options.workers, "threads": options.threads, "limit_bytes": options.limit_bytes,
+            "workers": options.workers, "limit_bytes": options.limit_bytes,
             "drop_cache": self._limit.enforced != "accounted",
             "groups": [str(group) for group in limited_around(Path("/"))], "live": options.outside,
             "plan": None if options.plan is None else asdict(options.plan), "rehearse": self._rehearsal,
