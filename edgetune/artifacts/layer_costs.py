@@ -114,7 +114,8 @@ class LayerCosts(Table):
     """The table: rows of each network in the order of its layers, then of the whole network if measured.
 
     ``header.inputs["networks"]`` says of each network its name, reference, sha256 and batch_size;
-    ``header.conditions["machine"]``, where it was measured, what tasks cost each other (``schedule.costs.machine_of``).
+    ``header.conditions["machine"]`` the memory of the process that runs networks and the machine's swap
+    (``base_bytes``, ``swap_bytes``), where they are known.
     """
 
     header: Header

@@ -2,9 +2,10 @@
 
     python tests/benchmarks/schedule_thesis.py DATA [--prepared FOLDER] [--only 6.7,7.16] [--repeats 3] [--limit 5]
 
-DATA is a folder with ``layer_bytes.csv`` and ``layer_times.csv`` of EdgeCaffe (see ``schedule_edgecaffe.py``); FOLDER,
-for table 7.2, is made by ``edgetune schedule prepare``. B. Cox, *Multi-model inference on the edge*, TU Delft 2020:
-most of its figures are pictures, so that "theirs" is what its text and tables say. Solver times and loads are measured
+DATA is a folder with ``layer_bytes.csv`` and ``layer_times.csv`` of EdgeCaffe (github.com/bacox/edgecaffe, BSD-2): what
+each layer stores, and what loading and executing the layers of three networks took on a CPU. FOLDER, for table 7.2, is
+made by ``edgetune schedule prepare``. B. Cox, *Multi-model inference on the edge*, TU Delft 2020: most of its figures
+are pictures, so that "theirs" is what its text and tables say. Solver times, loads and the idle footprint are measured
 here; everything else is SIMULATED with the thesis's layers, and with what Caffe held of each (its table 6.1), on two
 cores and one storage. The solver's cases are chains of layers of 10 to 100 bytes that load and execute in 1 to 20 ms.
 """
@@ -12,26 +13,32 @@ cores and one storage. The solver's cases are chains of layers of 10 to 100 byte
 from __future__ import annotations
 
 import argparse
+import csv
 import random
 import resource
+import subprocess
+import sys
+import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from schedule_edgecaffe import MIB, read_networks, requests_of
-from schedule_edgecaffe import simulate as simulate_study
 from scipy.stats import kendalltau
 
+from edgetune.stages.schedule.executor import environment_of
+from edgetune.stages.schedule.live_run import LiveOptions, LiveRun
 from edgetune.stages.schedule.machine import Machine, Paging
-from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.network import Layer, LayeredNetwork, LayerKind, least_budget_bytes
 from edgetune.stages.schedule.optimum import optimum
 from edgetune.stages.schedule.plan import LayerSchedule, SchedulingProblem
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import RequestRecord
 from edgetune.stages.schedule.weights import MappedWeights, drop_cached
@@ -39,16 +46,64 @@ from edgetune.stats import median
 from edgetune.units import NS
 from edgetune.workloads.prepared import open_prepared
 
-CAFFE_MB = {
-    "AgeNet": 183, "GenderNet": 186, "FaceNet": 875, "Salient_Object_Subitizing": 875, "TinyYolo": 263,
-    "Salient_Object_Subitizing_google": 404, "EmotionNet": 761, "MemNet": 880, "SceneNet": 892,
-}  # fmt: skip
+MIB = 1 << 20
+CAFFE_MB = {"AgeNet": 183, "MemNet": 880, "SceneNet": 892}
 """What Caffe held of each network at the most, MB (table 6.1)."""
 TABLE_7_2 = {"tinyyolo": (233.883, 229.015), "objectnet": (3223.22, 3415.09), "googlenet": (94.2531, 93.8436)}
 """Loading from one file, and from a file for each layer, ms."""
 
+_ALEXNET = {"conv1": (55, 96), "conv2": (27, 256), "conv3": (13, 384), "conv4": (13, 384), "conv5": (13, 256)}
+_MAPS = {
+    "AgeNet": {"conv1": (56, 96), "conv2": (28, 256), "conv3": (14, 384)}, "MemNet": _ALEXNET, "SceneNet": _ALEXNET,
+}  # fmt: skip
+"""Side and channels of what each convolution puts out."""
+_EXECUTE_MACS_S = 6.25e9 / 1.25
+"""What convolutions of AgeNet did a second, and a quarter more time for what follows them without weights."""
+_FC_MACS_S = 0.7e9
+"""What the first fully connected layer of AgeNet did."""
+_LOAD_BYTES_S = 136e6
+"""All weights of the three measured networks, over the time that loading them took."""
+
 Lines = Iterator[tuple[str, str, str]]
 """What, theirs, ours."""
+
+
+def read_networks(folder: Path) -> dict[str, LayeredNetwork]:
+    """Return the study's networks: layers with weights, each with the weightless ones that follow it."""
+    with (folder / "layer_times.csv").open() as file:
+        times = {(row["network"], int(row["layer_id"])): row for row in csv.DictReader(file)}
+    rows = defaultdict(list)
+    with (folder / "layer_bytes.csv").open() as file:
+        for row in csv.DictReader(file):
+            rows[row["network"]].append(row)
+    return {name: _network(name, rows[name], times) for name in CAFFE_MB}
+
+
+def _network(
+    name: str, rows: Sequence[Mapping[str, str]], times: Mapping[tuple[str, int], Mapping[str, str]]
+) -> LayeredNetwork:
+    layers: list[Layer] = []
+    for row in rows:
+        time = times.get((name, int(row["id"])))
+        took_s = (float(time["load_us_median"]) / 1e6, float(time["exec_us_median"]) / 1e6) if time else None
+        if int(row["number-of-paramters"]) > 1000:
+            layers.append(_layer(name, row, took_s, len(layers)))
+        elif layers and took_s:
+            layers[-1] = replace(layers[-1], execute_s=layers[-1].execute_s + took_s[1])
+    return LayeredNetwork(name, tuple(layers), 3 * 227 * 227 * 4)
+
+
+def _layer(network: str, row: Mapping[str, str], took_s: tuple[float, float] | None, index: int) -> Layer:
+    parameters, size = int(row["number-of-paramters"]), int(row["partialFileSize"])
+    maps = _MAPS[network]
+    side, channels = next((maps[key] for key in maps if row["name"].startswith(key)), (0, 4096))
+    kind: LayerKind = "conv" if side else "fc"
+    positions = side * side or 1
+    macs_s = _EXECUTE_MACS_S if side else _FC_MACS_S
+    load_s, execute_s = took_s or (size / _LOAD_BYTES_S, parameters * positions / macs_s)
+    scratch = parameters // channels * positions * 4 if side else 0
+    after = (index - 1,) if index else ()
+    return Layer(row["name"], kind, size, positions * channels * 4, scratch, load_s, execute_s, after)
 
 
 def chain(name: str, layers: int, rng: random.Random, *, slower: float = 1.0) -> LayeredNetwork:
@@ -91,7 +146,7 @@ class Thesis:
             "4.11": self.layers, "4.12": self.durations, "4.13": self.workers, "4.14": self.memory,
             "4.15": self.similarity, "4.16": self.networks, "6.3": self.little_memory, "6.4": self.coordination,
             "6.7": self.masa_beside_optimum, "7.2": self.files, "7.15": self.triple_agenet,
-            "7.16": self.wrong_estimates,
+            "7.16": self.wrong_estimates, "7.5.2": self.idle,
         }  # fmt: skip
 
     def _solved(self, **options: object) -> str:
@@ -177,11 +232,13 @@ class Thesis:
 
     def _mean_s(
         self, policy: SchedulePolicy, networks: Mapping[str, LayeredNetwork], requests: Sequence[Request],
-        memory_mib: int, *, workers: int = 2, cores: int = 2,
+        memory_mib: int, *, workers: int = 2, cores: int = 2, estimated: float = 1.0,
     ) -> float:  # fmt: skip
-        """Return the mean response under so much memory, what is beyond paged."""
-        machine = Machine(cores=cores, load_cpu=0.3, memory_bytes=memory_mib * MIB, paging=Paging())
-        records = simulate(policy, SimulationCase(networks, requests, memory_mib * MIB, workers, machine)).records
+        """Return the mean response under so much memory, with sizes estimated at so many times what they are."""
+        machine = Machine(cores=cores, memory_bytes=memory_mib * MIB, paging=Paging())
+        believed = {name: _sized(network, estimated) for name, network in networks.items()}
+        case = SimulationCase(networks, requests, memory_mib * MIB, workers, machine, believed)
+        records = simulate(policy, case).records
         return fmean(each.response_ns / NS for each in records if isinstance(each, RequestRecord))
 
     def little_memory(self) -> Lines:
@@ -249,18 +306,35 @@ class Thesis:
         """Figure 7.16: memory of six of AgeNet estimated at so many times what it is; mean response relative to 1."""
         network = self._caffe("AgeNet")
         networks = {f"age{number}": replace(network, name=f"age{number}") for number in range(6)}
-        requests = requests_of(list(networks), networks, "repeat", 0)
+        requests = [Request(number, name, 0) for number, name in enumerate(list(networks) * 10)]
         theirs = {0.5: "0.8 to 1.4 s: x1.75", 1.5: "x1.115"}
         for name in ("masa", "reuse"):
             means = {
-                factor: simulate_study(
-                    make_policy(name), networks, requests, self._asked.little_mib * MIB, estimated=factor
-                ).mean_s
+                factor: self._mean_s(make_policy(name), networks, requests, self._asked.little_mib, estimated=factor)
                 for factor in (0.5, 0.75, 1.0, 1.25, 1.5)
             }
             for factor, mean_s in means.items():
                 said = theirs.get(factor, "") if name == "masa" else ""
                 yield f"{name}, memory x{factor}", said, f"x{mean_s / means[1.0]:.3f} ({mean_s:.2f} s)"
+
+    def idle(self) -> Lines:
+        """Section 7.5.2: what an idle process takes, no page of a file, beside Python with ONNX Runtime; measured."""
+        ours = median([_idle_bytes() - _onnx_runtime_bytes() for _ in range(self._asked.repeats)]) / MIB
+        yield "no networks", "4.8 MB, valgrind's heap of a C++ process", f"{ours:.1f} MiB"
+
+
+def _idle_bytes() -> int:
+    """Return what the process that runs networks takes when it is ready, with none, that is no page of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = LiveOptions("reuse", 1 << 30, enforce=False)
+        return LiveRun([], [], options, RunInputs(Path(folder))).rehearse().base_anonymous_bytes or 0
+
+
+def _onnx_runtime_bytes() -> int:
+    """Return what Python takes that has imported numpy and ONNX Runtime, that is no page of a file."""
+    program = "import onnxruntime; print(next(l.split()[1] for l in open('/proc/self/smaps_rollup') if 'Anon' in l))"
+    command, environment = [sys.executable, "-c", program], dict(environment_of("default"))
+    return 1024 * int(subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout)
 
 
 class _AtOnce(SchedulePolicy):
@@ -284,6 +358,15 @@ def _images(networks: Mapping[str, LayeredNetwork], count: int, *, intensity: fl
         requests += [Request(len(requests) + place, name, round(at_s * NS)) for place, name in enumerate(networks)]
         at_s += max(rng.normalvariate(gap_s, gap_s / 4), 0.0)
     return requests
+
+
+def _sized(network: LayeredNetwork, factor: float) -> LayeredNetwork:
+    """Return a network whose bytes are so many times as many."""
+    sizes = ("weight_bytes", "output_bytes", "scratch_bytes")
+    layers = tuple(
+        replace(layer, **{size: round(getattr(layer, size) * factor) for size in sizes}) for layer in network.layers
+    )
+    return replace(network, layers=layers, input_bytes=round(network.input_bytes * factor))
 
 
 def _changed(networks: Mapping[str, LayeredNetwork], share: float, rng: random.Random) -> dict[str, LayeredNetwork]:

@@ -81,7 +81,7 @@ def run(policy: str, case: ScheduleCase) -> ScheduleLoop:
     """Return the loop after the run."""
     made = make_policy(policy)
     networks = taken_by(made, case.networks)
-    machine = Machine(cores=case.cores, streams=case.streams, load_cpu=0.25)
+    machine = Machine(cores=case.cores, streams=case.streams)
     backend = SimulatedTaskBackend(EventClock(), networks, budget_bytes=case.budget_bytes, machine=machine)
     parallelism = Parallelism(case.workers, case.cores, case.streams)
     loop = ScheduleLoop(made, backend, networks, case.requests, parallelism=parallelism)

@@ -14,8 +14,10 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
 from edgetune.stages.schedule import sampling
-from edgetune.stages.schedule.costs import networks_of, with_safety
-from edgetune.stages.schedule.measure import LayerOptions, measure_network
+from edgetune.stages.schedule.costs import host_of, networks_of, wholes_of, with_safety
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.measure import LayerOptions, measure_machine, measure_network
+from edgetune.stages.schedule.network import Layer
 from edgetune.stages.schedule.weights import cached_share
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.workloads.partition.check import PrepareOptions
@@ -126,6 +128,30 @@ def test_changed_weights_are_no_figures(tmp_path):
     assert name in (rows[0].reason or "")
 
 
+def test_a_machine_says_what_the_process_takes_before_it_has_a_network(branchy):
+    told = measure_machine([branchy], QUICK)
+    assert 10 << 20 < told["base_bytes"] < 200 << 20
+    assert set(told) <= {"base_bytes", "swap_bytes"}
+    assert "base_bytes" not in measure_machine([replace(branchy, folder=branchy.folder / "none")], QUICK)
+
+
+def test_whole_networks_have_a_row_for_each_form(branchy):
+    options = replace(QUICK, cold=True, whole=True)
+    *layers, default, external = sorted(
+        measure_network(branchy, options, lambda _: None), key=lambda row: (row.form != "layers", row.form)
+    )
+    assert {row.form for row in layers} == {"layers"}
+    for row, form in ((default, "default"), (external, "external")):
+        assert (row.form, row.layer, row.status, row.weight_bytes) == (form, "branchy", "ok", branchy.weight_bytes)
+        assert len(row.load_samples_s) == len(row.execute_samples_s) >= 6
+        assert row.unload_s is not None
+        assert (row.cold_load_s is None) == ("from storage" in (row.reason or ""))
+    for row in layers:
+        assert row.first_execute_s is not None
+        assert row.sessions_bytes is not None
+        assert (row.unload_s is None) == (row.weight_bytes == 0)
+
+
 @pytest.mark.parametrize(("share", "reason"), [(1.0, "100% of a stays cached"), (None, "does not say"), (0.01, None)])
 def test_a_file_that_stays_cached_is_no_storage(tmp_path, monkeypatch, share, reason):
     (tmp_path / "a").write_bytes(b"weights")
@@ -184,3 +210,51 @@ def test_a_safety_factor_is_on_all_bytes_and_times():
             value, scaled = getattr(one, field.name), getattr(other, field.name)
             assert scaled == (value * 1.5 if isinstance(value, (int, float)) else value)
     assert math.isclose(safe.service_s, 1.5 * plain.service_s)
+
+
+LAYER = LayerCostRow(
+    "net", "a", "fc", 1000, 10, 0.25, 0.5, 0, (), 5, 4, 20, 2.0, sessions_bytes=7, first_execute_s=0.75, unload_s=0.125
+)
+WHOLE = LayerCostRow(
+    "net", "net", "other", 1000, 10, 1.0, 0.5, 0, (), 0, 4, 2500, 3.0, form="default", resident_bytes=1310,
+    cold_execute_s=0.625, unload_s=0.25,
+)  # fmt: skip
+
+
+def costs_of(machine, *rows, **conditions) -> LayerCosts:
+    return LayerCosts(Header.new("layer_costs", 1, conditions={"machine": machine, **conditions}), rows)
+
+
+def test_a_table_says_what_layers_cost_besides():
+    (layer,) = networks_of(table([LAYER, WHOLE]))["net"].layers
+    assert layer == Layer("a", "fc", 1000, 10, 10, 2.0, 0.5, (), 0.125, 0.75, mapped_load_s=0.25)
+
+
+def test_a_whole_network_is_one_layer_that_holds_what_was_measured():
+    costs = table([LAYER, WHOLE])
+    (whole,) = wholes_of(costs, "default")["net"].layers
+    assert whole == Layer("net", "other", 1300, 10, 0, 3.0, 0.625, (), 0.25, load_scratch_bytes=2500 - 1300)
+    assert wholes_of(costs, "external") == {}
+
+
+def test_a_host_says_what_its_process_takes():
+    host = host_of(costs_of({"base_bytes": 100, "swap_bytes": 0}, LAYER, WHOLE, usable_cores=3))
+    assert host.machine == Machine(cores=3, swap_bytes=0)
+    assert (host.taken_bytes("layers"), host.taken_bytes("default")) == (107, 100)
+    assert host_of(table([LAYER])).machine == Machine(cores=2)
+
+
+def test_contention_in_tables_of_earlier_versions_is_ignored():
+    told = {
+        "base_bytes": 4e7, "dispatch_s": 1e-4, "load_cpu": 0.5, "load_beside_load": 1.6, "queue_s": 0.003,
+        "load_beside_execute": 1.2, "execute_beside_load": 1.1, "execute_beside_execute": 1.3, "swap_bytes": 1e6,
+    }  # fmt: skip
+    host = host_of(costs_of(told, LAYER, usable_cores=2))
+    assert (host.base_bytes, host.machine) == (40_000_000, Machine(cores=2, swap_bytes=1_000_000))
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "1.2", True, None])
+@pytest.mark.parametrize("name", ["base_bytes", "swap_bytes"])
+def test_a_size_of_the_machine_that_is_none_is_refused_by_name(name, value):
+    with pytest.raises(InputError, match=f"{name} of the machine is"):
+        host_of(costs_of({name: value}))

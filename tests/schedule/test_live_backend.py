@@ -100,7 +100,7 @@ def test_layers_answer_what_the_whole_network_answers(policy: str, prepared: dic
 @pytest.mark.parametrize("form", ["default", "external"])
 def test_whole_networks_are_networks_of_one_layer(form: Any, prepared: dict[str, Prepared]) -> None:
     answers = Kept(prepared)
-    whole = {name: WholeNetwork(each, form, threads=1, drop_cache=True) for name, each in prepared.items()}
+    whole = {name: WholeNetwork(each, form, drop_cache=True) for name, each in prepared.items()}
     loop = run("bulk", whole, live_networks.networks(prepared), requests("branchy", "wide"), answers)
     assert [(r.kind, r.network) for r in loop.tasks] == [
         (kind, name) for name in ("branchy", "wide") for kind in ("load", "execute", "unload")

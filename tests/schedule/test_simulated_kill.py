@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from schedule_builder import MS, batch, chain
 
-from edgetune.stages.schedule.machine import Machine, checked_figures, machine_of
+from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import RequestRecord
@@ -55,8 +55,3 @@ def test_answers_before_the_end_are_kept():
     assert [(each.request.network, each.end_ns) for each in done.records if isinstance(each, RequestRecord)] == [
         ("a", 5 * MS)
     ]
-
-
-def test_the_swap_of_a_machine_is_in_its_figures():
-    assert machine_of(checked_figures({"swap_bytes": 0}), 2).swap_bytes == 0
-    assert machine_of(checked_figures({}), 2).swap_bytes is None

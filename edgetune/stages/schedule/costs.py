@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
@@ -11,7 +12,7 @@ from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import InputError
 from edgetune.stages.schedule.executor import FORMS, Form
-from edgetune.stages.schedule.machine import Machine, checked_figures, machine_of
+from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stats import median
 from edgetune.workloads.prepared import Prepared
@@ -102,18 +103,29 @@ def host_of(costs: LayerCosts) -> Host:
     """Return the host of a table; two cores where the table does not say how many.
 
     Raises:
-        InputError: a figure of the machine is none.
+        InputError: a size of the machine is no finite number of zero or more.
     """
     conditions = costs.header.conditions
-    figures = checked_figures(conditions.get("machine"))
-    told = conditions.get("usable_cores")
-    base_bytes = figures.get("base_bytes")
+    cores = conditions.get("usable_cores")
     return Host(
-        machine_of(figures, told if isinstance(told, int) else 2),
-        None if base_bytes is None else round(base_bytes),
+        Machine(cores if isinstance(cores, int) else 2, swap_bytes=_size_bytes(conditions, "swap_bytes")),
+        _size_bytes(conditions, "base_bytes"),
         {row.network: row.sessions_bytes for row in costs.rows if row.sessions_bytes is not None},
         {form: wholes_of(costs, form) for form in FORMS},
     )
+
+
+def _size_bytes(conditions: Mapping[str, Any], name: str) -> int | None:
+    """Return a size of the measuring machine; ``None`` where the table does not say."""
+    told = conditions.get("machine")
+    if not isinstance(told, Mapping) or name not in told:
+        return None
+    value = told[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise InputError(
+            f"the costs say that {name} of the machine is {value!r}", "measure it again with edgetune schedule profile"
+        )
+    return round(value)
 
 
 def with_safety(network: LayeredNetwork, factor: float = SAFETY) -> LayeredNetwork:

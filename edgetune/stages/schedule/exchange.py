@@ -1,10 +1,6 @@
-"""Samples that come into the process which runs networks, and first answers that leave it to be checked: files.
+"""Samples that come into the process which runs networks, as files that are made outside the memory limit.
 
-    <folder>/<network's place>/input-0.npy      made outside the memory limit, mapped inside it
-                               answer-0.npy     of the first request of each network
-                               reference-0.npy  of the whole network, made outside once the run is over
-
-A user's handler may make the samples and take the answers instead.
+A user's handler may make the samples instead, and takes the answers.
 """
 
 from __future__ import annotations
@@ -25,29 +21,29 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, Any]
 
 
-def write(folder: Path, what: str, arrays: Sequence[Any]) -> None:
-    """Write arrays as ``what``-0.npy, ``what``-1.npy, ...
+def write_sample(folder: Path, arrays: Sequence[Any]) -> None:
+    """Write an array for each input of a network, as input-0.npy, input-1.npy, ...
 
     Raises:
         InputError: the folder cannot be written.
     """
     try:
         for place, array in enumerate(arrays):
-            np.save(folder / f"{what}-{place}.npy", array, allow_pickle=False)
+            np.save(folder / f"input-{place}.npy", array, allow_pickle=False)
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror or error}", "free space there") from None
 
 
-def read(folder: Path, what: str, count: int) -> list[Any]:
-    """Return arrays that were written, mapped.
+def read_sample(folder: Path, count: int) -> list[Any]:
+    """Return the arrays that ``write_sample`` wrote, mapped.
 
     Raises:
         InputError: a file is missing or damaged.
     """
     try:
-        return [np.load(folder / f"{what}-{place}.npy", mmap_mode="r", allow_pickle=False) for place in range(count)]
+        return [np.load(folder / f"input-{place}.npy", mmap_mode="r", allow_pickle=False) for place in range(count)]
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {what} in {folder}: {one_line(error)}", "run the same command again") from None
+        raise InputError(f"cannot read input in {folder}: {one_line(error)}", "run the same command again") from None
 
 
 class Exchange:
@@ -64,33 +60,20 @@ class Exchange:
     ) -> None:
         self._folders, self._prepared, self._handlers = folders, prepared, handlers
         self._samples: dict[str, Arrays] = {}
-        self._made: dict[int, Arrays] = {}
-        """Samples that a handler made, by request, until the first request of their network is answered."""
-        self._answered: set[str] = set()
 
     def sample(self, request: int, network: str) -> Arrays:
         """Return the arrays that a request feeds to its network."""
         tensors = self._prepared[network].inputs
         handler = self._handlers.get(network)
         if handler is not None and handler.inputs is not None:
-            made = _sample(handler.inputs(request, None), tensors)
-            if network not in self._answered:
-                self._made[request] = made
-            return made
+            return _sample(handler.inputs(request, None), tensors)
         if network not in self._samples:
-            arrays = read(self._folders[network], "input", len(tensors))
+            arrays = read_sample(self._folders[network], len(tensors))
             self._samples[network] = dict(zip((tensor.name for tensor in tensors), arrays, strict=True))
         return self._samples[network]
 
     def take(self, request: int, network: str, outputs: Arrays) -> None:
-        """Write the first answer of a network down, and give every answer to the handler."""
-        made = self._made.pop(request, None)
-        if network not in self._answered:
-            prepared, folder = self._prepared[network], self._folders[network]
-            if made is not None:
-                write(folder, "input", [made[tensor.name] for tensor in prepared.inputs])
-            write(folder, "answer", [outputs[tensor.name] for tensor in prepared.outputs])
-            self._answered.add(network)
+        """Give an answer to the handler, where there is one."""
         handler = self._handlers.get(network)
         if handler is not None and handler.outputs is not None:
             handler.outputs(request, None, {name: _of_sample(array) for name, array in outputs.items()})

@@ -189,14 +189,13 @@ class WholeNetwork:
     Args:
         prepared: Its folder.
         form: The form of the network.
-        threads: Of one execution; ``None`` for as many as ONNX Runtime takes by itself.
         drop_cache: Whether its files leave the page cache when it is unloaded.
 
     Raises:
         InputError: the folder has no such form.
     """
 
-    def __init__(self, prepared: Prepared, form: Form, *, threads: int | None, drop_cache: bool) -> None:
+    def __init__(self, prepared: Prepared, form: Form, *, drop_cache: bool) -> None:
         if form not in prepared.whole:
             raise InputError(
                 f"{prepared.folder} has no whole network in the form {form!r}: it would be too large for one file",
@@ -207,12 +206,12 @@ class WholeNetwork:
         self.reads = [self.inputs]
         self._path = prepared.folder / prepared.whole[form]
         self._files = [prepared.folder / name for name in prepared.files if name.startswith("whole")]
-        self._form, self._threads, self._drop_cache = form, threads, drop_cache
+        self._form, self._drop_cache = form, drop_cache
         self._libc = ctypes.CDLL(None)
 
     def load(self, layer: int) -> list[Any]:  # noqa: ARG002 -- there is one
         """Make a session, which reads its weights."""
-        return [open_session(self._path, _options(self._form, self._threads))]
+        return [open_session(self._path, _options(self._form))]
 
     def execute(self, layer: int, loaded: list[Any], values: Values) -> Values:  # noqa: ARG002
         """Run it."""
@@ -229,12 +228,11 @@ class WholeNetwork:
                 drop_cached(path)
 
 
-def _options(form: Form, threads: int | None) -> Any:
+def _options(form: Form) -> Any:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    if threads is not None:
-        options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1  # workers are threads already
     if form == "external":
         options.add_session_config_entry("session.disable_prepacking", "1")
     return options

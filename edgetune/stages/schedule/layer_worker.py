@@ -56,7 +56,7 @@ class LayerBench:
         self._prepared: Prepared | None = None
         self._layers: Any = None
         self._values: Values = {}
-        self._sweep = np.ones(_sweep_bytes() // 8, np.uint64)
+        self._sweep = np.ones(0, np.uint64)
 
     def handle(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one command."""
@@ -69,11 +69,14 @@ class LayerBench:
 
     def _open(self, folder: Path, seed: int) -> dict[str, Any]:
         prepared = self._prepared = open_prepared(folder)
-        changed_ns = {w.file: check_file(prepared, w.file) for layer in prepared.layers for w in layer.weights}
-        self._layers, sessions_bytes = open_weighed(prepared, changed_ns, drop_cache=False)
+        changed_ns: dict[str, int] = {}
+        self._layers, sessions_bytes = open_weighed(prepared, changed_ns)
+        base_bytes = resident_bytes() - sessions_bytes  # without libraries that only hashing loads
+        changed_ns |= {w.file: check_file(prepared, w.file) for layer in prepared.layers for w in layer.weights}
+        self._sweep = np.ones(_sweep_bytes() // 8, np.uint64)
         drawn = np.random.default_rng(seed)
         self._values = {tensor.name: made_up(tensor, drawn) for tensor in prepared.inputs}
-        return {"sessions_bytes": sessions_bytes}
+        return {"sessions_bytes": sessions_bytes, "base_bytes": base_bytes}
 
     def _layer(self, index: int, rule: StoppingRule, longest_s: float, *, cold: bool) -> dict[str, Any]:
         """Measure a layer, and keep its outputs for those after it."""
@@ -170,7 +173,7 @@ class WholeBench:
     """A whole network in one form."""
 
     def __init__(self, prepared: Prepared, command: Mapping[str, Any], files: Sequence[Path]) -> None:
-        self._network = WholeNetwork(prepared, command["form"], threads=1, drop_cache=False)
+        self._network = WholeNetwork(prepared, command["form"], drop_cache=False)
         drawn = np.random.default_rng(command["seed"])
         self._values = {tensor.name: made_up(tensor, drawn) for tensor in prepared.inputs}
         self._files = files

@@ -1,6 +1,6 @@
-"""A run for real, seen from outside the memory limit: checks before, the process that runs, and checks after.
+"""A run for real, seen from outside the memory limit: checks before, and the process that runs.
 
-hashes, samples, page cache emptied -> process enters its control group -> records ... -> answers checked
+hashes, samples, page cache emptied -> process enters its control group -> records ...
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, PartialError
+from edgetune.errors import EdgetuneError, InfeasibleError, InputError, PartialError
 from edgetune.processes.child import Child
 from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit
 from edgetune.stages.schedule.executor import Form, environment_of
@@ -23,8 +23,8 @@ from edgetune.stages.schedule.limit import limited_around, make_limit
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
-from edgetune.stages.schedule.verification import Verification
 from edgetune.stages.schedule.weights import drop_cached
 from edgetune.stages.schedule.worker import request_from
 from edgetune.units import NS, format_bytes
@@ -63,7 +63,6 @@ class LiveOptions:
         workers: Number of tasks that run at once.
         swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
         enforce: Whether the kernel is to keep the limit, where it can.
-        threads: Of each execution of a whole network; ``None`` for as many as ONNX Runtime takes by itself.
         outside: Whether requests come from outside while it runs, see ``LiveRun.ask``.
         plan: For a policy that follows one.
     """
@@ -75,7 +74,6 @@ class LiveOptions:
     workers: int = 2
     swap_bytes: int | None = None
     enforce: bool = True
-    threads: int | None = 1
     outside: bool = False
     plan: LayerSchedule | None = None
 
@@ -94,7 +92,6 @@ class LiveFigures:
         peak_bytes: Most that the process had in memory at once, pages mapped twice counted twice; ``None`` where it
             ended before it could tell.
         decisions, decisions_s: Number of decisions of the policy, and their total duration, s.
-        differences: Of the first answer of each network from the whole network's; see ``verification``.
     """
 
     enforced: Enforced
@@ -105,7 +102,6 @@ class LiveFigures:
     peak_bytes: int | None = None
     decisions: int | None = None
     decisions_s: float | None = None
-    differences: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     base_anonymous_bytes: int | None = None
 
 
@@ -116,25 +112,20 @@ class LiveRun:
         networks: The networks.
         requests: Known before the run, in the order of arrival.
         options: The settings.
-        verification: Shared between runs of the same networks, so that hashes and references are made once.
+        inputs: Shared between runs of the same networks, so that hashes and samples are made once.
 
     Raises:
         InputError: two networks of one name.
     """
 
     def __init__(
-        self,
-        networks: Sequence[LiveNetwork],
-        requests: Sequence[Request],
-        options: LiveOptions,
-        verification: Verification,
+        self, networks: Sequence[LiveNetwork], requests: Sequence[Request], options: LiveOptions, inputs: RunInputs
     ) -> None:
         self._networks, self._requests, self._options = networks, requests, options
-        self._verification = verification
+        self._inputs = inputs
         self._limit: MemoryLimit = MemoryLimit("the run has not begun")
         self._swap_bytes: int | None = None
         self._told: dict[str, Any] = {}
-        self._differences: dict[str, float] = {}
         self._child: Child | None = None
         self._stopping = self._rehearsal = False
         if len({each.network.name for each in networks}) < len(networks):
@@ -148,7 +139,7 @@ class LiveRun:
         group = CgroupFigures(**{**asdict(counted), "swap_bytes": self._swap_bytes})
         return LiveFigures(
             self._limit.enforced, self._limit.reason, group, told.get("base_bytes"), told.get("budget_bytes"),
-            told.get("peak_bytes"), told.get("decisions"), told.get("decisions_s"), dict(self._differences),
+            told.get("peak_bytes"), told.get("decisions"), told.get("decisions_s"),
             told.get("base_anonymous_bytes"),
         )  # fmt: skip
 
@@ -157,17 +148,11 @@ class LiveRun:
 
         Raises:
             InputError, InfeasibleError, DeviceError: the run is impossible with these options.
-            PartialError: the process was killed at its limit, or an answer is not what the whole network answers or
-                cannot be checked; records before that were yielded.
+            PartialError: the process was killed at its limit, or ended early; records before that were yielded.
         """
-        yield from self._recorded()
-        self._verify()
-
-    def _recorded(self) -> Iterator[Record]:
         self._limit = self._made_limit()
         with self._limit:
             command = self._command()
-            self._verification.rest()
             with contextlib.closing(self._started()) as child:
                 self._child = child
                 try:
@@ -184,7 +169,7 @@ class LiveRun:
             InputError, InfeasibleError, DeviceError: the run is impossible; ``records`` would raise the same.
         """
         self._rehearsal = True
-        for _ in self._recorded():
+        for _ in self.records():
             raise AssertionError("a rehearsal runs nothing")  # pragma: no cover
         return self.figures
 
@@ -209,10 +194,10 @@ class LiveRun:
     def _command(self) -> dict[str, Any]:
         """Check and prepare everything, and return the command for the process."""
         options, networks = self._options, []
-        for each in self._networks:
+        changed_ns = [self._inputs.checked(each.prepared, self._files(each.prepared)) for each in self._networks]
+        folders = self._inputs.samples([(each.network.name, each.prepared, each.inputs) for each in self._networks])
+        for each, changed in zip(self._networks, changed_ns, strict=True):
             prepared = each.prepared
-            changed_ns = self._verification.checked(prepared, self._files(prepared))
-            folder = self._verification.sample(each.network.name, prepared, each.inputs)
             for name in prepared.files:
                 drop_cached(prepared.folder / name)
             networks.append(
@@ -220,14 +205,14 @@ class LiveRun:
                     "name": each.network.name,
                     "network": asdict(each.network),
                     "prepared": str(prepared.folder),
-                    "folder": str(folder),
-                    "changed_ns": changed_ns,
+                    "folder": str(folders[each.network.name]),
+                    "changed_ns": changed,
                     "handler": None if each.handler is None else str(each.handler),
                 }
             )
         return {
             "command": "run", "policy": options.policy, "options": dict(options.options), "form": options.form,
-            "workers": options.workers, "threads": options.threads, "limit_bytes": options.limit_bytes,
+            "workers": options.workers, "limit_bytes": options.limit_bytes,
             "drop_cache": self._limit.enforced != "accounted",
             "groups": [str(group) for group in limited_around(Path("/"))], "live": options.outside,
             "plan": None if options.plan is None else asdict(options.plan), "rehearse": self._rehearsal,
@@ -274,18 +259,6 @@ class LiveRun:
         if "SIGBUS" in error.message:
             hint = "a file of weights was cut short, or its storage failed, while it was in use: prepare it again"
         return PartialError(f"the run ended early: {error.message}", f"{hint}; rows until then are kept")
-
-    def _verify(self) -> None:
-        for each in self._networks:
-            try:
-                difference = self._verification.difference(each.network.name, each.prepared)
-            except (InputError, DeviceError) as error:  # it needs the memory of a whole network, which may not be there
-                message = f"answers of {each.network.name} could not be checked: {error.message}"
-                raise PartialError(message, "do not rely on them; rows are kept") from None
-            if difference is not None:
-                self._differences[each.network.name] = difference
-        self._verification.rest()
-        self._verification.refuse(self._differences)
 
     def ask(self, network: str, *, job: str = "", due_s: float | None = None) -> None:
         """Send one request from outside.

@@ -3,7 +3,7 @@
 for each prepared network      one process: loads, executions and peak of its layers, in order
         layer crashes, hangs   -> its row says so, and those after it lack what it would have made
         each whole form        one process, one row
-for the machine                one process: what tasks cost each other
+for the machine                one process: the memory that it takes before it has a network
 """
 
 from __future__ import annotations
@@ -21,16 +21,12 @@ from edgetune.processes.child import Child
 from edgetune.processes.memory import counter_bytes
 from edgetune.stages.schedule.costs import network_of
 from edgetune.stages.schedule.executor import Form, environment_of
-from edgetune.stages.schedule.machine import FIGURES
 from edgetune.stages.schedule.network import as_one_layer
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.units import format_duration
 from edgetune.workloads.prepared import Prepared, PreparedLayer
 
 _LAYERS = "edgetune.stages.schedule.layer_worker"
-_CONTENTION = "edgetune.stages.schedule.contention_worker"
-_CONTENTION_S = 0.5
-"""For each figure: loads of 150 MB take 40 ms, so that there are a dozen."""
 _OPEN_TIMEOUT_S = 120.0
 """Weights are read whole to be checked: 400 MB take 20 s from a slow card."""
 
@@ -91,27 +87,24 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
     return tuple(rows)
 
 
-def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict[str, float]:
-    """Return how tasks slow each other down, and the memory of the process that runs them; see ``machine.machine_of``.
+def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict[str, int]:
+    """Return the memory of the process that runs networks before it has any, and the machine's swap, bytes.
 
-    Measured on the network whose second largest layer is the largest of all: two loads are to be under way for long.
-    The result is empty where the process is lost: layers are known without it.
+    Each is missing where it is unknown: layers are known without it.
 
     Args:
-        networks: That can be measured on.
-        options: The settings; with a fixed number of samples, as few as possible are taken.
+        networks: That can be measured on; it is the smallest one.
+        options: The settings.
 
     Raises:
         DeviceError: no process can be started.
     """
-    chosen = max(networks, key=lambda each: sorted((0, *(layer.weight_bytes for layer in each.layers)))[-2])
-    longest_s = _CONTENTION_S if options.rule.fixed is None else 0.0
-    with closing(Child(_CONTENTION, environment=environment_of("layers"))) as child:
-        command = {"command": "contention", **_common(chosen, options), "longest_s": longest_s}
-        told = _asked(child, command, options.timeout_s)[0]
+    smallest = min(networks, key=lambda each: each.weight_bytes)
+    with closing(Child(_LAYERS, environment=environment_of("layers"))) as child:
+        opened = _asked(child, {"command": "open", **_common(smallest, options)}, _OPEN_TIMEOUT_S)[0]
     swap_bytes = counter_bytes(Path("/proc/meminfo"), "SwapTotal")
-    told = {**told, **({} if swap_bytes is None else {"swap_bytes": swap_bytes})}
-    return {name: told[name] for name in FIGURES if name in told}
+    sizes = {"base_bytes": opened.get("base_bytes"), "swap_bytes": swap_bytes}
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def _common(prepared: Prepared, options: LayerOptions) -> dict[str, Any]:

@@ -61,14 +61,14 @@ def rise_bytes(work: Callable[[], Any]) -> int | None:
     return None if after is None else after - before
 
 
-def open_weighed(prepared: Prepared, changed_ns: Mapping[str, int], *, drop_cache: bool) -> tuple[PreparedLayers, int]:
+def open_weighed(prepared: Prepared, changed_ns: Mapping[str, int]) -> tuple[PreparedLayers, int]:
     """Return a network with the sessions of all its layers, and how many bytes these take.
 
     They are made twice, the second time to be weighed: with the first, ONNX Runtime sets up what all sessions share.
     """
-    kept = PreparedLayers(prepared, changed_ns, drop_cache=drop_cache)
+    kept = PreparedLayers(prepared, changed_ns, drop_cache=False)
     before = resident_bytes()
-    weighed = PreparedLayers(prepared, changed_ns, drop_cache=drop_cache)
+    weighed = PreparedLayers(prepared, changed_ns, drop_cache=False)
     taken_bytes = max(resident_bytes() - before, 0)
     del weighed
     return kept, taken_bytes

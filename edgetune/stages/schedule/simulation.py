@@ -32,12 +32,12 @@ _ROUNDING_NS = 1e-3
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A running task: the time left of it alone once dispatched, the bytes that it touches, and those that it holds
-    beside the accounts."""
+    """A running task: the time that it waits, that left of it alone then, the bytes that it touches, and those that it
+    holds beside the accounts."""
 
     task: LayerTask
     start_ns: int
-    dispatch_ns: float
+    wait_ns: float
     left_ns: float
     alone_ns: int
     touched_bytes: int
@@ -99,19 +99,19 @@ class SimulatedTaskBackend:
         """Begin a load or an execution."""
         self._progress()
         network = self._networks[task.network]
-        layer, dispatch_ns, beside = network.layers[task.layer], self._machine.dispatch_s * NS, 0
+        layer, wait_ns, beside = network.layers[task.layer], 0.0, 0
         if task.kind == "execute":
             self.memory.begin(task)
             alone_ns, touched = round(self._execute_s(task, layer) * NS), _touched_bytes(network, task.layer)
         elif self._maps_again(task, layer):
             alone_ns, touched = round((layer.mapped_load_s or 0.0) * NS), 0
-            dispatch_ns += self._still_read_ns(task)
+            wait_ns = self._still_read_ns(task)
         else:
             self.memory.begin(_held_as(task, layer))
             self._own_weights_bytes += layer.weight_bytes if layer.mapped_load_s is None else 0
-            alone_ns, dispatch_ns = round(layer.load_s * NS), dispatch_ns + self._queued_ns()
-            beside, touched = layer.load_scratch_bytes, layer.weight_bytes + layer.load_scratch_bytes
-        self._running.append(_Running(task, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched, beside))
+            alone_ns, beside = round(layer.load_s * NS), layer.load_scratch_bytes
+            touched = layer.weight_bytes + layer.load_scratch_bytes
+        self._running.append(_Running(task, self.now_ns(), wait_ns, alone_ns, alone_ns, touched, beside))
         self.peak_bytes = max(self.peak_bytes, self._held_bytes())
         self._kill_above_limit()
         self._share()
@@ -146,7 +146,7 @@ class SimulatedTaskBackend:
         """Return the time, alone, until another load of the same weights ends, ns."""
         which = ("load", load.network, load.layer)
         same = (each for each in self._running if (each.task.kind, each.task.network, each.task.layer) == which)
-        return max((max(each.dispatch_ns, 0.0) + each.left_ns for each in same), default=0.0)
+        return max((max(each.wait_ns, 0.0) + each.left_ns for each in same), default=0.0)
 
     def _release(self, copy: str, index: int) -> bool:
         """Release weights; return whether their memory is free now, which another copy may share."""
@@ -170,11 +170,6 @@ class SimulatedTaskBackend:
             return layer.execute_s
         self._executed.add((task.network, task.layer))
         return layer.first_execute_s
-
-    def _queued_ns(self) -> float:
-        """Return how long storage is busy with reads that other loads have queued ahead, ns."""
-        left_ns = [each.left_ns for each in self._running if each.task.kind == "load"]
-        return min(self._machine.queue_s * NS, max(left_ns, default=0.0))
 
     def unload(self, copy: str, layer: int) -> None:
         """Release weights; the loop is busy meanwhile, and tasks that end wait for it."""
@@ -212,26 +207,26 @@ class SimulatedTaskBackend:
         passed_ns, self._progress_ns = now_ns - self._progress_ns, now_ns
         if passed_ns:
             for running, rate in zip(self._running, self._rates, strict=True):
-                if running.dispatch_ns > 0:
-                    running.dispatch_ns -= passed_ns
-                    if running.dispatch_ns <= _ROUNDING_NS:  # the clock, in whole ns, would never come to the rest
-                        running.dispatch_ns = 0.0
+                if running.wait_ns > 0:
+                    running.wait_ns -= passed_ns
+                    if running.wait_ns <= _ROUNDING_NS:  # the clock, in whole ns, would never come to the rest
+                        running.wait_ns = 0.0
                 else:
                     running.left_ns -= passed_ns * rate
 
     def _next_ns(self) -> int | None:
-        """Return when the first running task is dispatched or ends at the present speeds; ``None`` where none runs."""
+        """Return when the first running task has waited or ends at the present speeds; ``None`` where none runs."""
         if not self._running:
             return None
         least_ns = min(
-            running.dispatch_ns if running.dispatch_ns > 0 else running.left_ns / rate
+            running.wait_ns if running.wait_ns > 0 else running.left_ns / rate
             for running, rate in zip(self._running, self._rates, strict=True)
         )
         return self._progress_ns + max(math.ceil(least_ns - _ROUNDING_NS), 0)
 
     def _end(self) -> list[FinishedTask]:
         self._progress()
-        ended = [each for each in self._running if each.dispatch_ns <= 0 and each.left_ns <= _ROUNDING_NS]
+        ended = [each for each in self._running if each.wait_ns <= 0 and each.left_ns <= _ROUNDING_NS]
         self._running = [each for each in self._running if each not in ended]
         done = [self._done(running) for running in ended]
         self._share()
@@ -249,21 +244,13 @@ class SimulatedTaskBackend:
     def _share(self) -> None:
         """Compute the speed of each running task.
 
-        Loads share storage: each of n gets min(1, streams / n) of what it gets alone. Cores are shared by executions
-        and by the part of loads that keeps them busy: each gets min(1, cores / wanted). A load that waits for storage
-        a part of its time, and computes in the other, takes the sum of both at these speeds. On top of that each other
-        task adds what was measured beside it: beside two, twice as much.
+        Loads share storage: each of n gets min(1, streams / n) of what it gets alone. Executions share cores: each of n
+        gets min(1, cores / n).
         """
-        machine = self._machine
-        loads = sum(each.task.kind == "load" for each in self._running if each.dispatch_ns <= 0)
-        executions = sum(each.task.kind == "execute" for each in self._running if each.dispatch_ns <= 0)
-        wanted = executions + loads * machine.load_cpu
-        computing = min(1.0, machine.cores / wanted) if wanted else 1.0
-        storage = min(1.0, machine.streams / loads) if loads else 1.0
-        loading = 1 / ((1 - machine.load_cpu) / storage + machine.load_cpu / computing)
-        loading /= 1 + executions * (machine.load_beside_execute - 1)
-        others = max(executions - 1, 0) * (machine.execute_beside_execute - 1)
-        executing = computing / (1 + others + loads * (machine.execute_beside_load - 1))
+        loads = sum(each.task.kind == "load" for each in self._running if each.wait_ns <= 0)
+        executions = sum(each.task.kind == "execute" for each in self._running if each.wait_ns <= 0)
+        loading = min(1.0, self._machine.streams / loads) if loads else 1.0
+        executing = min(1.0, self._machine.cores / executions) if executions else 1.0
         self._rates = [
             (loading if each.task.kind == "load" else executing) * self._unpaged(each) for each in self._running
         ]
@@ -355,7 +342,7 @@ def simulate(
     real = {**taken_by(policy, case.networks), **(case.wholes if policy.whole else {})}
     backend = SimulatedTaskBackend(EventClock(), real, budget_bytes=case.budget_bytes, machine=case.machine)
     records: list[Record] = []
-    parallelism = Parallelism(case.workers, case.machine.cores, round(case.machine.streams))
+    parallelism = Parallelism(case.workers, case.machine.cores, case.machine.streams)
     loop = ScheduleLoop(
         policy, backend, taken, case.requests, parallelism=parallelism,
         supervision=Supervision(stopped, on_record=records.append),

@@ -57,6 +57,3 @@ def _budget(record: BudgetRecord, policy: str, turn: int) -> TimelineRow:
     return TimelineRow(
         "budget", policy, record.at_ns / NS, turn, held_bytes=record.held_bytes, budget_bytes=record.budget_bytes
     )
-
-
-_US = 1e6

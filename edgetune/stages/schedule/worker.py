@@ -271,8 +271,7 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
             check_runtime(prepared[name], ort.__version__, processor_kind())
             runnables[name] = PreparedLayers(prepared[name], each["changed_ns"], drop_cache=drop)
         else:
-            threads = command["threads"]
-            runnables[name] = WholeNetwork(prepared[name], command["form"], threads=threads, drop_cache=drop)
+            runnables[name] = WholeNetwork(prepared[name], command["form"], drop_cache=drop)
     return runnables, Exchange(folders, prepared, handlers)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +136,6 @@ def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
             lines.append(message)
     for policy, turns in timeline.header.conditions.get("policies", {}).items():
         lines += [f"{policy}: {_bound(turn['plan'])}" for turn in turns if "plan" in turn]
-        unverified = dict.fromkeys(name for turn in turns for name in turn.get("unverified", ()))
-        lines += [f"{policy}: {_unverified(unverified)}"] if unverified else []
     lines += _idle(timeline)
     enforced_by = timeline.header.conditions.get("enforced_by")
     if enforced_by == "accounted":
@@ -156,11 +154,6 @@ def _idle(timeline: Timeline) -> list[str]:
         return []
     told = "" if own is None else f", of which {format_bytes(own)} are no pages of libraries"
     return [f"before anything is loaded, ONNX Runtime and the sessions of all layers take {format_bytes(base)}{told}"]
-
-
-def _unverified(networks: Iterable[str]) -> str:
-    why = "it answers by chance, or gave no answer, or the run ended before"
-    return f"answers of {', '.join(networks)} were not compared with the whole network's: {why}"
 
 
 def _bound(plan: Mapping[str, Any]) -> str:

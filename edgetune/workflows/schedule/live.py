@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
-from types import TracebackType
 from typing import Any
 
 from edgetune.artifacts.jobs import Job
@@ -24,9 +23,9 @@ from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.tasks import Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
-from edgetune.stages.schedule.verification import Verification
 from edgetune.workflows.reporting import OnAdvance
 from edgetune.workflows.schedule.plan import SchedulePlan
 from edgetune.workflows.schedule.planned import enough_observed, plan_figures, planned
@@ -38,29 +37,20 @@ _LOOK_S = 0.1
 
 
 class LiveRunner:
-    """Runs policies live; a ``TurnRunner`` and context manager.
+    """Runs policies live; a ``TurnRunner``.
 
     Args:
         plan: The plan to run.
+        inputs: The samples of its networks.
         rows: The file that keeps rows during the run; ``None`` keeps them in memory only.
     """
 
-    def __init__(self, plan: SchedulePlan, rows: RowsFile | None = None) -> None:
-        self._plan, self._rows, self._believed = plan, rows, plan.believed
-        self._verification = Verification(seed=plan.seed)
+    def __init__(self, plan: SchedulePlan, inputs: RunInputs, rows: RowsFile | None = None) -> None:
+        self._plan, self._inputs, self._rows, self._believed = plan, inputs, rows, plan.believed
         self._observed: dict[str, list[TimelineRow]] = {}
         """Rows of each policy that plans ahead, for the plan of its next turn."""
         self._plans: dict[tuple[str, tuple[Request, ...], bool], LayerSchedule] = {}
         """By policy, requests, and whether the durations of earlier turns were used: a search takes long."""
-
-    def __enter__(self) -> LiveRunner:
-        self._verification.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._verification.__exit__(kind, error, trace)
 
     def total(self, requests: Sequence[Request]) -> int | None:
         """See ``TurnRunner``; of lines that come from outside the number is unknown."""
@@ -103,7 +93,7 @@ class LiveRunner:
         rows, figures = rows_of(records), run.figures
         rows.append(_counted(figures, policy.words, turn, max((row.finished_s for row in rows), default=0.0)))
         keep(self._rows, rows[-1:])
-        conditions = _conditions(figures, rows)
+        conditions = _conditions(figures)
         if found is not None:
             self._observed.setdefault(policy.words, []).extend(rows)
             conditions["plan"] = plan_figures(found)
@@ -139,7 +129,7 @@ class LiveRunner:
             policy.name, plan.limit_bytes, policy.options, policy.form, plan.workers, plan.swap_bytes,
             enforce=plan.opts.limit != "accounted", outside=plan.live is not None, plan=found,
         )  # fmt: skip
-        return LiveRun(networks, requests, options, self._verification)
+        return LiveRun(networks, requests, options, self._inputs)
 
     def _require_limit(self, run: LiveRun) -> None:
         """Refuse a run without a control group if one was requested."""
@@ -162,11 +152,9 @@ def _counted(figures: LiveFigures, policy: str, turn: int, end_s: float) -> Time
     )  # fmt: skip
 
 
-def _conditions(figures: LiveFigures, rows: Sequence[TimelineRow]) -> dict[str, Any]:
-    """Return the figures of a turn, with the requested networks of which no answer was compared."""
-    asked = {row.network for row in rows if row.event == "request" and row.network is not None}
-    unverified = sorted(asked - figures.differences.keys()) or None
-    told = {**asdict(figures), "differences": dict(figures.differences), "unverified": unverified}
+def _conditions(figures: LiveFigures) -> dict[str, Any]:
+    """Return the figures of a turn."""
+    told = asdict(figures)
     told["enforced_by"] = told.pop("enforced")
     told["not_enforced_for"] = told.pop("reason")
     return {name: value for name, value in told.items() if value is not None}

@@ -86,7 +86,7 @@ class Scenario:
     host: Host | None = None
 
     def host_for(self, workers: int) -> Host:
-        """Return the figures of the machine that measured the layers; without contention where they are unknown.
+        """Return the figures of the machine that measured the layers; its cores alone where they are unknown.
 
         Args:
             workers: As many cores as these count where the number of cores is unknown, too.

@@ -9,8 +9,6 @@ from edgetune.workflows.options import Option, options_class
 
 LIMITS = ("auto", "cgroup", "accounted")
 
-"""The policies whose order ``schedule robustness`` looks at unless others are named."""
-
 _Jobs = Annotated[str, Option("A YAML file of networks and jobs.", metavar="JOBS", argument=True)]
 _Costs = Annotated[
     str | None, Option("Table of layer costs, as edgetune schedule profile writes it.", group="Files", metavar="FILE")

@@ -8,7 +8,6 @@ from typing import Any, cast
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.stages.schedule.best_schedule import best_schedule
 from edgetune.stages.schedule.costs import with_observed_times, with_times_of
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.requests import Request
@@ -26,8 +25,8 @@ def planned(
     """Return the best schedule of requests that is found in time.
 
     It keeps to the bytes that the runtime accounts for, safety included, and takes layers for as long as they really
-    take: as they took in earlier turns, beside whatever ran there, once there are enough turns for a disturbed one not
-    to matter; or as they were measured alone, on a machine whose tasks slow each other down as measured.
+    take: as they took in earlier turns, once there are enough turns for a disturbed one not to matter; or as they were
+    measured.
 
     Args:
         plan: The plan of the command.
@@ -40,13 +39,11 @@ def planned(
         DeviceError: OR-Tools is missing.
     """
     networks = {name: with_times_of(each, plan.networks[name]) for name, each in plan.believed.items()}
-    machine, cores = plan.host.machine, plan.scenario.cores
     if enough_observed(observed):
         networks = {name: with_observed_times(each, observed) for name, each in networks.items()}
-        machine = Machine(cores=machine.cores, streams=machine.streams)
-    case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=cores)
+    case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=plan.scenario.cores)
     objective = cast("Objective", policy.options.get("variant", "response"))
-    return best_schedule(case, objective, machine, limit_s=plan.plan_within_s)
+    return best_schedule(case, objective, plan.host.machine, limit_s=plan.plan_within_s)
 
 
 def enough_observed(rows: Sequence[TimelineRow]) -> bool:

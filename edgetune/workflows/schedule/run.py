@@ -9,9 +9,11 @@ from typing import Any
 from edgetune.artifacts import timeline as timelines
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.rows_file import RowsFile
+from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import EdgetuneError
 from edgetune.stages.schedule.policies import PolicyChoice
+from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.kept_rows import FinishedRun, keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_host_load
@@ -57,8 +59,8 @@ def _runner(plan: SchedulePlan, rows: RowsFile | None = None) -> Iterator[TurnRu
     if plan.opts.simulate:
         yield SimulatedRunner(plan)
     else:
-        with LiveRunner(plan, rows) as live:
-            yield live
+        with scratch_folder() as root:
+            yield LiveRunner(plan, RunInputs(root, seed=plan.seed), rows)
 
 
 def _finish(
