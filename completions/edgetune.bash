@@ -7,7 +7,7 @@ _edgetune() {
     current="${words[-1]}" previous="${words[-2]:-}"
     for word in "${words[@]:1:${#words[@]}-2}"; do
         longer="${key:+$key }$word"
-        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule generate"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"fleet"|"fleet start"|"fleet join"|"fleet show"|"fleet stop"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
+        case "$longer" in "profile"|"measure"|"search"|"search evaluate"|"interleave"|"schedule"|"schedule run"|"schedule prepare"|"schedule profile"|"schedule kernels"|"schedule kernels transform"|"schedule kernels shrink"|"schedule kernels simulate"|"schedule kernels run"|"schedule kernels bench"|"schedule kernels calibrate"|"roofline"|"roofline ops"|"report"|"merge"|"compare"|"fleet"|"fleet start"|"fleet join"|"fleet show"|"fleet stop"|"device"|"device list"|"device show"|"device modes"|"device set"|"device restore"|"device units"|"device export"|"device watch"|"zoo"|"zoo list"|"zoo export"|"show"|"help"|"doctor") key="$longer" ;; esac
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile measure search interleave schedule roofline report merge compare fleet device zoo show help doctor" ;;
@@ -16,11 +16,10 @@ _edgetune() {
         "search") options="--kind --power-budget --power-peak-budget --latency-budget --ttft-budget --token-budget --memory-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --noise-scale --strategy --max-points --time-budget --good-enough --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --engine --calibration --dla-core --allow-gpu-fallback --step-pattern --steps --start --seed --model --prompt-tokens --output-tokens --prompts --arrivals --workload --task -t --batch-sizes -b --batch-axis --samples --device -d --root --modes -m --soak --column --ops --known --like --roofline --output -o --top --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --misspecified --published --like --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --dim --batch-axis --device -d --root --modes -m --engine -e --policy --turns --duration --adapt --govern --best-effort --seed --profile --inputs --handler --checkpoint --resume --output -o --plot --view --force --json --quiet -q --verbose --dry-run --explain --help -h" arguments="" ;;
-        "schedule") options="--help -h" arguments="run prepare profile generate kernels" ;;
+        "schedule") options="--help -h" arguments="run prepare profile kernels" ;;
         "schedule run") options="--policy -p --variant --simulate --memory --workers --turns --time-limit --duration --costs --prepared --limit --swap --safety --output -o --plot --view --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="" ;;
         "schedule prepare") options="--output -o --batch-size -b --batch-axis --dim --split --optimise --whole --fresh --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "schedule profile") options="--output -o --target-ci --repeats --cold --whole --layer-timeout --prepared --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:lstm_wikitext zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "schedule generate") options="--networks -n --shape --layers --width --weights --outputs --scratch --load --execute --count --arrivals --memory --workers --output -o --jobs --seed --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels") options="--help -h" arguments="transform shrink simulate run bench calibrate" ;;
         "schedule kernels transform") options="--explain --check --instantiate --indexing --persistent --launch --device -d --include -I --output -o --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels shrink") options="--grid --block --kernel -k --shared --indexing --gpu -g --arch --keep --costs --launch-time --most-overhead --turn-time --most-turns --strict-paper --wiscore --include -I --define -D --no-fmad --fmad --output -o --figure --force --json --quiet -q --verbose --help -h" arguments="" ;;
@@ -258,24 +257,6 @@ _edgetune() {
         "schedule profile --layer-timeout") values=""; expects=1 ;;
         "schedule profile --prepared") values=""; expects=1 ;;
         "schedule profile --seed") values=""; expects=1 ;;
-        "schedule generate --networks") values=""; expects=1 ;;
-        "schedule generate -n") values=""; expects=1 ;;
-        "schedule generate --shape") values=""; expects=1 ;;
-        "schedule generate --layers") values=""; expects=1 ;;
-        "schedule generate --width") values=""; expects=1 ;;
-        "schedule generate --weights") values=""; expects=1 ;;
-        "schedule generate --outputs") values=""; expects=1 ;;
-        "schedule generate --scratch") values=""; expects=1 ;;
-        "schedule generate --load") values=""; expects=1 ;;
-        "schedule generate --execute") values=""; expects=1 ;;
-        "schedule generate --count") values=""; expects=1 ;;
-        "schedule generate --arrivals") values=""; expects=1 ;;
-        "schedule generate --memory") values=""; expects=1 ;;
-        "schedule generate --workers") values=""; expects=1 ;;
-        "schedule generate --output") values=""; expects=1 ;;
-        "schedule generate -o") values=""; expects=1 ;;
-        "schedule generate --jobs") values=""; expects=1 ;;
-        "schedule generate --seed") values=""; expects=1 ;;
         "schedule kernels transform --instantiate") values=""; expects=1 ;;
         "schedule kernels transform --indexing") values=""; expects=1 ;;
         "schedule kernels transform --launch") values=""; expects=1 ;;

@@ -7,6 +7,7 @@ from edgetune.errors import InputError
 REPLACED: dict[str, str] = {
     "roofline --view": "--plot FILE draws the roofs of time and energy; the printed table has each batch size and mode",
     "schedule run --chrome-trace": "--plot FILE.html draws the run as a page that zooms",
+    "schedule generate": "edgetune schedule run --simulate simulates a file of jobs, see edgetune help memory",
     "schedule robustness": "edgetune schedule run --simulate --costs FILE compares policies",
     "schedule graph": "edgetune schedule run --simulate --plot FILE draws the tasks of a run",
     "search sensitivity": "compare plans of edgetune search TABLE --kind accuracy --convergence FILE",

@@ -9,8 +9,6 @@ from edgetune.workflows.options import Option, options_class
 
 LIMITS = ("auto", "cgroup", "accounted")
 
-"""The policies whose order ``schedule robustness`` looks at unless others are named."""
-
 _Jobs = Annotated[str, Option("A YAML file of networks and jobs.", metavar="JOBS", argument=True)]
 _Costs = Annotated[
     str | None, Option("Table of layer costs, as edgetune schedule profile writes it.", group="Files", metavar="FILE")
@@ -140,43 +138,3 @@ class PreparationOptions:
     ] = "all"  # fmt: skip
     whole: Annotated[bool, Option("Do not split: one layer for the whole network.", ("--whole",))] = False
     fresh: Annotated[bool, Option("Replace networks prepared earlier.", ("--fresh",), "Files")] = False
-
-
-@options_class
-class GenerationOptions:
-    """The options of ``edgetune schedule generate``."""
-
-    networks: Annotated[int, Option("Number of networks.", ("--networks", "-n"), "Problem", "N", least=1)] = 3
-    shape: Annotated[
-        str, Option("Shape of the graph: chain, skips, fan or branches.", group="Problem", metavar="NAME")
-    ] = "chain"
-    layers: Annotated[str, Option("Number of layers of each network.", group="Problem", metavar="N|LOW:HIGH")] = "5:10"
-    width: Annotated[
-        int, Option("Number of parallel layers in a fan, or of branches.", group="Problem", metavar="N", least=1)
-    ] = 3
-    weights: Annotated[
-        str, Option("Weights of a layer: 8MiB, uniform:1MiB:50MiB or log:1MiB:50MiB.", group="Problem", metavar="SIZES")
-    ] = "log:64KiB:64MiB"
-    outputs: Annotated[str, Option("Output size of a layer.", group="Problem", metavar="SIZES")] = "log:4KiB:4MiB"
-    scratch: Annotated[str, Option("Working memory of a layer.", group="Problem", metavar="SIZES")] = "0"
-    load: Annotated[
-        str, Option("Storage bandwidth, or load times: log:1ms:100ms.", group="Problem", metavar="RATE|TIMES")
-    ] = "500MB/s"
-    execute: Annotated[str, Option("Execution time of a layer.", group="Problem", metavar="TIMES")] = "log:1ms:50ms"
-    count: Annotated[int, Option("Requests for each network.", group="Problem", metavar="N", least=1)] = 10
-    arrivals: Annotated[
-        str,
-        Option(
-            "Arrivals: batch, periodic:2s or normal:2s; normal without a time keeps the device busy.",
-            group="Problem", metavar="WORDS",
-        ),
-    ] = "batch"  # fmt: skip
-    memory: Annotated[
-        str | float | None,
-        Option("Memory budget. Default: 1.5 times the need of the largest network.", group="Problem", metavar="SIZE"),
-    ] = None
-    workers: Annotated[int, Option("Tasks that run at a time.", metavar="N", least=1)] = 2
-    output: Annotated[str, Option("Table of layer costs.", ("-o", "--output"), "Files", "FILE")] = "made.parquet"
-    jobs: Annotated[str, Option("File of the jobs.", group="Files", metavar="FILE")] = "made.yaml"
-    seed: options.Seed = 0
-    force: options.Force = False
