@@ -15,7 +15,6 @@ from threading import Thread
 import pytest
 
 import edgetune
-from edgetune.cli.main import run
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -154,9 +153,7 @@ def test_a_network_beneath_the_roofs_of_a_twin():
 
 def test_a_schedule_is_simulated(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["schedule", "generate", "--networks", "3", "--seed", "1", "--memory", "160MiB", "--quiet"]
-    assert run(words) == 0
-    timeline = edgetune.schedule("made.yaml", simulate=True, policy="linear,reuse")
+    timeline = edgetune.schedule(str(REPOSITORY / "examples/memory-jobs.yaml"), simulate=True, policy="linear,reuse")
     assert {row.policy for row in timeline.rows} == {"linear", "reuse"}
     assert timeline.header.simulated
 

@@ -45,7 +45,7 @@ KINDS: Mapping[str, Kind] = {
     "roofline": Kind("Roofline", DOCUMENT, "edgetune roofline MODEL -o FILE"),
     "run": Kind("Run", TABLE, "edgetune interleave -o FILE"),
     "timeline": Kind("Timeline", TABLE, "edgetune schedule run -o FILE"),
-    "jobs": Kind("Jobs", DOCUMENT, "edgetune schedule generate --jobs FILE"),
+    "jobs": Kind("Jobs", DOCUMENT, "edgetune help memory"),
     "layer_costs": Kind("LayerCosts", TABLE, "edgetune schedule profile"),
     "elastic_table": Kind("ElasticTable", TABLE, "edgetune schedule kernels shrink"),
     "kernel_timeline": Kind("KernelTimeline", TABLE, "edgetune schedule kernels simulate -o FILE"),

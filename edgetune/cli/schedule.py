@@ -9,12 +9,7 @@ from edgetune.cli.app import LazyApp, Subcommand, load
 from edgetune.cli.command import PlanningTerminal, RunTerminal, Terminal, command
 from edgetune.cli.screen import print_document
 from edgetune.workflows.options import Option, options_class
-from edgetune.workflows.schedule.options import (
-    GenerationOptions,
-    LayerProfileOptions,
-    PreparationOptions,
-    ScheduleOptions,
-)
+from edgetune.workflows.schedule.options import LayerProfileOptions, PreparationOptions, ScheduleOptions
 
 app = LazyApp()
 
@@ -96,23 +91,6 @@ def profile(opts: LayerProfileOptions, terminal: PlanningTerminal) -> None:
         report_plan(*plan_layer_profile(opts, terminal.screen), terminal)
     else:
         report(*profile_layers(opts, terminal.screen), terminal)
-
-
-@command(app)
-def generate(opts: GenerationOptions, terminal: Terminal) -> None:
-    """Generate random networks and jobs to schedule.
-
-    Two files are written: a table of what layers take, and jobs that name it. The same options make the same networks.
-
-    \b
-      edgetune schedule generate --networks 5 --shape branches \\
-        --weights log:1MiB:100MiB
-      edgetune schedule run made.yaml --simulate --policy masa,reuse
-    """
-    from edgetune.cli.schedule_report import report_generated
-    from edgetune.workflows.schedule.generate import generate as workflow
-
-    report_generated(*workflow(opts, terminal.screen), opts, terminal)
 
 
 app.subcommands["kernels"] = Subcommand(

@@ -1,4 +1,4 @@
-"""Prints the results of ``edgetune schedule``: plans, prepared networks and generated ones."""
+"""Prints the results of ``edgetune schedule``: plans and prepared networks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from edgetune.units import NS, format_bytes, format_duration
 from edgetune.workflows.cells import cell
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.jobs import Jobs
     from edgetune.cli.command import Terminal
     from edgetune.cli.screen import Screen
-    from edgetune.stages.schedule.network import LayeredNetwork
-    from edgetune.workflows.schedule.options import GenerationOptions
     from edgetune.workflows.schedule.plan import SchedulePlan
     from edgetune.workflows.schedule.prepare import PlannedFolder
     from edgetune.workloads.prepared import Prepared
@@ -89,17 +86,3 @@ def _figures(prepared: Prepared) -> dict[str, Any]:
         "least_budget_bytes": least_budget_bytes(network_of(prepared)),
         "difference": prepared.difference,
     }
-
-
-def report_generated(made: Sequence[LayeredNetwork], jobs: Jobs, opts: GenerationOptions, terminal: Terminal) -> None:
-    """Print the networks that were made."""
-    if terminal.json:
-        keys = ("network", "layers", "weight_bytes", "service_s")
-        networks = [
-            dict(zip(keys, (each.name, len(each.layers), each.weight_bytes, each.service_s), strict=True))
-            for each in made
-        ]
-        answer({"costs": opts.output, "jobs": opts.jobs, "memory_bytes": jobs.memory_bytes, "networks": networks})
-        return
-    rows = [(n.name, len(n.layers), format_bytes(n.weight_bytes), format_duration(n.service_s)) for n in made]
-    table(["network", "layers>", "weights>", "alone>"], rows)

@@ -13,20 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from edgetune.devices.clock import Clock
 from edgetune.devices.jetson.catalog import Cluster
 from edgetune.testing.fake_description import FakeBoard
 from edgetune.testing.fake_files import HIDDEN, Answer, KernelFiles, refuse
 
 CPU = "sys/devices/system/cpu"
 _PARKED = f"{HIDDEN}/parked"
-_GOVERNORS = "conservative ondemand userspace powersave performance"
 _LIMITS = ("min", "max")
 _CONSTANT = (
-    "related_cpus", "scaling_available_frequencies", "scaling_available_governors", "cpuinfo_min_freq",
-    "cpuinfo_max_freq",
+    "related_cpus", "scaling_available_frequencies", "scaling_governor", "cpuinfo_min_freq", "cpuinfo_max_freq",
 )  # fmt: skip
-_SLOW_NS = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +52,7 @@ class FakeCpufreqPolicy:
         self._put("related_cpus", cores, 0o444)
         self._put("affected_cpus", cores, 0o444)
         self._put("scaling_available_frequencies", listed, 0o444)
-        self._put("scaling_available_governors", f"{_GOVERNORS} {governor} ", 0o444)
         self._put("scaling_governor", governor, 0o644)
-        self._put("scaling_setspeed", "<unsupported>", 0o644)
         self._put("cpuinfo_min_freq", low, 0o444)
         self._put("cpuinfo_max_freq", high, 0o444)
         self._put("cpuinfo_cur_freq", low, 0o400)
@@ -73,9 +67,7 @@ class FakeCpufreqPolicy:
             "cpuinfo_cur_freq": lambda: str(self.measured_khz()),
         }
         writes: dict[str, Callable[[str], None]] = {
-            "scaling_governor": self._write_governor,
-            "scaling_setspeed": self._write_speed,
-            **{f"scaling_{end}_freq": partial(self._write_limit, end) for end in _LIMITS},
+            f"scaling_{end}_freq": partial(self._write_limit, end) for end in _LIMITS
         }
         found = {name: Answer(partial(self._read, name)) for name in _CONSTANT}
         found |= {name: Answer(partial(self._read, name, read)) for name, read in reads.items()}
@@ -89,11 +81,7 @@ class FakeCpufreqPolicy:
     def clock_khz(self) -> int:
         """Return the clock that the governor requests now: the highest allowed under load, else the lowest."""
         low, high = (int(self._raw(f"scaling_{end}_freq")) for end in _LIMITS)
-        governor = self._raw("scaling_governor")
-        busy = float(self.files.hidden("busy.cpu", "0")) > 0
-        wanted = high if governor == "performance" or (busy and governor != "powersave") else low
-        if governor == "userspace":
-            wanted = min(max(int(self._raw("scaling_setspeed")), low), high)
+        wanted = high if float(self.files.hidden("busy.cpu", "0")) > 0 else low
         return max((khz for khz in self.board.cpu_khz if khz <= wanted), default=self.board.cpu_khz[0])
 
     def show_limits(self, low: int, high: int) -> None:
@@ -137,17 +125,6 @@ class FakeCpufreqPolicy:
         self._awake(writing=True)
         write(value)
 
-    def _write_governor(self, value: str) -> None:
-        if value not in self._raw("scaling_available_governors").split():
-            refuse(errno.EINVAL, self.folder)
-        self._put("scaling_setspeed", self.clock_khz() if value == "userspace" else "<unsupported>", 0o644)
-        self._put("scaling_governor", value, 0o644)
-
-    def _write_speed(self, value: str) -> None:
-        if self._raw("scaling_governor") != "userspace":
-            refuse(errno.EINVAL, self.folder)
-        self._put("scaling_setspeed", number(value), 0o644)
-
     def _write_limit(self, end: str, value: str) -> None:
         """Write a limit: 4.9 refuses min > max, later kernels keep the request."""
         khz = number(value)
@@ -181,7 +158,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
                 files.put(f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable", 0, 0o644)
 
 
-def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
+def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
     """Return the ``Answer`` of each file, by path."""
     everyone = set(board.catalogue.cpus)
     found = {
@@ -192,7 +169,7 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
         found |= policy.answers()
         for cpu in policy.cluster.cpus:
             switch = f"{CPU}/cpu{cpu}/online"
-            found[switch] = Answer(partial(_shown, policy, cpu, clock), partial(_switch, policy, cpu, clock))
+            found[switch] = Answer(write=partial(_switch, policy, cpu))
             for state in range(len(board.catalogue.idle_states)):
                 path = f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable"
                 found[path] = Answer(write=partial(_disable, files, path))
@@ -216,15 +193,7 @@ def online(files: KernelFiles, board: FakeBoard) -> list[int]:
     return [cpu for cpu in board.catalogue.cpus if is_on(files, cpu)]
 
 
-def _shown(policy: FakeCpufreqPolicy, cpu: int, clock: Clock) -> str:
-    now = policy.files.raw(f"{CPU}/cpu{cpu}/online")
-    late = cpu in policy.board.slow_cores
-    if late and clock.now_ns() - int(policy.files.hidden(f"cpu{cpu}.switched", str(-_SLOW_NS))) < _SLOW_NS:
-        return "0" if now == "1" else "1"
-    return now
-
-
-def _switch(policy: FakeCpufreqPolicy, cpu: int, clock: Clock, value: str) -> None:
+def _switch(policy: FakeCpufreqPolicy, cpu: int, value: str) -> None:
     wanted = number(value)
     if wanted not in (0, 1):
         refuse(errno.EINVAL)
@@ -236,7 +205,6 @@ def _switch(policy: FakeCpufreqPolicy, cpu: int, clock: Clock, value: str) -> No
         refuse(errno.EBUSY)
     before = policy.cores_on
     policy.files.put(f"{CPU}/cpu{cpu}/online", wanted)
-    policy.files.hide(f"cpu{cpu}.switched", clock.now_ns())
     if not before:
         policy.unpark()
     elif not policy.cores_on:

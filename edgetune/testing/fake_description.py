@@ -42,25 +42,18 @@ class FakeBoard:
         offline_policy: How the cpufreq files of an offline cluster answer: ``ebusy``, ``missing`` or ``readable``.
         reonline: Limits of a cluster whose first core comes online again: those of ``boot``, or ``kept``.
         stuck_cores: Cores whose switch fails with EBUSY.
-        slow_cores: Cores whose file shows a switch only 0.2 s later.
         cpu0_file: Whether ``cpu0/online`` exists.
         gpu_node: Whether the devfreq folder is ``present``, ``late`` (only once the GPU was powered) or ``absent``.
         gpu_asleep: What an idle GPU's ``cur_freq`` reads: its ``min``imum, ``zero``, or an ``error``.
         golden_context: Whether a GPU context exists, so that power-gating masks are fixed until reboot.
-        railgate: Whether the platform can switch the GPU off.
         emc_cap: Whether the file that caps the memory clock exists.
         cap_refused: Whether the firmware refuses every cap (EINVAL, the cap before it stays; JetPack 6 and later).
         bpmp_ignores: Whether the firmware ignores every memory rate, while the write succeeds.
-        bpmp_wants_halt: Whether the firmware accepts a rate only while ``bwmgr_halt`` is 1.
         emc_drifts: Whether a locked memory rate drifts off after 0.3 s.
         int_max_caps: Whether nvpmodel's -1 ends as 2147483647 Hz, below the highest memory rate of the newest boards.
         debugfs: ``mounted``, ``unmounted``, or ``locked`` (EPERM also for root, as kernel lockdown does).
         labels: Of rails: ``nc`` (unconnected channels say NC), ``missing`` (they have no label file), ``none`` at all.
         shuffle_hwmon: Whether hwmon numbers differ at every boot.
-        power_root_only: Whether only root may read the older driver's power sensors, as on some boards of R32.7.
-        gated_zones: Thermal zones whose block is off: EAGAIN, on 4.9 -256000.
-        conf_link: Whether ``/etc/nvpmodel.conf`` exists; else only ``/var/lib/nvpmodel/conf_file_path`` names it.
-        nvpmodel_conf: Text of the configuration file, where not the generated one.
         container: Whether nvpmodel detects a container and does nothing.
     """
 
@@ -77,25 +70,18 @@ class FakeBoard:
     offline_policy: str = "ebusy"
     reonline: str = "boot"
     stuck_cores: tuple[int, ...] = ()
-    slow_cores: tuple[int, ...] = ()
     cpu0_file: bool = True
     gpu_node: str = "present"
     gpu_asleep: str = "min"
     golden_context: bool = True
-    railgate: bool = True
     emc_cap: bool = True
     cap_refused: bool = False
     bpmp_ignores: bool = False
-    bpmp_wants_halt: bool = False
     emc_drifts: bool = False
     int_max_caps: bool = False
     debugfs: str = "mounted"
     labels: str = ""
     shuffle_hwmon: bool = False
-    power_root_only: bool = False
-    gated_zones: tuple[str, ...] = ()
-    conf_link: bool = True
-    nvpmodel_conf: str = ""
     container: bool = False
 
     @property

@@ -128,8 +128,6 @@ def _set_rate(files: KernelFiles, board: FakeBoard, clock: Clock, value: str) ->
     """Accept a rate in the table, within the cap and under lock; else succeed without effect."""
     if not value.isdecimal() or board.bpmp_ignores or files.raw(f"{_EMC}/mrq_rate_locked") != "1":
         return
-    if board.bpmp_wants_halt and files.raw(f"{_BPMP}/bwmgr/bwmgr_halt") != "1":
-        return
     hz = int(value)
     if hz % 1000 == 0 and hz // 1000 in board.emc_khz and hz <= ceiling_hz(files, board):
         files.hide("emc.rate", hz)

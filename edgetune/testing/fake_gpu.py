@@ -77,11 +77,9 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
 
 def _put_nvgpu(files: KernelFiles, board: FakeBoard, device: str) -> None:
     files.put(f"{device}/load", 0, 0o444)
-    files.put(f"{device}/railgate_enable", 1 if board.railgate else 0)
+    files.put(f"{device}/railgate_enable", 1)
     for mask in masks(board):
         files.put(f"{device}/{mask}", 0)
-    if board.kernel != "6.8":
-        files.put(f"{device}/enable_3d_scaling", 1)
     if board.kernel in ("4.9", "5.10"):
         files.link("sys/devices/gpu.0", device)
     if board.kernel != "4.9":
@@ -92,21 +90,18 @@ def _put_nvgpu(files: KernelFiles, board: FakeBoard, device: str) -> None:
 
 def _put_nodes(files: KernelFiles, board: FakeBoard) -> None:
     for node in nodes(board):
-        _put_devfreq(files, node, "nvhost_podgov userspace performance simple_ondemand")
+        _put_devfreq(files, node, "nvhost_podgov")
         if board.kernel != "4.9" and board.soc != "tegra264":
             files.link(f"{node.device}/devfreq_dev", node.folder)
         _limit(files, node, 0, 0)
 
 
-def _put_devfreq(files: KernelFiles, node: DevfreqNode, governors: str) -> None:
+def _put_devfreq(files: KernelFiles, node: DevfreqNode, governor: str) -> None:
     files.put(f"{node.folder}/available_frequencies", " ".join(f"{khz}000" for khz in node.khz), 0o444)
     files.put(f"{node.folder}/min_freq", f"{node.khz[0]}000")
     files.put(f"{node.folder}/max_freq", f"{node.khz[-1]}000")
     files.put(f"{node.folder}/cur_freq", f"{node.khz[0]}000", 0o444)
-    files.put(f"{node.folder}/target_freq", f"{node.khz[0]}000", 0o444)
-    files.put(f"{node.folder}/available_governors", governors, 0o444)
-    files.put(f"{node.folder}/governor", governors.partition(" ")[0])
-    files.put(f"{node.folder}/polling_interval", 25)
+    files.put(f"{node.folder}/governor", governor)
     files.link(f"{node.folder}/device", node.device)
     files.link(f"sys/class/devfreq/{node.name}", node.folder)
 
@@ -116,7 +111,7 @@ def _put_other(files: KernelFiles, board: FakeBoard) -> None:
     vic = DevfreqNode("sys/devices/platform/15340000.vic", "15340000.vic", (115_200, 601_600))
     files.put_bytes(f"{vic.device}/of_node/compatible", f"nvidia,{board.soc}-vic\0".encode(), 0o444)
     files.put_bytes(f"{vic.device}/of_node/name", b"vic\0", 0o444)
-    _put_devfreq(files, vic, "userspace performance")
+    _put_devfreq(files, vic, "userspace")
 
 
 def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
@@ -125,7 +120,6 @@ def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
     found = {f"{device}/power/control": Answer(write=partial(_control, files, board, f"{device}/power/control"))}
     found[f"{device}/power/runtime_status"] = Answer(lambda: "suspended" if asleep(files, board) else "active")
     found[f"{device}/load"] = Answer(lambda: str(round(1000 * float(files.hidden("busy.gpu", "0")))))
-    found[f"{device}/railgate_enable"] = Answer(write=partial(_railgate, files, board, f"{device}/railgate_enable"))
     for name, valid in masks(board).items():
         found[f"{device}/{name}"] = Answer(write=partial(_mask, files, board, f"{device}/{name}", valid))
     for node in nodes(board):
@@ -136,9 +130,7 @@ def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
 def asleep(files: KernelFiles, board: FakeBoard) -> bool:
     """Whether the GPU is powered off: idle, and permitted to sleep."""
     device = nodes(board)[0].device
-    gate = files.root / device / "railgate_enable"
-    allowed = files.raw(f"{device}/power/control") == "auto" and (not gate.exists() or gate.read_text().strip() == "1")
-    return allowed and float(files.hidden("busy.gpu", "0")) == 0
+    return files.raw(f"{device}/power/control") == "auto" and float(files.hidden("busy.gpu", "0")) == 0
 
 
 def _wake(files: KernelFiles, board: FakeBoard) -> None:
@@ -155,17 +147,6 @@ def _control(files: KernelFiles, board: FakeBoard, path: str, value: str) -> Non
         _wake(files, board)
 
 
-def _railgate(files: KernelFiles, board: FakeBoard, path: str, value: str) -> None:
-    wanted = number(value)
-    if str(wanted) == files.raw(path):
-        return
-    if not board.railgate:
-        refuse(errno.EINVAL, path)  # "Railgating is not supported"
-    files.put(path, wanted)
-    if wanted == 0:
-        _wake(files, board)
-
-
 def _mask(files: KernelFiles, board: FakeBoard, path: str, valid: set[int], value: str) -> None:
     wanted = number(value)  # base 10, as the driver parses it
     if str(wanted) == files.raw(path):
@@ -179,23 +160,8 @@ def _mask(files: KernelFiles, board: FakeBoard, path: str, valid: set[int], valu
 
 def _node_answers(files: KernelFiles, board: FakeBoard, node: DevfreqNode) -> dict[str, Answer]:
     found = {f"{end}_freq": Answer(write=partial(_ask, files, board, node, end)) for end in ("min", "max")}
-    found["governor"] = Answer(write=partial(_govern, files, node))
     found["cur_freq"] = Answer(partial(_clock, files, board, node))
-    found["target_freq"] = Answer(lambda: f"{current_khz(files, node)}000")
-    chosen = f"{node.folder}/userspace/set_freq"
-    found["userspace/set_freq"] = Answer(write=lambda value: files.put(chosen, number(value)))
     return {f"{node.folder}/{name}": answer for name, answer in found.items()}
-
-
-def _govern(files: KernelFiles, node: DevfreqNode, value: str) -> None:
-    """Change the governor; ``userspace`` adds a folder of its own."""
-    if value not in files.raw(f"{node.folder}/available_governors").split():
-        refuse(errno.EINVAL, f"{node.folder}/governor")
-    files.put(f"{node.folder}/governor", value)
-    if value == "userspace":
-        files.put(f"{node.folder}/userspace/set_freq", "undefined")
-    elif (files.root / node.folder / "userspace").exists():
-        files.remove(f"{node.folder}/userspace")
 
 
 def _clock(files: KernelFiles, board: FakeBoard, node: DevfreqNode) -> str:
@@ -239,9 +205,5 @@ def current_khz(files: KernelFiles, node: DevfreqNode) -> int:
     if not (files.root / node.folder / "governor").exists():
         return 0
     low, high = (int(files.raw(f"{node.folder}/{end}_freq")) // 1000 for end in ("min", "max"))
-    governor = files.raw(f"{node.folder}/governor")
-    wanted = high if governor == "performance" or float(files.hidden("busy.gpu", "0")) > 0 else low
-    if governor == "userspace":
-        chosen = files.raw(f"{node.folder}/userspace/set_freq")
-        wanted = min(max(int(chosen) // 1000, low), high) if chosen.isdecimal() else low
+    wanted = high if float(files.hidden("busy.gpu", "0")) > 0 else low
     return max((khz for khz in node.khz if khz <= wanted), default=node.khz[0])

@@ -37,7 +37,7 @@ class FakeKernel(KernelFiles):
 
     def _answer_all(self) -> None:
         self.answers = (
-            fake_cpu.answers(self, self.board, self._clock)
+            fake_cpu.answers(self, self.board)
             | fake_gpu.answers(self, self.board)
             | fake_emc.answers(self, self.board, self._clock)
             | fake_power.answers(self, self.board, self._clock)
@@ -100,11 +100,10 @@ class FakeKernel(KernelFiles):
         """Halve the CPU's real clock, which only ``cpuinfo_cur_freq`` shows."""
         self.hide("throttled", int(on))
 
-    def nvpmodel(self, *arguments: str, typed: str = "") -> tuple[int, str]:
+    def nvpmodel(self, *arguments: str) -> tuple[int, str]:
         """Run ``nvpmodel`` independently of the program, and return its exit code and output.
 
         Args:
             arguments: ``-q``, or ``-m`` and the number of a mode.
-            typed: Input line for the reboot prompt.
         """
-        return fake_nvpmodel.command(self, self.board, list(arguments), typed)
+        return fake_nvpmodel.command(self, self.board, list(arguments))

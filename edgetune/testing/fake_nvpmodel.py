@@ -140,15 +140,20 @@ STATUS = "var/lib/nvpmodel/status"
 COMMAND = "usr/sbin/nvpmodel"
 _INT_MAX = 2_147_483_647  # what -1 in a configuration becomes
 _REBOOT_REFUSED = 234  # observed on an Orin Nano
+_REBOOT = """NVPM WARN: Golden image context is already created
+NVPM WARN: Reboot required for changing to this power mode: {}
+NVPM WARN: DO YOU WANT TO REBOOT NOW? enter YES/yes to confirm:
+NVPM ERROR: bad input!
+NVPM ERROR: optMask is 1, no request for power mode
+"""
 
 
 def install(files: KernelFiles, board: FakeBoard) -> None:
     """Write the configuration, the link to it, the boot mode and the command to the disk."""
     name = board.presets.conf_file
-    files.put(f"etc/nvpmodel/{name}", board.nvpmodel_conf or conf_text(board))
+    files.put(f"etc/nvpmodel/{name}", conf_text(board))
     files.put("var/lib/nvpmodel/conf_file_path", f"/etc/nvpmodel/{name}")
-    if board.conf_link:
-        files.link("etc/nvpmodel.conf", f"etc/nvpmodel/{name}")
+    files.link("etc/nvpmodel.conf", f"etc/nvpmodel/{name}")
     _keep(files, board, next(preset for preset in board.presets.modes if preset.name == board.mode))
     script = f'#!/bin/sh\nexec {sys.executable} -m edgetune.testing.fake_nvpmodel_command "$(dirname "$0")/../.." "$@"'
     files.put(COMMAND, script, 0o755)
@@ -243,8 +248,8 @@ def _emc_cap(board: FakeBoard, preset: Preset) -> int:
     return _INT_MAX if board.int_max_caps else board.emc_khz[-1] * 1000
 
 
-def command(files: KernelFiles, board: FakeBoard, arguments: list[str], typed: str = "") -> tuple[int, str]:
-    """Return exit code and output of ``nvpmodel``: ``-q``, or ``-m ID`` with the input at its prompt."""
+def command(files: KernelFiles, board: FakeBoard, arguments: list[str]) -> tuple[int, str]:
+    """Return exit code and output of ``nvpmodel``: ``-q``, or ``-m ID`` with nobody at its prompt."""
     if arguments[:1] == ["-q"]:
         preset = active(files, board)
         warning = "NVPM WARN: fan mode is not set!\n" if board.kernel != "4.9" else "NV Fan Mode:quiet\n"
@@ -258,20 +263,6 @@ def command(files: KernelFiles, board: FakeBoard, arguments: list[str], typed: s
         _keep(files, board, chosen[0])
         return 0, "NVPM WARN: Running in chroot, ignoring request\n"
     if needs_reboot(files, board, chosen[0]):
-        return _ask_reboot(files, board, chosen[0], typed)
+        return _REBOOT_REFUSED, _REBOOT.format(chosen[0].id)
     set_mode(files, board, chosen[0])
     return 0, ""
-
-
-def _ask_reboot(files: KernelFiles, board: FakeBoard, preset: Preset, typed: str) -> tuple[int, str]:
-    text = (
-        "NVPM WARN: Golden image context is already created\n"
-        f"NVPM WARN: Reboot required for changing to this power mode: {preset.id}\n"
-        "NVPM WARN: DO YOU WANT TO REBOOT NOW? enter YES/yes to confirm:\n"
-    )
-    if typed.strip() not in ("YES", "yes"):
-        refusal = "NVPM ERROR: bad input!\nNVPM ERROR: optMask is 1, no request for power mode\n"
-        return _REBOOT_REFUSED, text + refusal
-    _keep(files, board, preset)
-    files.power_cut()
-    return 0, text

@@ -11,8 +11,7 @@ from edgetune.testing.fake_kernel import FakeKernel
 
 def _main(arguments: list[str]) -> int:
     kernel = FakeKernel(Path(arguments[0]).resolve())
-    typed = sys.stdin.readline() if arguments[1:2] == ["-m"] else ""
-    code, text = fake_nvpmodel.command(kernel, kernel.board, arguments[1:], typed)
+    code, text = fake_nvpmodel.command(kernel, kernel.board, arguments[1:])
     sys.stdout.write(text)
     return code
 

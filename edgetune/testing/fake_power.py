@@ -72,7 +72,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
         driver = "ina3221x" if board.kernel == "4.9" else chip.chip
         files.link(f"sys/bus/i2c/drivers/{driver}/{chip.address}", device)
         if board.kernel == "4.9":
-            _put_iio(files, chip, f"{device}/iio:device{index}", 0o400 if board.power_root_only else 0o444)
+            _put_iio(files, chip, f"{device}/iio:device{index}")
             files.link(f"{device}/iio_device", f"{device}/iio:device{index}")
             continue
         number = numbers[chip.address]
@@ -113,15 +113,14 @@ def _usual_labels(board: FakeBoard) -> str:
     return "nc" if board.kernel == "5.10" else "missing"
 
 
-def _put_iio(files: KernelFiles, chip: PowerChip, folder: str, mode: int) -> None:
+def _put_iio(files: KernelFiles, chip: PowerChip, folder: str) -> None:
     files.put(f"{folder}/name", "ina3221x", 0o444)
     for rail in chip.rails:
         index = rail.channel - 1
         files.put(f"{folder}/rail_name_{index}", rail.name or "NC", 0o444)
         for quantity in ("voltage", "current", "power"):
-            files.put(f"{folder}/in_{quantity}{index}_input", 0, mode)
+            files.put(f"{folder}/in_{quantity}{index}_input", 0, 0o444)
         files.put(f"{folder}/in_power{index}_trigger_input", 0, 0o444)
-        files.put(f"{folder}/ui_input_{index}", "0 0", mode)
         for limit in ("crit_current", "warn_current"):
             files.put(f"{folder}/{limit}_limit_{index}", "32760 ma")
         files.put(f"{folder}/crit_power_limit_{index}", "163800 mw")
@@ -155,7 +154,6 @@ def _iio(chip: PowerChip, folder: str, sample: Sample) -> dict[str, Answer]:
         "in_voltage{}_input": lambda mv, ma: str(mv),  # noqa: ARG005
         "in_current{}_input": lambda mv, ma: str(ma),  # noqa: ARG005
         "in_power{}_input": lambda mv, ma: str(mv * ma // 1000),
-        "ui_input_{}": lambda mv, ma: f"{mv} {ma}",
     }
     return {
         f"{folder}/{name.format(rail.channel - 1)}": Answer(partial(read, rail.channel, form))

@@ -19,7 +19,6 @@ _ZONES = "sys/devices/virtual/thermal"
 _OC = "sys/devices/platform/soctherm-oc-event/hwmon"
 _STEP_MC = 125
 _PMIC_MC = 100_000  # a constant on every board that has the zone
-_OFFLINE_MC = -256_000  # reading of older releases for a block that is off
 _PASSIVE_MC, _CRITICAL_MC = 99_000, 104_500  # made up, near what Orin boards show
 
 
@@ -30,7 +29,7 @@ def zones(board: FakeBoard) -> tuple[str, ...]:
 
 def gated(board: FakeBoard) -> tuple[str, ...]:
     """Return the zones whose block is powered off."""
-    return board.gated_zones or _group(board).gated
+    return _group(board).gated
 
 
 def _group(board: FakeBoard) -> ThermalZones:
@@ -116,8 +115,6 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
     for number, name in enumerate(zones(board)):
 
         def temperature(name: str = name) -> str:
-            if name in closed and board.kernel == "4.9":
-                return str(_OFFLINE_MC)
             if name in closed:
                 refuse(errno.EAGAIN, name)
             if name == "PMIC-Die":

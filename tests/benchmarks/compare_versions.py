@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 _TREE = """
 import json, sys
 from typer.main import get_command
@@ -36,7 +37,7 @@ for path, command, context in walk(get_command(app), ("edgetune",)):
 json.dump(found, sys.stdout)
 """
 
-COMMANDS = """\
+COMMANDS = f"""\
 profile zoo:mobilenet_v2 --task infer --batch-sizes 1,4 --device twin:orin-agx --modes grid:441 --dry-run
 profile zoo:resnet18 --task train --batch-sizes 16 --device twin:orin-agx --modes grid:441 -o t.parquet
 profile zoo:resnet18 --task infer --batch-sizes 1,4,16 --device twin:orin-agx --modes grid:441 -o i.parquet
@@ -58,8 +59,7 @@ search i.parquet t.parquet --kind train+infer --power-budget 30W --latency-budge
 interleave p.yaml --profile i.parquet --profile t.parquet --device twin:orin-agx --duration 2s -o run.parquet
 show run.parquet --rows 5
 show run.parquet --plot run.svg
-schedule generate --networks 3 --seed 1 --memory 160MiB
-schedule run made.yaml --simulate --policy linear,masa,reuse -o made-run.parquet
+schedule run {EXAMPLES / "memory-jobs.yaml"} --simulate --policy linear,masa,reuse -o made-run.parquet
 show made-run.parquet --plot gantt.svg --view gantt
 profile nothing.onnx
 search nothing.parquet

@@ -9,6 +9,7 @@ import pytest
 from edgetune.cli.main import run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+JOBS = Path(__file__).parents[2] / "examples" / "memory-jobs.yaml"
 
 
 @pytest.fixture(scope="session")
@@ -77,8 +78,7 @@ def story(tmp_path_factory):
              "--trace", "trace.parquet", "--quiet"),
             ("interleave", "plan.yaml", "--infer", "zoo:mobilenet_v2", "--arrivals", "uniform:40", "--latency-budget",
              "300ms", "--duration", "20s", *twin, "-o", "run.parquet"),
-            ("schedule", "generate", "--networks", "3", "--seed", "1", "--memory", "160MiB", "--quiet"),
-            ("schedule", "run", "made.yaml", "--simulate", "--policy", "linear,reuse", "-o", "timeline.parquet",
+            ("schedule", "run", str(JOBS), "--simulate", "--policy", "linear,reuse", "-o", "timeline.parquet",
              "--quiet"),
             ("report", "sweep.parquet", "plan.yaml", "trace.parquet", "run.parquet", "timeline.parquet", str(GOLDEN),
              "-o", "report.html"),

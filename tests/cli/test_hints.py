@@ -141,7 +141,6 @@ def folder(tmp_path, monkeypatch):
         "schedule run jobs.yaml --policy fcfs,fcfs --simulate",
         "schedule prepare nothing.onnx",
         "schedule profile nothing",
-        "schedule generate --layers 0",
         "schedule kernels run jobs.yaml",
         "schedule kernels simulate jobs.yaml",
         "schedule kernels transform nothing.cu",

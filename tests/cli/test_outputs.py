@@ -14,6 +14,7 @@ from edgetune.artifacts import io as artifacts
 from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TWIN = ("--device", "twin:orin-agx")
 
 
@@ -58,7 +59,6 @@ GOES_ON = {
 ASKED = {
     "roofline": Command(("roofline", "zoo:squeezenet", *TWIN), "roofline"),
     "roofline ops": Command(("roofline", "ops", "zoo:squeezenet"), "ops"),
-    "schedule generate": Command(("schedule", "generate", "--networks", "1"), "layer_costs"),
     "zoo export": Command(("zoo", "export", "squeezenet"), "network"),
     "kernels transform": Command(("schedule", "kernels", "transform", "scale.cu"), "CUDA source"),
 }
@@ -170,7 +170,6 @@ def test_figures_of_a_benchmark_go_into_the_pipe_as_json(edgetune, folder):
             "--trace: steps.yaml ends in .yaml",
         ),
         (("search", "table.csv", "--power-budget", "30W", "--points", "points.txt"), "--points: points.txt ends in"),
-        (("schedule", "generate", "--jobs", "made.csv"), "--jobs: made.csv ends in .csv"),
         (("show", "table.csv", "-o", "out.yaml"), "-o: out.yaml ends in .yaml, and a profile is written as"),
         (("show", "plan.yaml", "-o", "out.csv"), "-o: out.csv ends in .csv, and a plan is written as"),
         (("show", "table.csv", "-o", "table.csv"), "-o: table.csv is an input of this command, and would be lost"),
@@ -219,7 +218,7 @@ def test_rows_that_csv_has_alone_are_shown_or_said_to_be_no_more(edgetune, folde
     shown = edgetune("show", "t.csv")
     assert_two_lines(shown, 2)
     assert "t.csv has only the rows of a timeline: CSV does not keep the conditions" in shown.err
-    assert edgetune("schedule", "generate", "-o", "made.csv", "-q").code == 0
+    assert edgetune("show", str(EXAMPLES / "memory-costs.json"), "-o", "made.csv").code == 0
     assert "layer_costs version 1" in edgetune("show", "made.csv").out
 
 
@@ -237,11 +236,11 @@ def test_a_finished_sweep_in_csv_says_why_it_cannot_be_gone_on_with(edgetune, fo
 
 
 def test_costs_in_csv_and_json_give_the_same_schedule(edgetune, folder):
-    figures = []
+    figures, jobs = [], str(EXAMPLES / "memory-jobs.yaml")
     for ending in ("parquet", "csv", "json"):
-        made = ("--networks", "2", "--shape", "branches", "-o", f"made.{ending}", "--jobs", "made.yaml", "-q")
-        assert edgetune("schedule", "generate", *made).code == 0
-        ended = edgetune("schedule", "run", "made.yaml", "--simulate", "--json", "-q", "-o", f"run-{ending}.parquet")
+        costs = ("--costs", f"costs.{ending}")
+        assert edgetune("show", str(EXAMPLES / "memory-costs.json"), "-o", costs[1]).code == 0
+        ended = edgetune("schedule", "run", jobs, "--simulate", *costs, "--json", "-q", "-o", f"run-{ending}.parquet")
         assert ended.code == 0, ended.err
         figures.append([policy["responses"] for policy in json.loads(ended.out)["policies"]])
     assert figures[0] == figures[1] == figures[2]

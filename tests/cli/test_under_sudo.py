@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -89,11 +90,11 @@ PAIR = (
     "search", "infer.parquet", "train.parquet", "--kind", "train+infer", "--power-budget", "60W",
     "--latency-budget", "500ms", "--arrival-rate", "10/s", "-q",
 )  # fmt: skip
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PREPARED = [
     (*simulate("--task", "infer", "-b", "1,4", "-o", "infer.parquet"), []),
     (*simulate("--task", "train", "-b", "16", "-o", "train.parquet"), []),
     (*PAIR, "-o", "pair.yaml", []),
-    ("schedule", "generate", "--networks", "2", "--seed", "1", "--memory", "160MiB", "-q", []),
 ]
 ATTACKED = {
     "a link in place of the output": (*simulate("--task", "train", "-b", "16", "-o", "1.parquet"), ["1.parquet"]),
@@ -104,14 +105,14 @@ ATTACKED = {
     "a roofline": ("roofline", "zoo:squeezenet", *TWIN, "-b", "1", "-o", "6.yaml", ["6.yaml"]),
     "a run of interleave": ("interleave", "pair.yaml", *TWIN, "--duration", "2s", "-o", "8.parquet", ["8.parquet"]),
     "a timeline of schedule run": (
-        "schedule", "run", "made.yaml", "--simulate", "--policy", "linear", "-q", "-o", "10.parquet", ["10.parquet"]
+        "schedule", "run", "memory-jobs.yaml", "--simulate", "--policy", "linear", "-q", "-o", "10.parquet",
+        ["10.parquet"],
     ),
     "a figure": ("show", "infer.parquet", "--plot", "7.svg", ["7.svg"]),
     "a figure of roofline": ("roofline", "zoo:squeezenet", *TWIN, "-b", "1", "--plot", "8.svg", ["8.svg"]),
     "a figure of interleave": (
         "interleave", "pair.yaml", *TWIN, "--duration", "2s", "-o", "9.parquet", "--plot", "9.svg", ["9.svg"]
     ),
-    "layer costs": ("schedule", "generate", "--networks", "2", "--seed", "1", "-o", "12.parquet", ["12.parquet"]),
 }  # fmt: skip
 
 
@@ -125,6 +126,8 @@ def world():
 def attacked(world):
     """Return how each command ended, all run in one process for the sake of time, and their standard error."""
     (world / "user/plain.py").write_text(PLAIN)
+    for name in ("memory-jobs.yaml", "memory-costs.json"):
+        shutil.copy(EXAMPLES / name, world / "user")
     (world / "user/pyarrow.py").write_text("raise SystemExit(77)\n")
     driver = world / "driver.py"
     driver.write_text(DRIVER)
@@ -146,7 +149,7 @@ def test_the_files_of_the_attacks_exist_and_belong_to_the_user(attacked, world):
     """It was made though a module of the user's folder would have ended edgetune, which imports much while it runs."""
     for *words, _ in PREPARED:
         assert attacked[" ".join(words)][0] == 0
-    for name in ("infer.parquet", "pair.yaml", "made.yaml"):
+    for name in ("infer.parquet", "pair.yaml"):
         found = (world / "user" / name).stat()
         assert (found.st_uid, found.st_gid) == (USER, USER)
 

@@ -191,12 +191,6 @@ class CudaWork(CudaState):
         self._destroy(hStream, "stream")
 
     @answers(0)
-    def cuStreamSynchronize(self, hStream: Handle) -> None:
-        """Wait until a stream is empty."""
-        self._wait(self._of(hStream, "stream").tail_ns)
-        refuse(self._context().work.failed, when=self._context().work.failed != 0)
-
-    @answers(0)
     def cuStreamWaitEvent(self, hStream: Handle, hEvent: Handle, Flags: int) -> None:
         """Let later work of a stream wait for the present recording of an event."""
         stream, event = self._of(hStream, "stream"), self._of(hEvent, "event")

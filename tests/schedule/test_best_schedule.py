@@ -1,14 +1,14 @@
-"""What is found before a run is no worse than any policy, whatever the size; and it is followed as costs turn out."""
+"""What is found before a run is no worse than ``reuse``, whatever the size; and it is followed as costs turn out."""
 
 import json
 import random
 from dataclasses import asdict, replace
 
 import pytest
-from schedule_builder import MS, batch, chain, layer
+from schedule_builder import MS, batch, chain, layer, loop_of
 
 from edgetune.errors import EdgetuneError
-from edgetune.stages.schedule.best_schedule import CANDIDATES, MOST_TASKS, best_schedule, lower_bound_ns
+from edgetune.stages.schedule.best_schedule import MOST_TASKS, best_schedule, lower_bound_ns
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.plan import LayerSchedule, SchedulingProblem, Step, schedule_from
@@ -16,8 +16,6 @@ from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.reuse import Reuse
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.simulation import SimulationCase, simulate
-from edgetune.stages.schedule.tasks import RequestRecord, TaskRecord
 
 
 def problem(networks, requests, *, budget_bytes=1000, workers=2, **options):
@@ -31,13 +29,12 @@ def plan_of(steps, requests, *, streams=1, cores=2):
 
 def ran(policy, case, machine, networks=None):
     """Return tasks and requests of a run whose layers really are those of ``networks``."""
-    real = case.networks if networks is None else {each.name: each for each in networks}
-    simulated = SimulationCase(real, case.requests, case.budget_bytes, case.workers, machine, believed=case.networks)
-    records = simulate(policy, simulated).records
-    return (
-        [record for record in records if isinstance(record, TaskRecord)],
-        [record for record in records if isinstance(record, RequestRecord)],
-    )
+    loop, _ = loop_of(
+        list(case.networks.values()), case.requests, policy=policy, budget=case.budget_bytes, workers=case.workers,
+        machine=machine, real=networks, cores=machine.cores, streams=round(machine.streams),
+    )  # fmt: skip
+    loop.run()
+    return loop.tasks, loop.requests
 
 
 def begun(tasks):
@@ -60,40 +57,16 @@ def many_requests(seed=0, count=40):
     return problem(networks, requests, budget_bytes=120)
 
 
-def test_beyond_what_is_proved_it_is_the_best_policy_and_a_bound(monkeypatch):
+def test_beyond_what_is_proved_it_is_what_reuse_does_and_a_bound(monkeypatch):
     monkeypatch.setattr("edgetune.stages.schedule.best_schedule.optimum", None)  # nobody may ask for it
     case, machine = many_requests(), Machine(cores=2)
     assert case.tasks > MOST_TASKS
     found = best_schedule(case, "response", machine, limit_s=0.5)
-    for name in CANDIDATES:
-        tasks, requests = ran(make_policy(name), case, machine)
-        if max(task.held_bytes for task in tasks) <= case.budget_bytes:
-            assert found.value_ns <= sum(each.response_ns for each in requests) / len(requests)
-    _, requests = ran(Optimum(plan=found), case, machine)
-    assert sum(each.response_ns for each in requests) / len(requests) == found.value_ns
+    for policy in (Reuse(), Optimum(plan=found)):
+        _, requests = ran(policy, case, machine)
+        assert sum(each.response_ns for each in requests) / len(requests) == found.value_ns
     assert 0 < found.bound_ns <= found.value_ns
     assert not found.proved
-
-
-def test_without_time_it_is_the_first_policy(monkeypatch):
-    monkeypatch.setattr("edgetune.stages.schedule.best_schedule.optimum", None)
-    assert best_schedule(many_requests(), "response", Machine(cores=2), limit_s=0.0).policy == "reuse"
-
-
-def test_an_order_of_networks_is_found_that_no_policy_takes(monkeypatch):
-    """The short network first keeps the long one's load waiting: to load the long one meanwhile is better for both."""
-    monkeypatch.setattr("edgetune.stages.schedule.best_schedule.MOST_TASKS", -1)
-    networks = [
-        chain("a", {"weights": 8, "load_ms": 6, "execute_ms": 5}, {"weights": 8, "load_ms": 2, "execute_ms": 5}),
-        chain("b", {"weights": 8, "load_ms": 8, "execute_ms": 1}),
-        chain("c", {"weights": 8, "load_ms": 1, "execute_ms": 9}),
-    ]
-    case, machine = problem(networks, batch("a", "b", "c"), budget_bytes=30), Machine(cores=2)
-    found = best_schedule(case, "makespan", machine, limit_s=5.0)
-    ends = {name: max(each.end_ns for each in ran(make_policy(name), case, machine)[1]) for name in CANDIDATES}
-    assert found.value_ns < min(ends.values())
-    assert (found.policy, sorted(found.order)) == ("reuse", ["a", "b", "c"])
-    assert max(each.end_ns for each in ran(Reuse(found.order), case, machine)[1]) == found.value_ns
 
 
 def test_without_requests_there_is_nothing_to_look_for():
@@ -136,14 +109,19 @@ def test_the_bound_holds_for_durations_and_arrivals_that_lie_on_no_grid(seed):
     case, machine = problem(networks, requests, budget_bytes=60, streams=None), Machine(cores=2, streams=2)
     found = best_schedule(case, "response", machine, limit_s=3.0)
     assert 0.97 * found.value_ns <= found.bound_ns <= found.value_ns
-    for name in CANDIDATES:
+    tasks, answers = ran(Optimum(plan=found), case, machine)
+    assert sum(each.response_ns for each in answers) / len(answers) == found.value_ns
+    assert max(task.held_bytes for task in tasks) <= case.budget_bytes
+    _, answers = ran(Reuse(), case, machine)
+    assert found.value_ns <= sum(each.response_ns for each in answers) / len(answers)
+    for name in ("reuse", "masa", "fcfs", "sjf", "snf", "partial", "deepeye", "linear"):
         tasks, answers = ran(make_policy(name), case, machine)
         mean_ns = sum(each.response_ns for each in answers) / len(answers)
         assert mean_ns >= found.bound_ns or max(task.held_bytes for task in tasks) > case.budget_bytes
 
 
 def test_a_plan_survives_json():
-    plan = replace(plan_of([Step(5, "load", "a", 0, 0, 2)], batch("a", "a")), policy="reuse", order=("a", "b"))
+    plan = plan_of([Step(5, "load", "a", 0, 0, 2)], batch("a", "a"))
     assert schedule_from(json.loads(json.dumps(asdict(plan)))) == plan
 
 
@@ -229,11 +207,3 @@ def test_requests_that_the_plan_does_not_know_are_answered_too():
     steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2]]
     _, answers = ran(Optimum(plan=plan_of(steps, case.requests[:1])), case, Machine(cores=2))
     assert [each.outcome for each in answers] == ["ok", "ok"]
-
-
-def test_the_policy_whose_schedule_is_best_is_asked():
-    plan = replace(plan_of([], batch("a", "b")), policy="masa")
-    case = problem([A, B], batch("a", "b"))
-    policy = Optimum(plan=plan)
-    assert (policy.shares_weights, Optimum().shares_weights) == (False, True)
-    assert begun(ran(policy, case, Machine(cores=2))[0]) == begun(ran(make_policy("masa"), case, Machine(cores=2))[0])

@@ -1,30 +1,24 @@
-"""The best schedule that is found before a run: that of a policy, or one of constraint programming.
+"""The best schedule that is found before a run: that of the policy ``reuse``, or one of constraint programming.
 
-    policies, orders of networks, CP-SAT (of few tasks) --simulated--> the best within the budget
+    reuse --hint--> CP-SAT (of few tasks) --simulated--> the better of both within the budget, and a bound
 
-All are compared on one simulated machine, where tasks slow each other down as measured: the programme knows nothing of
+Both are compared on one simulated machine, where tasks slow each other down as measured: the programme knows nothing of
 that, so that its best need not be the best there. It is asked twice: with one load at a time, and with as many as there
-are workers, none of which slows another down; only the bound of the latter holds for all schedules. A policy meets
-durations that turn out otherwise with other choices, a plan hardly: each is simulated with durations that scatter, too.
-The search takes as long as it may, and always has an answer.
+are workers, none of which slows another down; only the bound of the latter holds for all schedules.
 """
 
 from __future__ import annotations
 
 import heapq
-import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import product
+from collections.abc import Sequence
+from dataclasses import replace
 
-from edgetune.errors import EdgetuneError, InfeasibleError
+from edgetune.errors import EdgetuneError
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.optimum import DEFAULT_LIMIT_S, optimum
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
-from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.policies.reuse import Reuse
@@ -32,52 +26,9 @@ from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import Record, RequestRecord, TaskRecord
 from edgetune.stages.schedule.time_grid import exact_grid_ns, grid_ns
 
-CANDIDATES = ("reuse", "masa", "fcfs", "sjf", "snf", "partial", "deepeye", "linear")
-"""The policies whose schedules are tried first."""
 MOST_TASKS = 400
 """With more loads and executions constraint programming does not begin: some dozens are proved in seconds, hundreds
 come out as they went in, from the run of a policy, and the programme grows with the square of the requests."""
-_DRAWS = 5
-_SCATTER = 0.25
-"""Durations are multiplied by up to 1 plus this, and divided by as much."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """Runs of one case on one simulated machine.
-
-    Args:
-        case: The requests.
-        objective: The figure.
-        machine: What they run on.
-    """
-
-    case: SchedulingProblem
-    objective: Objective
-    machine: Machine
-
-    def records(self, policy: SchedulePolicy, draw: int = 0) -> Sequence[Record]:
-        """Return the records of a run; with a draw, of one whose durations are not those of the case."""
-        case, real = self.case, {name: _scattered(each, draw) for name, each in self.case.networks.items()}
-        simulated = SimulationCase(
-            real, case.requests, case.budget_bytes, case.workers, self.machine, believed=case.networks
-        )
-        return simulate(policy, simulated).records
-
-    def figure_ns(self, records: Sequence[Record]) -> float:
-        """Return the figure of a run, ns."""
-        answers = [record for record in records if isinstance(record, RequestRecord)]
-        if self.objective == "makespan":
-            return max((answer.end_ns for answer in answers), default=0)
-        return sum(answer.response_ns for answer in answers) / max(len(answers), 1)
-
-    def fits(self, records: Sequence[Record]) -> bool:
-        """Return whether a run has kept the budget."""
-        return all(each.held_bytes <= self.case.budget_bytes for each in records if isinstance(each, TaskRecord))
-
-    def scattered_ns(self, make: Callable[[], SchedulePolicy]) -> float:
-        """Return the mean figure over runs whose durations scatter, ns."""
-        return sum(self.figure_ns(self.records(make(), draw)) for draw in range(1, _DRAWS + 1)) / _DRAWS
 
 
 def best_schedule(
@@ -89,7 +40,7 @@ def best_schedule(
         case: The requests and the machine, as the constraint programme takes it.
         objective: The figure to minimise.
         machine: What schedules are compared on: how tasks slow each other down there.
-        limit_s: Time limit, s: no policy is tried after it but the first, and no search goes on.
+        limit_s: Time limit of the constraint programme, s.
 
     Raises:
         DeviceError: OR-Tools is missing.
@@ -97,57 +48,31 @@ def best_schedule(
     """
     if not case.requests:
         raise EdgetuneError("there is no schedule to look for: no request is known", "name another policy, e.g. reuse")
-    begun_s, bound_ns, runs = time.perf_counter(), lower_bound_ns(case, objective), _Runs(case, objective, machine)
-    until_s = begun_s + limit_s
-    found, tasks = _best_of_policies(runs, until_s=until_s)
-    found = _ordered(found, tasks, runs, until_s=begun_s + limit_s / 2)
-    if found is None or (case.tasks <= MOST_TASKS and not _follows(case)):
+    begun_s, bound_ns = time.perf_counter(), lower_bound_ns(case, objective)
+    value_ns = _figure_ns(_records(Reuse(), case, machine), objective)
+    found = LayerSchedule(
+        (), objective, value_ns, 0.0, False, case.streams or case.workers, case.cores or case.workers, 0.0,
+        case.arrivals_ns,
+    )  # fmt: skip
+    if case.tasks <= MOST_TASKS and not _follows(case):
         once = case.streams in (None, case.workers) and exact_grid_ns(case) == grid_ns(case)
         for left, streams in (1, None), *([] if once else [(0, case.streams)]):
-            left_s = max(until_s - time.perf_counter(), 0.0) / (1 + left)
+            left_s = max(begun_s + limit_s - time.perf_counter(), 0.0) / (1 + left)
             solved = _solved(replace(case, streams=streams), objective, left_s, relaxed=bool(left))
             if left:
                 bound_ns = max(bound_ns, solved.bound_ns)
-            solved = replace(solved, value_ns=runs.figure_ns(runs.records(Optimum(plan=solved))))
-            found = solved if found is None else _better(found, solved, runs)
-    assert found is not None
+            value_ns = _figure_ns(_records(Optimum(plan=solved), case, machine), objective)
+            if value_ns < found.value_ns:
+                found = replace(solved, value_ns=value_ns)
     took_s, bound_ns = time.perf_counter() - begun_s, min(bound_ns, found.value_ns)
     return replace(found, bound_ns=bound_ns, proved=found.value_ns <= bound_ns, took_s=took_s)
 
 
-def _ordered(
-    found: LayerSchedule | None, tasks: Sequence[TaskRecord], runs: _Runs, *, until_s: float
-) -> LayerSchedule | None:
-    """Return ``reuse`` with the best order of networks that is found by moving one at a time, if that is better.
-
-    Args:
-        found: The best schedule so far.
-        tasks: Its tasks: the search begins with the order in which networks execute there.
-        runs: What orders are compared on.
-        until_s: When the search ends, s on the clock of ``time.perf_counter``.
-    """
-    executions = sorted((task.start_ns, task.network) for task in tasks if task.kind == "execute")
-    order = list(dict.fromkeys(network for _, network in executions))
-    best, moved = found, True
-    while moved:
-        moved = False
-        for name, place in product(tuple(order), range(len(order))):
-            if time.perf_counter() > until_s:
-                return best
-            left = [each for each in order if each != name]
-            tried = [*left[:place], name, *left[place:]]
-            records = runs.records(Reuse(tried)) if tried != order else ()
-            if records and (best is None or runs.figure_ns(records) < best.value_ns) and runs.fits(records):
-                best = replace(_asked(Reuse.name, runs, runs.figure_ns(records)), order=tuple(tried))
-                order, moved = tried, True
-    return best
-
-
 def _solved(case: SchedulingProblem, objective: Objective, limit_s: float, *, relaxed: bool) -> LayerSchedule:
-    """Return what the constraint programme finds, from the best policy where no task slows another down."""
+    """Return what the constraint programme finds, from what ``reuse`` does where no task slows another down."""
     case = replace(case, networks={name: _plain(each) for name, each in case.networks.items()})
     machine = Machine(cores=case.cores or case.workers, streams=case.streams or case.workers)
-    _, known = _best_of_policies(_Runs(case, objective, machine), until_s=float("inf"))
+    known = [record for record in _records(Reuse(), case, machine) if isinstance(record, TaskRecord)]
     return optimum(case, objective, limit_s=limit_s, known=known, relaxed=relaxed)
 
 
@@ -163,53 +88,18 @@ def _plain(network: LayeredNetwork) -> LayeredNetwork:
     return replace(network, layers=tuple(layers))
 
 
-def _better(found: LayerSchedule, solved: LayerSchedule, runs: _Runs) -> LayerSchedule:
-    """Return the plan of the constraint programme where it is better, with durations that scatter as well."""
-    if solved.value_ns >= found.value_ns:
-        return found
-    by_plan, by_policy = (runs.scattered_ns(partial(Optimum, plan=plan)) for plan in (solved, found))
-    return solved if by_plan < by_policy else found
+def _records(policy: SchedulePolicy, case: SchedulingProblem, machine: Machine) -> Sequence[Record]:
+    """Return the records of a simulated run."""
+    simulated = SimulationCase(case.networks, case.requests, case.budget_bytes, case.workers, machine)
+    return simulate(policy, simulated).records
 
 
-def _best_of_policies(runs: _Runs, *, until_s: float) -> tuple[LayerSchedule | None, Sequence[TaskRecord]]:
-    """Return the best schedule that a policy makes within the budget, and its tasks."""
-    best: LayerSchedule | None = None
-    known: Sequence[TaskRecord] = ()
-    for name in CANDIDATES:
-        if best is not None and time.perf_counter() > until_s:
-            break
-        try:
-            records = runs.records(make_policy(name))
-        except InfeasibleError:
-            continue
-        value_ns = runs.figure_ns(records)
-        if (best is None or value_ns < best.value_ns) and runs.fits(records):
-            best = _asked(name, runs, value_ns)
-            known = [record for record in records if isinstance(record, TaskRecord)]
-    return best, known
-
-
-def _asked(policy: str, runs: _Runs, value_ns: float) -> LayerSchedule:
-    case = runs.case
-    return LayerSchedule(
-        (), runs.objective, value_ns, 0.0, False, case.streams or case.workers, case.cores or case.workers, 0.0,
-        case.arrivals_ns, policy,
-    )  # fmt: skip
-
-
-def _scattered(network: LayeredNetwork, draw: int) -> LayeredNetwork:
-    """Return a network with other durations; with its own for draw 0."""
-    if not draw:
-        return network
-    rng = random.Random(f"{network.name} {draw}")
-
-    def factor() -> float:
-        return float((1 + _SCATTER) ** rng.uniform(-1, 1))
-
-    layers = (
-        replace(each, load_s=each.load_s * factor(), execute_s=each.execute_s * factor()) for each in network.layers
-    )
-    return replace(network, layers=tuple(layers))
+def _figure_ns(records: Sequence[Record], objective: Objective) -> float:
+    """Return the figure of a run, ns."""
+    answers = [record for record in records if isinstance(record, RequestRecord)]
+    if objective == "makespan":
+        return max((answer.end_ns for answer in answers), default=0)
+    return sum(answer.response_ns for answer in answers) / max(len(answers), 1)
 
 
 def lower_bound_ns(case: SchedulingProblem, objective: Objective) -> float:

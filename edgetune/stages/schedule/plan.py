@@ -74,7 +74,7 @@ class LayerSchedule:
     """A schedule for some requests.
 
     Args:
-        steps: In the order in which they start; none where ``policy`` is asked instead.
+        steps: In the order in which they start; none where it is that of the policy ``reuse``.
         objective: The figure that it minimises.
         value_ns: That figure, ns.
         bound_ns: No schedule is better than this, ns.
@@ -82,8 +82,6 @@ class LayerSchedule:
         streams, cores: Most loads, and most executions, that run at once.
         took_s: Duration of the search, s.
         arrivals_ns: Arrival of every request that it is for, ns on the clock of the run, by number.
-        policy: The policy whose schedule it is; ``None`` where no policy makes it.
-        order: For that policy, if it is ``reuse``: the order of networks that it keeps to.
     """
 
     steps: tuple[Step, ...]
@@ -95,12 +93,10 @@ class LayerSchedule:
     cores: int
     took_s: float
     arrivals_ns: Mapping[int, int]
-    policy: str | None = None
-    order: tuple[str, ...] = ()
 
 
 def schedule_from(told: Mapping[str, Any]) -> LayerSchedule:
     """Return a schedule from plain values, as ``dataclasses.asdict`` and JSON make them."""
     steps = tuple(Step(**step) for step in told["steps"])
     arrivals_ns = {int(number): at_ns for number, at_ns in told["arrivals_ns"].items()}
-    return LayerSchedule(**{**told, "steps": steps, "arrivals_ns": arrivals_ns, "order": tuple(told["order"])})
+    return LayerSchedule(**{**told, "steps": steps, "arrivals_ns": arrivals_ns})

@@ -1,1 +1,1 @@
-"""Workflows of ``edgetune schedule``: prepare networks, measure layers, and run, generate and compare jobs."""
+"""Workflows of ``edgetune schedule``: prepare networks, measure layers, and run jobs."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 
 import pytest
 
-from edgetune.devices.nvml import gpu
+from edgetune.devices.nvml import gpu, sensors
 from edgetune.devices.nvml.gpu import Gpu, GpuLostError, NoPermissionError, NotSupportedError, Nvml, load_nvml
 from edgetune.errors import DeviceError, ExitCode
 from fakes.nvml import FakeGpu, FakeNvml, FakeNvmlError
@@ -115,3 +116,33 @@ def test_fields_are_read_as_their_type_says() -> None:
     # nvml.h, nvmlValueType_t: 0 double, 1 unsigned, 2 unsigned long, 3 unsigned long long, 4 signed long long, 5 signed
     for kind, member in enumerate(("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal")):
         assert Gpu(Nvml(Typed(kind, member)), 0).field(1) == 7.0
+
+
+def test_the_numbers_are_those_of_the_real_library() -> None:
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed: pip install 'edgetune[nvidia]'")
+    codes = ("NOT_SUPPORTED", "NO_PERMISSION", "DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND", "FUNCTION_NOT_FOUND")
+    for name in (*codes, "GPU_IS_LOST", "RESET_REQUIRED", "ARGUMENT_VERSION_MISMATCH", "DEPRECATED"):
+        assert getattr(gpu, name) == getattr(pynvml, f"NVML_ERROR_{name}")
+    assert pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH == gpu.VERSION_MISMATCH
+    for name in ("VOLTA", "TURING", "AMPERE"):
+        assert getattr(gpu, name) == getattr(pynvml, f"NVML_DEVICE_ARCH_{name}")
+    assert pynvml.NVML_FI_DEV_POWER_INSTANT == gpu.POWER_INSTANT
+    assert pynvml.NVML_FI_DEV_MEMORY_TEMP == gpu.MEMORY_TEMPERATURE
+    assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN == gpu.SW_THERMAL_SLOWDOWN_NS
+    assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN == gpu.HW_THERMAL_SLOWDOWN_NS
+    assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN == gpu.HW_POWER_BRAKE_NS
+    assert (pynvml.NVML_CLOCK_GRAPHICS, pynvml.NVML_CLOCK_MEM) == (gpu.GRAPHICS_CLOCK, gpu.MEMORY_CLOCK)
+    assert pynvml.nvmlClocksEventReasonHwSlowdown == sensors.HW_SLOWDOWN
+    assert pynvml.nvmlClocksEventReasonSwThermalSlowdown == sensors.SW_THERMAL
+    assert pynvml.nvmlClocksEventReasonHwThermalSlowdown == sensors.HW_THERMAL
+    assert pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown == sensors.HW_POWER_BRAKE
+    for kind, member in enumerate(gpu._VALUE_OF_TYPE):
+        assert hasattr(pynvml.c_nvmlFieldValue_t().value, member), kind
+
+
+def test_every_function_of_the_fake_takes_what_the_real_one_takes() -> None:
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed: pip install 'edgetune[nvidia]'")
+    for name in (name for name in vars(FakeNvml) if name.startswith("nvml")):
+        real = inspect.signature(getattr(pynvml, name)).parameters.values()
+        required = [each.name for each in real if each.default is inspect.Parameter.empty]
+        assert list(inspect.signature(getattr(FakeNvml, name)).parameters)[1:] == required, name

@@ -6,7 +6,6 @@ from itertools import islice
 from typing import get_args
 
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, Step
-from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.policies.reuse import Reuse
 from edgetune.stages.schedule.state import View
@@ -29,9 +28,9 @@ class Optimum(SchedulePolicy):
     induction: those before it started, and so ended, no later than planned, so that when it was to start there are a
     worker and memory for it; weights leave with their last use.
 
-    Where the best schedule that was found is that of a policy, that policy is asked, which meets other durations than
-    planned with other choices. ``reuse`` is asked for what no plan knows of: all requests where there is no plan, and
-    all that are left once a request came that the plan does not know, or a step is impossible because another failed.
+    ``reuse`` is asked for what no plan knows of: all requests where there is no plan or the best is that of ``reuse``,
+    and all that are left once a request came that the plan does not know, or a step is impossible because another
+    failed.
 
     Args:
         variant: The figure that the plan minimises; for who makes it.
@@ -41,6 +40,7 @@ class Optimum(SchedulePolicy):
     name = "optimum"
     variants = get_args(Objective)
     plans_ahead = True
+    shares_weights = True
 
     def __init__(self, variant: Objective = "response", plan: LayerSchedule | None = None) -> None:
         self.variant = variant
@@ -51,11 +51,9 @@ class Optimum(SchedulePolicy):
         """The number of executions that have still to use resident weights."""
         self._late_ns = 0
         """By how much the last step in order started later than planned."""
-        other = plan.policy if plan else None
-        self._other = Reuse(plan.order if plan else ()) if other in (None, Reuse.name) else make_policy(other)
-        self.shares_weights, self.maps_weights = self._other.shares_weights, self._other.maps_weights
+        self._reuse = Reuse()
         self._lost = not self._steps
-        """Whether there is something that the steps do not know of, from when on the other policy is asked."""
+        """Whether there is something that the steps do not know of, from when on ``reuse`` is asked."""
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the next step of the plan, if it can start; weights that it needs no more leave first."""
@@ -64,10 +62,10 @@ class Optimum(SchedulePolicy):
             unplanned = not self._arrivals_ns.keys() >= view.requests.keys()
             task = None if unplanned else self._follow(view)
             if task is not None:
-                self._other.note(task, view)
+                self._reuse.note(task, view)
                 return task
             self._lost = unplanned or (bool(view.requests) and not view.running and not self._awaits(view))
-        return self._other.choose(view) if self._lost else None
+        return self._reuse.choose(view) if self._lost else None
 
     def _awaits(self, view: View) -> bool:
         """Return whether the next step is for a request that is still to arrive."""

@@ -39,9 +39,6 @@ class SchedulePolicy:
         """
         raise NotImplementedError
 
-    def note(self, task: LayerTask, view: View) -> None:
-        """Take notice of a task that another policy chose, and that this one may have to go on after."""
-
 
 def taken_by(policy: SchedulePolicy, networks: Mapping[str, LayeredNetwork]) -> dict[str, LayeredNetwork]:
     """Return networks as a policy takes them, whole or layer by layer: for the loop and for its backend alike."""

@@ -182,14 +182,9 @@ felt as starvation. A run of the study has 150 arrivals.
 
 
 class RequestOrder:
-    """Groups, kept up to date as requests come and are answered.
+    """Groups, kept up to date as requests come and are answered."""
 
-    Args:
-        first: Networks that go first, in this order, whatever they take and when they are due.
-    """
-
-    def __init__(self, first: Sequence[str] = ()) -> None:
-        self._rank = {name: place for place, name in enumerate(first)}
+    def __init__(self) -> None:
         self.groups: dict[str, RequestGroup] = {}
         self._deadlines = Deadlines(self.groups)
         self._came = self._gone = 0
@@ -232,8 +227,6 @@ class RequestOrder:
             one_ns = first.load_ns() + first.footprint.before_ns[-1]
             if first.due_ns is None and view.now_ns + one_ns > latest_ns:
                 groups.sort(key=lambda group: (group.due_ns is None, group.due_ns))
-        if self._rank:
-            groups.sort(key=lambda group: self._rank.get(group.name, len(self._rank)))
         if self._turn is not None:
             before, turn = self._overdue_before, self._turn[0]
             groups.sort(key=lambda group: (group is not turn, min(group.oldest, before)))

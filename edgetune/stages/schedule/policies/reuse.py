@@ -41,16 +41,13 @@ class Reuse(SchedulePolicy):
     (``can_all_finish``), and a task of another network only if the one in service keeps the memory that it needs to go
     on. So there is no deadlock, and no need to exceed the budget: only a budget that shrank below what has been
     computed can make the policy do so, and then one task at a time.
-
-    Args:
-        order: Networks in the order in which they are served, whatever each takes; without it as above.
     """
 
     name = "reuse"
     shares_weights = True
 
-    def __init__(self, order: Sequence[str] = ()) -> None:
-        self._request_order = RequestOrder(order)
+    def __init__(self) -> None:
+        self._request_order = RequestOrder()
         self._planned: deque[LayerTask] = deque()
         """The tasks to choose next: unloads, and the task that they make room for."""
 
