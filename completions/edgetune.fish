@@ -39,7 +39,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from profile' -l interleave-repe
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l soak -r -d 'Keep each point running so long, and show where it settles, e.g. 30m.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l idle-gap -r -d 'Also time the first minibatch after so long without work, e.g. 1s,10s.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l convergence -d 'Train MODEL, or proxy:cnn, mlp, lstm or transformer: epochs to an accuracy, by batch size.'
-complete -c edgetune -n '__fish_seen_subcommand_from profile' -l dataset -r -d 'Data set to train on: shapes, gratings, words, chain, a .npz file with x and y, a .txt file, or a folder of text or of pictures.'
+complete -c edgetune -n '__fish_seen_subcommand_from profile' -l dataset -r -d 'Data set to train on: shapes, words, chain, a .npz file with x and y, a .txt file, or a folder of text or of pictures.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l dataset-samples -r -d 'Take N of the samples to learn from, and hold out a fifth of them.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l target-accuracy -r -d 'Accuracy to reach, e.g. 90%.'
 complete -c edgetune -n '__fish_seen_subcommand_from profile' -l max-epochs -r -d 'Most epochs of a run. Default: 40.'

@@ -137,7 +137,7 @@ class ConvergenceOptions:
     dataset: Annotated[
         str | None,
         _trained(
-            "Data set to train on: shapes, gratings, words, chain, a .npz file with x and y, a .txt file, or a folder "
+            "Data set to train on: shapes, words, chain, a .npz file with x and y, a .txt file, or a folder "
             "of text or of pictures.",
             metavar="NAME",
         ),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError
-from edgetune.stages.profiling.convergence.drawn_images import draw_gratings, draw_shapes
+from edgetune.stages.profiling.convergence.drawn_images import draw_shapes
 from edgetune.stages.profiling.convergence.text import draw_chain, draw_words, read_text, text_files
 
 _TRAINED, _HELD_OUT = 4096, 1024
@@ -42,7 +42,6 @@ class SyntheticDataset:
 
 DRAWN: dict[str, SyntheticDataset] = {
     "shapes": SyntheticDataset(0.88, draw_shapes),
-    "gratings": SyntheticDataset(0.85, draw_gratings),
     "words": SyntheticDataset(0.7, draw_words, is_text=True),
     "chain": SyntheticDataset(0.7, draw_chain, is_text=True),
 }
