@@ -220,7 +220,7 @@ def test_bert_beyond_batch_1_in_energy_and_in_time(roofs):
 
     Their own table has 39.68 FLOP/byte at batch 2, just below their balance in energy of 39.8, so that by their figures
     the words hold from batch 4 on, and to any batch size, since it ends at 57. They count GELU as the five nodes of its
-    export, most of them with two operands read in full; we count one kernel (tests/benchmarks/pagoda_counting.py has
+    export, most of them with two operands read in full; we count one kernel (tests/benchmarks/ops_counts.py has
     their rules, by which our table has their bytes). Fewer bytes make 55.9 FLOP/byte at batch 2, which is bound by
     compute in energy, and 93.4 at batch 32, which is bound by compute in time too.
     """
