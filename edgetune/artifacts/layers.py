@@ -126,18 +126,13 @@ class Layers:
 
     @property
     def unexplained_share(self) -> float:
-        """Share of a minibatch's time without rows: ``inserted_share``, ``unmatched_share`` and ``between_share``."""
+        """Share of a minibatch's time without rows: ``inserted_share``, ``between_share``, and times not joined."""
         return max(1.0 - self.explained_share, 0.0)
 
     @property
     def inserted_share(self) -> float:
         """Share of work that the runtime added."""
         return self._share_of("inserted")
-
-    @property
-    def unmatched_share(self) -> float:
-        """Share of times that could not be joined."""
-        return max(self.unexplained_share - self.inserted_share - self.between_share, 0.0)
 
     @property
     def between_share(self) -> float:

@@ -93,7 +93,6 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
             for index, node in enumerate(nodes)
         ]
         self._outputs = [self._slots[name] for name in wanted]
-        self._skeleton = torch_graph.without_data(model, {name for name, _ in self.weights()})
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Return the outputs for one minibatch."""
@@ -245,11 +244,6 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         owner.add_module(leaf, layer)
         self._recurrent.append((names, layer))
         return layer
-
-
-def to_onnx(module: OnnxModule) -> onnx.ModelProto:
-    """Return the graph of a module with the module's current weights, as a checkpoint."""
-    return with_trained(module._skeleton, module)
 
 
 def with_trained(model: onnx.ModelProto, module: OnnxModule) -> onnx.ModelProto:
