@@ -132,12 +132,10 @@ class Layers:
     @property
     def inserted_share(self) -> float:
         """Share of work that the runtime added."""
-        return self._share_of("inserted")
+        inserted_s = sum(time.seconds for time in self.unexplained if time.how == "inserted")
+        return inserted_s / self.measured.minibatch_s
 
     @property
     def between_share(self) -> float:
         """Share between the times: the framework, launches, waiting."""
         return self.measured.between_s / self.measured.minibatch_s
-
-    def _share_of(self, how: How) -> float:
-        return sum(time.seconds for time in self.unexplained if time.how == how) / self.measured.minibatch_s
