@@ -126,23 +126,16 @@ class Layers:
 
     @property
     def unexplained_share(self) -> float:
-        """Share of a minibatch's time without rows: ``inserted_share``, ``unmatched_share`` and ``between_share``."""
+        """Share of a minibatch's time without rows: ``inserted_share``, ``between_share``, and times not joined."""
         return max(1.0 - self.explained_share, 0.0)
 
     @property
     def inserted_share(self) -> float:
         """Share of work that the runtime added."""
-        return self._share_of("inserted")
-
-    @property
-    def unmatched_share(self) -> float:
-        """Share of times that could not be joined."""
-        return max(self.unexplained_share - self.inserted_share - self.between_share, 0.0)
+        inserted_s = sum(time.seconds for time in self.unexplained if time.how == "inserted")
+        return inserted_s / self.measured.minibatch_s
 
     @property
     def between_share(self) -> float:
         """Share between the times: the framework, launches, waiting."""
         return self.measured.between_s / self.measured.minibatch_s
-
-    def _share_of(self, how: How) -> float:
-        return sum(time.seconds for time in self.unexplained if time.how == how) / self.measured.minibatch_s

@@ -206,11 +206,6 @@ def ledger(table: OpsTable) -> tuple[LedgerEntry, ...]:
     return tuple(entries)
 
 
-def ledger_shares(table: OpsTable) -> dict[Ledger, float]:
-    """Return the share of forward nodes that are modelled, zero by definition, and unmodelled; they add up to 1."""
-    return {entry.ledger: entry.share for entry in ledger(table)}
-
-
 def totals(table: OpsTable) -> OperatorCosts:
     """Return the costs of all rows."""
     return _sum(table.workload, "", table.rows)

@@ -120,13 +120,6 @@ Modes = Annotated[
         ("--modes", "-m"), "Where", "SPEC",
     ),
 ]  # fmt: skip
-BatchSizes = Annotated[
-    str | Sequence[int] | None,
-    Option(
-        "Samples per minibatch, e.g. 1,4,16. Default: the exported size, else 1; of a table, all sizes.",
-        ("--batch-sizes", "-b"), "Problem", "LIST",
-    ),
-]  # fmt: skip
 Ops = Annotated[
     str | None,
     Option(

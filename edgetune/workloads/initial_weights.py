@@ -108,11 +108,6 @@ def has_data(tensor: onnx.TensorProto) -> bool:
     return 0 in tensor.dims or bool(tensor.external_data) or any(len(field) > 0 for field in fields)
 
 
-def count_parameters(model: onnx.ModelProto) -> int:
-    """Return the number of elements of all weights without BatchNorm's running statistics, as frameworks count."""
-    return sum(math.prod(t.dims) for t in model.graph.initializer if role_of(t) in ("parameter", "frozen"))
-
-
 def fill(tensor: onnx.TensorProto, seed: int) -> None:
     """Fill one weight in place; its data depend on the seed and the weight's name alone, on every machine.
 

@@ -93,7 +93,6 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
             for index, node in enumerate(nodes)
         ]
         self._outputs = [self._slots[name] for name in wanted]
-        self._skeleton = torch_graph.without_data(model, {name for name, _ in self.weights()})
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Return the outputs for one minibatch."""
@@ -247,11 +246,6 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         return layer
 
 
-def to_onnx(module: OnnxModule) -> onnx.ModelProto:
-    """Return the graph of a module with the module's current weights, as a checkpoint."""
-    return with_trained(module._skeleton, module)
-
-
 def with_trained(model: onnx.ModelProto, module: OnnxModule) -> onnx.ModelProto:
     """Return a copy of a module's original model, whose batch may be open, with the module's current weights."""
     trained = onnx.ModelProto()
@@ -310,10 +304,11 @@ def trainer(
     *,
     device: str = "cpu",
     seed: int = 0,
-    learning_rate: float | None = None,
     label: str | None = None,
 ) -> Trainer:
     """Return a trainer whose step is one minibatch: forward, loss, backward, SGD with momentum 0.9.
+
+    The learning rate is the zoo's, or 0.001.
 
     The minibatch is synthetic and always the same, so the loss falls from call to call. Weights without data are drawn
     from the seed, and PyTorch's own generator (Dropout) is seeded too.
@@ -323,7 +318,6 @@ def trainer(
         batch_size: Samples per minibatch.
         device: PyTorch device, e.g. ``cpu`` or ``cuda:0``.
         seed: Seed of weights, inputs and labels.
-        learning_rate: Learning rate of the optimiser; by default the zoo's, or 0.001.
         label: Prefix of the ranges in a profile, see ``OnnxModule.label_steps``; ``None`` for no ranges.
 
     Returns:
@@ -349,8 +343,7 @@ def trainer(
     parameters = list(module.parameters())
     if not parameters:
         raise InputError("the network has no weights to train", "export it with its weights as initializers")
-    rate = learning_rate if learning_rate is not None else row.learning_rate if row else 1e-3
-    optimiser = torch.optim.SGD(parameters, lr=rate, momentum=0.9)
+    optimiser = torch.optim.SGD(parameters, lr=row.learning_rate if row else 1e-3, momentum=0.9)
     objective = torch_losses.Objective(kind, seed)
 
     def step() -> float:

@@ -1,6 +1,8 @@
 """Tables beside each other: how points are joined, what is compared fairly, and what rounds and many points show."""
 
+import math
 import random
+import statistics
 
 import pytest
 
@@ -8,6 +10,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.stages.profiling.comparison import CANNOT_TELL, join
 from edgetune.stages.profiling.comparison_figure import comparison_figure
+from edgetune.stages.profiling.ratio import LOOKS
 
 
 def row(time_s, *, batch=1, workload="net", noise=0.01, seed=0, mode=None, **figures):
@@ -79,15 +82,28 @@ def test_a_busy_machine_is_no_comparison_until_rounds_show_its_differences():
     assert join(*tables).points[0].verdict() == "slower"
 
 
-def test_rounds_that_differ_are_the_error_also_of_a_table_without():
-    rounds = [row(time_s, noise=0.001, seed=number, round=number + 1)
-              for number, time_s in enumerate((0.095, 0.1, 0.105, 0.11, 0.09))]  # fmt: skip
-    single = [row(0.104, noise=0.001, seed=9)]
-    assert join([row(0.1, noise=0.001)], single).points[0].verdict() == "slower"
-    joined = join(rounds, single)
+def rounds(*times_s, noise=0.001):
+    return [row(time_s, noise=noise, seed=number, round=number + 1) for number, time_s in enumerate(times_s)]
+
+
+def test_the_rounds_of_a_point_are_its_sample():
+    before, after = (0.095, 0.1, 0.105, 0.11, 0.09), (0.099, 0.104, 0.109, 0.114, 0.094)
+    assert join([row(0.1, noise=0.001)], [row(0.104, noise=0.001, seed=9)]).points[0].verdict() == "slower"
+    joined = join(rounds(*before), rounds(*after))
     assert joined.rounds
+    (point,) = joined.points
+    assert point.verdict() == CANNOT_TELL
+    assert point.ratios["time"].ratio == pytest.approx(1.04, abs=0.001)
+    logs = [[math.log(time_s) for time_s in times_s] for times_s in (before, after)]
+    error = math.sqrt(sum(statistics.variance(each) / 5 for each in logs))  # of the same scatter: 8 degrees of freedom
+    assert math.log(point.ratios["time"].high / 1.04) == pytest.approx(LOOKS * 2.306 * error, rel=0.02)
+    assert join(rounds(*before), rounds(*(2 * each for each in before))).points[0].verdict() == "slower"
+
+
+def test_rounds_show_nothing_of_a_table_without():
+    joined = join(rounds(0.095, 0.1, 0.105, 0.11, 0.09), [row(0.104, noise=0.001, seed=9)])
+    assert not joined.rounds
     assert joined.points[0].verdict() == CANNOT_TELL
-    assert join(rounds, [row(0.2, noise=0.001)]).points[0].verdict() == "slower"
 
 
 def test_many_points_show_how_much_runs_differ_and_their_mean_what_is_common():

@@ -2,12 +2,13 @@
 
 import math
 import random
+from itertools import islice
 
 import pytest
 
 from edgetune.stages.profiling import ratio
 from edgetune.stages.profiling.ratio import Estimate, Ratio
-from edgetune.stats import median_interval
+from edgetune.stats import StoppingRule, find_warmup, median_interval
 
 STEADY = [1.0 + 0.001 * (number * 7 % 20) for number in range(20)]
 
@@ -101,3 +102,34 @@ def test_certainty_is_shared_between_many_points():
     assert not ratio.surely_above(slower, 1.03, 100)
     assert not ratio.surely_above(slower, 1.04, 1)
     assert not ratio.surely_above(Ratio(2.0), 1.03, 1)
+
+
+def minibatch_times(generator, noise, correlation):
+    """Yield times around 1: skewed to the right, autocorrelated, some delayed, the first ones warm-up."""
+    state, index = generator.gauss(0, 1), 0
+    while True:
+        state = correlation * state + math.sqrt(1 - correlation**2) * generator.gauss(0, 1)
+        delayed = 1 + 0.5 * generator.random() if generator.random() < 0.01 else 1.0
+        yield (1 + noise * (math.exp(0.8 * state) - 1) / 0.8) * delayed * (1 + 0.6 * math.exp(-index / 1.5))
+        index += 1
+
+
+def sampled(series):
+    """Return the steady times that the profiler's rule takes of a series."""
+    rule, taken = StoppingRule(), []
+    while more := rule.more(taken):
+        taken += islice(series, more)
+    return taken[find_warmup(taken).length :]
+
+
+def test_tables_alike_are_seldom_called_different_and_a_shift_of_three_percent_is_found():
+    noise_of, generator = random.Random(7), random.Random(7)
+    different = found = 0
+    for _ in range(200):
+        noise, correlation = 0.003 * 5 ** noise_of.random(), 0.4 * noise_of.random()  # as quiet boards and hosts have
+        before, after = (sampled(minibatch_times(generator, noise, correlation)) for _ in range(2))
+        first, same, slower = map(ratio.estimate_of_times, (before, after, [1.03 * each for each in after]))
+        different += ratio.ratio_of(first, same).differs != 0
+        found += ratio.ratio_of(first, slower).differs > 0
+    assert different <= 0.05 * 200
+    assert found >= 0.9 * 200

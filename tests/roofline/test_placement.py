@@ -44,7 +44,6 @@ def test_a_network_of_two_layers() -> None:
     assert (found.roof_s, found.layers_s) == (pytest.approx(4), pytest.approx(7))
     assert found.roof_j == pytest.approx(400 * 1 + 40 * 3 + 4 * 4)
     assert found.layers_j == pytest.approx(400 * 1 + 40 * 3 + 4 * 7)
-    assert found.reached_share == pytest.approx(0.5)
     conv, relu, view = found.rows
     assert (conv.name, conv.bound, conv.seconds, conv.energy_j) == ("conv", "compute", 4.0, 400 + 30 + 16)
     assert (relu.bound, relu.seconds, relu.flop_per_byte) == ("memory", 3.0, 0.0)
@@ -76,7 +75,7 @@ def test_static_power_may_be_the_largest_term() -> None:
 def test_without_energy_there_is_time_only() -> None:
     found = place(_table([_COMPUTE]), Roof(_MODE, "fp32", 100.0, 10.0))
     assert (found.roof_j, found.layers_j, found.energy_bound, found.largest_energy) == (None, None, None, None)
-    assert (found.rows[0].energy_j, found.roof_s, found.reached_share) == (None, 4.0, None)
+    assert (found.rows[0].energy_j, found.roof_s, found.measured_s) == (None, 4.0, None)
 
 
 def test_bert_is_bound_by_compute_in_energy_and_by_memory_in_time() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.layers import Layer, Layers, LayerTime, LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import DeviceError, InputError, NotRestoredError
+from edgetune.stages.roofline import slowdown_forecast
+from edgetune.stages.roofline.explanations import Explanation
+from edgetune.stages.roofline.placement import place
 from edgetune.stages.roofline.slowdown_forecast import (
     DOUBT,
     MISSED,
@@ -86,7 +89,7 @@ class Board:
 
 def _tune(board: Board, allowed: float = 0.05, **options: object) -> Tuned:
     reference = board.measure(TOP)
-    forecast = forecast_modes(MIXED, ROOFS, TOP, row=reference)
+    forecast = forecast_modes(MIXED, ROOFS, TOP, reference)
     return tune(forecast, board.measure, reference, allowed, **{"noise": 0.0, **options})  # type: ignore[arg-type]
 
 
@@ -99,9 +102,17 @@ def _best_possible(board: Board, allowed: float) -> float:
 # What is foreseen
 
 
-def test_without_a_measurement_layers_are_at_their_roofs() -> None:
+def _at_roofs(table: OpsTable, roofs: Sequence[Roof] = ROOFS) -> Forecast:
+    """Return the forecast of a network whose layers are at their roofs, and that needs no host."""
+    found = place(table, next(roof for roof in roofs if roof.mode == TOP))
+    explained = (Explanation(1.0, "layers", 1.0, cores=False),)
+    with mock.patch.object(slowdown_forecast, "possible_explanations", return_value=explained):
+        return forecast_modes(table, roofs, TOP, _measured(TOP, found.layers_s, found.layers_j))
+
+
+def test_layers_at_their_roofs_slow_with_them() -> None:
     """Half the GPU clock: 6 s of compute and 2 of memory, not 3 and 2; 300 FLOP at 0.0625 J, 30 bytes at 0.5 J."""
-    forecast = forecast_modes(MIXED, ROOFS, TOP)
+    forecast = _at_roofs(MIXED)
     assert (forecast.seconds, forecast.energy_j) == pytest.approx((5, 300 * 0.1 + 30 * 0.5 + 10 * 5))
     column = forecast.column(Mode(8, 2000.0, 500.0, 2000.0))
     assert forecast.expected(column) == pytest.approx((8 / 5, 300 * 0.0625 + 30 * 0.5 + 8 * 8))
@@ -112,42 +123,24 @@ def test_without_a_measurement_layers_are_at_their_roofs() -> None:
 
 def test_a_layer_may_change_sides() -> None:
     """At a quarter of the GPU clock its 100 FLOP take 4 s, longer than its 20 bytes."""
-    forecast = forecast_modes(_table(_row("one", 100, 20)), ROOFS, TOP)
+    forecast = _at_roofs(_table(_row("one", 100, 20)))
     assert (forecast.shares.compute, forecast.shares.memory) == pytest.approx((0, 1))
     assert forecast.expected(forecast.column(Mode(8, 2000.0, 250.0, 2000.0)))[0] == pytest.approx(2)
 
 
-def test_time_above_the_roofs_may_be_anything_until_layers_tell() -> None:
+def test_time_above_the_roofs_may_be_anything() -> None:
     row = _measured(TOP, 10.0, 150.0)
     slow_cpu = Mode(8, 1000.0, 1000.0, 2000.0)
-    open_minded = forecast_modes(MIXED, ROOFS, TOP, row=row)
-    ratios = open_minded.ratios[:, open_minded.column(slow_cpu)]
-    assert open_minded.shares.above == pytest.approx(0.5)
+    forecast = forecast_modes(MIXED, ROOFS, TOP, row)
+    ratios = forecast.ratios[:, forecast.column(slow_cpu)]
+    assert forecast.shares.above == pytest.approx(0.5)
     assert ratios.min() < 1.05
     assert ratios.max() > 1.7
-    told = forecast_modes(MIXED, ROOFS, TOP, row=row, layers=_layers(conv=3.0, copy=4.0, between=3.0))
-    ratios = told.ratios[:, told.column(slow_cpu)]
-    assert ratios.min() == pytest.approx(1.3)  # the accelerator waits while the host works for 3 of 10 s
-    assert ratios.max() == pytest.approx((0.7**4 + 16 * (1 - 0.7**4)) ** 0.25)  # the host works longer than those 3 s
-    assert (told.shares.compute, told.shares.memory, told.shares.above) == pytest.approx((0.3, 0.4, 0.3))
-
-
-def _layers(*, conv: float, copy: float, between: float) -> Layers:
-    total, times = conv + copy + between, {"conv": conv, "copy": copy}
-    timed = [LayerTime(name, "Conv", "forward", (name,), seconds, "node") for name, seconds in times.items()]
-    layers = [Layer(row, (row.name,), times[row.name], times[row.name] / total, "node") for row in MIXED.rows]
-    return Layers(LayerTimes("test", False, 10, total, tuple(timed)), tuple(layers), (), ())
-
-
-def test_layers_without_a_time_of_their_own_are_taken_from_the_table() -> None:
-    row, nothing = _measured(TOP, 10.0, 150.0), _layers(conv=0.0, copy=0.0, between=10.0)
-    shares = forecast_modes(MIXED, ROOFS, TOP, row=row, layers=replace(nothing, layers=())).shares
-    assert (shares.compute, shares.memory) == pytest.approx((0.3, 0.2))
 
 
 def test_a_device_that_draws_nothing_beyond_static_power() -> None:
     roofs = [replace(roof, flop_j=0.0, byte_j=0.0) for roof in ROOFS]
-    forecast = forecast_modes(MIXED, roofs, TOP, row=_measured(TOP, 5.0, 50.0))
+    forecast = forecast_modes(MIXED, roofs, TOP, _measured(TOP, 5.0, 50.0))
     column = forecast.column(Mode(8, 1000.0, 1000.0, 2000.0))
     assert forecast.learn(column, 1.0, 45.0).expected(column) == pytest.approx((1.0, 45.0), rel=0.05)
 
@@ -157,7 +150,7 @@ def test_no_explanation_has_lower_clocks_faster_and_all_agree_on_the_reference(
     compute_s: float, memory_s: float, host_s: float, overlap: float
 ) -> None:
     row = Board(compute_s, memory_s, host_s, overlap).row(TOP)
-    forecast = forecast_modes(MIXED, ROOFS, TOP, row=row)
+    forecast = forecast_modes(MIXED, ROOFS, TOP, row)
     top = forecast.column(TOP)
     assert forecast.ratios[:, top] == pytest.approx(1)
     assert (forecast.ratios >= 1 - 1e-9).all()
@@ -203,14 +196,14 @@ def test_a_mean_that_was_right_by_chance_may_move_away() -> None:
 
 def _foreseen_and_seen(board: Board, mode: Mode) -> tuple[Forecast, int, float]:
     """Return a forecast from the reference, the column of a mode, and its time as a multiple of the reference's."""
-    forecast = forecast_modes(MIXED, ROOFS, TOP, row=board.row(TOP))
+    forecast = forecast_modes(MIXED, ROOFS, TOP, board.row(TOP))
     return forecast, forecast.column(mode), board.row(mode).minibatch_s / board.row(TOP).minibatch_s  # type: ignore[operator]
 
 
 def test_a_measurement_tells_what_the_time_is_made_of() -> None:
     """A slower CPU cost nothing, so that the time above the roofs is the accelerator's; GPU clocks are dearer then."""
     board = Board(6.0, 4.0, 0.0)
-    forecast = forecast_modes(MIXED, ROOFS, TOP, row=board.row(TOP))
+    forecast = forecast_modes(MIXED, ROOFS, TOP, board.row(TOP))
     slow_gpu, slow_cpu = Mode(8, 2000.0, 500.0, 2000.0), Mode(8, 500.0, 1000.0, 2000.0)
     before = forecast.expected(forecast.column(slow_gpu))[0]
     seen = board.row(slow_cpu)
@@ -221,11 +214,13 @@ def test_a_measurement_tells_what_the_time_is_made_of() -> None:
 
 def test_inferred_peaks_that_rise_with_lower_clocks_are_not_believed() -> None:
     odd = replace(_roof(MODES[0]), bytes_per_s=40.0, flops_per_s=400.0)
-    forecast = forecast_modes(MIXED, [odd, _roof(TOP)], TOP)
+    forecast = _at_roofs(MIXED, [odd, _roof(TOP)])
     assert forecast.expected(0)[0] == pytest.approx(1)
 
 
 # The reference
+
+KNOWN = _measured(TOP, 1.0, 9.0)
 
 
 def test_the_reference_is_the_mode_of_all_highest_knobs_else_the_fastest() -> None:
@@ -246,16 +241,16 @@ def test_the_reference_is_the_mode_of_all_highest_knobs_else_the_fastest() -> No
             "no power was measured in the reference mode: no sensor",
         ),
         (_measured(TOP, 1.0, 9.0, status="throttled", reason="too hot"), ROOFS, "was not measured: too hot"),
-        (None, [replace(roof, flop_j=None) for roof in ROOFS], "a roof without energy"),
-        (None, ROOFS[:3], "no roof"),
-        (None, [replace(roof, precision="fp16") for roof in ROOFS], "costed in fp32"),
+        (KNOWN, [replace(roof, flop_j=None) for roof in ROOFS], "a roof without energy"),
+        (KNOWN, ROOFS[:3], "no roof"),
+        (KNOWN, [replace(roof, precision="fp16") for roof in ROOFS], "costed in fp32"),
     ],
 )
 def test_without_a_reference_with_energy_nothing_is_foreseen(
-    row: ProfileRow | None, roofs: Sequence[Roof], message: str
+    row: ProfileRow, roofs: Sequence[Roof], message: str
 ) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        forecast_modes(MIXED, roofs, TOP, row=row)
+        forecast_modes(MIXED, roofs, TOP, row)
     assert caught.value.hint
 
 
@@ -263,7 +258,7 @@ def test_without_a_reference_with_energy_nothing_is_foreseen(
 
 
 def test_candidates_keep_the_bound_and_come_by_energy() -> None:
-    forecast = forecast_modes(_table(_row("copy", 10, 40)), ROOFS, TOP)
+    forecast = _at_roofs(_table(_row("copy", 10, 40)))
     found = candidates(forecast, 0.05, limit=3)
     assert len(found) == 3
     assert [one.energy_j for one in found] == sorted(one.energy_j for one in found)
@@ -274,7 +269,7 @@ def test_candidates_keep_the_bound_and_come_by_energy() -> None:
 
 
 def test_why_names_each_part_of_the_time() -> None:
-    forecast = forecast_modes(MIXED, ROOFS, TOP, row=_measured(TOP, 10.0, 500.0))
+    forecast = forecast_modes(MIXED, ROOFS, TOP, _measured(TOP, 10.0, 500.0))
     found = {one.mode: one.why for one in candidates(forecast, 9.0, limit=99)}
     assert found[Mode(8, 1000.0, 500.0, 2000.0)] == (
         "+100% time bound by compute (30% of it), +0% time bound by memory (20% of it), "
@@ -284,7 +279,7 @@ def test_why_names_each_part_of_the_time() -> None:
 
 def test_a_knob_that_saves_nothing_is_left_alone() -> None:
     roofs = [replace(roof, static_w=4.0 + 4 * (roof.mode.gpu_mhz or 0) / 1000) for roof in ROOFS]
-    found = candidates(forecast_modes(_table(_row("copy", 10, 40)), roofs, TOP), 0.05)
+    found = candidates(_at_roofs(_table(_row("copy", 10, 40)), roofs), 0.05)
     assert found[0].mode == Mode(8, 2000.0, 250.0, 2000.0)
 
 
@@ -361,7 +356,7 @@ def test_failures_are_reported_and_passed_over() -> None:
         return failing.pop(0)(mode) if failing else board.measure(mode)
 
     top = board.row(TOP)
-    found = tune(forecast_modes(MIXED, ROOFS, TOP, row=top), measure, top, 0.05, noise=0.0)
+    found = tune(forecast_modes(MIXED, ROOFS, TOP, top), measure, top, 0.05, noise=0.0)
     assert [one.verdict for one in found.tried[:3]] == ["no measurement"] * 3
     assert [one.row.reason for one in found.tried[:3]] == ["too hot", "no readings", "it cannot be set"]
     assert found.tried[2].row.mode == found.tried[2].candidate.mode
@@ -379,7 +374,7 @@ def test_a_device_left_in_a_mode_ends_it() -> None:
 
     top = Board(0.5, 8.0, 0.5).row(TOP)
     with pytest.raises(NotRestoredError):
-        tune(forecast_modes(MIXED, ROOFS, TOP, row=top), measure, top, 0.05)
+        tune(forecast_modes(MIXED, ROOFS, TOP, top), measure, top, 0.05)
 
 
 # Noise

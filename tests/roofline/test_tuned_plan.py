@@ -45,7 +45,7 @@ def _row(mode: Mode, seconds: float, power_w: float, task: Task = "infer") -> Pr
 def _tuned(measure: Measure, task: Task = "infer"):  # type: ignore[no-untyped-def]
     reference = _row(TOP, 4.0, 14.0, task)
     table = replace(TABLE, task=task)
-    return tune(forecast_modes(table, ROOFS, TOP, row=reference), measure, reference, 0.05, noise=0.0)
+    return tune(forecast_modes(table, ROOFS, TOP, reference), measure, reference, 0.05, noise=0.0)
 
 
 def test_the_plan_says_what_was_asked_found_and_measured() -> None:
@@ -142,7 +142,7 @@ def test_five_percent_of_speed_save_energy_on_the_twin(network: str, task: Task,
             return profiler.measure(Point(table.workload, task, batch_size, mode))
 
         row = measure(reference)
-        tuned = tune(forecast_modes(table, roofs, reference, row=row), measure, row, 0.05, noise=0.0)
+        tuned = tune(forecast_modes(table, roofs, reference, row), measure, row, 0.05, noise=0.0)
         again = measure(tuned.row.mode)
     assert again.minibatch_s <= 1.05 * row.minibatch_s  # type: ignore[operator]
     assert again.energy_j < 0.995 * row.energy_j  # type: ignore[operator]

@@ -9,6 +9,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import Task
+from edgetune.workloads.costs.ops_table import CostRequest, View, graph_table
+
 Dims = Sequence[int | str | None]
 
 
@@ -43,3 +47,18 @@ def model(
     )
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("acme", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def model_table(
+    proto: onnx.ModelProto,
+    name: str,
+    task: Task,
+    batch_size: int,
+    *,
+    precision: str | None = None,
+    dimensions: Mapping[str, int] | None = None,
+    view: View = None,
+) -> OpsTable:
+    """The operator table of a model in memory, which never runs."""
+    sizes = tuple(sorted((dimensions or {}).items()))
+    return graph_table(proto, name, CostRequest(task, batch_size, precision, sizes, view))

@@ -6,10 +6,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpsTable
-from edgetune.workloads.costs import model_table
 
 X = {"x": ("batch", 3, 4)}
 

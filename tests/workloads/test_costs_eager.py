@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpsTable
 from edgetune.errors import InputError
-from edgetune.workloads.costs import model_table, operator_table
+from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 
 D, N = 4, 2

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpRow
-from edgetune.workloads.costs import model_table
 from edgetune.workloads.costs.table import FORMULAS, register
 
 D = 4  # bytes of a float32

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.errors import InputError
 from edgetune.workloads import zoo
-from edgetune.workloads.costs import model_table, operator_table
+from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 
 D = 4  # bytes of a float32

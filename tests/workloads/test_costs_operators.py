@@ -8,10 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpRow
-from edgetune.workloads.costs import model_table
 
 D = 4  # bytes of a float32
 N, Q, K, HEADS, KV, SIZE = 2, 6, 9, 4, 2, 8

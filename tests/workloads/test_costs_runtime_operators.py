@@ -8,11 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_graphs import model
+from onnx_graphs import model, model_table
 
 from edgetune.artifacts.ops import OpRow
 from edgetune.errors import InputError
-from edgetune.workloads.costs import model_table
 
 D = 4  # bytes of a float32
 N, S, H, HEADS = 2, 6, 32, 4

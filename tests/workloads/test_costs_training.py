@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from onnx import TensorProto
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpsTable
-from edgetune.workloads.costs import model_table
 
 D = 4
 

@@ -8,14 +8,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import flops_by_precision
 from edgetune.artifacts.roofline import Roof
 from edgetune.devices.twin.device import open_twin
 from edgetune.stages.roofline.placement import place
-from edgetune.workloads.costs import model_table
 
 X = {"x": ("batch", 8, 16, 16)}
 MACS = 8 * 8 * 9 * 16 * 16

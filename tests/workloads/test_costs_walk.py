@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
+from edgetune.artifacts.ops import ledger
 from edgetune.errors import InputError
-from edgetune.workloads.costs import ledger_shares, model_table, operator_table
+from edgetune.workloads.costs import operator_table
 from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 from edgetune.workloads.costs.walk import cost_nodes
 from edgetune.workloads.onnx_file import parse_model
@@ -84,7 +85,7 @@ def test_an_unknown_operator_is_in_the_ledger_and_in_the_warnings() -> None:
     proto = model([node("Relu", "x", "r"), node("Warp", "r", "y", domain="acme")], X)
     table = model_table(proto, "t", "infer", 1)
     assert [(row.ledger, row.flops) for row in table.rows] == [("modelled", 12), ("unmodelled", 0)]
-    assert ledger_shares(table) == {"modelled": 0.5, "zero": 0.0, "unmodelled": 0.5}
+    assert [entry.share for entry in ledger(table)] == [0.5, 0.0, 0.5]
     (caution,) = table.header.warnings
     assert (caution.code, caution.numbers["nodes"]) == ("unmodelled-operators", 1)
     assert "Warp" in caution.advice

@@ -7,9 +7,8 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto
-from onnx_graphs import Dims, model, node
+from onnx_graphs import Dims, model, model_table, node
 
-from edgetune.workloads.costs import model_table
 from edgetune.workloads.costs.generation import (
     Lengths,
     Pass,

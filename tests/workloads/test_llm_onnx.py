@@ -6,11 +6,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
-from onnx_graphs import model, node
+from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpsTable
 from edgetune.errors import InputError
-from edgetune.workloads.costs import model_table
 
 VOCAB, HIDDEN, HEADS, SIZE = 100, 32, 4, 8
 D = 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import InputError
-from edgetune.workloads.torch_module import OnnxModule, to_onnx
+from edgetune.workloads.torch_module import OnnxModule, with_trained
 from edgetune.workloads.torch_operators import OPERATORS
 
 ONNX_RUNTIME = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
@@ -254,9 +254,8 @@ def test_recurrent_layers(op, gates, biased, directions):
         states = {name: floats(directions, 2, 5) for name in (("i", "j") if op == "LSTM" else ("i",))}
         compare(op, feed | states, weights, names=["x", "w", "r", "b", "", *states], outputs=outputs, **settings_)
     node = helper.make_node(op, ["x", *weights], ["y"], **settings_)
-    back = {
-        t.name: numpy_helper.to_array(t) for t in to_onnx(OnnxModule(model_of(node, feed, weights))).graph.initializer
-    }
+    model = model_of(node, feed, weights)
+    back = {t.name: numpy_helper.to_array(t) for t in with_trained(model, OnnxModule(model)).graph.initializer}
     assert all(np.array_equal(back[name], weights[name]) for name in weights)
 
 

@@ -9,8 +9,7 @@ Power is computed from differences of the energy counter, else from power readin
 All three cover "this GPU and its associated circuitry (e.g. memory)", NVML API reference: the board, not the host. None
 has a documented refresh interval (pull request 18 of gpuopenanalytics/pynvml saw 10 ms; "Part-time Power
 Measurements", arXiv 2312.02741, longer ones, and that A100 and H100 sample a quarter of the time), so the interval is
-measured when the sensor is opened. On an H100 the counter was renewed every 100 ms; its energy agreed with these
-readings within 2.3 % and with the polled power within 3.5 % (tests/benchmarks/nvml_energy.py).
+measured when the sensor is opened. On an H100 the counter was renewed every 100 ms.
 """
 
 from __future__ import annotations

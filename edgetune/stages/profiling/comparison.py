@@ -1,10 +1,10 @@
 """Compares two tables of measured points: joins the points, and gives each ratio with its interval and a verdict.
 
-Within one run the raw times give the error of a median. What changes between two runs, minutes or a process apart,
-no single run shows; where a table has rounds (``--interleave-repeats``), the scatter between the rounds of all points
-is the error instead, also of a table without rounds. Without rounds, the ratios of many points show it: what they
-scatter beyond their intervals is added to these. So it is only certain that a point differs where it differs more than
-the others do; that all points differ alike, their mean shows.
+The sample of a point is its raw times, or the figures of its rounds (``--interleave-repeats``) where it has several;
+its ratio has the interval of Welch's test. What changes between two runs, minutes or a process apart, no single run
+shows; without rounds, the ratios of many points show it: what they scatter beyond their intervals is added to these. So
+it is only certain that a point differs where it differs more than the others do; that all points differ alike, their
+mean shows.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import variance
 from typing import TypeAlias
 
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -39,12 +40,8 @@ FIGURES: Mapping[str, tuple[str, str]] = {
 }
 """What is compared, and the verdicts below and above a ratio of 1."""
 CANNOT_TELL = "cannot tell"
-_MEDIAN_OF_ROUNDS = 2 / math.pi
-"""Efficiency of the median of many rounds, relative to their mean."""
 
 Key: TypeAlias = tuple[object, ...]
-Scatter: TypeAlias = tuple[float, int]
-"""Variance of the logarithm of a figure between rounds, and its degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ class Joined:
         points: Those measured in both.
         only_before, only_after: Points in one table only.
         failed: Points of the baseline that the other table has without a measurement, with the reason.
-        rounds: Whether the intervals include the differences between rounds.
+        rounds: Whether every point has several rounds in both tables.
         scatter: By figure, the scatter of the ratios that the intervals include, a share; empty with rounds.
     """
 
@@ -113,16 +110,17 @@ def join(before: Sequence[ProfileRow], after: Sequence[ProfileRow], *, any_power
     ours, theirs = (_counted(rows, 1 if renamed else 0) for rows in (before, after))
     measured, others = ({key: rows for key, rows in of.items() if _is_measured(rows)} for of in (ours, theirs))
     figures = [figure for figure in FIGURES if any_power or figure == "time"]
-    rounds = {figure: _between_rounds([*measured.values(), *others.values()], figure) for figure in figures}
-    points = [_compare(rows, others[key], rounds) for key, rows in measured.items() if key in others]
-    scatter = {figure: _between_points(points, figure) for figure in figures if rounds[figure] is None}
+    pairs = [(rows, others[key]) for key, rows in measured.items() if key in others]
+    points = [_compare(before, after, figures) for before, after in pairs]
+    rounds = bool(pairs) and all(_have_rounds(*pair) for pair in pairs)
+    scatter = {} if rounds else {figure: _between_points(points, figure) for figure in figures}
     return Joined(
         points=tuple(_scattered(each, scatter) for each in points),
         only_before=tuple(rows[-1].point for key, rows in measured.items() if key not in theirs),
         only_after=tuple(rows[-1].point for key, rows in others.items() if key not in measured),
         failed=tuple(f"{rows[-1].point}: {theirs[key][-1].reason or theirs[key][-1].status}"
                      for key, rows in measured.items() if key in theirs and key not in others),
-        rounds=rounds["time"] is not None,
+        rounds=rounds,
         scatter={figure: found for figure, found in scatter.items() if found},
     )  # fmt: skip
 
@@ -135,18 +133,20 @@ def _is_measured(rows: Sequence[ProfileRow]) -> bool:
     return rows[-1].status == "ok" and bool(rows[-1].minibatch_s)
 
 
-def _compare(
-    before: Sequence[ProfileRow], after: Sequence[ProfileRow], rounds: Mapping[str, Scatter | None]
-) -> PointComparison:
+def _have_rounds(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> bool:
+    return min(len(before), len(after)) > 1
+
+
+def _compare(before: Sequence[ProfileRow], after: Sequence[ProfileRow], figures: Sequence[str]) -> PointComparison:
     ours, theirs = together(before), together(after)
     ratios = {}
-    for figure, between in rounds.items():
-        estimates = [_estimate(rows, figure, between) for rows in (before, after)]
+    for figure in figures:
+        estimates = [_estimate(rows, figure) for rows in (before, after)]
         if estimates[0] is not None and estimates[1] is not None:
             ratios[figure] = ratio_of(estimates[0], estimates[1])
     assert ours.minibatch_s is not None
     assert theirs.minibatch_s is not None
-    unfair = _unfair(ours, theirs, rounds=rounds["time"] is not None)
+    unfair = _unfair(ours, theirs, rounds=_have_rounds(before, after))
     return PointComparison(before[-1].point, ours.minibatch_s, theirs.minibatch_s, ratios, unfair)
 
 
@@ -178,17 +178,15 @@ def _value(row: ProfileRow, figure: str) -> float | None:
     return value if value else None
 
 
-def _estimate(rows: Sequence[ProfileRow], figure: str, between: Scatter | None) -> Estimate | None:
-    """Return a figure of a point; ``between`` is its scatter between rounds, where that is known."""
+def _estimate(rows: Sequence[ProfileRow], figure: str) -> Estimate | None:
+    """Return a figure of a point, with the error that its rounds show, or its only run."""
     values = [value for row in rows if (value := _value(row, figure)) is not None]
     if not values:
         return None
-    within = _within(rows[-1], figure, values[-1]) if len(rows) == 1 else None
-    if between is None:
-        return Estimate(values[0]) if within is None else replace(within, value=values[0])
-    rounds = len(values) if len(values) < 3 else len(values) * _MEDIAN_OF_ROUNDS
-    one_run = 0.0 if within is None or within.variance is None else within.variance / within.count
-    return Estimate(median(values), max(between[0], one_run), rounds, between[1])
+    if len(values) > 1:
+        return Estimate(median(values), variance(map(math.log, values)), len(values), len(values) - 1)
+    within = _within(rows[-1], figure, values[0]) if len(rows) == 1 else None
+    return Estimate(values[0]) if within is None else replace(within, value=values[0])
 
 
 def _within(row: ProfileRow, figure: str, value: float) -> Estimate | None:
@@ -201,22 +199,10 @@ def _within(row: ProfileRow, figure: str, value: float) -> Estimate | None:
         power, time = _within(row, "power", 0.0), _within(row, "time", row.minibatch_s or 0.0)
         if power is None or time is None or power.variance is None or time.variance is None:
             return None
-        variance = power.variance / power.count + time.variance / time.count
-        return Estimate(value, variance, 1.0, min(power.freedom, time.freedom))
+        both = power.variance / power.count + time.variance / time.count
+        return Estimate(value, both, 1.0, min(power.freedom, time.freedom))
     timed = (row.times_s or ())[row.warmups or 0 :]
     if (found := estimate_of_times(timed)) is not None:
         return found
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
     return None if low is None or high is None else estimate_of_interval(value, low, high, row.minibatches)
-
-
-def _between_rounds(points: Iterable[Sequence[ProfileRow]], figure: str) -> Scatter | None:
-    """Return the variance between rounds, pooled over all points; ``None`` if no point has two."""
-    squares, freedom = 0.0, 0
-    for rows in points:
-        logs = [math.log(value) for row in rows if (value := _value(row, figure)) is not None]
-        if len(logs) > 1:
-            mean = sum(logs) / len(logs)
-            squares += sum((each - mean) ** 2 for each in logs)
-            freedom += len(logs) - 1
-    return (squares / freedom, freedom) if freedom else None

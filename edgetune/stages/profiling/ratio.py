@@ -5,7 +5,7 @@ and Behavioral Statistics 45, 2020): the logarithm of the ratio of medians, with
 Three things are added, because minibatch times are no independent sample of a fixed size. The variance of a median
 grows by its design effect, from an autocorrelation without the bias of short series. A sample that ended early because
 it looked steady by luck is not believed: its variance is raised towards that of the other one. A factor makes up for
-the looks of the stopping rule. ``tests/benchmarks/compare_tables.py`` shows the calibration.
+the looks of the stopping rule. ``tests/profiling/test_ratio.py`` checks the calibration.
 """
 
 from __future__ import annotations

@@ -55,16 +55,14 @@ class Explanation:
     cores: bool
 
 
-def possible_explanations(table: OpsTable, at_roofs_share: float, known: float | None) -> tuple[Explanation, ...]:
-    """Return the possible explanations of the reference's time; ``known`` is the accelerator's share, if measured."""
+def possible_explanations(table: OpsTable, at_roofs_share: float) -> tuple[Explanation, ...]:
+    """Return the possible explanations of the reference's time, of which layers at their roofs take a share."""
     kinds: tuple[Follows, ...] = ("layers", "compute", "memory")
     spreads = (False, True) if table.task == "train" and table.loads_images else (False,)
     return tuple(
         Explanation(share, follows, overlap, cores)
         for overlap in OVERLAPS
-        for share in (
-            _shares(at_roofs_share * LEAST, overlap) if known is None else [min(known, _device(HOST, overlap))]
-        )
+        for share in _shares(at_roofs_share * LEAST, overlap)
         for follows in kinds
         for cores in spreads
     )

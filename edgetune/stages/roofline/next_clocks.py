@@ -145,7 +145,7 @@ def _possible_time(table: OpsTable, roof: Roof, other: Roof, knob: str, here: Pr
     """Return the range of the change of time over all explanations; without a measurement, all are possible."""
     now_s, then_s = layers_time(table, roof), layers_time(table, other)
     at_roofs_share = 0.0 if here is None or not here.minibatch_s else min(now_s / here.minibatch_s, 1.0)
-    explanations = possible_explanations(table, at_roofs_share, None)
+    explanations = possible_explanations(table, at_roofs_share)
     ratios = time_ratios(explanations, [other], roof, np.array([then_s / now_s]), at_roofs_share)[:, 0].tolist()
     value, next_value = getattr(roof.mode, knob), getattr(other.mode, knob)
     if knob.endswith("_mhz"):

@@ -153,11 +153,6 @@ class Placement:
     measured_s: float | None = None
     point: OperatingPoint | None = None
 
-    @property
-    def reached_share(self) -> float | None:
-        """Distance to the roof: the least time of the whole as a share of the time measured."""
-        return None if self.measured_s is None else self.roof_s / self.measured_s
-
 
 def place(table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), measured_s: float | None = None) -> Placement:
     """Return the placement of a network, with each operator beneath the roof of the precision that it computes in.
@@ -171,7 +166,7 @@ def place(table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), measured_
     Raises:
         InputError: no operator has a known cost, or the roof is of another precision.
     """
-    _check(table, roof)
+    require_placeable(table, roof)
     flops, moved = table.flops, table.bytes_moved
     roofs = Roofs(roof, tuple(others))
     rows = tuple(_placed(row, roofs) for row in table.rows)
@@ -239,7 +234,12 @@ def require_work(table: OpsTable) -> None:
     )
 
 
-def _check(table: OpsTable, roof: Roof) -> None:
+def require_placeable(table: OpsTable, roof: Roof) -> None:
+    """Refuse a network without known work, or of another precision than its roof.
+
+    Raises:
+        InputError: see ``place``.
+    """
     require_work(table)
     if beneath(roof.precision) != beneath(table.precision):
         raise InputError(

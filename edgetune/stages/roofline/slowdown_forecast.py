@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import ProfileRow
@@ -33,8 +32,8 @@ from edgetune.artifacts.row_figures import energy_per_minibatch_j
 from edgetune.errors import InputError
 from edgetune.stages.roofline.balance import costs_of
 from edgetune.stages.roofline.clocks import HOST_KNOBS
-from edgetune.stages.roofline.explanations import Explanation, possible_explanations, time_ratios
-from edgetune.stages.roofline.placement import layers_time, place
+from edgetune.stages.roofline.explanations import possible_explanations, time_ratios
+from edgetune.stages.roofline.placement import layers_time, require_placeable
 
 Array = NDArray[np.float64]
 
@@ -141,33 +140,26 @@ def _static(roofs: Sequence[Roof]) -> Array:
     return np.array([roof.static_w for roof in roofs], dtype=np.float64)
 
 
-def forecast_modes(
-    table: OpsTable, roofs: Sequence[Roof], reference: Mode, *, row: ProfileRow | None = None,
-    layers: Layers | None = None,
-) -> Forecast:  # fmt: skip
+def forecast_modes(table: OpsTable, roofs: Sequence[Roof], reference: Mode, row: ProfileRow) -> Forecast:
     """Return the forecast of a network in every mode with a roof.
 
     Args:
         table: What its operators cost.
         roofs: One per mode, measured or inferred, of one precision; those without energy are passed over.
         reference: The mode that slowdown is counted from.
-        row: What was measured in it; without it, layers are taken to be at their roofs and the host to take no time.
-        layers: Their times in it, which show how far below its roof each is and how long the host alone takes.
+        row: What was measured in it.
 
     Raises:
         InputError: the reference has no roof with energy or was not measured properly, or see ``place``.
     """
     here, known = _with_energy(roofs, reference)
-    at_roof = place(table, here)
-    assert at_roof.layers_j is not None
-    seconds, energy_j = (at_roof.layers_s, at_roof.layers_j) if row is None else reference_figures(row)
-    work = _work(table, here, layers)
-    times_s = _layer_times(work, known)
+    require_placeable(table, here)
+    seconds, energy_j = reference_figures(row)
+    times_s = _layer_times(table, known)
     compute_s, memory_s = (float(part[known.index(here)]) for part in times_s)
     least = min((compute_s + memory_s) / seconds, 1.0)
     at_roofs = (times_s[0] + times_s[1]) / (compute_s + memory_s)
-    explanations = _explanations_of(table, least, row, layers)
-    ratios = time_ratios(explanations, known, here, at_roofs, least)
+    ratios = time_ratios(possible_explanations(table, least), known, here, at_roofs, least)
     lower = [no_knob_above(roof.mode, reference) for roof in known]
     ratios[:, lower] = ratios[:, lower].clip(min=1.0)  # inferred peaks err, yet lower clocks never help
     scale = least / (compute_s + memory_s)
@@ -229,27 +221,12 @@ def _with_energy(roofs: Sequence[Roof], reference: Mode) -> tuple[Roof, list[Roo
     return here, known
 
 
-def _work(table: OpsTable, here: Roof, layers: Layers | None) -> Array:
-    """Return FLOP and bytes, a row per layer; timed layers are scaled to take as long at the roof."""
-    if layers is None:
-        return np.array([[row.flops, row.bytes_moved] for row in table.rows], dtype=np.float64)
-    scaled = []
-    for layer in layers.layers:
-        flops, moved = layer.row.flops, layer.row.bytes_moved
-        least_s = max(flops / here.flops_per_s, moved / here.bytes_per_s)
-        factor = max(layer.seconds / least_s, 1.0) if least_s else 0.0
-        scaled.append([factor * flops, factor * moved])
-    if not any(flops or moved for flops, moved in scaled):
-        return _work(table, here, None)
-    return np.array(scaled, dtype=np.float64)
-
-
-def _layer_times(work: Array, roofs: Sequence[Roof]) -> tuple[Array, Array]:
+def _layer_times(table: OpsTable, roofs: Sequence[Roof]) -> tuple[Array, Array]:
     """Return the time of the layers bound by compute and of those bound by memory, s, for every roof.
 
     With the layers in order of intensity each mode's balance point splits them in two, and sums are looked up.
     """
-    flops, moved = work[:, 0], work[:, 1]
+    flops, moved = np.array([[row.flops, row.bytes_moved] for row in table.rows], dtype=np.float64).T
     intensity = np.divide(flops, moved, out=np.full_like(flops, np.inf), where=moved > 0)
     order = np.argsort(intensity, kind="stable")
     flops_below, bytes_below = (np.concatenate(([0.0], np.cumsum(part[order]))) for part in (flops, moved))
@@ -257,15 +234,6 @@ def _layer_times(work: Array, roofs: Sequence[Roof]) -> tuple[Array, Array]:
     bytes_per_s = np.array([roof.bytes_per_s for roof in roofs])
     first = np.searchsorted(intensity[order], flops_per_s / bytes_per_s, side="right")
     return (flops_below[-1] - flops_below[first]) / flops_per_s, bytes_below[first] / bytes_per_s
-
-
-def _explanations_of(
-    table: OpsTable, at_roofs_share: float, row: ProfileRow | None, layers: Layers | None
-) -> tuple[Explanation, ...]:
-    if row is None:
-        return (Explanation(1.0, "layers", 1.0, cores=False),)
-    told = None if layers is None else 1 - layers.between_share
-    return possible_explanations(table, at_roofs_share, told)
 
 
 def _beyond(table: OpsTable, roofs: Sequence[Roof], here: Roof, measured_j: float) -> Array:

@@ -137,8 +137,8 @@ class ConvergenceOptions:
     dataset: Annotated[
         str | None,
         _trained(
-            "Data set to train on: shapes, gratings, words, chain, a .npz file with x and y, a .txt file, or a folder "
-            "of text, CIFAR-10, SVHN or CINIC-10.",
+            "Data set to train on: shapes, words, chain, a .npz file with x and y, a .txt file, or a folder "
+            "of text or of pictures.",
             metavar="NAME",
         ),
     ] = None

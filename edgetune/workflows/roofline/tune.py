@@ -169,7 +169,7 @@ def tune_network(
     ):
         row = measure(reference)
         reporter.info(f"reference: {reference}: {_figures(row)}")
-        forecast = forecast_modes(table, roofs, reference, row=row)
+        forecast = forecast_modes(table, roofs, reference, row)
 
         def report(each: TriedMode) -> None:
             reporter.info(f"{each.verdict}: {each.candidate.mode}: {_figures(each.row)}; {each.candidate.why}")

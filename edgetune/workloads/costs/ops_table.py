@@ -106,35 +106,15 @@ def _network_table(workload: Workload, request: CostRequest) -> OpsTable:
     # Safe to cache: a workload carries the hash of its definition.
     if workload.kind == "llm":
         return _decoder_table(workload, request)
-    return _graph_table(load_model(workload, weights=False), workload.name, request, workload)
+    return graph_table(load_model(workload, weights=False), workload.name, request, workload)
 
 
-def model_table(
-    model: onnx.ModelProto,
-    name: str,
-    task: Task,
-    batch_size: int,
-    *,
-    precision: str | None = None,
-    dimensions: Mapping[str, int] = _NOTHING,
-    view: View = None,
-) -> OpsTable:
-    """Return the operator table of a model in memory, which never runs; the arguments are those of ``operator_table``.
-
-    Args:
-        model: The model, whose dimensions may be open.
-        name: Name of the network in the table.
-        view: ``fused`` or ``eager``, see ``operator_table``.
+def graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workload: Workload | None = None) -> OpsTable:
+    """Return the table of a model; its workload, if any, runs where the graph does not determine all shapes.
 
     Raises:
         InputError: see ``operator_table``.
     """
-    sizes = tuple(sorted(dimensions.items()))
-    return _graph_table(model, name, CostRequest(task, batch_size, precision, sizes, view))
-
-
-def _graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workload: Workload | None = None) -> OpsTable:
-    """Return the table of a model; its workload, if any, runs where the graph does not determine all shapes."""
     task, view, precision, dimensions = request.task, request.view, request.precision, dict(request.dimensions)
     _refuse_training_in_view(task, view)
     fixed = fix_dimensions(

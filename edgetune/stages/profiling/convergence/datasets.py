@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError
-from edgetune.stages.profiling.convergence.drawn_images import draw_gratings, draw_shapes
-from edgetune.stages.profiling.convergence.image_folders import reader_of
+from edgetune.stages.profiling.convergence.drawn_images import draw_shapes
 from edgetune.stages.profiling.convergence.text import draw_chain, draw_words, read_text, text_files
 
 _TRAINED, _HELD_OUT = 4096, 1024
@@ -43,7 +42,6 @@ class SyntheticDataset:
 
 DRAWN: dict[str, SyntheticDataset] = {
     "shapes": SyntheticDataset(0.88, draw_shapes),
-    "gratings": SyntheticDataset(0.85, draw_gratings),
     "words": SyntheticDataset(0.7, draw_words, is_text=True),
     "chain": SyntheticDataset(0.7, draw_chain, is_text=True),
 }
@@ -84,8 +82,8 @@ def load_dataset(reference: str, *, tokens: bool = False, samples: int | None = 
     """Return a drawn data set by its name, or the one in a ``.npz`` or ``.txt`` file or in a folder.
 
     A ``.npz`` file holds ``x`` and ``y``, and may hold ``x_test`` and ``y_test``; without them, or with ``samples``,
-    every fifth sample of a shuffled order (always the same) is held out. The folders are those of ``image_folders``,
-    and folders of ``.txt`` files.
+    every fifth sample of a shuffled order (always the same) is held out. A folder holds ``.txt`` files, or pictures
+    in ``train/CLASS`` and ``test/CLASS``.
 
     Args:
         reference: Name, file or folder.
@@ -125,11 +123,10 @@ def _arrays(reference: str) -> tuple[str, str | None, Labelled, Labelled | None]
         learnt, held_out = read_text(path)
         return path.stem, _sha256_of(*learnt, *held_out), learnt, held_out
     if path.is_dir():
-        read = reader_of(path)
-        if read is None:
-            message = f"the folder {reference} is no data set that is known"
-            raise InputError(message, "known are those of CIFAR-10, SVHN and CINIC-10, and folders of .txt files")
-        parts = read(path, "train"), read(path, "test")
+        if not (path / "train").is_dir():
+            message = f"the folder {reference} holds neither .txt files nor pictures in train/CLASS and test/CLASS"
+            raise InputError(message, f"save its arrays as {_FORMAT.removeprefix('a ')}")
+        parts = _pictures(path, "train"), _pictures(path, "test")
         return path.name, _sha256_of(*parts[0], *parts[1]), *parts
     data, arrays = _read(reference)
     x, y = _checked(arrays, "x", "y", reference)
@@ -141,6 +138,38 @@ def _arrays(reference: str) -> tuple[str, str | None, Labelled, Labelled | None]
         message = f"{reference}: samples of x are {_shape(x)}, those of x_test {_shape(x_held_out)}"
         raise InputError(message, "both need the same shape")
     return path.stem, sha256, (x, y), (x_held_out, y_held_out)
+
+
+def _pictures(path: Path, part: str) -> Labelled:
+    """Return the pictures in ``path/part/CLASS``, ``[pictures, 3, height, width]`` of uint8, and labels from 0.
+
+    The classes are the folders in ``path/train``, sorted by name.
+
+    Raises:
+        InputError: Pillow is not installed, a file is not a picture, there are none, or they differ in size.
+    """
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise InputError(f"Pillow is not installed, and {path} holds pictures", "pip install pillow") from None
+
+    classes = sorted(folder.name for folder in (path / "train").iterdir() if folder.is_dir())
+    pictures, labels = [], []
+    for label, name in enumerate(classes):
+        for file in sorted(file for file in (path / part / name).glob("*") if file.is_file()):
+            try:
+                with Image.open(file) as image:
+                    pictures.append(np.asarray(image.convert("RGB"), np.uint8))
+            except (UnidentifiedImageError, OSError) as error:
+                raise InputError(f"{file} is not a picture: {error}", "take it out of the folder") from None
+            labels.append(label)
+    if not pictures:
+        raise InputError(f"{path / part} has no pictures", "it needs a folder of pictures for each class")
+    sizes = {picture.shape for picture in pictures}
+    if len(sizes) > 1:
+        listed = ", ".join(f"{width}x{height}" for height, width, _ in sorted(sizes)[:4])
+        raise InputError(f"the pictures in {path / part} have several sizes: {listed}", "scale them to one")
+    return np.stack(pictures).transpose(0, 3, 1, 2), np.array(labels, np.int64)
 
 
 def _sha256_of(*arrays: Any) -> str:

@@ -1,4 +1,4 @@
-"""Images drawn from a seed: noisy outlines of shapes, and noisy gratings."""
+"""Images drawn from a seed: noisy outlines of shapes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ Array = NDArray[np.float64]
 
 SIDE = 16
 """Pixels along an image's edge."""
-_SHAPE_NOISE, _GRATING_NOISE = 0.5, 1.7
-"""Standard deviation of the noise, of a stroke of brightness 1 and a wave of amplitude 1."""
+_NOISE = 0.5
+"""Standard deviation of the noise, of a stroke of brightness 1."""
 _STROKE = 0.13
 """Half the width of a stroke; the image reaches from -1 to 1."""
-_WAVELENGTHS = (0.5, 0.7)
-"""Of fine and coarse gratings."""
 
 
 def draw_shapes(samples: int, seed: int) -> tuple[Array, NDArray[np.int64]]:
@@ -29,7 +27,8 @@ def draw_shapes(samples: int, seed: int) -> tuple[Array, NDArray[np.int64]]:
     labels = random.integers(len(_SHAPES), size=samples)
     size, tilt = random.uniform(0.45, 0.75, samples), np.radians(random.uniform(-15, 15, samples))
     shift = random.uniform(-0.25, 0.25, (2, samples))
-    x, y = _grid(samples)
+    line = np.linspace(-1, 1, SIDE)
+    x, y = np.meshgrid(line, line)
     x, y = x - shift[0, :, None, None], y - shift[1, :, None, None]
     c, s = np.cos(tilt)[:, None, None], np.sin(tilt)[:, None, None]
     x, y = (c * x + s * y) / size[:, None, None], (c * y - s * x) / size[:, None, None]
@@ -39,32 +38,8 @@ def draw_shapes(samples: int, seed: int) -> tuple[Array, NDArray[np.int64]]:
         distance[chosen] = outline(x[chosen], y[chosen])
     stroke = _STROKE / size[:, None, None]
     images = 1 / (1 + np.exp((distance - stroke) / (0.3 * stroke)))  # soft edges, as of an image scaled down
-    images += random.normal(0, _SHAPE_NOISE, images.shape)
+    images += random.normal(0, _NOISE, images.shape)
     return images[:, None], labels
-
-
-def draw_gratings(samples: int, seed: int) -> tuple[Array, NDArray[np.int64]]:
-    """Return images ``[samples, 1, 16, 16]`` and labels 0 to 7: four directions of waves, fine and coarse.
-
-    Directions are 45 degrees apart and off by up to 15; the phase is random.
-    """
-    random = np.random.default_rng(seed)
-    labels = random.integers(8, size=samples)
-    angle = np.radians(45.0 * (labels % 4) + random.uniform(-15, 15, samples))[:, None, None]
-    wavelength = np.where(labels < 4, *_WAVELENGTHS)[:, None, None] * random.uniform(0.9, 1.1, (samples, 1, 1))
-    phase = random.uniform(0, 2 * np.pi, (samples, 1, 1))
-    x, y = _grid(samples)
-    images = np.sin(2 * np.pi * (x * np.cos(angle) + y * np.sin(angle)) / wavelength + phase)
-    images += random.normal(0, _GRATING_NOISE, images.shape)
-    return images[:, None], labels
-
-
-def _grid(samples: int) -> tuple[Array, Array]:
-    """Return the coordinates of the pixels of every image, from -1 to 1."""
-    line = np.linspace(-1, 1, SIDE)
-    x, y = np.meshgrid(line, line)
-    shape = (samples, SIDE, SIDE)
-    return np.broadcast_to(x, shape), np.broadcast_to(y, shape)
 
 
 def _bar(along: Array, across: Array) -> Array:
