@@ -1,7 +1,7 @@
 """Unprivileged sensors of a board: temperatures, the fan, and telemetry of all readings.
 
 A zone of a power-gated block (CV on Orin, the GPU on Thor) answers EAGAIN while the block is off; old BSPs show
--256 degrees instead. ``PMIC-Die`` shows a constant 100 degrees on every board (board captures) and is left out.
+-256 degrees instead. ``PMIC-Die`` shows a constant, 100 or 50 degrees (board captures), and is left out.
 Source: kernel Documentation/driver-api/thermal/sysfs-api.rst; values in thousandths of a degree Celsius.
 
 Results are comparable only with the same fan profile. The fan is never set: on Thor, a fan handed over in the wrong
