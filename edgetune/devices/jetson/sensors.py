@@ -134,7 +134,8 @@ def _nvfancontrol(sysfs: Sysfs, what: str) -> str | None:
     return found[1] if found else None
 
 
-_GPU_LOAD = ("sys/devices/gpu.0/load", "sys/devices/platform/gpu.0/load", "sys/devices/platform/17000000.gpu/load")
+_GPU_LOAD = ("sys/devices/gpu.0/load", "sys/devices/platform/gpu.0/load", "sys/devices/platform/17000000.gpu/load",
+             "sys/devices/platform/bus@0/17000000.gpu/load")  # fmt: skip
 """Load of the GPU in thousandths, by nvgpu of JetPack 4 to 7. Source: jetson_stats, jtop/core/gpu.py."""
 
 _MEMORY_ACTIVITY = ("sys/kernel/debug/cactmon/mc_all", "sys/kernel/actmon_avg_activity/mc_all")
