@@ -5,6 +5,8 @@ import json
 import pytest
 
 from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.jetson.catalog import board_names, load_board
+from edgetune.devices.jetson.nvpmodel import read_nvpmodel
 from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.testing.fake_jetson import apply_line, guard, request_line
 from edgetune.testing.fake_kernel import Killed
@@ -222,3 +224,16 @@ def test_while_a_mode_of_edgetune_is_in_place_the_power_mode_is_still_known(boar
     before = open_jetson_control(board.kernel).space
     board.guard(SLOW, request_line(2, "keep"))
     assert open_jetson_control(board.kernel).space == before
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_mode_that_was_set_is_known_on_every_board_and_kernel(bench, name):
+    for release in load_board(name).kernels:
+        kernel = bench(name, kernel=release, golden_context=False).kernel
+        modes = {model.id: model.name for model in read_nvpmodel(kernel).config.models}
+        for number, mode in modes.items():
+            code, said = kernel.nvpmodel("-m", str(number))
+            assert code == 0, said
+            found = nvpmodel_in_force(kernel)
+            assert found.active_model is not None, (release, found.notes)
+            assert found.active_model.name == mode
