@@ -45,13 +45,19 @@ def follow(root: Path, path: str) -> str:
     Raises:
         OSError: the file is missing, or its links form a loop.
     """
-    for _ in range(_MAX_LINKS):
-        os.lstat(root / path)
-        if not (root / path).is_symlink():
-            return path
-        target = PurePosixPath("/", path).parent / os.readlink(root / path)
-        path = os.path.normpath(target).lstrip("/")
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    found, ahead, links = PurePosixPath(), [*reversed(PurePosixPath(path).parts)], 0
+    while ahead:
+        part = ahead.pop()
+        if part in ("/", ".."):
+            found = PurePosixPath() if part == "/" else found.parent
+        elif not os.path.islink(root / found / part):
+            found /= part
+        elif (links := links + 1) > _MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        else:
+            ahead += reversed(PurePosixPath(os.readlink(root / found / part)).parts)
+    os.lstat(root / found)
+    return str(found)
 
 
 def read_bytes(root: Path, path: str) -> bytes:

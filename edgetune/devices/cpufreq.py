@@ -1,6 +1,11 @@
-"""The CPU clock of a host: pin all cpufreq policies to one frequency, verify them, and restore their limits.
+"""The CPU clock of a host: pin all cpufreq policies, verify them, and restore their limits.
 
 The guardian sets this clock, because the limits of cpufreq policies outlive the process that sets them.
+
+``cpu_mhz`` is the clock of the fastest cluster; clusters with other clocks run at their nearest below. A clock that the
+limits name but the CPU need not run at is not offered: the highest of acpi-cpufreq stands for every boost clock (Linux
+drivers/cpufreq/acpi-cpufreq.c), and intel_pstate runs none above ``max_perf_pct`` or, without turbo, above the base
+clock (Linux Documentation/admin-guide/pm/intel_pstate.rst).
 """
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
 _POLICIES = "sys/devices/system/cpu/cpufreq/policy*"
+_BOOST = "sys/devices/system/cpu/cpufreq/boost"
+_PSTATE = "sys/devices/system/cpu/intel_pstate"
 _STEP_KHZ = 100_000
 """Drivers that list no frequencies (intel_pstate) take any multiple of the bus clock, 100 MHz since Sandy Bridge."""
 
@@ -35,14 +42,18 @@ class HostControl(BoardControl):
         self._on_jetson = detect_jetson(sysfs) is not None
         self._policies = {} if self._on_jetson else {folder: limit_files(folder) for folder in sysfs.glob(_POLICIES)}
         self._files = BoardFiles(sysfs, [path for pair in self._policies.values() for path in pair.paths], time.sleep)
+        self._tables: dict[str, list[int]] = {}
+        self._bounds: set[str] = set()
         choices = self._choices_mhz()
         if isinstance(choices, str):
             self.space = ModeSpace({}, fixed={"cpu_mhz": choices})
         else:
-            self.space = ModeSpace({"cpu_mhz": choices})
+            why = "; ".join([*sorted(self._bounds), *self._differing()])
+            withheld = {"max": f"the highest clock cannot be held: {why}"} if self._bounds else {}
+            self.space = ModeSpace({"cpu_mhz": choices}, withheld=withheld, limited={"cpu_mhz": why} if why else {})
 
     def _choices_mhz(self) -> tuple[float, ...] | str:
-        """Return the frequencies that every policy offers, MHz, ascending, or the reason why none can be set."""
+        """Return the frequencies of the fastest policy, MHz, ascending, or the reason why none can be set."""
         if self._on_jetson:
             return "this is a Jetson, whose clocks are set with --device jetson"
         if not self._policies:
@@ -52,19 +63,43 @@ class HostControl(BoardControl):
             return f"/{locked[0]} is not writable; setting clocks needs root"
         try:
             self.read()
-            common = set.intersection(*map(self._offered_khz, self._policies))
+            self._tables = {policy: self._offered_khz(policy) for policy in self._policies}
         except DeviceError as error:
             return f"cpufreq cannot be read: {error.message}"
         except ValueError as error:
             return f"cpufreq cannot be read: {error}"
-        return tuple(khz / 1000 for khz in sorted(common)) or "the CPU's clusters have no clock in common"
+        fastest = self._tables[self._fastest]
+        return tuple(khz / 1000 for khz in fastest) or f"no clock can be held: {'; '.join(sorted(self._bounds))}"
 
-    def _offered_khz(self, policy: str) -> set[int]:
-        listed = self._files.sysfs.text(f"{policy}/scaling_available_frequencies")
-        if listed:
-            return set(map(int, listed.split()))
+    def _differing(self) -> list[str]:
+        """Return a clause about clusters that have other clocks than the fastest, if there are such."""
+        fastest = self._tables[self._fastest]
+        names = [policy.rpartition("/")[2] for policy, table in self._tables.items() if table != fastest]
+        return [f"{' and '.join(names)} with other clocks: each runs at its nearest below"] if names else []
+
+    @property
+    def _fastest(self) -> str:
+        return max(self._tables, key=lambda policy: self._tables[policy][-1:])
+
+    def _offered_khz(self, policy: str) -> list[int]:
+        """Return the frequencies that a policy can be held at, kHz, ascending."""
+        sysfs = self._files.sysfs
         low, high = (self._files.number(f"{policy}/cpuinfo_{end}_freq") for end in ("min", "max"))
-        return {low, high, *range(-(-low // _STEP_KHZ) * _STEP_KHZ, high, _STEP_KHZ)}
+        listed = sysfs.text(f"{policy}/scaling_available_frequencies").split()
+        found = {*map(int, listed)} or {low, high, *range(-(-low // _STEP_KHZ) * _STEP_KHZ, high, _STEP_KHZ)}
+        most: dict[str, float] = {}
+        if sysfs.text(f"{policy}/scaling_driver") == "acpi-cpufreq" and sysfs.read_int(_BOOST) == 1:
+            most[f"{max(found) / 1000:g} MHz stands for any boost clock while /{_BOOST} is 1"] = max(found) - 1
+        if (percent := sysfs.read_int(f"{_PSTATE}/max_perf_pct")) is not None:
+            most[f"/{_PSTATE}/max_perf_pct is {percent}"] = high * percent / 100
+        if sysfs.read_int(f"{_PSTATE}/no_turbo") == 1 and (base := sysfs.read_int(f"{policy}/base_frequency")):
+            most[f"/{_PSTATE}/no_turbo is 1"] = base
+        self._bounds |= {why for why, khz in most.items() if khz < max(found)}
+        return sorted(khz for khz in found if khz <= min(most.values(), default=khz))
+
+    def _shares(self, khz: int) -> dict[str, int]:
+        """Return the clock of each policy, kHz, where the fastest runs at ``khz``."""
+        return {policy: max((k for k in table if k <= khz), default=table[0]) for policy, table in self._tables.items()}
 
     def snapshot(self) -> Snapshot:
         """Return both present limits of every policy."""
@@ -74,9 +109,8 @@ class HostControl(BoardControl):
         """Pin the clock, or restore its limits when the mode names no clock; return the mode read back."""
         check_mode(mode.knobs(), self.space, self.name)
         if mode.cpu_mhz is not None:
-            khz = round(mode.cpu_mhz * 1000)
-            for pair in self._policies.values():
-                pair.set(self._files, ClockLimits(khz, khz))
+            for policy, khz in self._shares(round(mode.cpu_mhz * 1000)).items():
+                self._policies[policy].set(self._files, ClockLimits(khz, khz))
         elif wrong := self.restore(found):
             raise DeviceError(wrong[0], "look for a power daemon that also sets it")
         now = self.read()
@@ -89,10 +123,10 @@ class HostControl(BoardControl):
         return now
 
     def read(self) -> Mode:
-        """Return the clock if all policies are pinned to it."""
-        clocks = {pair.pinned(self._files) for pair in self._policies.values()}
-        khz = clocks.pop() if len(clocks) == 1 else None
-        return Mode(cpu_mhz=None if khz is None else khz / 1000)
+        """Return the clock of the fastest policy if all are pinned as ``apply`` does."""
+        clocks = {policy: pair.pinned(self._files) for policy, pair in self._policies.items()}
+        khz = clocks.get(self._fastest) if self._tables else None
+        return Mode(cpu_mhz=None if khz is None or clocks != self._shares(khz) else khz / 1000)
 
     def restore(self, found: Snapshot) -> list[str]:
         """Restore every limit, then read each; return a sentence for each policy that differs."""

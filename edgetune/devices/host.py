@@ -40,10 +40,13 @@ class HostModes:
         self._cores_now = cores
         offered = clock.space
         highest = {knob: values[-1] for knob, values in offered.knobs.items()}
+        named = {"default": Mode(cpu_cores=cores), "max": Mode.of({"cpu_cores": cores, **highest})}
         self.space = ModeSpace(
             {"cpu_cores": tuple(float(n) for n in range(1, cores + 1)), **offered.knobs},
-            presets={"default": Mode(cpu_cores=cores), "max": Mode.of({"cpu_cores": cores, **highest})},
+            presets={name: mode for name, mode in named.items() if name not in offered.withheld},
             fixed=offered.fixed,
+            withheld=offered.withheld,
+            limited=offered.limited,
         )
         """The modes that can be set; ``default`` leaves the clock to the governor."""
 

@@ -8,7 +8,8 @@ comes from hwmon or thermal zones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from edgetune.devices.sysfs import Sysfs, why
 from edgetune.devices.telemetry import PolledRecording, Readings, polled, present_mode
 
 _ZONES = "sys/class/powercap/intel-rapl:*"
+_MIRRORED_UJ = 1_000_000  # read one after the other: less than a die draws in 10 ms, and no two dies agree so well
 _PERIOD_S = 0.05  # the counter updates every millisecond; 50 ms keeps its jitter below 2 %
 
 
@@ -105,24 +107,47 @@ def open_rapl(sysfs: Sysfs, clock: Clock) -> RaplSensor | Absent:
             return Absent(f"RAPL cannot be read: {zone}: {reason}")
     if not any(counter.name.startswith("package") for counter in counters):
         return Absent("RAPL counts no CPU package here")
-    return RaplSensor(sysfs, counters, clock)
+    return RaplSensor(sysfs, _unmirrored(sysfs, counters), clock)
 
 
-_CPU_SENSORS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal"})
+def _unmirrored(sysfs: Sysfs, counters: Sequence[Counter]) -> list[Counter]:
+    """Return the counters without those of dies that show the counter of their package, as AMD's Zen 1 and 2 do."""
+    kept: dict[tuple[str, int], Counter] = {}
+    for counter in counters:
+        package, _, die = counter.name.partition("-die-")
+        shown_uj = sysfs.read_int(f"{counter.path}/energy_uj") or 0
+        same = (each for each in kept if die and each[0] == package and abs(each[1] - shown_uj) < _MIRRORED_UJ)
+        kept.setdefault(next(same, (package if die else counter.path, shown_uj)), counter)
+    return list(kept.values())
+
+
+_CPU_SENSORS = re.compile(r"coretemp|k10temp|zenpower|x86_pkg_temp|(cpu|soc|package|(big|little)core)\d*[-_]thermal\d*")
+"""Chips and zones of CPUs, by their names: drivers/hwmon of Linux, and the device trees of Raspberry Pi and RK3588."""
 _TEMPERATURES = ("sys/class/hwmon/hwmon*/temp*_input", "sys/class/thermal/thermal_zone*/temp")
 _THROTTLE = "sys/devices/system/cpu/cpu*/thermal_throttle"
 
 
 class HottestZone:
-    """Thermometer: the hottest of several sensors, each in thousandths of a degree Celsius."""
+    """Thermometer: the hottest sensor of the CPU, each in thousandths of a degree Celsius.
 
-    def __init__(self, sysfs: Sysfs, paths: list[str]) -> None:
+    Args:
+        sysfs: The host's files.
+        paths: Every sensor.
+        of_cpu: Those of the CPU.
+    """
+
+    def __init__(self, sysfs: Sysfs, paths: list[str], of_cpu: list[str]) -> None:
         self._sysfs = sysfs
         self._paths = _by_label(sysfs, paths)
+        self._of_cpu = [name for name, path in self._paths.items() if path in of_cpu]
 
     def read_c(self) -> float | None:
-        """Return the highest temperature, degrees Celsius; ``None`` when no zone answers."""
-        return max((value for value in self.read_all().values() if value is not None), default=None)
+        """Return the highest temperature of the CPU, degrees Celsius; ``None`` when none of its sensors answers."""
+        return self.hottest_c(self.read_all())
+
+    def hottest_c(self, found: Mapping[str, float | None]) -> float | None:
+        """Return the highest temperature of the CPU among readings of ``read_all``."""
+        return max((value for name in self._of_cpu if (value := found[name]) is not None), default=None)
 
     def read_all(self) -> dict[str, float | None]:
         """Return the temperature of each sensor by its label, else its place, degrees Celsius."""
@@ -135,8 +160,8 @@ def _by_label(sysfs: Sysfs, paths: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
         folder, _, file = path.rpartition("/")
-        label = sysfs.text(path.removesuffix("_input") + "_label") or sysfs.text(f"{folder}/type")
-        name = label or f"{sysfs.text(f'{folder}/name')} {file.removesuffix('_input')}".strip()
+        label = _label(sysfs, path) or sysfs.text(f"{folder}/type")
+        name = label or f"{_chip(sysfs, path)} {file.removesuffix('_input')}"
         found[f"{name} ({folder.rpartition('/')[2]})" if name in found else name] = path
     return found
 
@@ -179,8 +204,10 @@ class HostTelemetry:
 
     def read(self) -> Readings:
         """Return every reading by group; power is the mean since the last reading, and absent in the first."""
-        temperatures_c = {} if isinstance(self._temperature, Absent) else self._temperature.read_all()
-        known_c = [value for value in temperatures_c.values() if value is not None]
+        temperatures_c: dict[str, float | None] = {}
+        if not isinstance(self._temperature, Absent):
+            each_c = self._temperature.read_all()
+            temperatures_c = {"hottest": self._temperature.hottest_c(each_c), **each_c}
         for name, meter in self._meters.items():
             try:
                 reading = meter.read()
@@ -193,7 +220,7 @@ class HostTelemetry:
             "mode": present_mode(self._modes),
             "clocks_mhz": {**cpu_clocks_mhz(self._sysfs)},
             "power_w": dict(self._power),
-            "temperature_c": {"hottest": max(known_c, default=None), **temperatures_c} if temperatures_c else {},
+            "temperature_c": {**temperatures_c},
         }
         if not isinstance(self._throttle, Absent):
             found["throttling_events"] = {"since boot": self._throttle.read()}
@@ -201,12 +228,26 @@ class HostTelemetry:
 
 
 def open_thermometer(sysfs: Sysfs) -> HottestZone | Absent:
-    """Return the CPU's sensors, else every sensor that answers, else the reason why there is none."""
-    paths = [path for pattern in _TEMPERATURES for path in sysfs.glob(pattern) if sysfs.read_int(path) is not None]
-    of_cpu = [path for path in paths if sysfs.text(path.rpartition("/")[0] + "/name") in _CPU_SENSORS]
+    """Return every sensor that answers, with those of the CPU apart, or the reason why the CPU has none."""
+    paths = [path for pattern in _TEMPERATURES for path in sysfs.glob(pattern) if sysfs.answers(path)]
     if not paths:
         return Absent("this kernel shows no temperature sensor")
-    return HottestZone(sysfs, of_cpu or paths)
+    chips = {path: _chip(sysfs, path) for path in paths}
+    dies = {path.rpartition("/")[0] for path in paths if _label(sysfs, path) == "Tdie"}
+    of_cpu = [path for path, chip in chips.items() if _CPU_SENSORS.fullmatch(chip)]
+    of_cpu = [path for path in of_cpu if path.rpartition("/")[0] not in dies or _label(sysfs, path) != "Tctl"]
+    if not of_cpu:
+        return Absent(f"no temperature sensor here is known as one of the CPU: {', '.join(sorted({*chips.values()}))}")
+    return HottestZone(sysfs, paths, of_cpu)
+
+
+def _chip(sysfs: Sysfs, path: str) -> str:
+    folder = path.rpartition("/")[0]
+    return sysfs.text(f"{folder}/name") or sysfs.text(f"{folder}/type") or folder.rpartition("/")[2]
+
+
+def _label(sysfs: Sysfs, path: str) -> str:
+    return sysfs.text(path.removesuffix("_input") + "_label")
 
 
 def open_throttle_events(sysfs: Sysfs) -> ThrottleEvents | Absent:

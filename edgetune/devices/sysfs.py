@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +19,13 @@ from edgetune.processes.privilege import acting_as, as_root, holds_root
 
 _T = TypeVar("_T")
 _KERNEL = "sys/"
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_CHUNK_BYTES = 1 << 16
+_MAY_HANG = re.compile(r"sys/class/devfreq/gpu-[^/]+/(min|max|cur)_freq")
+"""Files whose reads may never return (Thor under JetPack 7.2, whose driver deadlocks)."""
+_PATIENCE_S = 1.0
+_readers: dict[Path, subprocess.Popen[bytes]] = {}
+"""Processes that wait for an answer of the kernel, by their file; they cannot be ended before it answers."""
 
 
 class Sysfs:
@@ -34,18 +42,23 @@ class Sysfs:
         """Return the text of a file, without surrounding white space; invalid bytes become U+FFFD.
 
         Raises:
-            OSError: the file is missing, may not be read, or its driver returns an error.
+            OSError: the file is missing, may not be read, or its driver returns an error: ``BlockingIOError`` while the
+                block is powered off, ``TimeoutError`` where the driver does not answer.
         """
         try:
-            return (self.root / path).read_text("utf-8", "replace").strip()
+            content = self._content(path, lambda: os.open(self.root / path, _READ))
         except PermissionError:
             if not self._root_may_help(path):
                 raise
-        return as_root(lambda: self._read_beneath(path))
+            content = as_root(lambda: self._content(path, lambda: self._open(path, _READ)))
+        return content.decode(errors="replace").strip()
 
-    def _read_beneath(self, path: str) -> str:
-        with open(self._open(path, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
+    def _content(self, path: str, opened: Callable[[], int]) -> bytes:
+        descriptor = opened()
+        try:
+            return _within_time(self.root / path, descriptor) if _MAY_HANG.fullmatch(path) else _all_of(descriptor)
+        finally:
+            os.close(descriptor)
 
     def _open(self, path: str, flags: int) -> int:
         """Open a file; links are followed but never out of the top-level folder of the path."""
@@ -69,6 +82,16 @@ class Sysfs:
             return int(self.read(path))
         except (OSError, ValueError):
             return None
+
+    def answers(self, path: str) -> bool:
+        """Whether the file holds an integer, now or when its block is powered again."""
+        try:
+            int(self.read(path))
+        except BlockingIOError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
 
     def write(self, path: str, value: str) -> None:
         """Write a value, as ``echo`` does.
@@ -99,6 +122,32 @@ class Sysfs:
         return sorted((str(path.relative_to(self.root)) for path in found), key=_natural)
 
 
+def _all_of(descriptor: int) -> bytes:
+    """Return what is left of an open file; as bytes, because a text file turns EAGAIN into a TypeError (CPython)."""
+    chunks: list[bytes] = []
+    while chunk := os.read(descriptor, _CHUNK_BYTES):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _within_time(place: Path, descriptor: int) -> bytes:
+    """Return what is left of an open file, read by another process: a read may hang where no signal ends it."""
+    before = _readers.get(place)
+    if before is None or before.poll() is not None:
+        os.set_blocking(descriptor, True)
+        quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "start_new_session": True}
+        _readers[place] = subprocess.Popen(["cat"], stdin=descriptor, **quiet)
+        try:
+            content, _ = _readers[place].communicate(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            _readers[place].kill()
+        else:
+            if _readers.pop(place).returncode:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(place))
+            return content
+    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), str(place))
+
+
 def _natural(text: str) -> list[tuple[int, str]]:
     """Return a key that orders ``cpu2`` before ``cpu10``, and letters before numbers."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"[0-9]+|[^0-9]", text + "\0")]
@@ -113,5 +162,7 @@ def why(error: OSError) -> str:
         errno.EROFS: "it is read-only here",
         errno.EINVAL: "the kernel refused the value",
         errno.EBUSY: "the device is busy",
+        errno.EAGAIN: "it has no value while its block is powered off",
+        errno.ETIMEDOUT: f"its driver did not answer within {_PATIENCE_S:g} s",
     }
     return words.get(error.errno or 0, error.strerror or str(error))

@@ -102,6 +102,11 @@ def major_faults(pid: int) -> int:
     return int(fields[_MAJOR_FAULTS]) if fields else 0
 
 
+def swap_bytes(pid: int) -> int | None:
+    """Return what a process has in swap of its own anonymous memory, bytes; ``None`` after its end."""
+    return counter_bytes(_PROC / str(pid) / "status", "VmSwap")
+
+
 def kills() -> int | None:
     """Return how many processes the kernel has killed for want of memory, in all control groups, since it booted."""
     return counter(_PROC / "vmstat", "oom_kill")

@@ -106,3 +106,52 @@ def test_foreign_content_is_a_reason(sysfs):
     add_cpufreq(sysfs)
     sysfs.put(f"{POLICY}/scaling_min_freq", "<unsupported>")
     assert "cannot be read" in reason(sysfs)
+
+
+def add_cluster(sysfs, number, khz):
+    folder = f"sys/devices/system/cpu/cpufreq/policy{number}"
+    for end, value in {"min": khz[0], "max": khz[-1]}.items():
+        sysfs.put(f"{folder}/scaling_{end}_freq", value)
+        sysfs.put(f"{folder}/cpuinfo_{end}_freq", value)
+    sysfs.put(f"{folder}/scaling_available_frequencies", " ".join(map(str, khz)))
+
+
+def test_a_clock_is_that_of_the_fastest_cluster_and_others_run_at_their_nearest_below(sysfs):
+    """As on an RK3588."""
+    add_cluster(sysfs, 0, (1_008_000, 1_416_000, 1_800_000))
+    add_cluster(sysfs, 4, (1_200_000, 1_608_000, 2_400_000))
+    cpu = HostControl(sysfs)
+    assert cpu.space.knobs["cpu_mhz"] == (1200.0, 1608.0, 2400.0)
+    assert "policy0 with other clocks" in cpu.space.limited["cpu_mhz"]
+    slow, fast = POLICY, POLICY.replace("0", "4")
+    found = cpu.snapshot()
+    for mhz, share in ((2400, 1_800_000), (1608, 1_416_000), (1200, 1_008_000)):
+        assert cpu.apply(Mode(cpu_mhz=mhz), found) == Mode(cpu_mhz=mhz)
+        assert limits(sysfs, fast) == [mhz * 1000] * 2
+        assert limits(sysfs, slow) == [share] * 2
+    sysfs.put(f"{slow}/scaling_max_freq", 1_800_000)
+    assert cpu.read() == Mode()
+    assert cpu.restore(found) == []
+    assert (limits(sysfs, slow), limits(sysfs, fast)) == ([1_008_000, 1_800_000], [1_200_000, 2_400_000])
+
+
+def test_an_entry_that_stands_for_boost_clocks_is_not_on_offer(sysfs):
+    add_cpufreq(sysfs)
+    sysfs.put(f"{POLICY}/scaling_driver", "acpi-cpufreq")
+    sysfs.put("sys/devices/system/cpu/cpufreq/boost", 1)
+    space = HostControl(sysfs).space
+    assert space.knobs["cpu_mhz"] == (800.0, 1600.0)
+    assert "2400 MHz stands for any boost clock" in space.limited["cpu_mhz"]
+    assert set(space.withheld) == {"max"}
+    sysfs.put("sys/devices/system/cpu/cpufreq/boost", 0)
+    assert choices(sysfs) == (800.0, 1600.0, 2400.0)
+
+
+@pytest.mark.parametrize(("file", "value"), [("max_perf_pct", 70), ("no_turbo", 1)])
+def test_clocks_that_intel_pstate_never_runs_at_are_not_on_offer(sysfs, file, value):
+    add_cpufreq(sysfs)
+    sysfs.put(f"{POLICY}/base_frequency", 1_700_000)
+    sysfs.put(f"sys/devices/system/cpu/intel_pstate/{file}", value)
+    space = HostControl(sysfs).space
+    assert space.knobs["cpu_mhz"] == (800.0, 1600.0)
+    assert file in space.limited["cpu_mhz"]

@@ -24,6 +24,27 @@ def test_package_and_memory_are_counted_and_core_is_not(sysfs):
     assert sensor.source == "rapl:package-0+dram"
 
 
+def test_dies_that_show_the_counter_of_their_package_are_counted_once(sysfs):
+    for zone, (name, energy_uj) in enumerate(
+        [("package-0-die-0", 10**9), ("package-0-die-1", 10**9 + 700), ("package-1-die-0", 10**9 + 100)]
+    ):
+        for file, text in {"name": name, "energy_uj": energy_uj, "max_energy_range_uj": 10**12}.items():
+            sysfs.put(f"sys/class/powercap/intel-rapl:{zone}/{file}", text)
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, RaplSensor)
+    assert sensor.source == "rapl:package-0-die-0+package-1-die-0"
+
+
+def test_dies_with_counters_of_their_own_are_added(sysfs):
+    for die in range(2):
+        for file, text in {"name": f"package-0-die-{die}", "energy_uj": 10**9 * (die + 1)}.items():
+            sysfs.put(f"sys/class/powercap/intel-rapl:{die}/{file}", text)
+        sysfs.put(f"sys/class/powercap/intel-rapl:{die}/max_energy_range_uj", 10**12)
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, RaplSensor)
+    assert sensor.source == "rapl:package-0-die-0+package-0-die-1"
+
+
 def test_energy_over_time_is_power(sysfs):
     counted = add_rapl(sysfs, memory=True)
     clock = FakeClock(5_000)

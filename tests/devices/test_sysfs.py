@@ -1,9 +1,71 @@
 """Small files of the kernel, read as they come."""
 
-from edgetune.devices.sysfs import Sysfs
+import errno
+import time
+
+import pytest
+
+from edgetune.devices.board_files import follow
+from edgetune.devices.sysfs import Sysfs, why
+from fakes.sysfs import FakeSysfs
+
+
+@pytest.fixture
+def sysfs(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    yield sysfs
+    sysfs.speak()
 
 
 def test_bytes_that_are_no_text_are_read_as_such_and_not_as_an_error(tmp_path):
     (tmp_path / "type").write_bytes(b"CPU-therm\x83\n")
     assert Sysfs(tmp_path).read("type") == "CPU-therm\ufffd"
     assert Sysfs(tmp_path).read_int("type") is None
+
+
+def test_a_file_of_a_block_that_is_off_has_no_value_now_and_is_no_error(sysfs):
+    sysfs.silence("temp")
+    with pytest.raises(BlockingIOError) as caught:
+        sysfs.read("temp")
+    assert "powered off" in why(caught.value)
+    assert sysfs.read_int("temp") is None
+    assert sysfs.text("temp") == ""
+    assert sysfs.answers("temp")
+
+
+@pytest.mark.parametrize("text", ["", "warm"])
+def test_a_file_without_a_number_does_not_answer(sysfs, text):
+    sysfs.put("temp", text)
+    assert not sysfs.answers("temp")
+    assert not sysfs.answers("missing")
+
+
+def test_a_driver_that_never_answers_is_given_up_and_not_asked_again_until_it_does(sysfs):
+    path = "sys/class/devfreq/gpu-gpc-0/min_freq"
+    sysfs.silence(path)
+    with pytest.raises(TimeoutError) as caught:
+        sysfs.read(path)
+    assert caught.value.errno == errno.ETIMEDOUT
+    assert "did not answer within" in why(caught.value)
+    begun_s = time.monotonic()
+    for _ in range(50):
+        assert sysfs.read_int(path) is None
+    waited_s = time.monotonic() - begun_s
+    sysfs.put("sys/class/devfreq/gpu-nvd-0/min_freq", 315_000_000)
+    assert sysfs.read_int("sys/class/devfreq/gpu-nvd-0/min_freq") == 315_000_000
+    assert waited_s < 50  # one patience each
+
+
+def test_links_are_followed_below_the_root_also_on_the_way(tmp_path):
+    (tmp_path / "nix/store/0-etc/etc").mkdir(parents=True)
+    (tmp_path / "nix/store/1-nvpmodel.conf").touch()
+    (tmp_path / "nix/store/0-etc/etc/nvpmodel.conf").symlink_to("/nix/store/1-nvpmodel.conf")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/static").symlink_to("/nix/store/0-etc/etc")
+    (tmp_path / "etc/nvpmodel.conf").symlink_to("/etc/static/../etc/nvpmodel.conf")
+    assert follow(tmp_path, "etc/nvpmodel.conf") == "nix/store/1-nvpmodel.conf"
+    (tmp_path / "etc/loop").symlink_to("loop")
+    with pytest.raises(OSError, match="Too many levels"):
+        follow(tmp_path, "etc/loop")
+    with pytest.raises(FileNotFoundError):
+        follow(tmp_path, "etc/missing")

@@ -60,6 +60,7 @@ class FakeGpu:
         ignores_locks: Whether a lock succeeds without effect.
         rounds_mw: Rounds a requested power limit.
         unsupported: Functions, and field numbers, that answer "not supported".
+        errors: Functions that answer another error, by its code.
         missing: Functions that its driver lacks.
         denied: Whether settings are refused, as to users other than root.
         lost: Whether it has fallen off the bus.
@@ -92,6 +93,7 @@ class FakeGpu:
     ignores_locks: bool = False
     rounds_mw: Callable[[int], int] = lambda limit_mw: limit_mw
     unsupported: set[str | int] = field(default_factory=set)
+    errors: dict[str, int] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     denied: bool = False
     lost: bool = False
@@ -158,6 +160,8 @@ def _answered(method: _Method) -> _Method:
             raise FakeNvmlError(codes.GPU_IS_LOST)
         if name in gpu.missing:
             raise FakeNvmlError(codes.FUNCTION_NOT_FOUND)
+        if name in gpu.errors:
+            raise FakeNvmlError(gpu.errors[name])
         if name in gpu.unsupported:
             raise FakeNvmlError(codes.NOT_SUPPORTED)
         if sets and gpu.denied:

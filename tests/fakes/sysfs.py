@@ -27,6 +27,7 @@ class FakeSysfs(Sysfs):
         self._unreadable: dict[str, int] = {}
         self._unwritable: dict[str, int] = {}
         self._answers: dict[str, Callable[[str], str]] = {}
+        self._silent: list[int] = []
 
     def put(self, path: str, text: str | int) -> None:
         """Make or change a file as the kernel itself does."""
@@ -45,6 +46,19 @@ class FakeSysfs(Sysfs):
     def deny_writing(self, path: str, error: int = errno.EACCES) -> None:
         """Refuse to write a file."""
         self._unwritable[path] = error
+
+    def silence(self, path: str) -> None:
+        """Give a file no answer, as a pipe whose writer says nothing: EAGAIN, or a wait for ever where reads wait."""
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).unlink(missing_ok=True)
+        os.mkfifo(self.root / path)
+        self._silent.append(os.open(self.root / path, os.O_RDWR | os.O_NONBLOCK))
+
+    def speak(self) -> None:
+        """End the silence of files, with an empty answer."""
+        for descriptor in self._silent:
+            os.close(descriptor)
+        self._silent.clear()
 
     def answer(self, path: str, keep: Callable[[str], str]) -> None:
         """Keep ``keep(value)`` instead of the value written, as drivers that clamp do."""

@@ -80,11 +80,19 @@ def test_point_has_the_peak_of_its_processes_and_what_the_machine_had_left(kerne
 def test_point_that_waited_for_swap_is_marked_and_measured_again(kernel, holder, monkeypatch):
     faults = iter(range(1000))
     monkeypatch.setattr(watching, "major_faults", lambda _: next(faults))
+    monkeypatch.setattr(watching, "swap_bytes", lambda _: 4096)
     pages = iter(range(200, 1000))
     attempts = measured(kernel, (holder,), lambda: kernel.set(1 << 20, next(pages)), retries=2)
     assert [attempt.row.status for attempt in attempts] == ["swapped"] * 3
     assert attempts[0].row.swap_in_bytes >= 100 * 4096
     assert "swap" in attempts[0].row.reason
+
+
+def test_point_that_waited_for_pages_of_files_while_others_swapped_is_not_marked(kernel, holder, monkeypatch):
+    faults = iter(range(1000))
+    monkeypatch.setattr(watching, "major_faults", lambda _: next(faults))
+    (attempt,) = measured(kernel, (holder,), lambda: kernel.set(1 << 20, 200))
+    assert attempt.row.status == "ok"
 
 
 def test_swapping_of_others_does_not_mark_a_point_that_waited_for_nothing(kernel, holder):

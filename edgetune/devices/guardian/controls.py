@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.devices.control import BoardControl
+from edgetune.devices.guardian.journal import STATES, Journals
 from edgetune.devices.sysfs import Sysfs
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 if TYPE_CHECKING:
     from edgetune.devices.jetson.control import JetsonControl
@@ -65,16 +67,29 @@ def open_jetson_control(
     from edgetune.devices.jetson.control import JetsonControl
     from edgetune.devices.jetson.detect import detect_jetson
     from edgetune.devices.jetson.knobs import caps_of, find_knobs, limits_in_force, presets_of
-    from edgetune.devices.jetson.nvpmodel import present_masks, read_nvpmodel
+    from edgetune.devices.jetson.nvpmodel import present_masks
+    from edgetune.devices.jetson.restore import nvpmodel_in_force
 
     if detect_jetson(sysfs) is None:
         raise DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
-    knobs, nvpmodel = find_knobs(sysfs), read_nvpmodel(sysfs)
+    knobs, nvpmodel = find_knobs(sysfs), nvpmodel_in_force(sysfs, _found_before(sysfs))
     presets, caps = None, limits_in_force(knobs, sysfs)
     if not isinstance(nvpmodel, str):
         presets = presets_of(nvpmodel, knobs.tables, present_masks(sysfs, nvpmodel))
         caps = caps if nvpmodel.active_model is None else caps_of(nvpmodel, knobs.tables)
     return JetsonControl(sysfs, knobs=knobs, presets=presets, caps=caps, beyond_caps=beyond_caps, sleep=sleep)
+
+
+def _found_before(sysfs: Sysfs) -> dict[str, str]:
+    """Return the settings as edgetune found them, where it has changed some since the machine was started."""
+    journals = Journals("jetson", sysfs.root)
+    found: dict[str, str] = {}
+    for state in STATES:  # the latest first
+        with suppress(EdgetuneError, OSError):
+            entry = journals.read(state)
+            if entry is not None and not journals.restarted_since(entry):
+                found |= entry.snapshot
+    return found
 
 
 def _open_nvidia(index: int, root: Path) -> BoardControl:

@@ -26,7 +26,13 @@ _MODULES = frozenset(
 Source: the ``MODULE_NAME_TABLE`` of jetson_stats, jtop/core/jetson_variables.py, and NVIDIA's nvpower.sh.
 """
 
-_SOCS = ("tegra210", "tegra186", "tegra194", "tegra234", "tegra264")
+_SOCS = {33: "tegra210", 24: "tegra186", 25: "tegra194", 35: "tegra234", 38: "tegra264"}
+"""Chips by the number in ``soc_id``. Source: Linux include/soc/tegra/fuse.h and drivers/soc/tegra/fuse/fuse-tegra.c."""
+
+_SOC = "sys/devices/soc0"
+_FIRST_NAMESPACE = "cgroup:[4026531835]"
+"""Of a machine's first processes. Source: PROC_CGROUP_INIT_INO in Linux include/linux/proc_ns.h."""
+
 _PART = re.compile(r"p\d{4}-\d{4}")
 _CONTAINER = re.compile(r"docker|kubepods|containerd|libpod|lxc")
 
@@ -44,6 +50,7 @@ class Jetson:
         jetpack: Major version of JetPack, e.g. 6.
         kernel: Release of the kernel, e.g. ``5.15.148-tegra``.
         kernel_generation: Its first two numbers, e.g. ``5.15``.
+        device_tree: Whether the kernel shows the device tree.
         container: Evidence of a container, where nvpmodel reports success without effect; ``None`` outside one.
         notes: Unusual facts about the board, for the user.
     """
@@ -56,6 +63,7 @@ class Jetson:
     jetpack: int | None
     kernel: str | None
     kernel_generation: str | None
+    device_tree: bool
     container: str | None
     notes: tuple[str, ...] = ()
 
@@ -63,24 +71,29 @@ class Jetson:
 def detect_jetson(sysfs: Sysfs) -> Jetson | None:
     """Return this machine's description as a Jetson, or ``None`` on any other machine.
 
-    A Jetson has NVIDIA's release file or names a Tegra chip in its device tree.
+    A Jetson has NVIDIA's release file, or names a chip of a Jetson in its device tree or, where a container hides that,
+    in the kernel's description of the chip. Tablets have other Tegra chips.
     """
     release = _read(sysfs, "etc/nv_tegra_release")
     compatible = tuple(filter(None, (_read(sysfs, "proc/device-tree/compatible") or "").split("\0")))
-    if release is None and not any("nvidia,tegra" in name for name in compatible):
+    named = re.search(r"nvidia,(tegra\d+)", " ".join(compatible))
+    soc, machine = named[1] if named else None, None
+    if not compatible and sysfs.text(f"{_SOC}/family") == "Tegra":
+        soc, machine = _SOCS.get(sysfs.read_int(f"{_SOC}/soc_id") or 0), _read(sysfs, f"{_SOC}/machine")
+    if release is None and soc not in _SOCS.values() and "Jetson" not in (machine or ""):
         return None
     l4t = re.search(r"R(\d+) \(release\), REVISION: ([\d.]+)", release or "")
-    soc = re.search(r"nvidia,(tegra\d{3})", " ".join(compatible))
     kernel = _kernel(sysfs)
     found = Jetson(
-        model=_read(sysfs, "proc/device-tree/model") or "Jetson",
-        soc=soc[1] if soc else None,
+        model=_read(sysfs, "proc/device-tree/model") or machine or "Jetson",
+        soc=soc,
         module=_module(compatible, _read(sysfs, "proc/device-tree/nvidia,dtsfilename")),
         super_variant=any("-super" in name for name in compatible),
         l4t=f"{l4t[1]}.{l4t[2]}" if l4t else None,
         jetpack=_JETPACK_OF_L4T.get(int(l4t[1])) if l4t else None,
         kernel=kernel,
         kernel_generation=_generation(kernel),
+        device_tree=bool(compatible),
         container=_container(sysfs),
     )
     return replace(found, notes=tuple(_notes(found)))
@@ -112,13 +125,19 @@ def _container(sysfs: Sysfs) -> str | None:
         if os.path.exists(sysfs.root / mark):
             return f"/{mark} exists"
     word = _CONTAINER.search(_read(sysfs, "proc/1/cgroup") or "")
-    return f"/proc/1/cgroup names {word[0]}" if word else None
+    if word:
+        return f"/proc/1/cgroup names {word[0]}"
+    try:  # control groups of version 2 show a container no names
+        mine = os.readlink(sysfs.root / "proc/self/ns/cgroup")
+    except OSError:
+        return None
+    return None if mine == _FIRST_NAMESPACE else "its control groups are in a namespace of their own"
 
 
 def _notes(board: Jetson) -> list[str]:
     """Return one sentence for each fact about the board that edgetune does not know."""
     notes, unknown = [], "is not one known here; the board's own tables are used"
-    if board.soc not in _SOCS:
+    if board.soc not in _SOCS.values():
         notes.append(f"the chip {board.soc or '(not named)'} {unknown}")
     if board.module is None or board.module[:5] not in _MODULES:
         notes.append(f"the module {board.module or '(not named)'} {unknown}")
@@ -130,6 +149,8 @@ def _notes(board: Jetson) -> list[str]:
         notes.append(f"the kernel {board.kernel or '(unknown)'} is not one of JetPack 4 to 7; every write is read back")
     if board.container:
         notes.append(f"this runs in a container ({board.container}), where nvpmodel only pretends to set modes")
+    if board.container and not board.device_tree:
+        notes.append("the container hides /proc/device-tree: start it with --security-opt systempaths=unconfined")
     return notes
 
 

@@ -23,9 +23,10 @@ from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, board_of
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
 from edgetune.devices.jetson.gpu import gpu_folder
 from edgetune.devices.jetson.knobs import Tables, caps_of, find_knobs
-from edgetune.devices.jetson.nvpmodel import Nvpmodel, read_nvpmodel
+from edgetune.devices.jetson.nvpmodel import Nvpmodel
 from edgetune.devices.jetson.options import POWER_SENSORS, JetsonOptions, parse_jetson_options
 from edgetune.devices.jetson.power import BoardPower
+from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, read_fan
 from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.memory import MachineMemory
@@ -45,7 +46,7 @@ def board_conditions(sysfs: Sysfs, tables: Tables | None = None) -> dict[str, An
         tables: The board's own values of each knob, for the limits of the active mode.
     """
     board = detect_jetson(sysfs)
-    nvpmodel = read_nvpmodel(sysfs)
+    nvpmodel = nvpmodel_in_force(sysfs)
     known = None if isinstance(nvpmodel, str) else nvpmodel
     fan, gpu = read_fan(sysfs, known.fan_profile if known else None), gpu_folder(sysfs)
     return {

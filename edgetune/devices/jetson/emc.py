@@ -165,6 +165,7 @@ _T210 = f"{_DEBUG}/clk/override.emc"
 _CLK_CAP = "sys/kernel/nvpmodel_clk_cap/emc"
 _ISO_CAP = "sys/kernel/nvpmodel_emc_cap/emc_iso_cap"
 _BWMGR = f"{CLASS}/bwmgr"
+_LIMITED = ("min_freq", "max_freq", "cur_freq")
 _LEAST_HZ = 10_000_000
 """Smaller table entries are in kHz: every Jetson's memory runs between 10 MHz and 10 GHz."""
 
@@ -313,7 +314,7 @@ def find_emc(sysfs: Sysfs) -> EmcClock | str:
 
 
 def _bwmgr(sysfs: Sysfs) -> tuple[LimitedRate, tuple[int, ...]] | None:
-    if not all(_readable(sysfs, f"{_BWMGR}/{name}") for name in ("min_freq", "max_freq", "cur_freq")):
+    if not all(_readable(sysfs, f"{_BWMGR}/{name}") for name in _LIMITED):
         return None
     table = devfreq_table(sysfs, _BWMGR) or _dvfs_rates(sysfs)
     return (LimitedRate(devfreq_limits(_BWMGR), f"{_BWMGR}/cur_freq"), table) if table else None
@@ -340,7 +341,7 @@ def _t210(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
 
 def _dvfs_rates(sysfs: Sysfs) -> tuple[int, ...]:
     """Return column 2 of the firmware's table, the rates; no other column is documented."""
-    lines = sysfs.text(f"{_BPMP}/clk/emc/dvfs").splitlines()
+    lines = (sysfs.text(f"{_BPMP}/clk/emc/dvfs") or sysfs.text(f"{_BPMP}/clk/emc/dvfs_table")).splitlines()
     return _rates([words[1] for line in lines if len(words := line.split()) > 1])
 
 
@@ -359,6 +360,8 @@ def _readable(sysfs: Sysfs, path: str) -> bool:
 
 def _absent(sysfs: Sysfs) -> str:
     """Return the reason why no memory clock is found: debugfs is not mounted, is hidden, or lacks the clock."""
+    if sysfs.glob(_BWMGR) and (missing := [name for name in _LIMITED if not _readable(sysfs, f"{_BWMGR}/{name}")]):
+        return f"/{_BWMGR} lacks {' and '.join(missing)}"
     for path in (f"{_BPMP}/emc/possible_rates", f"{_BPMP}/clk/emc/dvfs", f"{_T210}/clk_state"):
         try:
             sysfs.read(path)

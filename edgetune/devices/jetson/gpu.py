@@ -110,8 +110,10 @@ def find_gpu(sysfs: Sysfs) -> GpuClock | str:
     if not table:
         return f"/{folder}/available_frequencies lists no clock"
     candidates = (f"{folder}/device", "sys/devices/gpu.0", "sys/devices/platform/gpu.0")
-    power = next((f"{device}/power/control" for device in candidates if sysfs.text(f"{device}/power/control")), None)
-    return GpuClock(devfreq_limits(folder), power, table)
+    device = next((device for device in candidates if sysfs.text(f"{device}/power/control")), None)
+    if device is not None and sysfs.text(f"{device}/power/runtime_status") == "unsupported":
+        device = f"{device}/.."  # on Thor the PCI device sleeps, of which the clock is a child
+    return GpuClock(devfreq_limits(folder), None if device is None else f"{device}/power/control", table)
 
 
 def devfreq_limits(folder: str) -> LimitFiles:

@@ -121,9 +121,12 @@ class _Line:
     number: int
     words: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"{self.source}, line {self.number}"
+
     def refuse(self, what: str) -> NoReturn:
         raise InputError(
-            f"{self.source}, line {self.number}: {what}",
+            f"{self}: {what}",
             "compare it with NVIDIA's files in /etc/nvpmodel; the line is wrong or of an unknown release",
         )
 
@@ -136,6 +139,7 @@ class _Draft:
     models: list[PowerModel] = field(default_factory=list)
     defaults: dict[str, tuple[_Line, str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    left_out: list[InputError] = field(default_factory=list)
 
 
 def parse_configuration(text: str, source: str = "nvpmodel.conf") -> NvpmodelConfiguration:
@@ -164,6 +168,8 @@ def parse_configuration(text: str, source: str = "nvpmodel.conf") -> NvpmodelCon
         else:
             header.refuse(f"there is no section {kind}")
     if not draft.models:
+        if draft.left_out:
+            raise draft.left_out[0]
         last.refuse("the file ends without any POWER_MODEL")
     return NvpmodelConfiguration(
         params=draft.params,
@@ -228,7 +234,9 @@ def _add_param(draft: _Draft, header: _Line, attributes: Mapping[str, str], body
     for line in body:
         words = line.words
         if len(words) != (3 if kind == "HWMON" else 2) or not words[1].startswith("/"):
-            line.refuse(f"a {kind} is declared by a name and {'a folder and a file' if kind == 'HWMON' else 'a path'}")
+            what = "a folder and a file" if kind == "HWMON" else "a path"
+            draft.notes.append(f"{line}: a {kind} is declared by a name and {what}: ignored")
+            continue
         paths[words[0]] = f"{words[1]}/hwmon*/{words[2]}" if kind == "HWMON" else words[1]
     draft.params[name] = Param(name, kind, paths)
 
@@ -237,8 +245,14 @@ def _add_model(draft: _Draft, header: _Line, attributes: Mapping[str, str], body
     identity = _integer(header, _attribute(header, attributes, "ID"))
     if any(model.id == identity for model in draft.models):
         header.refuse(f"a second mode has ID={identity}")
-    settings = tuple(_setting(draft, line) for line in body)
-    draft.models.append(PowerModel(identity, _attribute(header, attributes, "NAME"), settings))
+    name = _attribute(header, attributes, "NAME")
+    try:
+        settings = tuple(_setting(draft, line) for line in body)
+    except InputError as error:
+        draft.left_out.append(error)
+        draft.notes.append(f"{error.message}: the mode {name} is left out")
+        return
+    draft.models.append(PowerModel(identity, name, settings))
 
 
 def _setting(draft: _Draft, line: _Line) -> NvpmodelSetting:
@@ -247,7 +261,7 @@ def _setting(draft: _Draft, line: _Line) -> NvpmodelSetting:
     name, argument, *rest = line.words
     param = draft.params.get(name)
     if param is None or not param.declared(argument):
-        draft.notes.append(f"{line.source}, line {line.number}: {name} {argument} is declared nowhere above: ignored")
+        draft.notes.append(f"{line}: {name} {argument} is declared nowhere above: ignored")
     if param is None or param.kind == "FILE":
         return NvpmodelSetting(name, argument, " ".join(rest))
     if len(rest) > 1:
@@ -265,5 +279,5 @@ def _default(draft: _Draft) -> int | None:
     line, word = draft.defaults["PM_CONFIG"]
     found = next((model.id for model in draft.models if word in (model.name, str(model.id))), None)
     if found is None:
-        line.refuse(f"the default {word} is no mode of this file")
+        draft.notes.append(f"{line}: the default {word} is no mode that can be read")
     return found

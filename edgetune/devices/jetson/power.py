@@ -33,9 +33,9 @@ _FASTEST_S = 0.1
 _IN_A_ROW = 5
 """Consecutive lost readings that end a recording: the fewest readings that a mean needs."""
 
-_STUCK = 60
-"""Consecutive equal readings of all rails after which the chip counts as stuck: for half a minute none of six numbers
-has moved by one step of 8 mV or 8 mA, although the readings themselves load the board."""
+_STUCK_S, _STEADY_S = 30.0, 300.0
+"""How long no rail may move by one step of 8 mV or 8 mA before the chip counts as stuck, s: where work began meanwhile,
+and under work that goes on. An Orin Nano showed equal means for 10 s under a steady load (board measurement)."""
 
 _TRIES = 3
 """Attempts of the first reading, because the bus may be busy."""
@@ -70,8 +70,7 @@ class BoardPower:
         self._total = total
         self._channels = tuple(dict.fromkeys((*total.channels, *channels)))
         self._before: _Counts = {}
-        self._since_ns = 0
-        self._equal = 0
+        self._since_ns = self._begun_ns = 0
         chips = dict.fromkeys(channel.chip for channel in total.channels)
         self.source = f"{'+'.join(chips)}:{total.name}"
         self.refresh_s = refresh_s
@@ -104,6 +103,10 @@ class BoardPower:
         """Return the present power of every rail, W; ``None`` for a failed or impossible reading."""
         counts = {str(channel.label): (channel, self._maybe(channel)) for channel in self._channels}
         return {name: None if found is None else channel.power_w(found) for name, (channel, found) in counts.items()}
+
+    def begin(self) -> None:
+        """Note that other work begins now, which should move the readings."""
+        self._begun_ns = self._clock.now_ns()
 
     def read(self) -> PowerReading:
         """Read every rail once.
@@ -151,11 +154,11 @@ class BoardPower:
     def _watch(self, counts: _Counts, now_ns: int) -> None:
         """Raise ``SensorStoppedError`` when no value has changed for too long, also across recordings."""
         if counts != self._before:
-            self._before, self._since_ns, self._equal = counts, now_ns, 0
+            self._before, self._since_ns = counts, now_ns
             return
-        self._equal += 1
-        if self._equal >= _STUCK:
-            text = f"the power sensor is stuck: {self._equal} readings in a row are equal on every rail"
+        equal_s = (now_ns - self._since_ns) / 1e9
+        if equal_s >= (_STUCK_S if self._begun_ns >= self._since_ns else _STEADY_S):
+            text = f"the power sensor is stuck: no rail has moved for {equal_s:.0f} s"
             raise SensorStoppedError(text, since_ns=self._since_ns)
 
 
@@ -164,6 +167,7 @@ class BoardMeter:
 
     def __init__(self, board: BoardPower, clock: Clock) -> None:
         self._board = board
+        self._board.begin()
         self._clock = clock
         self._before_ns: int | None = None
         self._lost = 0

@@ -11,12 +11,13 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from edgetune.devices.board_files import BoardFiles, LimitFiles, read_bytes, read_text
 from edgetune.devices.control import RestorePlan, Snapshot, describe_change, same_configuration
 from edgetune.devices.jetson.cpu import online_file, possible_limits, switch_off, switch_on
 from edgetune.devices.jetson.emc import LimitedRate, LockedRate
-from edgetune.devices.jetson.knobs import JetsonKnobs
+from edgetune.devices.jetson.knobs import JetsonKnobs, find_knobs
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, configuration_path, read_nvpmodel, saved_mode
 from edgetune.devices.jetson.nvpmodel_grammar import UNCAPPED, Param, PowerModel
 from edgetune.devices.sysfs import Sysfs
@@ -61,8 +62,11 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
     if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
         return _plan_blindly(knobs, sysfs, found, describe_change(then, now))
     name = nvpmodel.active_model.name
-    values = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs).values(found)
+    of_mode = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs)
     chosen = bool(then) and then.partition(",")[0] != now.partition(",")[0]
+    if chosen and not of_mode.was_set(found):
+        return RestorePlan(found)  # only its number was saved, as in a container or for the next boot
+    values = of_mode.values(found)
     # same mode, changed file: whether the mode was applied since is unknown, so its limits are not exceeded
     target = within(found | values, lambda _: None, knobs) if chosen else within(found, values.get, knobs)
     if target == found:
@@ -81,6 +85,27 @@ def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) 
         remedy="choose the power mode with `sudo nvpmodel -m NUMBER`, then run `edgetune device restore jetson`; "
         "or restart the machine, which undoes every setting, and run it then",
     )
+
+
+def nvpmodel_in_force(sysfs: Sysfs, found: Mapping[str, str] | None = None) -> Nvpmodel | str:
+    """Return the configuration, whose active mode is known only where the kernel's limits are those of the mode.
+
+    Args:
+        sysfs: The board's files.
+        found: Values before edgetune's own changes; none where it has made none.
+    """
+    nvpmodel = read_nvpmodel(sysfs)
+    if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
+        return nvpmodel
+    model = nvpmodel.active_model
+    try:
+        knobs = find_knobs(sysfs)
+    except DeviceError:
+        return nvpmodel
+    if not (wrong := ModeValues(nvpmodel, model, "", knobs, sysfs).differing(found or {})):
+        return nvpmodel
+    note = f"the power mode is not known: the limits are not those of {model.name}, which nvpmodel saved (/{wrong[0]})"
+    return replace(nvpmodel, active=None, notes=(*nvpmodel.notes, note))
 
 
 class ModeValues:
@@ -112,6 +137,35 @@ class ModeValues:
         Args:
             found: The snapshot.
         """
+        given = self._given(found)
+        for pair in limit_pairs(self._knobs):
+            if not all(path in given or path in found for path in pair.paths):
+                given = {path: value for path, value in given.items() if path not in pair.paths}
+        return given
+
+    def was_set(self, found: Mapping[str, str]) -> bool:
+        """Whether an upper limit is the mode's where another was found, so that somebody has set the mode since."""
+        highs, given = {pair.high for pair in limit_pairs(self._knobs)}, self._given(found)
+        changed = {path: given[path] for path in highs & given.keys() if found.get(path) != given[path]}
+        return not changed or any(self._sysfs.text(path) == value for path, value in changed.items())
+
+    def differing(self, found: Mapping[str, str]) -> list[str]:
+        """Return the files, of upper limits and of cores, whose present value is not the mode's.
+
+        Args:
+            found: Values before edgetune's own changes, which count instead of the present ones.
+        """
+        given, grains = self._given(found), {pair.high: pair.grain for pair in limit_pairs(self._knobs)}
+        grains |= dict.fromkeys(map(online_file, self._knobs.cores.switchable), 1)
+        return [
+            path
+            for path, grain in grains.items()
+            if path in given
+            and (now := found.get(path, self._sysfs.text(path))).isdecimal()  # a cluster that is off shows no limits
+            and abs(int(now) - int(given[path])) >= grain
+        ]
+
+    def _given(self, found: Mapping[str, str]) -> dict[str, str]:
         given: dict[str, str] = {}
         for setting in self._model.settings:
             param = self._nvpmodel.config.params.get(setting.param)
@@ -126,9 +180,6 @@ class ModeValues:
                 value = setting.value
             if value is not None:
                 given[path] = value
-        for pair in limit_pairs(self._knobs):
-            if not all(path in given or path in found for path in pair.paths):
-                given = {path: value for path, value in given.items() if path not in pair.paths}
         return given
 
     def _shows(self, path: str) -> bool:

@@ -1,7 +1,7 @@
 """Unprivileged sensors of a board: temperatures, the fan, and telemetry of all readings.
 
 A zone of a power-gated block (CV on Orin, the GPU on Thor) answers EAGAIN while the block is off; old BSPs show
--256 degrees instead. ``PMIC-Die`` shows a constant 100 degrees on every board (board captures) and is left out.
+-256 degrees instead. ``PMIC-Die`` shows a constant, 100 or 50 degrees (board captures), and is left out.
 Source: kernel Documentation/driver-api/thermal/sysfs-api.rst; values in thousandths of a degree Celsius.
 
 Results are comparable only with the same fan profile. The fan is never set: on Thor, a fan handed over in the wrong
@@ -134,7 +134,8 @@ def _nvfancontrol(sysfs: Sysfs, what: str) -> str | None:
     return found[1] if found else None
 
 
-_GPU_LOAD = ("sys/devices/gpu.0/load", "sys/devices/platform/gpu.0/load", "sys/devices/platform/17000000.gpu/load")
+_GPU_LOAD = ("sys/devices/gpu.0/load", "sys/devices/platform/gpu.0/load", "sys/devices/platform/17000000.gpu/load",
+             "sys/devices/platform/bus@0/17000000.gpu/load")  # fmt: skip
 """Load of the GPU in thousandths, by nvgpu of JetPack 4 to 7. Source: jetson_stats, jtop/core/gpu.py."""
 
 _MEMORY_ACTIVITY = ("sys/kernel/debug/cactmon/mc_all", "sys/kernel/actmon_avg_activity/mc_all")

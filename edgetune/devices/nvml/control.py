@@ -1,8 +1,9 @@
 """Set a GPU's clock locks and power limit: values from its own tables, verified as far as NVML allows, and restored.
 
-The power limit is readable, so it is verified and restored to the milliwatt. NVML sets and resets clock locks but
-cannot read them. A lock therefore counts as obeyed while the clock is not above it (an idle or capped GPU is below it).
-A restore resets the locks that edgetune set: an earlier lock of another program is then lost.
+The power limit is verified and restored to the milliwatt. NVML sets and resets clock locks but cannot read them. A lock
+therefore counts as obeyed while the clock is not above it (an idle or capped GPU is below it). A restore resets the
+locks that edgetune set: an earlier lock of another program is then lost. What no mode has set is not restored either,
+since others move it (Dynamic Boost of laptops moves the power limit).
 
 Neither setting outlives the driver (NVML API reference). MIG, persistence mode, compute mode and ECC are never touched.
 """
@@ -22,6 +23,7 @@ from edgetune.devices.nvml.gpu import (
     MEMORY_CLOCK,
     VOLTA,
     Gpu,
+    GpuLostError,
     NoPermissionError,
     NotSupportedError,
 )
@@ -42,7 +44,7 @@ def mode_space(gpu: Gpu, *, may_set: bool) -> ModeSpace:
     tables: dict[str, tuple[float, ...] | str] = {
         "gpu_mhz": _or_why(lambda: _graphics_clocks(gpu), "this driver does not list the clocks of this GPU"),
         "mem_mhz": _or_why(lambda: _memory_clocks(gpu), "this driver does not list the memory clocks of this GPU"),
-        "power_limit_w": _or_why(lambda: _limits_w(gpu), "this GPU does not let its power limit be set"),
+        "power_limit_w": _or_why(lambda: _limits_w(gpu, may_set), "this GPU does not let its power limit be set"),
     }
     if gpu.mig:
         tables |= dict.fromkeys(tables, "MIG is on: its other instances share the clocks and the power limit")
@@ -58,8 +60,12 @@ def mode_space(gpu: Gpu, *, may_set: bool) -> ModeSpace:
 def _or_why(table: Callable[[], tuple[float, ...] | str], reason: str) -> tuple[float, ...] | str:
     try:
         return table() or reason
-    except NotSupportedError:
+    except (NotSupportedError, NoPermissionError):
         return reason
+    except GpuLostError:
+        raise
+    except DeviceError as error:
+        return f"{reason} ({error.message})"
 
 
 def _graphics_clocks(gpu: Gpu) -> tuple[float, ...] | str:
@@ -82,11 +88,15 @@ def _memory_clocks(gpu: Gpu) -> tuple[float, ...] | str:
     return _ascending([mhz for mhz in clocks if set(_graphics_at(gpu, mhz)) >= every])
 
 
-def _limits_w(gpu: Gpu) -> tuple[float, ...] | str:
+def _limits_w(gpu: Gpu, may_set: bool) -> tuple[float, ...] | str:
+    """Return the power limits, W, where the present one can be read and, at the default, set again."""
+    now_mw = gpu.ask("nvmlDeviceGetPowerManagementLimit")
     low_mw, high_mw = gpu.ask("nvmlDeviceGetPowerManagementLimitConstraints")
     if low_mw == high_mw:
         return f"its power limit is {low_mw / 1e3:g} W and no other"
     default_mw = gpu.maybe("nvmlDeviceGetPowerManagementDefaultLimit")
+    if may_set and not gpu.mig and now_mw == default_mw:
+        gpu.ask("nvmlDeviceSetPowerManagementLimit", now_mw)
     steps = range(-(-low_mw // _STEP_MW) * _STEP_MW, high_mw + 1, _STEP_MW)
     ends = (low_mw, high_mw, *(() if default_mw is None else (default_mw,)))
     return _ascending([limit_mw / 1e3 for limit_mw in (*steps, *ends) if low_mw <= limit_mw <= high_mw])
@@ -160,33 +170,31 @@ class NvmlControl(BoardControl):
         self._clock = clock or MonotonicClock()
         self.name = f"nvidia:{gpu.index}"
         self.space = mode_space(gpu, may_set=may_set)
-        self._ours: dict[str, float | None] = {lock.knob: None for lock in LOCKS}
-        """Locks set by edgetune, MHz; ``None`` for a lock that an earlier, dead edgetune process may have set."""
+        self._ours: dict[str, float] = {}
+        """Locks set by edgetune, MHz."""
 
     @property
     def _locks(self) -> list[ClockLock]:
         return [lock for lock in LOCKS if lock.knob in self.space.knobs]
 
     def snapshot(self) -> Snapshot:
-        """Return the present power limit, mW, and mark the locks as unknown.
-
-        Raises:
-            DeviceError: the limit is settable but not readable.
-        """
-        self._ours = {knob: mhz for knob, mhz in self._ours.items() if mhz is not None}
-        found = {lock.setting: LOCK_UNKNOWN for lock in self._locks}
-        if "power_limit_w" in self.space.knobs:
-            found[_LIMIT] = str(self._limit_mw())
-        return found
+        """Return nothing: ``apply`` adds each setting before it first changes it."""
+        return {}
 
     def apply(self, mode: Mode, found: Snapshot) -> Mode:
-        """Set ``mode``; for missing knobs, reset edgetune's clock locks and restore the power limit found.
+        """Set ``mode``; for missing knobs, reset edgetune's clock locks and restore the power limit that it changed.
 
         Raises:
             DeviceError: a value is not on offer, this process lacks permission, or the driver refused or ignored it.
         """
         wanted = mode.knobs()
         check_mode(wanted, self.space, self.name)
+        new = {lock.setting: LOCK_UNKNOWN for lock in self._locks if lock.knob in wanted and lock.setting not in found}
+        if "power_limit_w" in wanted and _LIMIT not in found:
+            new[_LIMIT] = str(self._limit_mw())
+        if new:
+            found |= new
+            self.learnt(found)
         for lock in self._locks:
             if lock.knob in wanted:
                 self._set_lock(lock, wanted[lock.knob])
@@ -203,7 +211,7 @@ class NvmlControl(BoardControl):
         knobs = {
             lock.knob: mhz
             for lock in self._locks
-            if (mhz := self._ours.get(lock.knob)) is not None and not self._is_above(lock, mhz)
+            if (mhz := self._ours.get(lock.knob)) and not self._is_above(lock, mhz)
         }
         limit_mw = self._gpu.maybe("nvmlDeviceGetPowerManagementLimit")
         if limit_mw is not None:
@@ -211,10 +219,10 @@ class NvmlControl(BoardControl):
         return Mode.of(knobs)
 
     def restore(self, found: Snapshot) -> list[str]:
-        """Reset locks that edgetune set or may have set, restore the power limit, and return failures as sentences."""
+        """Reset locks and restore the power limit, those that the snapshot names; return failures as sentences."""
         wrong: list[str] = []
         for lock in LOCKS:
-            if lock.setting in found and lock.knob in self._ours:
+            if lock.setting in found:
                 try:
                     self._reset_lock(lock)
                 except DeviceError as error:

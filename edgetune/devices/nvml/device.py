@@ -5,6 +5,7 @@ Tested: measuring and running networks on an H100; setting clocks and the power 
 
 from __future__ import annotations
 
+import os
 import platform
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,7 +22,7 @@ from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.memory import MachineMemory
 from edgetune.devices.nvml.control import NvmlControl
 from edgetune.devices.nvml.gpu import Gpu, gpu_count, load_nvml, text, unusable
-from edgetune.devices.nvml.sensors import GpuTelemetry, open_power, open_thermometer, open_throttling
+from edgetune.devices.nvml.sensors import ALL_INSTANCES, GpuTelemetry, open_power, open_thermometer, open_throttling
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, InputError
@@ -86,8 +87,10 @@ def _source(gpu: Gpu) -> LiveSource:
     CUDA and NVML count GPUs in different orders (CUDA: fastest first), and ONNX Runtime uses CUDA's first. So only
     this GPU is visible to the workload's process, by its UUID, as device 0.
     """
-    uuid = gpu.maybe("nvmlDeviceGetUUID")
+    uuid, chosen = gpu.maybe("nvmlDeviceGetUUID"), os.environ.get("CUDA_VISIBLE_DEVICES", "")
     shown = str(gpu.index) if uuid is None else text(uuid)
+    if gpu.mig and chosen.startswith("MIG-"):
+        shown = chosen  # one of its instances
     return LiveSource(
         ort_providers=("CUDAExecutionProvider",),
         torch_device="cuda:0",
@@ -97,20 +100,21 @@ def _source(gpu: Gpu) -> LiveSource:
 
 def _conditions(gpu: Gpu) -> dict[str, object]:
     """Return the conditions of a result on this GPU, without the identity of the card (serial number, UUID)."""
-    cuda = gpu.nvml.call("nvmlSystemGetCudaDriverVersion")
+    cuda, driver = gpu.nvml.maybe("nvmlSystemGetCudaDriverVersion"), gpu.nvml.maybe("nvmlSystemGetDriverVersion")
     memory, pci = gpu.maybe("nvmlDeviceGetMemoryInfo"), gpu.maybe("nvmlDeviceGetPciInfo")
     range_mw = gpu.maybe("nvmlDeviceGetPowerManagementLimitConstraints")
     vbios, persistence = gpu.maybe("nvmlDeviceGetVbiosVersion"), gpu.maybe("nvmlDeviceGetPersistenceMode")
     processes = gpu.maybe("nvmlDeviceGetComputeRunningProcesses")
     return {
         "gpu": gpu.name,
-        "driver": text(gpu.nvml.call("nvmlSystemGetDriverVersion")),
-        "cuda_driver": f"{cuda // 1000}.{cuda % 1000 // 10}",  # 12040 is 12.4 (NVML API reference)
+        "driver": None if driver is None else text(driver),
+        # 12040 is 12.4 (NVML API reference)
+        "cuda_driver": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
         "vbios": None if vbios is None else text(vbios),
         "pci_bus": None if pci is None else text(pci.busId),
         "pci_device": None if pci is None else f"{pci.pciDeviceId & 0xFFFF:04x}:{pci.pciDeviceId >> 16:04x}",
         "gpu_memory_bytes": None if memory is None else memory.total,
-        "power_covers": POWER_COVERS,
+        "power_covers": f"{ALL_INSTANCES}; {POWER_COVERS}" if gpu.mig else POWER_COVERS,
         "power_limit_w": _watts(gpu.maybe("nvmlDeviceGetPowerManagementLimit")),
         "power_limit_default_w": _watts(gpu.maybe("nvmlDeviceGetPowerManagementDefaultLimit")),
         "power_limit_range_w": None if range_mw is None else [_watts(end) for end in range_mw],

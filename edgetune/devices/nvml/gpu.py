@@ -64,6 +64,19 @@ class Nvml:
         self._module = module
         self.call("nvmlInit")
 
+    def maybe(self, function: str, *arguments: Any) -> Any | None:
+        """Call a function and return ``None`` where nothing answers.
+
+        Raises:
+            GpuLostError: the GPU is lost.
+        """
+        try:
+            return self.call(function, *arguments)
+        except GpuLostError:
+            raise
+        except DeviceError:
+            return None
+
     def call(self, function: str, *arguments: Any) -> Any:
         """Call a function by its name.
 
@@ -175,12 +188,7 @@ class Gpu:
         Raises:
             GpuLostError: the GPU is lost.
         """
-        try:
-            return self.ask(function, *arguments)
-        except GpuLostError:
-            raise
-        except DeviceError:
-            return None
+        return self.nvml.maybe(function, self._handle, *arguments)
 
     def field(self, identifier: int) -> float:
         """Return a field value by its ``NVML_FI_DEV_*`` number.
@@ -233,6 +241,8 @@ def _tells_power(gpu: Gpu) -> bool:
 def _is_shown(gpu: Gpu, shown: str) -> bool:
     uuid = text(gpu.maybe("nvmlDeviceGetUUID") or "")
     words = [word.strip() for word in shown.split(",")]
+    if gpu.mig and any(word.startswith("MIG-") for word in words):
+        return True
     return str(gpu.index) in words or any(word.startswith("GPU-") and uuid.startswith(word) for word in words)
 
 

@@ -32,6 +32,7 @@ from edgetune.devices.nvml.gpu import (
     SW_THERMAL_SLOWDOWN_NS,
     Gpu,
     GpuLostError,
+    NotSupportedError,
 )
 from edgetune.devices.telemetry import PolledRecording, polled
 from edgetune.errors import DeviceError
@@ -156,7 +157,8 @@ def open_thermometer(gpu: Gpu) -> GpuThermometer | Absent:
     sensors: tuple[Callable[[], float], ...] = (lambda: _core_c(gpu), lambda: gpu.field(MEMORY_TEMPERATURE))
     readers = [read for read in sensors if _now(read) is not None]
     if not readers:
-        return Absent("the driver reports no temperature of this GPU (virtual GPUs have none)")
+        why = _said(sensors[0]) or " (virtual GPUs have none)"
+        return Absent(f"the driver reports no temperature of this GPU{why}")
     return GpuThermometer(readers)
 
 
@@ -173,6 +175,17 @@ def open_throttling(gpu: Gpu) -> GpuThrottling | Absent:
     if not shown and not held_ns:
         return Absent("the driver does not tell why the clocks of this GPU are low (virtual GPUs and older cards)")
     return GpuThrottling((lambda: _reasons(gpu)) if shown else None, held_ns)
+
+
+def _said(read: Callable[[], float]) -> str:
+    """Return the driver's own words for a reading that it has but does not give now, else nothing."""
+    try:
+        read()
+    except NotSupportedError:
+        return ""
+    except DeviceError as error:
+        return f" ({error.message})"
+    return ""
 
 
 def _reasons(gpu: Gpu) -> float:
@@ -273,6 +286,9 @@ class GaugeMeter:
         return PowerReading(now_ns, now_mw / 1e3)
 
 
+ALL_INSTANCES = "all MIG instances together"
+
+
 class NvmlPower:
     """Power sensor of one GPU board.
 
@@ -327,11 +343,12 @@ def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None)
     def energy_mj() -> float:
         return float(gpu.ask("nvmlDeviceGetTotalEnergyConsumption"))
 
+    shared = f" of {ALL_INSTANCES}" if gpu.mig else ""
     refresh_s = _watched_refresh_s(energy_mj, clock) if _now(energy_mj) is not None else None
     if refresh_s is not None:
         length_s = max(refresh_s, _SHORTEST_READING_S)
         return NvmlPower(
-            "nvml:energy",
+            f"nvml:energy{shared}",
             lambda: EnergyMeter(energy_mj, clock, length_s),
             refresh_s=length_s,
             settle_s=length_s,  # an integral lags only by its refresh interval
@@ -342,8 +359,9 @@ def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None)
         ("nvml:power", lambda: float(gpu.ask("nvmlDeviceGetPowerUsage")), _AVERAGED_S),
     ):
         if _now(read_mw) is not None:
-            return _gauge(source, read_mw, clock, settle_s, watch)
-    return Absent("the driver reports neither energy nor power of this GPU (virtual GPUs and some laptops have none)")
+            return _gauge(f"{source}{shared}", read_mw, clock, settle_s, watch)
+    why = _said(energy_mj) or " (virtual GPUs and some laptops have none)"
+    return Absent(f"the driver reports neither energy nor power of this GPU{why}")
 
 
 def _gauge(

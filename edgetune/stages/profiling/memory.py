@@ -14,7 +14,7 @@ from typing import Any
 
 from edgetune.devices.device import Device, HasProcesses, Runner
 from edgetune.devices.memory import MachineMemory
-from edgetune.processes.memory import held_bytes, major_faults
+from edgetune.processes.memory import held_bytes, major_faults, swap_bytes
 
 _POLL_INTERVAL_S = 0.2
 """A reading costs about 0.1 ms, and of several processes about a millisecond for each GB that they hold."""
@@ -37,6 +37,7 @@ class MemoryWatch:
         self._available_bytes: int | None = None
         self._swapped_in_bytes: int | None = None
         self._faults: dict[int, tuple[int, int]] = {}
+        self._own_swap = False
 
     def __enter__(self) -> MemoryWatch:
         if self._memory is not None and self._runner is not None:
@@ -68,9 +69,12 @@ class MemoryWatch:
         }
 
     def swapped(self) -> bool:
-        """Return whether the machine read from swap while the workload waited for pages."""
+        """Return whether the machine read from swap while the workload waited for pages, some of which were there.
+
+        A workload without memory in swap waits for pages of files.
+        """
         waited = any(last > first for first, last in self._faults.values())
-        return bool(self._swapped_in_bytes) and waited
+        return bool(self._swapped_in_bytes) and waited and self._own_swap
 
     def _watch(self, memory: MachineMemory, runner: HasProcesses) -> None:
         ended = False
@@ -85,6 +89,7 @@ class MemoryWatch:
         for pid, faults in now.items():
             first, _ = self._faults.get(pid, (faults, faults))
             self._faults[pid] = (first, faults)
+        self._own_swap = self._own_swap or any(map(swap_bytes, processes))
         self._peak_bytes = max(held_bytes(pids) or 0, self._peak_bytes or 0) or None
         available = memory.available_bytes()
         if available is not None:

@@ -23,8 +23,9 @@ from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.device import Device
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
-from edgetune.devices.jetson.nvpmodel import Nvpmodel, read_nvpmodel
+from edgetune.devices.jetson.nvpmodel import Nvpmodel
 from edgetune.devices.jetson.power import BoardPower, open_board_power
+from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.devices.jetson.sensors import open_board_thermometer
 from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.software import REMEDIES
@@ -134,7 +135,7 @@ def examine_board(root: Path) -> dict[str, Any] | None:
     jetson = detect_jetson(sysfs)
     if jetson is None:
         return None
-    nvpmodel = read_nvpmodel(sysfs)
+    nvpmodel = nvpmodel_in_force(sysfs)
     notes = (*jetson.notes, *((nvpmodel,) if isinstance(nvpmodel, str) else nvpmodel.notes))
     return {
         "model": jetson.model,

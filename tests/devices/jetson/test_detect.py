@@ -107,6 +107,29 @@ def test_a_container_is_reported_and_noted(tmp_path, path, text, hint):
     assert [note for note in found.notes if "container" in note]
 
 
+@pytest.mark.parametrize(("namespace", "inside"), [(4026531835, False), (4026532742, True)])
+def test_a_container_under_control_groups_2_is_told_by_its_namespace(tmp_path, namespace, inside):
+    sysfs = board(tmp_path)
+    sysfs.put("proc/1/cgroup", "0::/")
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    (tmp_path / "proc/self/ns/cgroup").symlink_to(f"cgroup:[{namespace}]")
+    found = detect_jetson(sysfs)
+    assert found is not None
+    assert (found.container is not None) == inside
+
+
+def test_a_container_that_hides_the_device_tree_does_not_hide_the_board(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    texts = {".dockerenv": "", "sys/devices/soc0/family": "Tegra", "sys/devices/soc0/soc_id": 35}
+    texts["sys/devices/soc0/machine"] = "NVIDIA Jetson Orin Nano Developer Kit"
+    for path, text in texts.items():
+        sysfs.put(path, text)
+    found = detect_jetson(sysfs)
+    assert found is not None
+    assert (found.model, found.soc) == ("NVIDIA Jetson Orin Nano Developer Kit", "tegra234")
+    assert [note for note in found.notes if "systempaths=unconfined" in note]
+
+
 def test_a_board_made_tomorrow_is_described_by_itself(tmp_path):
     later = ("nvidia,p5000-0000+p4999-0001", "nvidia,tegra300")
     found = detect_jetson(board(tmp_path, later, l4t=(45, "1.0"), kernel="7.1.0-tegra", model="Jetson Next"))
@@ -136,6 +159,8 @@ def test_bytes_that_are_no_text_are_no_answer(tmp_path):
     assert found.model == "Jetson"
 
 
-@pytest.mark.parametrize("compatible", [(), ("raspberrypi,5-model-b", "brcm,bcm2712")])
+@pytest.mark.parametrize(
+    "compatible", [(), ("raspberrypi,5-model-b", "brcm,bcm2712"), ("asus,grouper", "nvidia,tegra30")]
+)
 def test_another_machine_is_none(tmp_path, compatible):
     assert detect_jetson(board(tmp_path, compatible, l4t=None)) is None

@@ -8,6 +8,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.emc import find_emc
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_jetson import apply_line, guard, request_line
+from fakes.sysfs import FakeSysfs
 
 BPMP = "sys/kernel/debug/bpmp/debug"
 LOCK = f"{BPMP}/clk/emc/mrq_rate_locked"
@@ -229,3 +230,16 @@ def test_what_fails_in_putting_the_memory_back_does_not_keep_the_rest_from_it(be
     assert len(wrong) == 1
     assert "mrq_rate_locked reads 1, not 0 as found" in wrong[0]
     assert set(at.differences()) <= {LOCK, RATE}
+
+
+def test_a_thor_whose_memory_has_no_upper_limit_says_so_and_is_held_by_the_firmware(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    for name, text in {"min_freq": 665_600_000, "cur_freq": 665_600_000, "available_frequencies": ""}.items():
+        sysfs.put(f"sys/class/devfreq/bwmgr/{name}", text)
+    sysfs.put("sys/class/devfreq/gpu-gpc-0/available_frequencies", 315_000_000)
+    assert find_emc(sysfs) == "/sys/class/devfreq/bwmgr lacks max_freq"
+    folder = "sys/kernel/debug/bpmp/debug/clk/emc"
+    sysfs.put(f"{folder}/dvfs_table", "vdd_core 665600000 600000\nvdd_core 4266000000 900000")
+    sysfs.put(f"{folder}/rate", 665_600_000)
+    sysfs.put(f"{folder}/mrq_rate_locked", 0)
+    assert find_emc(sysfs).table == (665_600_000, 4_266_000_000)

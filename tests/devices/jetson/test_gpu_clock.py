@@ -186,3 +186,20 @@ def test_power_gating_masks_are_never_touched(bench):
     assert not [path for path in found if "mask" in path]
     at.control.apply(Mode(gpu_mhz=at.control.space.knobs["gpu_mhz"][-1]), found)
     assert not [path for path, _ in at.kernel.writes if "mask" in path]
+
+
+def test_on_thor_the_pci_device_above_the_clock_is_kept_awake(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    pci = "sys/devices/platform/d0b0000000.pcie/0000:01:00.0"
+    node = f"{pci}/gpu-gpc-0/devfreq/gpu-gpc-0"
+    texts = {"available_frequencies": "315000000 1575000000", "min_freq": 315_000_000, "max_freq": 1_575_000_000}
+    for name, text in texts.items():
+        sysfs.put(f"{node}/{name}", text)
+    for device, status in ((pci, "suspended"), (f"{pci}/gpu-gpc-0", "unsupported")):
+        sysfs.put(f"{device}/power/control", "auto")
+        sysfs.put(f"{device}/power/runtime_status", status)
+    (tmp_path / node / "device").symlink_to(tmp_path / pci / "gpu-gpc-0")
+    (tmp_path / "sys/class/devfreq").mkdir(parents=True)
+    (tmp_path / "sys/class/devfreq/gpu-gpc-0").symlink_to(tmp_path / node)
+    power = find_gpu(sysfs).power
+    assert (tmp_path / power).resolve() == (tmp_path / pci / "power/control").resolve()

@@ -5,6 +5,9 @@ import json
 import pytest
 
 from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.jetson.catalog import board_names, load_board
+from edgetune.devices.jetson.nvpmodel import read_nvpmodel
+from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.testing.fake_jetson import apply_line, guard, request_line
 from edgetune.testing.fake_kernel import Killed
 
@@ -196,3 +199,41 @@ def test_clusters_that_the_first_mode_left_off_get_the_limits_of_the_new_one(ben
     board.kernel.fail_at(9, lambda *_: board.choose(mode))
     assert board.guard(SLOW, beyond_caps=beyond_caps).code == 0
     assert board.kernel.settings() == chosen(mode, **options)
+
+
+def test_a_mode_that_was_only_saved_changes_nothing_in_what_goes_back(board):
+    """As nvpmodel in a container, and tools that defer a mode to the next boot, write it."""
+    board.guard(SLOW, request_line(2, "keep"))
+    (board.kernel.root / STATUS).write_text("pmode:0001\n")
+    board.guard(request_line(1, "undo"))
+    assert board.kernel.settings() == board.at.before
+    assert board.journals() == []
+
+
+def test_a_mode_that_was_only_saved_is_not_the_one_in_force(board):
+    (board.kernel.root / STATUS).write_text("pmode:0001\n")
+    found = nvpmodel_in_force(board.kernel)
+    assert (found.active, found.active_model) == (None, None)
+    assert "the limits are not those of MODE_15W, which nvpmodel saved" in found.notes[-1]
+    space = open_jetson_control(board.kernel).space
+    assert (space.knobs["cpu_cores"][-1], space.knobs["gpu_mhz"][-1]) == (12, 1300.5)
+
+
+def test_while_a_mode_of_edgetune_is_in_place_the_power_mode_is_still_known(board):
+    board.choose(MODE_50W)
+    before = open_jetson_control(board.kernel).space
+    board.guard(SLOW, request_line(2, "keep"))
+    assert open_jetson_control(board.kernel).space == before
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_mode_that_was_set_is_known_on_every_board_and_kernel(bench, name):
+    for release in load_board(name).kernels:
+        kernel = bench(name, kernel=release, golden_context=False).kernel
+        modes = {model.id: model.name for model in read_nvpmodel(kernel).config.models}
+        for number, mode in modes.items():
+            code, said = kernel.nvpmodel("-m", str(number))
+            assert code == 0, said
+            found = nvpmodel_in_force(kernel)
+            assert found.active_model is not None, (release, found.notes)
+            assert found.active_model.name == mode

@@ -160,9 +160,6 @@ def test_a_name_that_is_declared_nowhere_is_noted_as_nvpmodel_ignores_it():
         ("< /POWER_MODEL >\n", "a section begins < KIND NAME=VALUE >"),
         ("< POWER_BUDGET W=15 >\n", "there is no section POWER_BUDGET"),
         ("< PARAM TYPE=GUESS NAME=X >\n", "TYPE=GUESS is none of FILE, CLOCK, HWMON"),
-        ("< PARAM TYPE=CLOCK NAME=X >\nMAX_FREQ relative/path\n", "a CLOCK is declared by a name and a path"),
-        ("< PARAM TYPE=HWMON NAME=X >\nWARN /sys/hwmon\n", "a HWMON is declared by a name and a folder and a file"),
-        (f"{MODE}< PM_CONFIG DEFAULT=5 >\n", "the default 5 is no mode of this file"),
         (f"{MODE}< PM_CONFIG >\n", "the section lacks DEFAULT="),
         (f"{MODE}< PM_CONFIG DEFAULT=0 >\nGPU MAX_FREQ 1\n", "this line belongs to no section"),
         ("", "the file ends without any POWER_MODEL"),
@@ -170,6 +167,22 @@ def test_a_name_that_is_declared_nowhere_is_noted_as_nvpmodel_ignores_it():
 )
 def test_a_malformed_line_is_told_by_file_and_number(text, message):
     assert refused(text).endswith(f": {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("< PARAM TYPE=CLOCK NAME=X >\nMAX_FREQ /sys/devices/gpu        .0/max\n", "a CLOCK is declared by"),
+        ("< PARAM TYPE=HWMON NAME=X >\nWARN /sys/hwmon\n", "a HWMON is declared by a name and a folder and a file"),
+        ("< POWER_MODEL ID=7 NAME=LOW >\nGPU MAX_FREQ fast\n", "the mode LOW is left out"),
+        ("< PM_CONFIG DEFAULT=7 >\n", "the default 7 is no mode that can be read"),
+    ],
+)
+def test_one_bad_line_loses_no_more_than_what_it_is_of(text, note):
+    found = parse(f"{MODE}GPU MAX_FREQ 5\n{text}")
+    assert [model.name for model in found.models] == ["MAXN"]
+    assert len(found.notes) == 1
+    assert note in found.notes[0]
 
 
 def test_a_line_before_the_first_section_is_refused():

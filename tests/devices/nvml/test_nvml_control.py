@@ -66,8 +66,15 @@ def test_without_root_every_knob_is_fixed_and_names_the_doctor() -> None:
     assert all("needs root: edgetune doctor" in reason for reason in space.fixed.values())
 
 
-def test_a_snapshot_is_plain_and_honest_about_locks() -> None:
-    found = control_of(FakeGpu(limit_mw=187_654)).snapshot()
+def test_a_snapshot_is_plain_and_honest_about_locks_and_has_what_modes_change() -> None:
+    control = control_of(FakeGpu(limit_mw=187_654))
+    found, noted = control.snapshot(), []
+    control.learnt = lambda snapshot: noted.append(dict(snapshot))
+    assert found == {}
+    control.apply(Mode(gpu_mhz=900), found)
+    assert noted == [{"gpu_clock_lock": LOCK_UNKNOWN}]
+    control.apply(Mode(mem_mhz=5001, power_limit_w=150), found)
+    assert noted[-1] == found
     assert json.loads(json.dumps(found)) == found
     assert found["power_limit_mw"] == "187654"
     assert found["gpu_clock_lock"] == found["memory_clock_lock"] == LOCK_UNKNOWN
@@ -96,6 +103,7 @@ def test_a_knob_left_out_goes_back_to_as_found() -> None:
 def test_as_found_sets_nothing_and_leaves_the_locks_of_others_alone() -> None:
     fake = FakeGpu(graphics_lock=(750, 750))
     control = control_of(fake)
+    fake.calls.clear()
     found = control.snapshot()
     control.apply(Mode(), found)
     control.apply(Mode(mem_mhz=5001), found)
@@ -107,9 +115,9 @@ def test_as_found_sets_nothing_and_leaves_the_locks_of_others_alone() -> None:
 def test_after_a_crash_another_process_resets_locks_that_may_be_ours() -> None:
     fake = FakeGpu(limit_mw=187_654)
     dead = control_of(fake)
-    journal = json.dumps(dead.snapshot())
-    dead.apply(Mode(gpu_mhz=900, power_limit_w=150), json.loads(journal))
-    assert control_of(fake).restore(json.loads(journal)) == []
+    found = dead.snapshot()
+    dead.apply(Mode(gpu_mhz=900, power_limit_w=150), found)
+    assert control_of(fake).restore(json.loads(json.dumps(found))) == []
     assert state(fake)[:3] == (187_654, None, None)
 
 
@@ -120,7 +128,7 @@ def test_without_root_another_process_does_not_claim_to_have_restored() -> None:
     dead.apply(Mode(gpu_mhz=900, power_limit_w=150), found)
     fake.denied = True
     wrong = control_of(fake, may_set=False).restore(found)
-    assert len(wrong) == 3
+    assert len(wrong) == 2
     assert any("gpu clock lock of nvidia:0" in sentence for sentence in wrong)
     assert any("power limit of nvidia:0 is not 230 W" in sentence for sentence in wrong)
 
@@ -188,9 +196,39 @@ def test_a_limit_above_one_from_elsewhere_is_no_limit() -> None:
 def test_what_is_not_on_offer_is_refused_before_anything_is_set(mode: Mode) -> None:
     fake = FakeGpu()
     control = control_of(fake)
+    fake.calls.clear()
     with pytest.raises(DeviceError):
         control.apply(mode, control.snapshot())
     assert fake.calls == []
+
+
+@pytest.mark.parametrize("unsupported", ["nvmlDeviceGetPowerManagementLimit", "nvmlDeviceSetPowerManagementLimit"])
+def test_a_power_limit_that_a_laptop_does_not_tell_or_never_takes_is_not_on_offer(unsupported: str) -> None:
+    fake = FakeGpu(unsupported={unsupported})
+    control = control_of(fake)
+    assert "does not let" in control.space.fixed["power_limit_w"]
+    found = control.snapshot()
+    assert control.apply(Mode(gpu_mhz=900), found).gpu_mhz == 900
+    assert control.restore(found) == []
+
+
+def test_a_power_limit_that_moves_by_itself_is_neither_set_nor_restored_unless_a_mode_sets_it() -> None:
+    fake = FakeGpu(limit_mw=187_000)
+    control = control_of(fake)
+    found = control.snapshot()
+    control.apply(Mode(gpu_mhz=900), found)
+    fake.limit_mw = 201_000  # nvidia-powerd
+    assert control.apply(Mode(gpu_mhz=1200), found).gpu_mhz == 1200
+    assert control.restore(found) == []
+    assert (fake.limit_mw, [name for name, _ in fake.calls if "PowerManagement" in name]) == (201_000, [])
+
+
+@pytest.mark.parametrize("code", [27, 999])
+def test_an_unexpected_answer_makes_its_knob_absent_with_the_drivers_words(code: int) -> None:
+    fake = FakeGpu(errors={"nvmlDeviceGetPowerManagementLimitConstraints": code})
+    control = control_of(fake)
+    assert set(control.space.knobs) == {"gpu_mhz", "mem_mhz"}
+    assert f"NVML error {code}" in control.space.fixed["power_limit_w"]
 
 
 @settings(max_examples=80, deadline=None)

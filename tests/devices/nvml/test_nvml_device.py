@@ -88,13 +88,16 @@ def test_conditions_say_what_the_result_depends_on_and_not_which_card_it_was() -
     assert fake.uuid not in json.dumps(dict(conditions))
 
 
-def test_opening_and_reading_set_nothing() -> None:
+PRESENT_LIMIT = ("nvmlDeviceSetPowerManagementLimit", (230_000,))
+
+
+def test_opening_and_reading_change_nothing() -> None:
     fake = FakeGpu()
     device = opened(fake)
     assert not isinstance(device.modes, Absent)
     device.modes.apply(Mode())
     device.modes.restore()
-    assert fake.calls == []
+    assert fake.calls == [PRESENT_LIMIT]  # written to learn whether it can be
 
 
 def test_modes_of_an_installed_library_are_the_guardians_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +108,7 @@ def test_modes_of_an_installed_library_are_the_guardians_to_set(monkeypatch: pyt
     assert "nvidia:0" in modes.command
     assert set(modes.space.knobs) == {"gpu_mhz", "mem_mhz", "power_limit_w"}
     assert modes.read() == Mode(power_limit_w=230)
-    assert fake.calls == []
+    assert fake.calls == [PRESENT_LIMIT]
 
 
 def test_a_jetsons_own_gpu_is_refused_by_its_name() -> None:
@@ -173,3 +176,19 @@ def test_where_there_is_no_gpu_that_is_said(tmp_path: Path) -> None:
 def test_a_gpu_that_does_not_exist_is_counted() -> None:
     with pytest.raises(DeviceError, match="there is no NVIDIA GPU 3: this machine has 1"):
         open_nvidia("nvidia:3", FakeNvml([FakeGpu()]))
+
+
+def test_the_power_of_a_gpu_in_instances_is_told_as_that_of_all_and_the_chosen_one_is_kept(monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-41b34780-0000")
+    device = opened(FakeGpu(mig=True))
+    assert not isinstance(device.power, Absent)
+    assert "all MIG instances" in device.power.source
+    assert "all MIG instances" in str(device.conditions["power_covers"])
+    assert device.source.environment["CUDA_VISIBLE_DEVICES"] == "MIG-41b34780-0000"
+
+
+def test_a_gpu_that_is_not_ready_says_so_in_the_drivers_words() -> None:
+    names = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
+    device = opened(FakeGpu(errors=dict.fromkeys(names, 27), unsupported={186}))
+    assert isinstance(device.power, Absent)
+    assert "NVML error 27" in device.power.reason

@@ -5,6 +5,7 @@ import yaml
 
 from benchmarks.twin import dump, with_values
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.jetson import catalog
 from edgetune.devices.twin.constants import Constants, list_boards, load_board, load_file, parse
 from edgetune.errors import InputError
 
@@ -29,11 +30,13 @@ def test_tables_presets_grids_and_sensor_name_their_sources():
     assert len(DIGEST) == 64
 
 
-def test_caps_of_presets_are_snapped_down_to_the_tables():
-    presets = TWIN.space.presets
-    assert presets["MODE_15W"] == Mode(4, 1113.6, 318.75, 2133.0)
-    assert presets["MODE_30W"] == Mode(8, 1728.0, 522.75, 3199.0)
-    assert presets["MODE_50W"] == Mode(12, 1497.6, 726.75, 3199.0)
+def test_presets_are_those_of_the_boards_configuration_at_its_own_clocks():
+    presets, table = TWIN.space.presets, TWIN.space.knobs["gpu_mhz"]
+    for model in catalog.load_board("jetson-agx-orin-64gb").presets[0].modes:
+        cap_mhz = (model.gpu_khz[1] or 10**9) / 1e3
+        assert presets[model.name].gpu_mhz == min(table, key=lambda mhz: abs(mhz - cap_mhz))
+        assert presets[model.name].cpu_cores == len(model.cores)
+    assert presets["MODE_50W"] == Mode(12, 1497.6, 828.75, 3199.0)
     for mode in presets.values():
         for knob, value in mode.knobs().items():
             assert value in TWIN.space.knobs[knob]
