@@ -229,7 +229,7 @@ class HostTelemetry:
 
 def open_thermometer(sysfs: Sysfs) -> HottestZone | Absent:
     """Return every sensor that answers, with those of the CPU apart, or the reason why the CPU has none."""
-    paths = [path for pattern in _TEMPERATURES for path in sysfs.glob(pattern) if sysfs.answers(path)]
+    paths = [path for pattern in _TEMPERATURES for path in sysfs.glob(pattern) if sysfs.shows_number(path)]
     if not paths:
         return Absent("this kernel shows no temperature sensor")
     chips = {path: _chip(sysfs, path) for path in paths}

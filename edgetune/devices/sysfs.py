@@ -83,7 +83,7 @@ class Sysfs:
         except (OSError, ValueError):
             return None
 
-    def answers(self, path: str) -> bool:
+    def shows_number(self, path: str) -> bool:
         """Whether the file holds an integer, now or when its block is powered again."""
         try:
             int(self.read(path))
@@ -135,8 +135,9 @@ def _within_time(place: Path, descriptor: int) -> bytes:
     before = _readers.get(place)
     if before is None or before.poll() is not None:
         os.set_blocking(descriptor, True)
-        quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "start_new_session": True}
-        _readers[place] = subprocess.Popen(["cat"], stdin=descriptor, **quiet)
+        _readers[place] = subprocess.Popen(
+            ["cat"], stdin=descriptor, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         try:
             content, _ = _readers[place].communicate(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
