@@ -2,7 +2,7 @@
 
     reuse --hint--> CP-SAT (of few tasks) --simulated--> the better of both within the budget, and a bound
 
-Both are compared on one simulated machine, where tasks slow each other down as measured: the programme knows nothing of
+Both are compared on one simulated machine, where tasks share storage and cores: the programme knows nothing of
 that, so that its best need not be the best there. It is asked twice: with one load at a time, and with as many as there
 are workers, none of which slows another down; only the bound of the latter holds for all schedules.
 """

@@ -1,19 +1,25 @@
-"""Start-up of ``edgetune``, and the times and memory that ``edgetune measure`` says commands take.
+"""What edgetune costs, and whether ``edgetune measure`` agrees with other tools.
 
-    python tests/benchmarks/startup.py [--only help,times,memory]
+    python tests/benchmarks/overhead.py [--only help,times,memory,points]
 
 help      each ``--help`` beside ``import typer``, both from bytecode, as where pip installed them
 times     medians of ten commands from 2 ms to 5 s beside those of hyperfine, which runs without a shell (-N) too
 memory    peaks of five commands beside those of GNU time, which has the largest process of a command, where edgetune
           has the sum of its processes if that is more
+points    for each batch size of a network the medians of a bare loop over the same ONNX Runtime session (its own
+          process, a dozen lines, nothing of edgetune in it) and of edgetune's profiler, both loaded all the while and
+          started anew every round, because where a process lies in memory is worth a percent; edgetune's time outside
+          the workload, and how many minibatches adaptive stopping took beside forty
 
 Those compared take turns. hyperfine and GNU time are Debian's packages ``hyperfine`` and ``time``; where one is
-missing, its part says so. ``times`` needs a quiet machine and about five minutes.
+missing, its part says so. ``times`` and ``points`` need a quiet machine and about five minutes each. Nothing is
+asserted.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -26,7 +32,16 @@ import tempfile
 import time
 from pathlib import Path
 
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
 from edgetune.cli.app import COMMANDS
+from edgetune.devices.cpu import usable_cpus
+from edgetune.devices.host import open_host
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stats import summarise
+from edgetune.workloads import zoo
+from edgetune.workloads.resolve import resolve
 
 ROUNDS, RUNS = 15, 10
 TIMED = [
@@ -112,7 +127,94 @@ def by_gnu_time(command: str) -> int:
     return int(found[1]) << 10
 
 
-PARTS = {"help": of_help, "times": of_times, "memory": of_memory}
+BARE_LOOP = """
+import json, sys, time
+import numpy, onnxruntime
+path, batch_size, threads = sys.argv[1], *map(int, sys.argv[2:])
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+options.add_free_dimension_override_by_name("batch", batch_size)
+session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+wanted = session.get_inputs()[0]
+feed = {wanted.name: numpy.random.default_rng(0).random([batch_size, *wanted.shape[1:]], dtype=numpy.float32)}
+for line in sys.stdin:
+    times = []
+    for _ in range(int(line)):
+        begun = time.perf_counter()
+        session.run(None, feed)
+        times.append(time.perf_counter() - begun)
+    print(json.dumps(times), flush=True)
+"""
+TURN = 40
+TURNS = 2
+
+
+class BareLoop:
+    """A plain loop in its own process, run for as many minibatches as asked."""
+
+    def __init__(self, path: Path, batch_size: int) -> None:
+        arguments = [str(path), str(batch_size), str(len(usable_cpus()))]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", BARE_LOOP, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, minibatches: int) -> list[float]:
+        """Return the time of each minibatch, s."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(minibatches, file=self._process.stdin, flush=True)
+        times: list[float] = json.loads(self._process.stdout.readline())
+        return times
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def compare_points(path: Path, batch_size: int, rounds: int) -> None:
+    """Measure one batch size in turns and print what came of it."""
+    device, workload = open_host(), resolve(str(path))
+    point = Point(workload.name, "infer", batch_size, Mode(cpu_cores=len(usable_cpus())))
+    ratios: list[float] = []
+    overheads: list[float] = []
+    for _ in range(rounds):
+        with (
+            contextlib.closing(BareLoop(path, batch_size)) as loop,
+            open_profiler(device, workload, "infer", ProfileOptions(minibatches=TURN)) as profiler,
+        ):
+            loop.run(TURN)  # warm-up; edgetune finds its own
+            for _ in range(TURNS):
+                bare_s = statistics.median(loop.run(TURN))
+                attempt = profiler.attempts(point)[-1]
+                ours = summarise((attempt.row.times_s or ())[-TURN:])
+                ratios.append(ours.median / bare_s)
+                overheads.append(attempt.overhead or 0.0)
+                print(
+                    f"  bare {bare_s * 1e3:8.3f} ms   edgetune {ours.median * 1e3:8.3f} ms   ratio {ratios[-1]:.4f}"
+                    f"   overhead {overheads[-1]:.2%}   interval of {TURN}: ±{ours.half_width:.2%}"
+                )
+    with open_profiler(device, workload, "infer", ProfileOptions()) as profiler:
+        rows = [profiler.measure(point) for _ in range(rounds)]
+    taken = [f"{row.minibatches}+{row.warmups}" for row in rows]
+    typical = statistics.median((row.minibatches or 0) + (row.warmups or 0) for row in rows)
+    print(
+        f"batch {batch_size}: ratio of medians {statistics.median(ratios):.4f}, "
+        f"overhead {statistics.median(overheads):.2%}, "
+        f"adaptive stopping took (steady+warm-up) {', '.join(taken)} minibatches, "
+        f"in the median {typical / TURN:.2f} of {TURN}\n"
+    )
+
+
+def of_points() -> None:
+    """Print what measuring a network costs, by batch size."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.onnx"
+        zoo.export("mobilenet_v3_large", path, batch_size=None)
+        for batch_size in (1, 4, 16):
+            compare_points(path, batch_size, rounds=5)
+
+
+PARTS = {"help": of_help, "times": of_times, "memory": of_memory, "points": of_points}
 
 
 def main() -> None:
