@@ -39,7 +39,7 @@ def best_schedule(
     Args:
         case: The requests and the machine, as the constraint programme takes it.
         objective: The figure to minimise.
-        machine: What schedules are compared on: how tasks slow each other down there.
+        machine: What schedules are compared on, with its storage and cores that tasks share.
         limit_s: Time limit of the constraint programme, s.
 
     Raises:
