@@ -405,6 +405,17 @@ def test_every_engine_for_real(shell, network):
     assert trained <= int((network / "state.txt").read_text()) < trained + 10
 
 
+@pytest.mark.slow
+def test_a_simulation_beside_managed_takes_the_times_of_the_turn_before(shell, network):
+    ended = shell(*live("--engine", "managed,simulated", "--turns", "2", "-o", "run.parquet"))
+    assert ended.code == 0, ended.err
+    assert ended.err.count("from the times of") == 1
+    assert "simulated, turn 2, from the times of turn 1: " in ended.err
+    rows = [row for row in read(Run, str(network / "run.parquet")).rows if row.event == "train" and row.turn == 1]
+    managed, simulated = (sum(row.engine == engine for row in rows) for engine in ("managed", "simulated"))
+    assert 0.5 < simulated / managed < 2
+
+
 def test_a_training_that_diverges_ends_alone_and_the_command_with_5(shell, network):
     measured_first = "open('runs', 'a').write('x')\nin_run = len(open('runs').read()) > 1\n"
     diverging = TRAINING.replace("1.0 / len(steps)", "float('nan') if in_run and len(steps) > 9 else 1.0")
