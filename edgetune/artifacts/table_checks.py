@@ -173,7 +173,10 @@ def _lists_not_finite(array: Any, column: Column) -> Any:
     flat = array.flatten()
     parts = flat.flatten() if column.storage == "samples" else [flat]
     at = pc.list_parent_indices(array)
-    bad = [pc.drop_null(pc.if_else(pc.fill_null(pc.is_finite(part), False), pa.scalar(None, pa.int64()), at)) for part in parts]
+    bad = [
+        pc.drop_null(pc.if_else(pc.fill_null(pc.is_finite(part), False), pa.scalar(None, pa.int64()), at))
+        for part in parts
+    ]
     rows = {row for each in bad for row in each.to_pylist()}
     return pa.array([row in rows for row in range(len(array))]) if rows else pa.repeat(pa.scalar(False), len(array))
 

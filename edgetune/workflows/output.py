@@ -196,7 +196,8 @@ def check_outputs(
     Raises:
         InputError: one of these conditions is violated; no file has been changed.
     """
-    read = {Path(name).resolve() for name in inputs if name is not None and name != "-"}
+    named = [name for name in inputs if name is not None and name != "-" and "\0" not in name]  # reading refuses that
+    read = {Path(name).resolve() for name in named}
     seen: dict[Path, str] = {}
     for option, name in outputs.items():
         if name is None or name == "-":
