@@ -35,55 +35,38 @@ class Limit(NamedTuple):
 
 
 LIMITS: Mapping[str, Limit] = {
-    "file_bytes": Limit("bytes", 256 << 20, "a file or a pipe is read whole; a table of 10 million rows is smaller"),
-    "table_cells": Limit(
-        "cells", 4_000_000,
-        "a cell becomes a Python object of up to 100 bytes; a table may always have a cell for each byte of its file",
-    ),
-    "table_columns": Limit("columns", 2_000, "tables of profilers have hundreds; names are compared with each other"),
-    "table_bytes": Limit(
-        "bytes after expansion", 128 << 20,
-        "a table is expanded in memory; it may always have 64 bytes for each byte of its file",
-    ),
-    "document_nodes": Limit("keys and values", 100_000, "the YAML parser reads some 40,000 a second"),
-    "document_depth": Limit("levels", 50, "no document of edgetune nests deeper than 10; the parser recurses"),
-    "onnx_nodes": Limit("operators", 30_000, "each is costed by itself, 5,000 a second; language models have 20,000"),
-    "onnx_inputs": Limit("inputs or outputs", 1_000, "each may carry the batch; decoders with caches have 200"),
-    "weight_bytes": Limit(
-        "bytes of weights", 128 << 20, "tensors may share a file; it may always be read eight times over"
-    ),
-    "input_bytes": Limit(
-        "bytes of inputs for a sample", 128 << 20, "a network that is cut is fed once; a 4K image in floats has 100 MB"
-    ),
-    "constant_bytes": Limit(
-        "bytes of constants made by operators", 128 << 20, "a network that is cut has them in memory three times"
-    ),
-    "shape_bytes": Limit("bytes of memory", 256 << 20, "shapes of large networks take some 20 MB"),
-    "observe_bytes": Limit(
-        "bytes of memory", 380 << 20, "for a sample and beside the weights, where a network runs once for its shapes"
-    ),
-    "observe_seconds": Limit("seconds", 10, "for a sample, where a network runs once for its shapes"),
-    "array_bytes": Limit(
-        "bytes after expansion", 32 << 20,
-        "in a .npz file, which may always have eight times its size; samples are copied up to ten times",
-    ),
-    "layers": Limit("layers", 1_000, "every layer is costed by itself; the deepest language models have 200"),
-    "requests": Limit("requests", 50_000, "each takes a record of 500 bytes, and its layers are simulated"),
+    "file_bytes": Limit("bytes", 256 << 20, "a file or a pipe is read whole"),
+    "table_cells": Limit("cells", 4_000_000, "or one for each byte of the file"),
+    "table_columns": Limit("columns", 2_000, "names are compared with each other"),
+    "table_bytes": Limit("bytes after expansion", 128 << 20, "or 64 for each byte of the file"),
+    "document_nodes": Limit("keys and values", 100_000, "the YAML parser reads 40,000 a second"),
+    "document_depth": Limit("levels", 50, "the parser recurses"),
+    "onnx_nodes": Limit("operators", 30_000, "5,000 a second are costed"),
+    "onnx_inputs": Limit("inputs or outputs", 1_000, "each may carry the batch"),
+    "weight_bytes": Limit("bytes of weights", 128 << 20, "tensors may share a file; or eight times its size"),
+    "input_bytes": Limit("bytes of inputs for a sample", 128 << 20, "a 4K image in floats has 100 MB"),
+    "constant_bytes": Limit("bytes of constants made by operators", 128 << 20, "held three times"),
+    "shape_bytes": Limit("bytes of memory", 256 << 20, "for shapes"),
+    "observe_bytes": Limit("bytes of memory", 380 << 20, "beside the weights, where a network runs for its shapes"),
+    "observe_seconds": Limit("seconds", 10, "for a sample, where a network runs for its shapes"),
+    "array_bytes": Limit("bytes after expansion", 32 << 20, "of a .npz file, or eight times its size"),
+    "layers": Limit("layers", 1_000, "each is costed by itself"),
+    "requests": Limit("requests", 50_000, "each takes 500 bytes"),
     "schedule_tasks": Limit("layers to run, those of all requests together", 80_000, "10,000 a second are simulated"),
-    "waits": Limit("pairs of a request and one that it waits for", 1_000_000, "each is looked at when a request ends"),
+    "waits": Limit("pairs of a request and one that it waits for", 1_000_000, "each is looked at"),
     "clients": Limit("clients", 100_000, "each has a request under way"),
-    "launches": Limit("launches", 300_000, "in all runs on a GPU; each is a record of 1.4 kB"),
-    "simulated_launches": Limit("launches", 60_000, "in all runs; each takes 0.15 ms to simulate"),
-    "kernel_calls": Limit("calls of kernels", 2_000, "each is planned by itself; networks have some 100"),
-    "source_seconds": Limit("seconds", 8, "of processor time for a file of CUDA C; kernels take some 0.1 s each"),
-    "kernel_size": Limit("pixels, units or steps", 10_000, "steps of a recurrent network are launches each"),
-    "figure_lanes": Limit("lanes", 1_000, "multiprocessors, workers or tasks one above the other; a large GPU has 160"),
-    "figure_items": Limit("marks and points", 300_000, "a page shows no more, and each takes 2 kB while it is drawn"),
-    "figure_panels": Limit("panels", 50, "each takes 30 to 100 ms, and no page shows more"),
-    "figure_seconds": Limit("seconds", 8, "of processor time for a drawing; those of measurements take two at most"),
-    "figure_bytes": Limit("bytes of memory", 400 << 20, "for a drawing; those of measurements take some 50 MB"),
-    "networks": Limit("networks", 1_000, "each is opened and its costs are read"),
-    "jobs": Limit("jobs or tasks", 1_000, "each has its own queue, which every decision looks into"),
+    "launches": Limit("launches", 300_000, "in all runs on a GPU; each takes 1.4 kB"),
+    "simulated_launches": Limit("launches", 60_000, "in all runs; each takes 0.15 ms"),
+    "kernel_calls": Limit("calls of kernels", 2_000, "each is planned by itself"),
+    "source_seconds": Limit("seconds", 8, "of processor time for a file of CUDA C"),
+    "kernel_size": Limit("pixels, units or steps", 10_000, "steps of a recurrent network are launches"),
+    "figure_lanes": Limit("lanes", 1_000, "multiprocessors, workers or tasks"),
+    "figure_items": Limit("marks and points", 300_000, "each takes 2 kB while it is drawn"),
+    "figure_panels": Limit("panels", 50, "each takes 30 to 100 ms"),
+    "figure_seconds": Limit("seconds", 8, "of processor time for a drawing"),
+    "figure_bytes": Limit("bytes of memory", 400 << 20, "for a drawing"),
+    "networks": Limit("networks", 1_000, "each is opened"),
+    "jobs": Limit("jobs or tasks", 1_000, "each has its own queue"),
 }  # fmt: skip
 """Every limit by its name."""
 
