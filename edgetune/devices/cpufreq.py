@@ -84,14 +84,15 @@ class HostControl(BoardControl):
     def _offered_khz(self, policy: str) -> list[int]:
         """Return the frequencies that a policy can be held at, kHz, ascending."""
         sysfs = self._files.sysfs
-        low, high = (self._files.number(f"{policy}/cpuinfo_{end}_freq") for end in ("min", "max"))
-        listed = sysfs.text(f"{policy}/scaling_available_frequencies").split()
-        found = {*map(int, listed)} or {low, high, *range(-(-low // _STEP_KHZ) * _STEP_KHZ, high, _STEP_KHZ)}
+        found = {*map(int, sysfs.text(f"{policy}/scaling_available_frequencies").split())}
+        if not found:
+            low, high = (self._files.number(f"{policy}/cpuinfo_{end}_freq") for end in ("min", "max"))
+            found = {low, high, *range(-(-low // _STEP_KHZ) * _STEP_KHZ, high, _STEP_KHZ)}
         most: dict[str, float] = {}
         if sysfs.text(f"{policy}/scaling_driver") == "acpi-cpufreq" and sysfs.read_int(_BOOST) == 1:
             most[f"{max(found) / 1000:g} MHz stands for any boost clock while /{_BOOST} is 1"] = max(found) - 1
         if (percent := sysfs.read_int(f"{_PSTATE}/max_perf_pct")) is not None:
-            most[f"/{_PSTATE}/max_perf_pct is {percent}"] = high * percent / 100
+            most[f"/{_PSTATE}/max_perf_pct is {percent}"] = max(found) * percent / 100
         if sysfs.read_int(f"{_PSTATE}/no_turbo") == 1 and (base := sysfs.read_int(f"{policy}/base_frequency")):
             most[f"/{_PSTATE}/no_turbo is 1"] = base
         self._bounds |= {why for why, khz in most.items() if khz < max(found)}

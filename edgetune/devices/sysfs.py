@@ -141,12 +141,19 @@ def _within_time(place: Path, descriptor: int) -> bytes:
         try:
             content, _ = _readers[place].communicate(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            _readers[place].kill()
+            _abandon(_readers[place])
         else:
             if _readers.pop(place).returncode:
                 raise OSError(errno.EIO, os.strerror(errno.EIO), str(place))
             return content
     raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), str(place))
+
+
+def _abandon(reader: subprocess.Popen[bytes]) -> None:
+    """End a reader as soon as the kernel lets go of it, without waiting."""
+    reader.kill()
+    if reader.stdout is not None:
+        reader.stdout.close()
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

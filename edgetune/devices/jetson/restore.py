@@ -62,11 +62,8 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
     if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
         return _plan_blindly(knobs, sysfs, found, describe_change(then, now))
     name = nvpmodel.active_model.name
-    of_mode = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs)
+    values = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs).values(found)
     chosen = bool(then) and then.partition(",")[0] != now.partition(",")[0]
-    if chosen and not of_mode.was_set(found):
-        return RestorePlan(found)  # only its number was saved, as in a container or for the next boot
-    values = of_mode.values(found)
     # same mode, changed file: whether the mode was applied since is unknown, so its limits are not exceeded
     target = within(found | values, lambda _: None, knobs) if chosen else within(found, values.get, knobs)
     if target == found:
@@ -142,12 +139,6 @@ class ModeValues:
             if not all(path in given or path in found for path in pair.paths):
                 given = {path: value for path, value in given.items() if path not in pair.paths}
         return given
-
-    def was_set(self, found: Mapping[str, str]) -> bool:
-        """Whether an upper limit is the mode's where another was found, so that somebody has set the mode since."""
-        highs, given = {pair.high for pair in limit_pairs(self._knobs)}, self._given(found)
-        changed = {path: given[path] for path in highs & given.keys() if found.get(path) != given[path]}
-        return not changed or any(self._sysfs.text(path) == value for path, value in changed.items())
 
     def differing(self, found: Mapping[str, str]) -> list[str]:
         """Return the files, of upper limits and of cores, whose present value is not the mode's.
