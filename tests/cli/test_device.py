@@ -33,12 +33,6 @@ def test_a_device_says_what_it_can_do_and_why_not(edgetune):
     assert facts["modes"]["knobs"]["gpu_mhz"][-1] == 1300.5
 
 
-def test_modes_are_listed_one_a_line(edgetune):
-    ended = edgetune("device", "twin:orin-agx", "--modes", "grid:441")
-    assert len(ended.out.splitlines()) == 442
-    assert len(json.loads(edgetune("device", "twin:orin-agx", "--modes", "grid:441", "--json").out)) == 441
-
-
 def test_a_table_is_a_device(edgetune, tmp_path):
     (tmp_path / "t.csv").write_text(TABLE)
     ended = edgetune("device", f"recorded:{tmp_path / 't.csv'}", "--modes", "all")

@@ -61,7 +61,7 @@ def test_the_shell_script_sets_the_mode_and_restores_it(edgetune, plan, tmp_path
     assert run("set") == 1
 
 
-@pytest.mark.parametrize('words', [
+@pytest.mark.parametrize("words", [
     ("--format", "shel"),
     ("--format", "nvpmodel", "-d", "jetson-nano"),
     ("--format", "shell", "-d", "host"),

@@ -32,12 +32,6 @@ def evaluation(*runs: EvaluationRun) -> Evaluation:
     return Evaluation(Header.new("evaluation", 1, conditions={"family": "infer"}), runs)
 
 
-def test_a_problem_is_counted_once_however_many_seeds(capsys):
-    once = run(10, 0, workload="a"), run(30, 0, workload="b")
-    show_evaluation(evaluation(*once, *(replace(each, seed=1) for each in once)))
-    assert capsys.readouterr().out.startswith("infer, 40 solvable problems")
-
-
 def test_a_row_per_workload_and_one_for_all(capsys):
     runs = (run(10, 0, 0.5, workload="a"), run(30, 0, 0.1, workload="b"), run(10, 1, 12.5, workload="a", strategy="x"))
     show_evaluation(evaluation(*runs), "workload")

@@ -45,18 +45,6 @@ def test_another_batch_size_is_added_and_nothing_is_measured_again(sweep):
     assert not list(Path(sweep.path).parent.glob(".*.journal"))
 
 
-def test_a_batch_size_alone_and_another_mode_are_added_too(sweep):
-    assert sweep("-b", "1").code == 0
-    assert sweep("-b", "8").code == 0
-    assert sweep("-b", "1,8", "--modes", "MAXN,MODE_30W").code == 0
-    found = [(row.batch_size, row.gpu_mhz) for row in rows_of(sweep.path)]
-    assert found == [(1, 1300.5), (8, 1300.5), (1, 522.75), (8, 522.75)]
-    assert [part["rows"] for part in io.read_profile(sweep.path).header.inputs["grown_from"]] == [1, 1, 2]
-    again = sweep("-b", "1,8", "--modes", "MAXN,MODE_30W")
-    assert again.code == 0
-    assert len(rows_of(sweep.path)) == 4
-
-
 def test_a_dry_run_says_what_would_be_added(edgetune, sweep, tmp_path):
     assert sweep("-b", "1,4").code == 0
     before = Path(sweep.path).read_bytes()

@@ -1,7 +1,6 @@
 """``edgetune schedule kernels simulate``: tasks in, a timeline and its figures out; and what is refused."""
 
 import itertools
-import json
 import signal
 
 import pytest
@@ -109,18 +108,6 @@ def test_a_dry_run_describes_the_runs_and_runs_nothing(edgetune, tasks):
     assert ended.code == 0
     assert "orin-nano, 8 multiprocessors, 20 ms: multistream; 1 critical task alone before" in ended.err
     assert not (tasks / "kernels.parquet").exists()
-
-
-def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
-    edgetune(*SIMULATE, "-o", "k.parquet")
-    shown = edgetune("show", "k.parquet")
-    assert shown.code == 0
-    assert "SIMULATED" in shown.out
-    assert "multistream" in shown.out
-    assert json.loads(edgetune("show", "k.parquet", "--json").out)["policies"][0]["policy"] == "multistream"
-    assert edgetune("show", "k.parquet", "--plot", "g.svg").code == 0
-    again = edgetune("show", "tasks.yaml")
-    assert io.from_bytes(again.out.encode(), kind="kernel_tasks", name="again").tasks[0].name == "urgent"
 
 
 @pytest.mark.parametrize(

@@ -109,17 +109,6 @@ def test_without_a_compiler_for_the_cpu_the_gpu_is_enough(edgetune, source, fake
 
 
 @needs_compiler
-def test_kernels_with_textures_are_checked_on_the_cpu_only(edgetune, source, fake):
-    cuda = fake()
-    text = "__global__ void read(cudaTextureObject_t t, float *x) { x[threadIdx.x] = tex1D<float>(t, threadIdx.x); }\n"
-    ended = edgetune(*FILES, source(text), *CHECK, "--json")
-    assert ended.code == 5
-    assert told(ended)["read"]["check"]["answer"] == "equal"
-    assert told(ended)["read"]["check_on_gpu"]["answer"] == "not tried"
-    assert cuda.launches == []
-
-
-@needs_compiler
 def test_a_race_that_the_gpu_hides_is_shown_by_the_cpu(edgetune, source, fake):
     fake()
     ended = edgetune(*FILES, source(RACY), *CHECK, "--json")
@@ -176,14 +165,6 @@ def test_a_kernel_that_the_cpu_cannot_build_is_checked_on_the_gpu(edgetune, sour
     assert ended.code == 0, ended.err
     assert told(ended)["scale"]["check"]["answer"] == "not tried"
     assert told(ended)["scale"]["check_on_gpu"]["answer"] == "equal"
-
-
-def test_comments_need_not_be_utf_8(edgetune, source, fake, no_compiler, tmp_path):
-    fake()
-    file = source(SCALE)
-    (tmp_path / "k.cu").write_bytes(b"// \xfcber\n" + SCALE.encode())
-    ended = edgetune(*FILES, file, *CHECK)
-    assert ended.code == 0, ended.err
 
 
 def test_no_cuda_is_reported_in_two_lines(edgetune, source, fake, monkeypatch):

@@ -83,12 +83,6 @@ def test_signals_end_without_words(error, code, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_misspelt_command_is_suggested(edgetune):
-    ended = edgetune("profle")
-    assert (ended.code, ended.lines[0]) == (2, "error: no such command: 'profle'")
-    assert ended.lines[1].startswith("hint: did you mean profile?")
-
-
 def test_misspelt_option_is_suggested(edgetune):
     ended = edgetune("doctor", "--jsn")
     assert_two_lines(ended, 2)

@@ -50,12 +50,6 @@ def test_a_network_is_built_before_it_is_measured(edgetune, libraries, tmp_path)
     assert_two_lines(other, 2)
 
 
-def test_a_dry_run_builds_nothing(edgetune, libraries, tmp_path):
-    ended = edgetune(*WORDS, "--dry-run")
-    assert ended.code == 0
-    assert not list((tmp_path / "cache").rglob("*.engine"))
-
-
 def test_an_engine_file_is_measured_at_the_batch_it_was_built_for(edgetune, libraries, tmp_path):
     path = tmp_path / "net.engine"
     path.write_bytes(tensorrt.plan({"x": [[8, 3], "FLOAT"]}, {"y": [[8, 2], "FLOAT"]}))

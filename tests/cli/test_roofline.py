@@ -34,12 +34,6 @@ def test_json_adds_up(edgetune):
     assert (answer["file"], answer["parameters"]) == (None, 11689512)
 
 
-def test_half_precision_halves_the_weights(edgetune):
-    full, half = (json.loads(edgetune(*RESNET, "--json", "--precision", p).out)["totals"] for p in ("fp32", "fp16"))
-    assert half["flops"] == full["flops"]
-    assert half["weight_bytes"] == pytest.approx(full["weight_bytes"] / 2)
-
-
 def test_the_file_holds_every_operator_and_shows_well(edgetune, tmp_path):
     target = tmp_path / "ops.parquet"
     ended = edgetune(*RESNET, "--batch-size", "16", "-o", str(target))

@@ -40,7 +40,7 @@ def save(path, nodes, *, domains=(), shape=("batch", 4)):
 
 # Networks
 
-FROB, RELU = ("Frob", "elsewhere"), ("Relu", "")
+RELU = ("Relu", "")
 
 
 def test_a_dimension_that_depends_on_values_is_that_of_a_run(edgetune, tmp_path):

@@ -6,11 +6,6 @@ import shutil
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.errors import PartialError
-from edgetune.stages.elastic.cpu_equivalence import Verdict
-from edgetune.stages.elastic.source.transform import transform as source_transform
-from edgetune.workflows.kernels import transform
-
 GOOD = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
 __global__ void scale(float *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -150,26 +145,3 @@ def test_a_check_that_did_not_try_a_kernel_is_not_done(edgetune, source, text, c
     assert "--launch 'pairs grid=4 block=64 x=... n=int32:256'" in ended.lines[-1]
     told = json.loads(edgetune("schedule", "kernels", "transform", source(text), "--check", "--json").out)
     assert told["kernels"][-1]["check"]["answer"] == "not tried"
-
-
-def test_a_transformed_file_is_not_transformed_again(edgetune, source, tmp_path):
-    out = str(tmp_path / "out.cu")
-    assert edgetune("schedule", "kernels", "transform", source(GOOD), "-o", out, "--quiet").code == 0
-    ended = edgetune("schedule", "kernels", "transform", out)
-    assert_two_lines(ended, 2)
-    assert "out.cu is transformed already" in ended.lines[0]
-
-
-@pytest.mark.parametrize(("table", "told"), [("__constant__ float table[8];", "unclear"), ("", "different")])
-def test_a_difference_under_a_guess_is_only_told_where_no_constant_table_may_be_passed(table, told):
-    text = f"{table}\n__global__ void k(float *x) {{ x[threadIdx.x] = {'table[threadIdx.x]' if table else '1'}; }}\n"
-    done = source_transform(text, "k.cu")
-    verdict = Verdict("k", "different", 1, 2, "x[9] is 1, not 2")
-    tried = transform.CheckResult(verdicts=((verdict, "k grid=4 block=64"),))
-    assert transform.check_row(done.kernels[0], tried)["answer"] == told
-    with pytest.raises(
-        PartialError, match="a guessed launch" if table else "other results than the original"
-    ) as caught:
-        transform.judge(transform.Transformed("k.cu", done, tried=(tried,)))
-    assert "--launch 'k grid=4 block=64'" in caught.value.hint
-    assert ("report the kernel" in caught.value.hint) is not bool(table)

@@ -93,14 +93,6 @@ def test_rows_of_the_searched_network_are_known_rather_than_like(search, table, 
     assert f"net train of {both} (searched for; --known {both} uses it)" in ended.err
 
 
-def test_another_version_of_a_network_is_another_network(search, tmp_path):
-    first = write(tmp_path / "first.parquet", rows_of(scale=2), sha256="11")
-    second = write(tmp_path / "second.parquet", rows_of(scale=4), sha256="22")
-    assert (
-        f"relatives: net train (12 points of {first}), net train (12 points of {second})" in search(first, second).err
-    )
-
-
 def test_knobs_that_neither_varies_do_not_matter(edgetune, tmp_path):
     """The names and the values of knobs that both leave alone are those of the search."""
     rows = rows_of("one", cpu=(777.0,), gpu=(*GPU[1:], 500.0, 700.0))

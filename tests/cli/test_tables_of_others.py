@@ -1,7 +1,6 @@
 """Tables that people measured themselves, on the command line: modes by name, columns by other names, other layouts."""
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
@@ -116,18 +115,6 @@ def test_a_plan_with_a_mode_by_name_is_of_use_where_the_device_knows_the_name(ed
     run = ("interleave", plan, "--device", "twin:orin-agx", "--arrivals", "uniform:10", "--duration", "1s")
     ended = edgetune(*run, "--best-effort", "--explain", "-o", str(tmp_path / "run.parquet"))
     assert ended.code == 0, ended.err
-
-
-def test_a_plan_with_a_name_that_the_device_does_not_know_says_so(edgetune, plan, tmp_path):
-    other = tmp_path / "other.yaml"
-    other.write_text(Path(plan).read_text().replace("power_mode: 30W", "power_mode: turbo"))
-    for words in (
-        ("device", "modes", "twin:orin-agx", str(other)),
-        ("interleave", str(other), "--device", "twin:orin-agx", "--arrivals", "uniform:10"),
-    ):
-        ended = edgetune(*words)
-        assert_two_lines(ended, 2)
-        assert "30W" in ended.lines[1]
 
 
 def test_a_plan_of_named_modes_runs_on_its_own_table(edgetune, named, plan, tmp_path):

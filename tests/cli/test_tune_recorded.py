@@ -58,12 +58,6 @@ def test_a_measured_row_wins(edgetune, folder, network):
     assert plan["search"]["points_measured"] <= 6
 
 
-def test_gaps_of_the_peaks_are_reported_and_kept(edgetune, folder):
-    """They were measured at one CPU clock, and the table has two."""
-    ended = tuned(edgetune, folder, "resnet50", "--json")
-    assert [caution["code"] for caution in json.loads(ended.out)["warnings"]] == ["clock-not-varied"]
-
-
 def test_modes_are_chosen_among_those_asked_for(edgetune, folder):
     ended = tuned(edgetune, folder, "resnet50", "--modes", "gpu_mhz=1134.75|1300.5,cpu_mhz=2201.6", "--json")
     assert json.loads(ended.out)["configuration"]["mode"]["gpu_mhz"] == 1134.75
