@@ -59,7 +59,7 @@ def test_broken_files_are_named_and_the_page_is_made_of_the_others(edgetune, tmp
 
 
 @pytest.mark.parametrize(
-    'words',
+    "words",
     [("missing.parquet",), (".",), (),
      (str(GOLDEN), "-o", "r.pdf"), (str(GOLDEN), "-o", "no/r.html")],
 )  # fmt: skip

@@ -190,7 +190,7 @@ def test_changing_rates(edgetune, infer, tmp_path):
     assert run.measurement_s[3:].tolist() == [0.0] * 21
 
 
-@pytest.mark.parametrize('words', [
+@pytest.mark.parametrize("words", [
     ("--scale", "0/s"),
     ("--scale", "60"),
     ("--sample", "3"),
