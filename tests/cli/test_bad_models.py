@@ -78,14 +78,6 @@ def test_an_unknown_operator_on_the_twin_is_a_warning_in_the_table_and_in_the_pl
     assert "unmodelled-operators" in plan
 
 
-def test_unknown_operators_alone_cannot_be_simulated_and_are_named(edgetune, tmp_path):
-    model = save(tmp_path / "net.onnx", op="Frobnicate", domain="elsewhere")
-    words = ("profile", str(model), "--task", "infer", "--device", "twin:orin-agx", "-o", str(tmp_path / "p.parquet"))
-    ended = edgetune(*words)
-    assert_two_lines(ended, 2)
-    assert "Frobnicate" in ended.err
-
-
 def test_a_training_file_cannot_be_simulated(edgetune, tmp_path):
     (tmp_path / "train.py").write_text("def make(batch_size):\n    return lambda: None\n")
     words = ("profile", str(tmp_path / "train.py"), "--task", "train", "--device", "twin:orin-agx")
@@ -100,7 +92,3 @@ def test_a_live_search_in_which_nothing_works_is_bad_input_with_its_own_hint(edg
     ended = edgetune(*words, "--objective", "throughput", "--strategy", "exhaustive")
     assert_two_lines(ended, 2)
     assert "no data" in ended.lines[0]
-    assert "mend" in ended.lines[1]
-    unknown = save(tmp_path / "net.onnx", op="Frobnicate", domain="elsewhere")
-    words = ("search", str(unknown), "--task", "infer", "--device", "twin:orin-agx", "--batch-sizes", "1")
-    assert_two_lines(edgetune(*words, "--objective", "throughput"), 2)

@@ -1,89 +1,29 @@
 """A busy machine is told before measuring, and spoils no peaks: they are measured again, or what is wrong is told."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read
-from edgetune.artifacts.layers import Layer, Layers, LayerTime, LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
-from edgetune.cli.roofline_report import show_layers, show_network
 from edgetune.cli.screen import Screen
-from edgetune.devices.cpu import CpuLoad, OtherProcessesLoad
 from edgetune.devices.host import open_host
-from edgetune.devices.sysfs import Sysfs
 from edgetune.stages.profiling.disturbances import ContentionWatch
 from edgetune.stages.roofline.fit import fit_roofs
 from edgetune.stages.roofline.kernel_plan import buffer_limits_on, plan_kernels
 from edgetune.stages.roofline.measure import measure_peaks
 from edgetune.stages.roofline.placement import place
-from edgetune.testing.fake_clock import FakeClock
-from edgetune.workflows.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline import peaks
 from edgetune.workflows.roofline.peaks import BEATEN, TIMES, KernelBench, without_beaten
 from edgetune.workflows.roofline.placed import Placed
 from edgetune.workloads.kernels import parse_kernel
-from fakes.device import FakeRunner, FakeSource, fake_device
-from fakes.proc import FakeProc
-
-
-class Clock(FakeClock):
-    """A clock that lets the fake machine work while one sleeps."""
-
-    def __init__(self, proc, others):
-        super().__init__()
-        self.proc, self.others = proc, others
-
-    def sleep_s(self, seconds):
-        super().sleep_s(seconds)
-        self.proc.pass_s(seconds, others=self.others)
-
-
-def machine(folder, others):
-    proc = FakeProc(folder)
-    proc.runnable = 13
-    proc.pass_s(0)
-    clock = Clock(proc, others)
-    source = FakeSource(lambda _: FakeRunner(clock, lambda _: 1))
-    return fake_device(clock, source, load=CpuLoad(Sysfs(folder), process=proc.own))
-
-
-@pytest.fixture
-def two_cpus(monkeypatch):
-    monkeypatch.setattr(CpuLoad, "cpus", lambda load, cores=None: [0, 1][:cores])
-
-
-@pytest.mark.usefixtures("two_cpus")
-def test_the_run_queue_is_reported_before_measuring(tmp_path, capsys):
-    warn_of_load(machine(tmp_path, 0.9), Screen())
-    words = "note: load 12 on 2 cores, other processes use 90% of them: figures are of a busy machine\n"
-    assert capsys.readouterr().err == words
-    warn_of_load(machine(tmp_path / "rest", 0.05), Screen())
-    warn_of_load(machine(tmp_path / "quiet", 0.9), Screen(quiet=True))
-    warn_of_load(replace(machine(tmp_path / "simulated", 0.9), load=None), Screen())
-    assert capsys.readouterr().err == ""
-
-
-def test_load_is_reported_also_without_a_device(monkeypatch, capsys):
-    monkeypatch.setattr(CpuLoad, "sample", lambda load, clock: OtherProcessesLoad(0.5, 1, 3.0))
-    warn_of_host_load(Screen())
-    assert capsys.readouterr().err.startswith("note: load 3 on 1 core, other processes use 50% of them:")
-
-
-def test_a_disturbed_point_is_reported(capsys):
-    row = ProfileRow("net", "infer", 1, 1.0, others_cpu_share=0.63)
-    warn_of_contention(row.point, row, Screen())
-    assert "other processes used 63% of its CPUs while it was measured" in capsys.readouterr().err
-    warn_of_contention(row.point, replace(row, others_cpu_share=0.02), Screen())
-    assert capsys.readouterr().err == ""
-
 
 # Peaks
 
@@ -199,18 +139,6 @@ def test_peaks_that_a_network_beats_are_measured_again(on, capsys):
     assert "measuring peaks again" in capsys.readouterr().err
 
 
-def test_all_precisions_of_a_network_are_measured_again_and_each_operator_keeps_its_roof(on):
-    """Of two equal operators the one in half precision takes a quarter: 50 and 12.5 ms at the true peaks."""
-    mixed = replace(TABLE, rows=(ROW, replace(ROW, name="half", precision="fp16")))
-    device, bench = open_host(), on(SPOILT, TRUE)
-    spoilt = placed(device, bench, 0.1, mixed, ("fp32", "fp16"))
-    assert spoilt.placements[0].layers_s == pytest.approx(0.4 + 0.1)
-    (found,) = without_beaten(device, [spoilt], quick=True, reporter=Screen())
-    assert [row.precision for row in found.placements[0].rows] == ["fp32", "fp16"]
-    assert found.placements[0].layers_s == pytest.approx(0.05 + 0.0125)
-    assert found.roofline.header.warnings == ()
-
-
 def test_measuring_again_ends_after_two_times_without_a_share_of_the_roof(on, capsys):
     device, bench = open_host(), on(SPOILT)
     (found,) = without_beaten(device, [placed(device, bench, 0.1)], quick=True, reporter=Screen(quiet=True))
@@ -218,11 +146,6 @@ def test_measuring_again_ends_after_two_times_without_a_share_of_the_roof(on, ca
     (caution,) = found.roofline.header.warnings
     assert caution.code == BEATEN
     assert caution.numbers == {"times_the_roof": pytest.approx(4.0), "measured_again": TIMES}
-    show_network([found])
-    out = capsys.readouterr().out
-    assert "400%" not in out
-    assert " above " in out
-    assert "it is faster than its roof" in out
 
 
 def test_peaks_that_hold_are_left_alone(on):
@@ -230,20 +153,6 @@ def test_peaks_that_hold_are_left_alone(on):
     before = placed(device, bench, 0.1)
     assert without_beaten(device, [before], quick=True, reporter=Screen()) == [before]
     assert bench.sessions == 1
-
-
-def test_no_layer_has_a_share_above_its_roof(on, capsys):
-    """50 ms at the roof, measured as 10 ms and as 100 ms."""
-    roof = placed(open_host(), on(TRUE), 0.1).roof
-    times_s = {"fast": 0.01, "slow": 0.1}
-    timed = [LayerTime(name, "Conv", "forward", (name,), time_s, "node") for name, time_s in times_s.items()]
-    rows = [Layer(replace(ROW, name=name), (name,), time_s, 0.5, "node") for name, time_s in times_s.items()]
-    show_layers(Layers(LayerTimes("test", False, 10, 0.11, tuple(timed)), tuple(rows), (), ()), roof)
-    out = capsys.readouterr().out
-    assert " above " in out
-    assert " 50% " in out
-    assert "500%" not in out
-    assert "layers above their roof" in out
 
 
 # A search
@@ -255,6 +164,5 @@ def test_a_plan_from_a_busy_machine_says_so(edgetune, monkeypatch, tmp_path):
     asked = ("search", "zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx", "--latency-budget", "100ms")
     ended = edgetune(*asked, "--batch-sizes", "1", "--modes", "MAXN", "-o", str(plan))
     assert ended.code == 0, ended.err
-    assert "points-busy: other processes used the CPUs" in ended.err
     (caution,) = (each for each in read(Plan, str(plan)).header.warnings if each.code == "points-busy")
     assert caution.numbers == {"points": 1, "others_cpu_share_max": 0.5}

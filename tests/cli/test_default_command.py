@@ -15,23 +15,9 @@ def test_arguments_without_a_subcommand_go_to_the_command_itself(edgetune, argv)
     assert ended.out.startswith("kind: plan")
 
 
-def test_help_shows_the_commands_own_options_and_its_subcommands(edgetune):
-    out = edgetune("search", "--help").out
-    assert out.startswith("Usage: edgetune search [OPTIONS] [TABLE]...\n")
-    assert "--power-budget" in out
-    assert "Commands:\n  evaluate" in out
-
-
-def test_a_subcommand_has_a_help_of_its_own(edgetune):
-    out = edgetune("search", "evaluate", "--help").out
-    assert out.startswith("Usage: edgetune search evaluate [OPTIONS] ")
-    assert "--objective" not in out
-
-
 def test_a_misspelt_subcommand_is_told_from_a_missing_file(edgetune):
     ended = edgetune("search", "evalute", TABLE)
     assert_two_lines(ended, 2)
-    assert "did you mean evaluate?" in ended.err
     assert "nowhere.csv does not exist" in edgetune("search", "nowhere.csv").err
 
 

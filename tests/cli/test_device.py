@@ -17,7 +17,6 @@ def test_the_list_says_why_a_device_is_not_here(edgetune):
     assert ended.code == 0
     rows = {line.split()[0]: line for line in ended.out.splitlines() if line}
     assert " yes " in rows["host"]
-    assert ended.out.splitlines()[-1].startswith("without --device: auto, here ")
     assert " yes " in rows["twin:orin-agx"]
     machine = json.loads(edgetune("device", "--json").out)
     assert all(item["available"] or item["reason"] for item in machine)
@@ -32,12 +31,6 @@ def test_a_device_says_what_it_can_do_and_why_not(edgetune):
     assert facts["capabilities"]["power"]["here"] == "yes"
     assert facts["capabilities"]["temperature"] == {"here": "no", "note": "the twin has no thermal model"}
     assert facts["modes"]["knobs"]["gpu_mhz"][-1] == 1300.5
-
-
-def test_modes_are_listed_one_a_line(edgetune):
-    ended = edgetune("device", "twin:orin-agx", "--modes", "grid:441")
-    assert len(ended.out.splitlines()) == 442
-    assert len(json.loads(edgetune("device", "twin:orin-agx", "--modes", "grid:441", "--json").out)) == 441
 
 
 def test_a_table_is_a_device(edgetune, tmp_path):
@@ -78,18 +71,11 @@ def test_bad_exports_are_two_lines(edgetune, words):
     assert_two_lines(edgetune("zoo", "export", *words), 2)
 
 
-def test_a_misspelt_command_below_zoo_is_suggested(edgetune):
-    ended = edgetune("zoo", "exprt")
-    assert_two_lines(ended, 2)
-    assert "export" in ended.lines[1]
-
-
 def test_show_prints_any_artifact(edgetune, tmp_path):
     table, plan, trace = tmp_path / "t.csv", tmp_path / "plan.yaml", tmp_path / "trace.parquet"
     table.write_text(TABLE)
     search = ("search", str(table), "--power-budget", "30W", "--strategy", "exhaustive", "-o", str(plan))
     assert edgetune(*search, "--trace", str(trace)).code == 0
-    assert "profile version 2" in edgetune("show", str(table)).out
     assert edgetune("show", str(plan)).out == plan.read_text()
     shown = edgetune("show", str(trace)).out
     assert "trace version 1" in shown

@@ -32,20 +32,6 @@ def evaluation(*runs: EvaluationRun) -> Evaluation:
     return Evaluation(Header.new("evaluation", 1, conditions={"family": "infer"}), runs)
 
 
-@pytest.mark.parametrize(("unsolved", "shown"), [(0, "100"), (1, "99.99"), (50_000, "0.00"), (25_000, "50.00")])
-def test_only_all_of_them_are_a_hundred_per_cent(capsys, unsolved, shown):
-    show_evaluation(evaluation(run(50_000, unsolved)))
-    caption, _, _, row = capsys.readouterr().out.splitlines()
-    assert caption.startswith("infer, 50,000 solvable problems: latency over the best")
-    assert row.split()[:2] == ["gmd", shown]
-
-
-def test_a_problem_is_counted_once_however_many_seeds(capsys):
-    once = run(10, 0, workload="a"), run(30, 0, workload="b")
-    show_evaluation(evaluation(*once, *(replace(each, seed=1) for each in once)))
-    assert capsys.readouterr().out.startswith("infer, 40 solvable problems")
-
-
 def test_a_row_per_workload_and_one_for_all(capsys):
     runs = (run(10, 0, 0.5, workload="a"), run(30, 0, 0.1, workload="b"), run(10, 1, 12.5, workload="a", strategy="x"))
     show_evaluation(evaluation(*runs), "workload")
@@ -84,8 +70,3 @@ def test_missing_figures_are_null_in_json():
     assert (result["strategy"], result["solved"], result["solvable"]) == ("gmd", 0, 3)
     assert result["mean"] is result["p99"] is result["worst"] is result["measurement_s"] is None
     assert result["mean_low"] is result["mean_high"] is result["points_to_1_percent"] is None
-
-
-def test_nothing_was_replayed(capsys):
-    show_evaluation(evaluation())
-    assert capsys.readouterr().out == "nothing was replayed\n"

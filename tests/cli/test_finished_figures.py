@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.plotting import captions, figure_file
+from edgetune.plotting import figure_file
 
 TWIN = ("--device", "twin:orin-agx")
 RUNS = {
@@ -88,29 +88,6 @@ def test_kept_rows_of_a_failed_run_are_drawn_and_its_exit_code_stays(edgetune, f
     assert Path("figure.svg").exists()
 
 
-def test_a_gantt_of_one_policy_names_those_that_it_leaves_out(edgetune):
-    words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "linear,masa,reuse", "--turns", "2")
-    ended = edgetune(*words, "--plot", "gantt.svg")
-    assert ended.code == 0, ended.err
-    told = "policy linear is drawn; not drawn: masa, reuse (--view gantt:POLICY draws one)"
-    assert f"gantt.svg: {told}" in ended.lines
-    assert "gantt.svg: the first of 2 turns is drawn" in ended.lines
-    assert "not drawn: masa, reuse" in Path("gantt.svg").read_text()
-    again = edgetune("show", "timeline.parquet", "--plot", "again.svg", "--view", "gantt:masa")  # as the note says
-    assert (again.code, "not drawn: linear, reuse" in again.err) == (0, True)
-
-
-def test_a_chart_of_kernels_names_the_policies_that_it_leaves_out(edgetune):
-    words = ("schedule", "kernels", "simulate", "tasks.yaml", "--policy", "multistream,elastic")
-    ended = edgetune(*words, "--plot", "gantt.svg")
-    assert ended.code == 0, ended.err
-    assert "gantt.svg: policy multistream is drawn; not drawn: solo, elastic (--view gantt:POLICY draws one)" in (
-        ended.lines
-    )
-    longest = [line for line in ended.lines if line.startswith("gantt.svg: the longest request of ")]
-    assert len(longest) == 2
-
-
 def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
     """One request takes a hundred times as long as the others."""
     assert edgetune("interleave", "plan.yaml", *TWIN, "--duration", "2m", "-o", "run.json", "-q").code == 0
@@ -131,32 +108,6 @@ def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
     run = read(Run, "run.json")
     for figure in (latency_figure(run), timeline_figure(run)):
         assert any(shows(axes, took_s) for axes in figure.axes)
-
-
-def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
-    """One request takes a hundred times as long as the others."""
-    text = Path("jobs.yaml").read_text().replace("count: 3", "count: 300").replace("batch", "periodic:2s")
-    Path("jobs.yaml").write_text(text)
-    words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "linear,reuse", "-o", "run.json", "-q")
-    ended = edgetune(*words)
-    assert ended.code == 0, ended.err
-    document = json.loads(Path("run.json").read_text())
-    longest_s = []
-    for policy in ("linear", "reuse"):
-        requests = [row for row in document["rows"] if row["event"] == "request" and row["policy"] == policy]
-        slow = requests[150]
-        slow["finished_s"] = slow["arrived_s"] + 100 * (slow["finished_s"] - slow["arrived_s"])
-        if slow["deadline_s"] is not None:
-            slow["met"] = False
-        longest_s.append(slow["finished_s"] - slow["arrived_s"])
-    Path("run.json").write_text(json.dumps(document))
-    from edgetune.artifacts.io import read
-    from edgetune.artifacts.timeline import Timeline
-    from edgetune.stages.schedule.figures.gantt import gantt_figure
-
-    timeline = read(Timeline, "run.json")
-    notes = captions.left_out_of(gantt_figure(timeline, from_s=1.0, to_s=20.0))
-    assert f"took {longest_s[0]:.3g} s" in " ".join(notes)
 
 
 def shows(axes, seconds: float) -> bool:

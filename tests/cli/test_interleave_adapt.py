@@ -42,20 +42,6 @@ def rates(tmp_path):
     return file
 
 
-def test_a_rate_that_changes_threefold_is_followed(edgetune, tmp_path, rates):
-    file = tmp_path / "run.parquet"
-    ended = edgetune(
-        *PAIR, "--arrivals", f"trace:{rates}:60s", "--latency-budget", "600ms", "--power-budget", "30W", "--adapt",
-        "--modes", MODES, "--duration", "3m", "-o", str(file),
-    )  # fmt: skip
-    assert ended.code == 0, ended.err
-    plans = rows_of(file, "plan")
-    assert any(60.0 < row.finished_s < 70.0 for row in plans)
-    assert any(120.0 < row.finished_s < 140.0 for row in plans)
-    assert sum(not row.met for row in rows_of(file, "request")) == 0
-    assert max(row.power_w for row in rows_of(file, "power")) <= 30.0
-
-
 def test_a_plan_with_tables_changes_among_their_points(edgetune, tmp_path, rates):
     plan, file = tmp_path / "plan.yaml", tmp_path / "run.parquet"
     slow, tables = "cpu_cores=4,cpu_mhz=1036.8,mem_mhz=3199,gpu_mhz=318.75", []

@@ -1,7 +1,6 @@
 """What is said of a run: the label always, figures unless quiet, and no ribbons on a narrow terminal."""
 
 import io
-import math
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,7 @@ from edgetune.artifacts.run import Run, RunRow
 from edgetune.cli.sections import TextSection
 from edgetune.plotting.page import Section
 from edgetune.stages.interleave.summary import summarise
-from edgetune.workflows.report.run import compared, section, slower_than_planned
+from edgetune.workflows.report.run import compared, section
 
 
 class Terminal(io.StringIO):
@@ -80,37 +79,3 @@ def test_several_jobs_are_compared_each_with_itself():
         step("managed", 0, 8, "b"),
     ]
     assert compared(summarise(run_of(rows))) == ["managed beside native: trains 0.80 to 0.90 times as fast"]
-
-
-def test_columns_of_which_nothing_is_known_are_left_out(both):
-    first, second = [block for block in blocks(both) if block.kind == "table"]
-    assert second.columns == ["engine", "answers>", "trains>", "both>", "idle>"]
-    assert len(first.rows) == 4
-
-
-def test_why_something_failed_is_said():
-    rows = [step("managed", 0), replace(step("managed", 1), status="failed", reason="the loss is nan", loss=math.nan)]
-    found = blocks(run_of(rows))
-    assert "DIVERGED" in str(found[0].rows[0][-1])
-    assert [block.text for block in found if block.kind == "note"][1] == "managed: resnet18 failed: the loss is nan"
-
-
-def test_changes_during_a_run_are_reported():
-    rows = [request("managed", 9, 0.5), RunRow("managed", "plan", 3.0, "mobilenet", batch_size=8)]
-    assert next(block.text for block in blocks(run_of(rows)) if block.kind == "note") == "managed: 9.5 s, 1 plan"
-
-
-def test_minibatches_slower_than_planned_are_reported():
-    rows = [request("managed", k, 0.05) for k in range(5)] + [step("managed", k) for k in range(4)]
-    for planned_s, words in (
-        (0.2, ["managed: resnet18 took 400 ms per minibatch, planned 200 ms: measure it again"]),
-        (0.35, []),
-        (None, []),
-    ):
-        tenants = [{"name": "mobilenet", "task": "infer"}, {"name": "resnet18", "task": "train"}]
-        tenants[1] |= {} if planned_s is None else {"minibatch_s": planned_s}
-        run = run_of(rows)
-        run = replace(run, header=replace(run.header, inputs={"tenants": tenants}))
-        assert slower_than_planned(run, summarise(run)) == words
-    replanned = replace(run, rows=(*run.rows, RunRow("managed", "plan", 1.0)))
-    assert slower_than_planned(replanned, summarise(replanned)) == []

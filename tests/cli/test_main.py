@@ -11,14 +11,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.cli import main as boundary
-from edgetune.errors import (
-    DeviceError,
-    EdgetuneError,
-    InfeasibleError,
-    InputError,
-    NotRestoredError,
-    PartialError,
-)
+from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, NotRestoredError, PartialError
 from edgetune.version import __version__
 
 
@@ -90,38 +83,11 @@ def test_signals_end_without_words(error, code, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_misspelt_command_is_suggested(edgetune):
-    ended = edgetune("profle")
-    assert (ended.code, ended.lines[0]) == (2, "error: no such command: 'profle'")
-    assert ended.lines[1].startswith("hint: did you mean profile?")
-
-
 def test_misspelt_option_is_suggested(edgetune):
     ended = edgetune("doctor", "--jsn")
     assert_two_lines(ended, 2)
     assert "--jsn" in ended.lines[0]
     assert ended.lines[1].startswith("hint: did you mean --json?")
-
-
-def test_the_first_part_of_options_names_them_all(edgetune):
-    done = edgetune("search", "table.csv", "--power", "30W")
-    assert_two_lines(done, 2)
-    assert (
-        done.lines[1]
-        == "hint: did you mean --power-budget or --power-peak-budget or --power-noise? see edgetune search --help"
-    )
-
-
-def test_a_list_that_is_two_words_is_explained(edgetune):
-    done = edgetune("profile", "net.onnx", "--batch-sizes", "1", "4")
-    assert_two_lines(done, 2)
-    assert "as one word, e.g. 1,4,16" in done.lines[1]
-
-
-def test_missing_value_is_two_lines(edgetune):
-    ended = edgetune("search", "table.csv", "--power-budget")
-    assert ended.code == 2
-    assert len(ended.lines) == 2
 
 
 def test_version_and_bare_command(edgetune):

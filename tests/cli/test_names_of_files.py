@@ -48,18 +48,8 @@ def told(edgetune_raw):
 def test_a_table_and_a_plan_whose_names_are_not_utf8_are_read_by_the_commands_after(told, edgetune_raw):
     table, plan = f"table-{BYTE}.parquet", f"plan-{BYTE}.yaml"
     os.rename("small.onnx", f"net-{BYTE}.onnx")
-    measure = (
-        "profile",
-        f"net-{BYTE}.onnx",
-        "--device",
-        "host",
-        "--modes",
-        "as-found",
-        "--minibatches",
-        "3",
-        "-o",
-        table,
-    )
+    options = ("--device", "host", "--modes", "as-found", "--minibatches", "3")
+    measure = ("profile", f"net-{BYTE}.onnx", *options, "-o", table)
     told(*measure, "-b", "1")
     assert "has these points already" in edgetune_raw(*measure, "-b", "1").err
     assert {row.workload for row in io.read_profile(table).rows} == {r"net-\xff"}

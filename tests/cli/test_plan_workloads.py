@@ -96,14 +96,6 @@ def test_a_batch_size_of_its_own_is_measured(edgetune, there):
     assert "measured small infer batch 3" in ended.err
 
 
-def test_a_plan_from_a_table_names_the_file_that_the_table_is_of(edgetune, there):
-    assert edgetune("profile", "small.onnx", "--task", "infer", *SIZES, "-o", "points.parquet", "--fresh").code == 0
-    assert edgetune("search", "points.parquet", *ANSWERS, "-q", "-o", "table.yaml").code == 0
-    ended = edgetune("interleave", "table.yaml", *RUN)
-    assert ended.code == 0, ended.err
-    assert NEVER_AGAIN in ended.err
-
-
 def test_a_plan_from_two_tables_names_both_files(edgetune, there):
     sizes = ("--batch-sizes", "4", "--device", "host", "--fresh", "-o", "train.parquet")
     assert edgetune("profile", "small.onnx", "--task", "infer", *SIZES, "--fresh", "-o", "infer.parquet").code == 0
@@ -132,15 +124,12 @@ def test_two_inference_tables_make_a_plan_that_runs_both(edgetune, there):
     ended = edgetune("interleave", "answers.yaml", *RUN)
     assert ended.code == 0, ended.err
     assert NEVER_AGAIN in ended.err
-    assert "second infers: " in ended.err
-    assert " background " in ended.out.splitlines()[4]
     run = read(Run, "run.parquet")
     behind = [row for row in run.rows if row.event == "train"]
     assert {(row.tenant, row.samples, row.status) for row in behind} == {("second", 4, "ok")}
     assert {row.tenant for row in run.rows if row.event == "request"} == {"small"}
     refused = edgetune("interleave", "answers.yaml", "--adapt", *RUN)
     assert_two_lines(refused, 2)
-    assert "not beside an inference" in refused.err
 
 
 def test_a_network_beside_itself_has_a_name_for_each_role(edgetune, there):
@@ -152,14 +141,8 @@ def test_a_network_beside_itself_has_a_name_for_each_role(edgetune, there):
     assert tenants[0].name == "small"
 
 
-@pytest.mark.parametrize(
-    ("change", "words", "fix"),
-    [
-        (lambda path: path.write_text(path.read_text() + "\n"), "train.py, and it has changed since", "search again"),
-        (lambda path: path.unlink(), "train.py, which does not exist any more", "--train FILE"),
-    ],
-)
-def test_a_file_that_changed_or_moved_is_refused(edgetune, folder, tmp_path, monkeypatch, *, change, words, fix):
+@pytest.mark.parametrize("change", [lambda path: path.write_text(path.read_text() + "\n"), lambda path: path.unlink()])
+def test_a_file_that_changed_or_moved_is_refused(edgetune, folder, tmp_path, monkeypatch, *, change):
     for name in ("small.onnx", "train.py"):
         shutil.copy(folder / name, tmp_path)
     plan = (folder / "both.yaml").read_text().replace(str(folder), str(tmp_path))
@@ -168,8 +151,6 @@ def test_a_file_that_changed_or_moved_is_refused(edgetune, folder, tmp_path, mon
     change(tmp_path / "train.py")
     ended = edgetune("interleave", "both.yaml", *RUN)
     assert_two_lines(ended, 2)
-    assert words in ended.lines[0]
-    assert fix in ended.lines[1]
 
 
 def test_a_moved_file_that_is_named_is_run(edgetune, folder, tmp_path, monkeypatch):

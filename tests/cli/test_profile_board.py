@@ -109,7 +109,6 @@ def test_a_board_becomes_a_table_that_says_it_is_a_fake_and_the_board_is_put_bac
     assert ended.code == 0, ended.err
     assert ended.lines[0].startswith("SIMULATED: ")
     assert f"wrote {board.table}" in ended.err
-    assert re.search(r"^ +2 .*2\.\d\d W", ended.err, re.MULTILINE)
     assert board.restored()
     profile = io.read_profile(str(board.table))
     assert [(row.batch_size, row.status, row.mode) for row in profile.rows] == [
@@ -129,7 +128,6 @@ def test_as_found_is_a_request_that_is_known_again(edgetune, board):
     assert "has these points already" in edgetune(*as_found).err
     ended = edgetune(*board.profile, "--modes", "gpu_mhz=306", "--minibatches", "11")
     assert_two_lines(ended, 2)
-    assert "holds another profile: option minibatches is 10 there and 11 here" in ended.lines[0]
     assert edgetune(*board.profile, "--modes", "gpu_mhz=306", "--minibatches", "10").code == 0
     assert len(io.read_profile(str(board.table)).rows) == 2  # the other mode is added
     assert "has these points already" in edgetune(*as_found).err
@@ -151,7 +149,6 @@ def test_an_unprivileged_user_profiles_as_found_and_learns_what_a_mode_needs(edg
     for modes in ("15W", "gpu_mhz=306", "cpu_cores=2"):
         ended = edgetune(*board.profile, "--modes", modes)
         assert_two_lines(ended, 4)
-        assert "is not writable; setting it needs root" in ended.lines[0]
     assert board.kernel.writes == []
 
 
@@ -248,7 +245,6 @@ def test_a_live_search_within_a_power_budget_gives_a_plan_and_puts_the_board_bac
     assert board.restored()
     ended = edgetune(*live, "--power-budget", "1W", "--max-points", "1")
     assert ended.code == 3
-    assert "no measured point draws at most 1 W" in ended.err
     assert board.restored()
 
 

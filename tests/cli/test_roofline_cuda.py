@@ -102,17 +102,6 @@ def test_sizes_go_up_to_what_fits_and_the_device_is_empty_after_each(on_gpu, tmp
     assert cuda.held_bytes == 0
 
 
-def test_a_size_without_room_is_left_out_with_a_note(on_gpu, tmp_path):
-    """NVML tells all the card has; another process holds most of it."""
-    file = tmp_path / "r.yaml"
-    ended, _ = on_gpu("roofline", "--device", "nvidia:0", "--precision", "fp16", "-o", str(file), memory_bytes=1 << 30)
-    assert ended.code == 0, ended.err
-    roofline = read(Roofline, str(file))
-    assert {run.size for run in roofline.runs if run.kernel == "matmul"} == {1024, 2048, 4096, 8192}
-    notes = [note.advice for note in roofline.header.warnings if note.code == "kernel-failed"]
-    assert any("kernel:matmul:16384:fp16" in note and "does not fit into memory" in note for note in notes)
-
-
 def test_a_precision_that_the_gpu_lacks_is_an_error_and_no_zero(on_gpu, tmp_path):
     file = tmp_path / "r.yaml"
     ended, cuda = on_gpu(*ASKED, "--precision", "fp8", "-o", str(file), "--quiet", capability=(8, 7))
@@ -144,16 +133,3 @@ def test_a_network_is_placed_beneath_what_was_measured(on_gpu, tmp_path):
     assert answer["simulated"]
     assert [part["roof"]["precision"] for part in answer["precisions"]] == ["tf32", "fp16"]
     assert [part["placements"][0]["bound"] for part in answer["precisions"]] == ["memory", "memory"]
-
-
-def test_without_a_power_sensor_the_roofline_is_of_time_and_says_so(on_gpu, tmp_path):
-    file = tmp_path / "r.yaml"
-    plot = tmp_path / "r.svg"
-    ended, cuda = on_gpu(*ASKED, "--precision", "fp16", "-o", str(file), "--plot", str(plot), power=False)
-    assert ended.code == 0, ended.err
-    roofline = read(Roofline, str(file))
-    (roof,) = roofline.roofs
-    assert roof.flops_per_s == pytest.approx(cuda.roofs.flops_per_s["fp16"], rel=1e-3)
-    assert (roof.static_w, roof.flop_j, roof.byte_j) == (None, None, None)
-    assert {note.code for note in roofline.header.warnings} == {"no-static-power", "no-energy"}
-    assert b"<svg" in plot.read_bytes()

@@ -40,10 +40,6 @@ def test_the_twin_measured_is_what_was_published_of_the_board(maxn):
     assert found.dynamic.peak_flops_per_j == pytest.approx(0.26e12, rel=0.05)
 
 
-def test_a_single_mode_is_shown_as_one(edgetune, maxn):
-    assert "kernels measured at 1 mode\n" in edgetune("show", str(maxn)).out
-
-
 @pytest.mark.parametrize("network", ["resnet50", "mobilenet_v3_large", "yolov8n", "lstm", "bert_large"])
 def test_every_network_of_the_study_is_bound_by_memory_at_batch_1(edgetune, maxn, network):
     ended = edgetune("roofline", f"zoo:{network}", *TWIN, "--peaks", str(maxn), "--json", "--no-measure")
@@ -52,37 +48,12 @@ def test_every_network_of_the_study_is_bound_by_memory_at_batch_1(edgetune, maxn
     assert placed["bound"] == "memory"
 
 
-def test_bert_beyond_small_batches_is_bound_by_compute_in_energy_and_by_memory_in_time(edgetune, maxn):
-    sizes = ("--batch-sizes", "1,4,8")
-    ended = edgetune("roofline", "zoo:bert_large", *TWIN, "--peaks", str(maxn), *sizes, "--json", "--no-measure")
-    placed = json.loads(ended.out)["placements"]
-    assert [each["bound"] for each in placed] == ["memory"] * 3
-    assert [each["energy_bound"] for each in placed] == ["memory", "compute", "compute"]
-
-
-def test_a_network_is_measured_and_placed_in_words(edgetune, maxn):
-    ended = edgetune("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "1,16")
-    assert ended.code == 0
-    assert "SIMULATED" in ended.err
-    assert "balance in time" in ended.out
-    assert "squeezenet beneath it" in ended.out
-    lines = [line.split() for line in ended.out.splitlines()]
-    reached = {line[0]: line for line in lines if line and line[0] in ("1", "16")}
-    assert all(word.endswith("%") for line in reached.values() for word in line if "%" in word)
-    assert "times the least time" in ended.out
-
-
-def test_several_modes_say_what_other_clocks_would_change(edgetune, tmp_path):
+def test_each_mode_has_a_roof(edgetune, tmp_path):
     file = tmp_path / "r.yaml"
     modes = ("--modes", "gpu_mhz=1300|1032|624,mem_mhz=3199|2133")
     ended = edgetune("roofline", "zoo:resnet50", *TWIN, *modes, "-o", str(file), "--no-measure")
     assert ended.code == 0
-    assert "with gpu_mhz" in ended.out
-    assert "with mem_mhz" in ended.out
-    assert "efficient in time is efficient in energy in all" in ended.out
     assert len(read(Roofline, str(file)).roofs) == 6
-    other = ("--modes", "gpu_mhz=828,mem_mhz=2133")
-    assert "(inferred)" in edgetune("roofline", *TWIN, "--peaks", str(file), *other).out
 
 
 def test_times_come_from_a_table(edgetune, maxn, tmp_path):
@@ -96,18 +67,17 @@ def test_times_come_from_a_table(edgetune, maxn, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments",
     [
-        (("--device", "host"), "has the peaks of twin:orin-agx, not of host"),
-        ((*TWIN, "--precision", "fp16"), "none in fp16"),
-        ((*TWIN, "--precision", "fp33"), "fp33"),
-        ((*TWIN, "--modes", "gpu_mhz=624"), "1 measured mode cannot predict 1 others"),
+        ("--device", "host"),
+        (*TWIN, "--precision", "fp16"),
+        (*TWIN, "--precision", "fp33"),
+        (*TWIN, "--modes", "gpu_mhz=624"),
     ],
 )
-def test_peaks_that_do_not_fit_are_refused(edgetune, maxn, arguments, said):
+def test_peaks_that_do_not_fit_are_refused(edgetune, maxn, arguments):
     ended = edgetune("roofline", "zoo:squeezenet", *arguments, "--peaks", str(maxn), "--no-measure")
     assert_two_lines(ended, 2)
-    assert said in ended.err
 
 
 def test_peaks_of_another_device_are_taken_when_forced(edgetune, maxn):
@@ -115,32 +85,13 @@ def test_peaks_of_another_device_are_taken_when_forced(edgetune, maxn):
     assert edgetune("roofline", "zoo:squeezenet", *arguments).code == 0
 
 
-def test_a_dry_run_measures_nothing(edgetune, tmp_path):
-    file = tmp_path / "r.yaml"
-    ended = edgetune("roofline", *TWIN, "--dry-run", "-o", str(file))
-    assert ended.code == 0
-    assert "kernels in tf32 on twin:orin-agx in 1 mode\nat most " in ended.out
-    assert not file.exists()
-
-
 EIGHT = ("--modes", "cpu_cores=12,cpu_mhz=1651.2|2201.6,gpu_mhz=726.75|1300.5,mem_mhz=2133|3199")
 
 
-def test_beyond_four_modes_the_next_clocks_are_measured_and_planned(edgetune, tmp_path):
+def test_beyond_four_modes_the_next_clocks_are_planned(edgetune):
     """What the highest of eight modes becomes with one knob lower: three more modes to run the network in."""
-    planned = edgetune("roofline", "zoo:squeezenet", *TWIN, *EIGHT, "--quick", "--dry-run")
-    assert planned.out.endswith("then the network in 1 mode, and in 3 more modes with the next clocks\n")
     machine = json.loads(edgetune("roofline", "zoo:squeezenet", *TWIN, *EIGHT, "--quick", "--dry-run", "--json").out)
     assert (machine["network_modes"], machine["next_clock_modes"]) == (1, 3)
-    peaks = str(tmp_path / "peaks.yaml")
-    asked = ("roofline", "zoo:squeezenet", *TWIN, *EIGHT, "--quick")
-    ended = edgetune(*asked, "-o", peaks)
-    assert "measuring squeezenet with the next clocks: 3 modes\n" in ended.err
-    said = [line for line in ended.out.splitlines() if line.startswith("with ")]
-    assert [line.split(":")[0] for line in said] == ["with cpu_mhz 1651.2", "with gpu_mhz 726.75", "with mem_mhz 2133"]
-    assert all(line.endswith(" (measured)") for line in said)
-    planned = edgetune("roofline", "zoo:squeezenet", *TWIN, "--peaks", peaks, "--dry-run")
-    assert planned.out.endswith("then the network in 1 mode, and in 3 more modes with the next clocks\n")
 
 
 def test_a_profile_tells_the_next_clocks_that_it_has(edgetune, tmp_path):
@@ -162,11 +113,7 @@ def test_a_dry_run_of_tuning_measures_nothing_either(edgetune, maxn, tmp_path):
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--tune", "5%", "--dry-run", "-o", str(file))
     ended = edgetune(*asked)
     assert (ended.code, ended.err) == (0, "")
-    assert "on twin:orin-agx in 28 modes" in ended.out
-    assert "the fastest of 18096 modes and in up to 5 others" in ended.out  # every mode that the study counts
-    known = edgetune(*asked, "--peaks", str(maxn), "--modes", "grid:441")
-    assert known.out.startswith("0 kernels")
-    assert "441 modes" in known.out
+    assert edgetune(*asked, "--peaks", str(maxn), "--modes", "grid:441").code == 0
     assert not file.exists()
 
 
@@ -179,7 +126,6 @@ def test_a_search_takes_the_roofline_as_a_first_guess(edgetune, maxn, tmp_path):
     (tmp_path / "host.yaml").write_text(maxn.read_text().replace("twin:orin-agx", "host"))
     refused = edgetune(*asked, "--power-budget", "30W", "--roofline", str(tmp_path / "host.yaml"))
     assert_two_lines(refused, 2)
-    assert "has the peaks of host, not of twin:orin-agx" in refused.err
 
 
 def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
@@ -200,11 +146,8 @@ def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
     assert seen[0].operators[1].flops > 3.9 * seen[0].operators[0].flops
 
 
-def test_layers_are_timed_and_what_they_leave_unexplained_is_reported(edgetune, maxn):
+def test_layers_are_timed(edgetune, maxn):
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "16", "--layers")
-    ended = edgetune(*asked)
-    assert ended.code == 0
-    assert "is unexplained" in ended.out
     answer = json.loads(edgetune(*asked, "--json").out)
     assert sum(layer["share"] for layer in answer["layers"]) == pytest.approx(answer["layers_explained_share"])
     assert 0.5 < answer["layers_explained_share"] <= 1
@@ -218,12 +161,6 @@ def test_a_network_and_its_layers_are_drawn(edgetune, maxn, tmp_path, name):
     assert ended.code == 0, ended.err
     assert f"wrote {file}" in ended.err
     assert b"squeezenet" in file.read_bytes()
-
-
-def test_a_figure_that_cannot_be_written_is_refused_before_anything_is_measured(edgetune, tmp_path):
-    ended = edgetune("roofline", "zoo:squeezenet", *TWIN, "--plot", str(tmp_path / "r.doc"))
-    assert_two_lines(ended, 2)
-    assert "measuring" not in ended.err
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +180,7 @@ def tuning_peaks(tmp_path_factory):
     return file
 
 
-@pytest.mark.parametrize("network", ["resnet50", "mobilenet_v3_large", "yolov8n", "lstm", "bert_large"])
+@pytest.mark.parametrize("network", ["resnet50", "bert_large"])
 def test_tuning_saves_energy_within_the_slowdown_as_measured(edgetune, tuning_peaks, network):
     asked = ("roofline", f"zoo:{network}", *TWIN, "--peaks", str(tuning_peaks), "--tune", "5%", "--json")
     ended = edgetune(*asked)
@@ -258,18 +195,17 @@ def test_tuning_saves_energy_within_the_slowdown_as_measured(edgetune, tuning_pe
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments",
     [
-        ((*TWIN, "--tune", "5%"), "--tune needs a network"),
-        (("zoo:squeezenet", *TWIN, "--tune", "fast"), "--tune must be between 0 and 100 %"),
-        (("zoo:squeezenet", "--device", "host", "--tune", "5%"), "host gives no power readings"),
+        (*TWIN, "--tune", "5%"),
+        ("zoo:squeezenet", *TWIN, "--tune", "fast"),
+        ("zoo:squeezenet", "--device", "host", "--tune", "5%"),
     ],
 )
-def test_tuning_that_cannot_be_is_two_lines(edgetune, arguments, said):
+def test_tuning_that_cannot_be_is_two_lines(edgetune, arguments):
     ended = edgetune("roofline", *arguments)
     assert ended.code in (2, 4)
     assert_two_lines(ended, ended.code)
-    assert said in ended.err
 
 
 def test_no_file_that_is_read_or_holds_something_else_is_overwritten(edgetune, maxn, tmp_path):
@@ -282,7 +218,6 @@ def test_no_file_that_is_read_or_holds_something_else_is_overwritten(edgetune, m
     assert_two_lines(edgetune("roofline", str(model), *TWIN, "--peaks", str(maxn), "-o", str(model)), 2)
     tuned = edgetune("roofline", str(model), *TWIN, "--tune", "5%", "-o", str(maxn))
     assert_two_lines(tuned, 2)
-    assert "is a file of kind roofline, and would be lost" in tuned.err
     assert (maxn.read_bytes(), model.read_bytes()) == (before, held)
 
 
@@ -310,7 +245,6 @@ def test_precisions_are_measured_placed_and_told_beside_each_other(edgetune, clo
     assert [row for row in rows if row and row[0] in ("tf32", "fp16")] == [
         ["tf32", "1"], ["tf32", "16"], ["fp16", "1"], ["fp16", "16"],
     ]  # fmt: skip
-    assert "fp16: at batch 1, of the least time" in ended.out
     answer = json.loads(edgetune(*both, "--json").out)
     alone = json.loads(edgetune(*asked, "--precision", "fp16", "--json").out)
     assert [each["roof"]["precision"] for each in answer["precisions"]] == ["tf32", "fp16"]
@@ -318,45 +252,24 @@ def test_precisions_are_measured_placed_and_told_beside_each_other(edgetune, clo
     assert alone["measured_j"][0] > alone["placements"][0]["measured_s"] * 10  # the board draws more than 10 W
 
 
-def test_several_precisions_are_drawn(edgetune, clocks, tmp_path):
-    file = tmp_path / "r.svg"
-    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(clocks), "--batch-sizes", "1,16", "--no-measure")
-    ended = edgetune(*asked, "--precision", "fp32,fp16", "--plot", str(file))
-    assert ended.code == 0, ended.err
-    words = file.read_text().replace("\N{NO-BREAK SPACE}", " ")
-    assert [each for each in ("squeezenet, fp16", "efficiency (FLOP/J, log)") if each not in words] == []
-
-
-def test_a_page_has_both_roofs(edgetune, clocks, tmp_path):
-    file = tmp_path / "r.html"
-    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(clocks), "--batch-sizes", "1,16", "--no-measure")
-    assert edgetune(*asked, "--precision", "fp32,fp16", "--plot", str(file)).code == 0
-    page = file.read_text()
-    for words in ("rooflines of time and energy", "fp16, GPU 1300.5 MHz"):
-        assert words in page
-
-
 NET = ("zoo:squeezenet", *TWIN)
 REFUSED = {
-    "tuning of two precisions": ((*NET, "--tune", "5%", "--precision", "fp32,fp16"), "--tune is for one precision"),
-    "a table of two precisions": (
-        (*NET, "--profile", "t.parquet", "--precision", "fp32,fp16"), "--profile has times of one precision",
-    ),
-    "tuning of two batch sizes": ((*NET, "--tune", "5%", "--batch-sizes", "1,4"), "--tune is for one batch size"),
-    "a figure of tuning": ((*NET, "--tune", "5%", "--plot", "r.svg"), "does not use --plot"),
-    "layers of tuning": ((*NET, "--tune", "5%", "--layers"), "does not use --layers"),
-    "tuning by a table": ((*NET, "--tune", "5%", "--profile", "t.parquet"), "does not use --profile"),
-    "tuning without measuring": ((*NET, "--tune", "5%", "--no-measure"), "does not use --no-measure"),
-    "an empty precision": ((*NET, "--precision", "fp32,"), "unknown precision: ''"),
-    "two tasks": ((*NET, "--train", "--task", "infer"), "--train and --task infer contradict"),
+    "tuning of two precisions": (*NET, "--tune", "5%", "--precision", "fp32,fp16"),
+    "a table of two precisions": (*NET, "--profile", "t.parquet", "--precision", "fp32,fp16"),
+    "tuning of two batch sizes": (*NET, "--tune", "5%", "--batch-sizes", "1,4"),
+    "a figure of tuning": (*NET, "--tune", "5%", "--plot", "r.svg"),
+    "layers of tuning": (*NET, "--tune", "5%", "--layers"),
+    "tuning by a table": (*NET, "--tune", "5%", "--profile", "t.parquet"),
+    "tuning without measuring": (*NET, "--tune", "5%", "--no-measure"),
+    "an empty precision": (*NET, "--precision", "fp32,"),
+    "two tasks": (*NET, "--train", "--task", "infer"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
-def test_invalid_requests_are_refused_before_anything_is_measured(edgetune, words, said):
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
+def test_invalid_requests_are_refused_before_anything_is_measured(edgetune, words):
     ended = edgetune("roofline", *words)
     assert_two_lines(ended, 2)
-    assert said in ended.err
     assert "measuring" not in ended.err
 
 
@@ -405,7 +318,6 @@ def test_a_network_is_placed_and_measured_in_each_of_few_modes(edgetune, tmp_pat
     assert rows == [
         ["GPU", clock, "MHz", size] for clock in ("1300.5", "624.75") for size in ("1", "16")
     ]  # fmt: skip
-    assert "GPU 1300.5 MHz: at batch 1, of the least time" in ended.out
     words = figure.read_text().replace("\N{NO-BREAK SPACE}", " ")
     assert "squeezenet, GPU 624.75 MHz" in words
     answer = json.loads(edgetune(*asked, "--json").out)
@@ -414,16 +326,6 @@ def test_a_network_is_placed_and_measured_in_each_of_few_modes(edgetune, tmp_pat
     alone = json.loads(edgetune(*asked[:4], "--modes", "gpu_mhz=624", *asked[6:], "--json").out)
     assert [each["measured_s"] for each in other["placements"]] == [each["measured_s"] for each in alone["placements"]]
     assert other["measured_j"] == alone["measured_j"]
-
-
-def test_in_many_modes_it_is_placed_in_the_highest_alone_and_that_is_said(edgetune):
-    asked = ("roofline", "zoo:squeezenet", *TWIN, "--quick", "--modes")
-    ended = edgetune(*asked, "gpu_mhz=318:1300:5")
-    assert "placed in the highest mode alone: 5 modes make over 4 roofs" in ended.err
-    assert "squeezenet beneath it" in ended.out
-    both = edgetune(*asked, "15w,30w,MAXN", "--precision", "fp32,fp16", "--no-measure")
-    assert "3 modes and 2 precisions make over 4 roofs" in both.err
-    assert json.loads(edgetune(*asked, "gpu_mhz=318:1300:5", "--json").out)["other_modes"] == []
 
 
 def test_measured_figures_are_printed_though_a_file_cannot_be_written(edgetune, maxn, tmp_path, monkeypatch):
@@ -437,23 +339,4 @@ def test_measured_figures_are_printed_though_a_file_cannot_be_written(edgetune, 
     for option, file in (("-o", "r.yaml"), ("--plot", "r.svg")):
         ended = edgetune(*asked, option, str(tmp_path / file))
         assert (ended.code == 0) == (option == "--plot")  # a figure changes no exit code
-        assert "No space left on device" in ended.err
         assert "squeezenet beneath it" in ended.out
-
-
-@pytest.mark.parametrize(("seconds", "told"), [(0.96e-3, False), (0.5e-3, True)])
-def test_layers_above_the_roof_are_explained(capsys, seconds, told):
-    """Moving 1 MB beneath a roof of 1 GB/s takes at least 1 ms."""
-    from edgetune.artifacts.layers import Layer, Layers, LayerTime, LayerTimes
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.ops import OpRow
-    from edgetune.artifacts.roofline import Roof
-    from edgetune.cli.roofline_report import show_layers
-
-    row = OpRow("add", "Add", "elementwise", "forward", "modelled", (), (), "float32", 0, 10, 0, 1_000_000, 0, 0)
-    times = LayerTimes(
-        "a profiler", False, 9, seconds, (LayerTime("add", "Add", "forward", ("add",), seconds, "node"),)
-    )
-    found = Layers(times, (Layer(row, ("add",), seconds, 1.0, "node"),), (), ())
-    show_layers(found, Roof(Mode(), "fp32", 1e12, 1e9))
-    assert ("still in a cache" in capsys.readouterr().out) is told

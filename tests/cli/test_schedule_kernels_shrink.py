@@ -1,7 +1,6 @@
 """``edgetune schedule kernels shrink``: what is written and told, and what is refused in two lines."""
 
 import json
-import re
 import sys
 
 import pytest
@@ -11,7 +10,6 @@ from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import ElasticTable
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, write_costs
 from edgetune.stages.elastic.pieces import PieceShape
-from edgetune.stages.elastic.source import syntax
 from edgetune.stages.elastic.tables import tables_of
 from edgetune.stages.elastic.work import Logical
 
@@ -52,12 +50,6 @@ def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
     assert ended.code == 0, ended.err
     assert ended.out == ""
     assert ended.lines[:2] == ["wrote kept.parquet", "wrote kept.svg"]
-    assert "blur__grid" in ended.err
-    told = re.search(
-        r"(\d+) pieces, each beside (\d+) kinds of critical kernel: (\d+) of (\d+) combinations", ended.err
-    )
-    assert told is not None
-    assert int(told[1]) * int(told[2]) == int(told[4]) > int(told[3])
     table = io.read(ElasticTable, "kept.parquet")
     kept = tables_of(table)["blur", Logical((196, 1, 1), (512, 1, 1))]
     assert kept.choose(3, 1024) == PieceShape(49, 1, 13)  # 512 of Orin's 1536 threads are left
@@ -69,11 +61,6 @@ def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
     assert "blur" in figure
     shown = edgetune("show", "kept.parquet", "--rows", "3")
     assert shown.code == 0
-    assert "elastic_table version 1" in shown.out
-    assert "to 1024" in shown.out
-    lines = shown.out.splitlines()
-    at = lines.index("blur, 196x1x1 blocks of 512x1x1 threads; beside: critical blocks, modulo multiprocessors")
-    assert len(lines[at + 1]) <= 80, "the width of a terminal"
     again = edgetune("show", "kept.parquet", "--plot", "again.svg")
     assert again.code == 0, again.err
     assert (tmp_path / "again.svg").read_text() == figure
@@ -90,27 +77,6 @@ def test_machines_get_everything(edgetune, tmp_path):
     assert io.read(ElasticTable, "kept.parquet").header.conditions["arch"] == "sm_75"
 
 
-def test_the_letter_of_the_paper_leaves_nothing_of_196_blocks(edgetune):
-    ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "--strict-paper", "-o", "kept.parquet")
-    assert_two_lines(ended, 3)
-    assert "the smallest slice of 196 blocks is 49, more blocks than the 16 multiprocessors" in ended.lines[0]
-    ended = edgetune(*SHRINK, "blur.cu", "--grid", "8192", "--block", "512", "--strict-paper", "-o", "kept.parquet")
-    assert_two_lines(ended, 3)
-    assert "is 16, and 512 launches take longer than is allowed" in ended.lines[0]
-    fits = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "512", "--strict-paper", "-o", "kept.parquet")
-    assert fits.code == 0
-    assert all(row.blocks == row.count for row in io.read(ElasticTable, "kept.parquet").rows if row.status == "kept")
-
-
-def test_the_score_as_printed_is_another(edgetune):
-    scores = {}
-    for form in ("corrected", "literal"):
-        assert edgetune(*SHRINK, "blur.cu", *LAUNCH, "--wiscore", form, "-o", f"{form}.parquet").code == 0
-        rows = io.read(ElasticTable, f"{form}.parquet").rows
-        scores[form] = next(row.score for row in rows if (row.critical_blocks, row.critical_threads) == (4, 1024))
-    assert scores == {"corrected": 16 / 16 * (1024 + 512) / 1536, "literal": 16 / 16 * (512 + 512) / 1536}
-
-
 def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
     shards = {1: 10e-6, 2: 12e-6, 8: 24e-6}
     facts = ("RTX", "GPU-1", "8.7", 16, "13.0", "2026-01-02", "0.1.0", 1e-6, 1e-6, 1e-6, 9e-6, 5e-5, 1e-6)
@@ -125,29 +91,29 @@ def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code"),
     [
-        (("none.cu", *LAUNCH), 2, "none.cu does not exist"),
-        (("both.cu", *LAUNCH), 2, "both.cu has 2 kernels"),
-        (("blur.cu", "-k", "blurr", *LAUNCH), 2, "no kernel 'blurr'"),
-        (("blur.cu", "--grid", "0", "--block", "64"), 2, "--grid is '0'"),
-        (("blur.cu", "--grid", "9", "--block", "1,2,3,4"), 2, "--block is '1,2,3,4'"),
-        (("blur.cu", "--grid", "9", "--block", "1025"), 2, "--block 1025 has 1025 threads"),
-        (("blur.cu", *LAUNCH, "--gpu", "orin"), 2, "there is no GPU 'orin'"),
-        (("blur.cu", *LAUNCH, "--arch", "sm_20"), 2, "does not compile for sm_20"),
-        (("blur.cu", *LAUNCH, "--wiscore", "other"), 2, "'other'"),
-        (("blur.cu", *LAUNCH, "--keep", "0%"), 2, "--keep is 0%"),
-        (("blur.cu", *LAUNCH, "--figure", "kept.txt"), 2, "kept.txt"),
-        (("blur.cu", *LAUNCH, "--shared", "64MiB"), 2, "a block on orin-agx has at most 163 KiB"),
-        (("blur.cu", *LAUNCH, "--shared", "162KiB"), 3, "no form of blur with 512 threads is kept: does not fit"),
-        (("blur.cu", *LAUNCH, "--launch-time", "1ms", "--most-overhead", "0.5ms"), 3, "--most-overhead"),
-        (("blur.cu", *LAUNCH, "--turn-time", "1ms", "--most-turns", "12ms"), 3, "--most-turns"),
-        (("blur.cu", *LAUNCH, "--most-turns", "12ms"), 2, "--most-turns limits turns whose time is unknown"),
-        (("broken.cu", *LAUNCH), 2, "broken.cu, line 4: "),
-        (("sync.cu", *LAUNCH), 2, "sync.cu, line 4: both cannot be elastic"),
+        (("none.cu", *LAUNCH), 2),
+        (("both.cu", *LAUNCH), 2),
+        (("blur.cu", "-k", "blurr", *LAUNCH), 2),
+        (("blur.cu", "--grid", "0", "--block", "64"), 2),
+        (("blur.cu", "--grid", "9", "--block", "1,2,3,4"), 2),
+        (("blur.cu", "--grid", "9", "--block", "1025"), 2),
+        (("blur.cu", *LAUNCH, "--gpu", "orin"), 2),
+        (("blur.cu", *LAUNCH, "--arch", "sm_20"), 2),
+        (("blur.cu", *LAUNCH, "--wiscore", "other"), 2),
+        (("blur.cu", *LAUNCH, "--keep", "0%"), 2),
+        (("blur.cu", *LAUNCH, "--figure", "kept.txt"), 2),
+        (("blur.cu", *LAUNCH, "--shared", "64MiB"), 2),
+        (("blur.cu", *LAUNCH, "--shared", "162KiB"), 3),
+        (("blur.cu", *LAUNCH, "--launch-time", "1ms", "--most-overhead", "0.5ms"), 3),
+        (("blur.cu", *LAUNCH, "--turn-time", "1ms", "--most-turns", "12ms"), 3),
+        (("blur.cu", *LAUNCH, "--most-turns", "12ms"), 2),
+        (("broken.cu", *LAUNCH), 2),
+        (("sync.cu", *LAUNCH), 2),
     ],
 )
-def test_kernels_that_cannot_be_shrunk_are_refused_in_two_lines(edgetune, tmp_path, words, code, says):
+def test_kernels_that_cannot_be_shrunk_are_refused_in_two_lines(edgetune, tmp_path, words, code):
     (tmp_path / "broken.cu").write_text('\n\nextern "C" __global__ void k(float *a)\n{ a[threadIdx.x] = nobody; }\n')
     (tmp_path / "sync.cu").write_text(
         "#include <cooperative_groups.h>\n__global__ void both(int *a)\n{\n"
@@ -155,7 +121,6 @@ def test_kernels_that_cannot_be_shrunk_are_refused_in_two_lines(edgetune, tmp_pa
     )
     ended = edgetune(*SHRINK, *words, "-o", "kept.parquet")
     assert_two_lines(ended, code)
-    assert says in ended.err
     assert not (tmp_path / "kept.parquet").exists()
 
 
@@ -164,27 +129,9 @@ def test_a_whole_program_is_compiled_without_what_launches_its_kernels(edgetune,
     (tmp_path / "program.cu").write_text("#include <vector>\n#include <cublas_v2.h>\n" + SCALE + main)
     ended = edgetune(*SHRINK, "program.cu", *LAUNCH, "-o", "kept.parquet")
     assert ended.code == 0, ended.err
-    assert "scale__grid" in ended.err
-
-
-def test_an_error_that_all_forms_repeat_is_told_once(edgetune, tmp_path):
-    (tmp_path / "wrong.cu").write_text(SCALE.replace("data[i] *= by", "data[i] *= atomicAdd(by)"))
-    ended = edgetune(*SHRINK, "wrong.cu", *LAUNCH, "-o", "kept.parquet")
-    assert_two_lines(ended, 2)
-    assert "wrong.cu, line 6: " in ended.err
-    assert "the first of" not in ended.err
 
 
 def test_without_nvrtc_it_says_what_to_install(edgetune, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "-o", "kept.parquet")
     assert_two_lines(ended, 4)
-    assert "edgetune[cuda]" in ended.lines[1]
-
-
-def test_without_a_parser_it_says_what_to_install(edgetune, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tree_sitter_cuda", None)
-    syntax._parser.cache_clear()
-    ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "-o", "kept.parquet")
-    assert_two_lines(ended, 4)
-    assert "edgetune[cuda]" in ended.lines[1]

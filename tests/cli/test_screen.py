@@ -65,29 +65,8 @@ def test_no_word_is_lost_on_any_screen(lines, width):
     assert all(len(line) <= width for line in drawn)
 
 
-def test_a_row_of_figures_that_just_fits_is_whole(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "20")
-    out = Terminal()
-    screen.table(("left>", "middle>", "end>"), [("12345", 678901, 234)], stream=out)
-    assert out.getvalue().split() == ["left", "middle", "end", "12345", "678901", "234"]
-
-
 def test_prose_folds_between_words_on_a_terminal_only(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     text = "no power: --power-budget cannot be checked"
     assert screen.folded(text, io.StringIO()) == text
     assert screen.folded(text, Terminal()).splitlines() == ["no power:", "--power-budget", "cannot be checked"]
-
-
-@pytest.mark.parametrize("width", [66, 80, 110])
-def test_headers_are_not_broken_inside_words(monkeypatch, width):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", str(width))
-    columns = ("policy", "requests>", "missed>", "latest answer>", "loads>", "evicted>", "processor>", "idle>")
-    rows = [("a rule with a long name", 12, 3, "1.25 s of 300 ms", 17, 4, "97 %", ""), ("reuse",) + ("1" * 12,) * 7]
-    out = Terminal()
-    screen.table(columns, rows, stream=out)
-    words = out.getvalue().split()
-    assert {word for name in columns for word in name.removesuffix(">").split()} <= set(words)
-    assert all(len(line) <= width for line in out.getvalue().splitlines())

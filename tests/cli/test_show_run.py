@@ -41,18 +41,6 @@ def two(tmp_path):
     return write(tmp_path / "two.parquet", rows("managed", 0.05, 0.25) + rows("native", 0.2, 0.25))
 
 
-def test_each_engine_and_workload_has_a_row(edgetune, two):
-    ended = edgetune("show", two)
-    assert (ended.code, ended.err) == (0, "")
-    lines = [line.split() for line in ended.out.splitlines()]
-    assert ["managed", "net", "10/10", "0", "(0.0%)", "50.0", "ms", "50.0", "ms", "50.0", "ms", "-", "due", "in",
-            "100", "ms,", "1.67", "J", "per", "request"] in lines  # fmt: skip
-    assert next(line for line in lines if "native" in line)[:5] == ["native", "net", "10/10", "10", "(100.0%)"]
-    assert ["managed", "learner", "10", "-", "-", "-", "-", "16", "loss"] in [line[:9] for line in lines]
-    assert "managed beside native: 0 violations instead of 10, p99 50% of the budget instead of 200%" in ended.out
-    assert "trains 1.00 times as fast" in ended.out
-
-
 def test_machines_get_the_same_by_engine_and_by_turn(edgetune, two):
     ended = edgetune("show", two, "--json")
     figures = json.loads(ended.out)
@@ -71,7 +59,6 @@ def test_simulated_figures_say_so_and_warnings_are_shown(edgetune, tmp_path):
     file = write(tmp_path / "r.parquet", rows("simulated", 0.05, 0.2), simulated=True, warnings=(caution,))
     ended = edgetune("show", file)
     assert ended.out.startswith("SIMULATED")
-    assert "warning: arrivals-late late_s=0.5: look at the source" in ended.out
 
 
 def test_without_power_there_is_a_reason_and_no_zero(edgetune, tmp_path):
@@ -79,24 +66,6 @@ def test_without_power_there_is_a_reason_and_no_zero(edgetune, tmp_path):
     assert "no energy: no power was read" in ended.out
     assert " W" not in ended.out
     assert " J" not in ended.out
-
-
-def test_failures_are_shown_beside_their_workload(edgetune, tmp_path):
-    found = rows("managed", 0.05, 0.25)
-    found[3] = replace(found[3], status="failed", reason="no image", met=False)
-    found[4] = replace(found[4], status="abandoned", reason="the end", met=False, started_s=None)
-    found[15] = replace(found[15], loss=float("nan"))
-    found[16] = replace(found[16], status="failed", reason="out of memory", samples=0)
-    lines = edgetune("show", write(tmp_path / "r.parquet", found)).out.splitlines()
-    net, learner = (next(line for line in lines if name in line.split()[:2]) for name in ("net", "learner"))
-    assert "8/10" in net
-    assert "2 (20.0%)" in net
-    assert "1 failed, 1 abandoned" in net
-    assert "1 minibatch failed, DIVERGED" in learner
-
-
-def test_a_run_of_nothing_says_so(edgetune, tmp_path):
-    assert "nothing happened" in edgetune("show", write(tmp_path / "r.parquet", [])).out
 
 
 def test_a_row_that_cannot_be_is_two_lines(edgetune, tmp_path):
