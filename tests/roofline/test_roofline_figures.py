@@ -21,18 +21,14 @@ from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.cli.plot import draw, drawing_of
 from edgetune.errors import InputError
-from edgetune.plotting.captions import left_out_of, plain_text
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.labels import LabelLayout
 from edgetune.plotting.page import Page
-from edgetune.stages.roofline.balance import balance, efficiency
+from edgetune.stages.roofline.balance import balance
 from edgetune.stages.roofline.figures import PlacedNetwork, roof_figure, write_rooflines
 from edgetune.stages.roofline.figures.figure_data import (
     balance_points,
-    brief_names,
     energy_curve,
-    key_roofs,
-    letter_words,
     time_curve,
 )
 from edgetune.stages.roofline.figures.points import layer_points, network_point, series_of
@@ -43,7 +39,6 @@ from edgetune.workflows.figures import choose_view
 MODE = Mode(12, 2201.6, 1300.5, 3199.0)
 ORIN = Roof(MODE, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12, 0.1e-12, 4e-12)
 """AGX Orin at MAXN as published (Pagoda, 2025): balance 89.4 in time, 39.8 in energy, 36.6 without static power."""
-HALF = replace(ORIN, precision="fp16", flops_per_s=29.4e12, flop_j=1.93e-12)
 BARE = Roof(Mode(8), "fp32", 4e11, 2e10)
 GRID = tuple(
     replace(ORIN, mode=replace(MODE, gpu_mhz=gpu, mem_mhz=mem), flops_per_s=1e10 * gpu, bytes_per_s=5e7 * mem,
@@ -149,51 +144,6 @@ def test_without_energy_there_is_time_alone_and_it_says_why() -> None:
     assert b"no roofline of energy: power was not measured" in roofline_page([BARE])
 
 
-def test_precisions_and_modes_are_distinguished_by_more_than_colour() -> None:
-    slow = replace(ORIN, mode=replace(MODE, gpu_mhz=300.0), flops_per_s=3e12, measured=False)
-    figure = roof_figure([ORIN, HALF, slow], [network(ORIN), network(HALF), network(slow)])
-    words = legend(figure)
-    assert "fp16, GPU 1300.5 MHz" in words
-    assert "fp32, GPU 300 MHz" in words
-    assert "inferred" in words
-    fp32, fp16 = drawn(figure)[:2]  # side by side, and above their panels of energy
-    assert (fp32.get_title(loc="left").splitlines()[-1], fp16.get_title(loc="left")) == ("fp32", "fp16")
-    lines = [
-        line
-        for axes in (fp32, fp16)
-        for line in axes.lines
-        if line.get_linewidth() == 1.6 and len(line.get_xdata()) > 1
-    ]
-    assert {line.get_gid() for line in lines} == {"time.point.0", "time.point.1", "time.point.2"}
-    assert len({str(line.get_linestyle()) + str(line._unscaled_dash_pattern) for line in lines}) == 3
-    shapes = {str(found.get_paths()[0].vertices.tolist()) for axes in (fp32, fp16)
-              for found in axes.collections if found.get_zorder() == 4}  # fmt: skip
-    assert len(shapes) == 3
-    assert "12 cores, CPU 2201.6 MHz" in figure.axes[0].get_title(loc="left")
-
-
-def test_roofs_without_networks_are_faint_beside_the_highest_the_most_efficient_and_the_lowest() -> None:
-    shown = key_roofs(GRID, [])
-    assert [roof.mode.gpu_mhz for roof in shown] == [1300.5, 1300.5, 300.0]
-    assert "3 other roofs" in legend(roof_figure(GRID))
-    assert key_roofs([ORIN, HALF, *GRID], []) == [HALF, ORIN]
-    assert key_roofs(GRID, [ORIN]) == [ORIN]
-
-
-def test_layers_are_larger_and_darker_with_their_share_and_those_without_flop_are_reported() -> None:
-    whole = network()
-    figure = roof_figure([ORIN], [whole], layers_of=whole)
-    time = drawn(figure)[0]
-    sizes = {tuple(group.get_offsets().tolist()[0]): (group.get_sizes()[0], group.get_edgecolor()[0][0])
-             for group in time.collections if group.get_zorder() == 2.4}  # fmt: skip
-    (slow, dark), (fast, pale) = (sizes[key] for key in sorted(sizes))  # relu takes 0.49 ms, the convolution 0.27
-    assert slow > fast
-    assert dark < pale
-    assert {"a", "b"} <= set(written(time))
-    assert "a  relu\nb  conv" in legend(figure)
-    assert "1 layer without FLOP,\n7.4 % of the time: not shown" in legend(figure)
-
-
 def test_measured_layers_are_filled_in_time_and_hollow_in_energy() -> None:
     one = layered()
     figure = roof_figure([ORIN], [one], layers_of=one)
@@ -204,18 +154,6 @@ def test_measured_layers_are_filled_in_time_and_hollow_in_energy() -> None:
     assert [(spot.layer, spot.share, spot.bound) for spot in layer_points(one).points] == [
         ("conv", 0.25, "compute"), ("relu", 0.25, "memory"),
     ]  # fmt: skip
-
-
-def test_layers_that_make_up_all_but_a_hundredth_of_the_time_are_inside_of_the_axes() -> None:
-    many = [row(f"relu{i}", 10**5, 10**6) for i in range(300)]
-    crowd = PlacedNetwork(place(table([*ROWS, *many, row("dust", 1, 10**5)]), ORIN))
-    figure = roof_figure([ORIN], [crowd], layers_of=crowd)
-    low, high = drawn(figure)[0].get_xlim()
-    assert 1e-5 < low < 0.1
-    assert high > 400
-    (note,) = left_out_of(figure)
-    assert re.fullmatch(r"1 of 303 layers, 0\.0\d+ % of the time, lie beyond the axes", note)
-    assert left_out_of(roof_figure([ORIN], [crowd])) == []
 
 
 def test_words_hide_neither_each_other_nor_markers() -> None:
@@ -259,30 +197,6 @@ def test_balance_points_lie_on_their_curves(
             assert point.height == pytest.approx((top.peak_flops_per_j or 0) / 2)
 
 
-def test_few_modes_are_all_drawn_in_full_and_named_by_one_knob() -> None:
-    slow = replace(ORIN, mode=Mode(8, 1728.0, 522.75, 3199.0))
-    assert key_roofs([ORIN, slow, HALF], [ORIN]) == [ORIN, slow]
-    assert list(brief_names([ORIN, slow]).values()) == ["GPU 1300.5 MHz", "GPU 522.75 MHz"]
-    assert list(brief_names([ORIN, HALF]).values()) == ["fp32", "fp16"]
-    same = replace(ORIN, mode=Mode(12, 2201.6, 1300.5, 2133.0), measured=False)
-    assert list(brief_names([ORIN, same]).values()) == ["memory 3199 MHz", "memory 2133 MHz, inferred"]
-
-
-def test_layers_at_one_place_share_a_label() -> None:
-    assert letter_words([(1, 1)] * 9) == ["a-h", *[""] * 8]
-    assert letter_words([(1, 1), (9, 1), (1, 1.01), (9, 9)]) == ["a, c", "b", "", "d"]
-
-
-def test_words_touch_no_other_marker_where_there_is_room() -> None:
-    left, right = (100.0, 100.0), (112.0, 100.0)
-    markers = [(x - 4, y - 4, x + 4, y + 4) for x, y in (left, right)]
-    (across, _), _ = LabelLayout((0.0, 0.0, 200.0, 200.0), [], [], markers).place(left, (9.0, 4.0), 4.0) or (
-        (9e9, 0.0),
-        False,
-    )
-    assert left[0] + across + 9.0 < right[0] - 4.0
-
-
 def test_roofs_that_cannot_be_drawn_are_refused() -> None:
     with pytest.raises(InputError, match="no roof to draw"):
         roof_figure([])
@@ -297,13 +211,6 @@ def test_a_simulated_roofline_says_so(simulated: bool) -> None:
     figure = roof_figure(GRID, device="d", simulated=simulated)
     assert ("SIMULATED" in figure.axes[0].get_title(loc="left")) is simulated
     assert (b"SIMULATED" in roofline_page(GRID, simulated=simulated)) is simulated
-
-
-def test_names_are_written_as_they_are() -> None:
-    odd = network(name="a$b$ net\nof <two> lines")
-    assert "a$b$" in legend(roof_figure([ORIN], [odd])).replace("\\", "")
-    drawn(roof_figure([ORIN], [odd], layers_of=odd))
-    assert plain_text("encoder.layer.3.output.dense", 16) == "….3.output.dense"
 
 
 class _Page(HTMLParser):
@@ -379,13 +286,6 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
         choose_view("roofline", "steps")
     with pytest.raises(InputError, match="--view chooses between figures"):
         drawing_of(ROOFLINE, "a.html", "roofs", "r.yaml")
-
-
-def test_efficiency_in_words_is_that_of_the_roof() -> None:
-    spot = network_point(network())
-    assert spot is not None
-    assert spot.flops_per_j is not None
-    assert spot.flops_per_j < (efficiency(ORIN, spot.flop_per_byte) or 0)
 
 
 def decoding(context: int, batch: int = 1, phase: str = "decode") -> PlacedNetwork:
