@@ -295,6 +295,13 @@ def test_ctrl_c_is_for_the_command_to_answer(board, running):
     assert board.journals == []
 
 
+def test_ctrl_c_ends_a_command_that_does_not_answer_it(board, running):
+    process = running(*WAITING, new_group=True)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130
+    assert board.as_found
+
+
 # Killed, and two at once.
 
 
