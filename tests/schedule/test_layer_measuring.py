@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import live_networks as nets
+import numpy as np
 import pytest
 from onnx import helper
 
@@ -15,8 +16,9 @@ from edgetune.errors import InputError
 from edgetune.stages.schedule import sampling
 from edgetune.stages.schedule.costs import host_of, networks_of, wholes_of, with_safety
 from edgetune.stages.schedule.machine import Machine
-from edgetune.stages.schedule.measure import LayerOptions, measure_network
+from edgetune.stages.schedule.measure import LayerOptions, measure_machine, measure_network
 from edgetune.stages.schedule.network import Layer
+from edgetune.stages.schedule.weights import cached_share
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare
@@ -76,6 +78,11 @@ def test_loads_are_from_storage_or_it_is_said_why_not(measured):
             assert len(row.cold_load_samples_s) >= 6
 
 
+def test_without_being_asked_nothing_is_loaded_from_storage(branchy):
+    rows = measure_network(branchy, QUICK, lambda _: None)
+    assert not any(row.cold_load_samples_s or row.cold_load_s or row.reason for row in rows)
+
+
 def test_the_peak_is_that_of_the_layer_that_needs_memory(tmp_path):
     side = 1024  # 32 KiB go into the second product, 4 MiB come out and are summed
 
@@ -96,6 +103,12 @@ def test_the_peak_is_that_of_the_layer_that_needs_memory(tmp_path):
     assert small.peak_bytes <= 0.5 * big.peak_bytes
 
 
+def test_each_row_is_told_once_it_is_there(branchy):
+    told = []
+    rows = measure_network(branchy, QUICK, told.append)
+    assert tuple(told) == rows
+
+
 def test_layers_after_a_failed_one_are_not_measured(branchy, monkeypatch):
     """A worker that is given no time at all loses its first layer."""
     first, *rest = measure_network(branchy, replace(QUICK, timeout_s=0.0), lambda _: None)
@@ -113,6 +126,13 @@ def test_changed_weights_are_no_figures(tmp_path):
     rows = measure_network(made, QUICK, lambda _: None)
     assert {row.status for row in rows} == {"failed"}
     assert name in (rows[0].reason or "")
+
+
+def test_a_machine_says_what_the_process_takes_before_it_has_a_network(branchy):
+    told = measure_machine([branchy], QUICK)
+    assert 10 << 20 < told["base_bytes"] < 200 << 20
+    assert set(told) <= {"base_bytes", "swap_bytes"}
+    assert "base_bytes" not in measure_machine([replace(branchy, folder=branchy.folder / "none")], QUICK)
 
 
 def test_whole_networks_have_a_row_for_each_form(branchy):
@@ -138,6 +158,29 @@ def test_a_file_that_stays_cached_is_no_storage(tmp_path, monkeypatch, share, re
     monkeypatch.setattr(sampling, "cached_share", lambda _: share)
     said = sampling.why_not_cold([tmp_path / "a"])
     assert said is None if reason is None else reason in said
+
+
+def test_a_file_that_was_read_is_cached(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(1 << 20))
+    path.read_bytes()
+    assert cached_share(path) == 1.0
+    (tmp_path / "empty").touch()
+    assert cached_share(tmp_path / "empty") == 0.0
+
+
+def test_sampling_ends_with_its_time(monkeypatch):
+    clock = iter(np.arange(0.0, 100.0, 0.4))
+    monkeypatch.setattr(sampling.time, "perf_counter", lambda: float(next(clock)))
+    rising = iter(range(1, 100))  # never steady
+    samples = sampling.sampled(StoppingRule(maximum=50), 3.0, lambda: float(next(rising)))
+    assert len(samples) == 6 + 7  # the clock is looked at from the sixth on: 0.4 s then, and 3.2 s seven later
+
+
+def test_a_slow_layer_still_has_an_interval():
+    samples = sampling.sampled(StoppingRule(), 0.0, lambda: 1.0)
+    assert len(samples) == sampling.FEWEST
+    assert summarise(samples).low == 1.0
 
 
 # -- as networks -------------------------------------------------------------------------------------------------
@@ -194,6 +237,13 @@ def test_a_whole_network_is_one_layer_that_holds_what_was_measured():
     assert wholes_of(costs, "external") == {}
 
 
+def test_a_host_says_what_its_process_takes():
+    host = host_of(costs_of({"base_bytes": 100, "swap_bytes": 0}, LAYER, WHOLE, usable_cores=3))
+    assert host.machine == Machine(cores=3, swap_bytes=0)
+    assert (host.taken_bytes("layers"), host.taken_bytes("default")) == (107, 100)
+    assert host_of(table([LAYER])).machine == Machine(cores=2)
+
+
 def test_contention_in_tables_of_earlier_versions_is_ignored():
     told = {
         "base_bytes": 4e7, "dispatch_s": 1e-4, "load_cpu": 0.5, "load_beside_load": 1.6, "queue_s": 0.003,
@@ -201,3 +251,10 @@ def test_contention_in_tables_of_earlier_versions_is_ignored():
     }  # fmt: skip
     host = host_of(costs_of(told, LAYER, usable_cores=2))
     assert (host.base_bytes, host.machine) == (40_000_000, Machine(cores=2, swap_bytes=1_000_000))
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "1.2", True, None])
+@pytest.mark.parametrize("name", ["base_bytes", "swap_bytes"])
+def test_a_size_of_the_machine_that_is_none_is_refused_by_name(name, value):
+    with pytest.raises(InputError, match=f"{name} of the machine is"):
+        host_of(costs_of({name: value}))

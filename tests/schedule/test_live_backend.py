@@ -170,6 +170,16 @@ class Spoilt(Kept):
         super().take(request, network, outputs)
 
 
+def test_weights_that_cannot_be_viewed_leave_nothing_mapped(prepared: dict[str, Prepared]) -> None:
+    wide = prepared["wide"]
+    layer = wide.layers[0]
+    odd = replace(layer, weights=(replace(layer.weights[0], dtype="banana"),))
+    runnable = PreparedLayers(replace(wide, layers=(odd, *wide.layers[1:])), {}, drop_cache=True)
+    with pytest.raises(TypeError):
+        runnable.load(0)
+    assert layer.weights[0].file not in Path("/proc/self/maps").read_text()
+
+
 def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared]) -> None:
     answers = Spoilt(prepared)
     loop = run("reuse", layers(prepared), live_networks.networks(prepared), requests(*["wide"] * 5), answers)
@@ -180,6 +190,24 @@ def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared])
     assert str(outcomes[4][1]).endswith("RuntimeError: nobody thought of this")
     assert sorted(answers.answers) == [0, 3]
     assert loop.state.memory.settled
+
+
+def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]) -> None:
+    """Of a chain, only the latest output is there; an answer stays until the request is finished."""
+    runnable = layers(prepared)["wide"]
+    backend = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    request = Request(7, "wide", 0)
+    alive: list[set[str]] = []
+    with closing(backend):
+        for layer in range(len(prepared["wide"].layers)):
+            backend.start(LayerTask("load", "wide", "wide", layer, 7, 0, 0))
+            backend.wait(None)
+            backend.start(LayerTask("execute", "wide", "wide", layer, 7, 0, 0))
+            backend.wait(None)
+            alive.append(set(backend._begun[7].values))
+        backend.drop(request)
+        assert backend._begun == {}
+    assert alive == [set(layer.outputs) for layer in prepared["wide"].layers]
 
 
 def test_a_wait_ends_at_its_time_and_when_it_is_woken(prepared: dict[str, Prepared]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.errors import DeviceError
 from edgetune.stages.schedule import cgroups
 from edgetune.stages.schedule.limit import make_limit
 
@@ -140,6 +141,24 @@ def test_without_a_memory_controller_nobody_keeps_the_limit_and_it_says_so(
     assert limit.figures() == cgroups.CgroupFigures()
 
 
+def test_a_folder_that_is_not_this_users_is_named_as_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    root = fake_root(tmp_path, mounts=V2, own="0::/\n")
+    (root / "sys/fs/cgroup").mkdir(parents=True)
+    (root / "sys/fs/cgroup/cgroup.subtree_control").write_text("memory\n")
+    monkeypatch.setattr(Path, "mkdir", _refuse)
+    limit = make_limit(LIMIT, root=root)
+    assert limit.enforced == "accounted"
+    assert limit.reason is not None
+    assert limit.reason.endswith("sys/fs/cgroup: Permission denied")
+
+
+def _refuse(self: Path) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
 BUSCTL = """#!{python}
 import pathlib, sys
 root = pathlib.Path({root!r})
@@ -164,6 +183,22 @@ def root_with_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+def test_systemd_is_asked_for_a_scope_where_no_group_is_delegated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = root_with_systemd(tmp_path, monkeypatch)
+    limit = make_limit(LIMIT, swap_bytes=0, root=root)
+    with limit:
+        assert limit.enforced == "cgroup-v2"
+        limit.admit(4711)
+        asked = (root / "asked").read_text().split()
+        assert asked[:2] == ["StartTransientUnit", "ssa(sv)a(sa(sv))"]
+        assert asked[3:] == f"fail 3 PIDs au 1 4711 MemoryMax t {LIMIT} MemorySwapMax t 0 0".split()
+        scope = next((root / "sys/fs/cgroup/user.slice").iterdir())
+        (scope / "memory.peak").write_text("2000\n")
+        assert limit.figures().peak_bytes == 2000
+
+
 @pytest.mark.parametrize("kills", [0, 1])
 def test_kills_in_a_scope_that_is_gone_are_those_that_the_group_above_has_counted_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
@@ -182,3 +217,11 @@ def test_kills_in_a_scope_that_is_gone_are_those_that_the_group_above_has_counte
         (above / "memory.events").write_text(f"max 10\noom_kill {3 + kills}\n")
         assert limit.figures() == cgroups.CgroupFigures(peak_bytes=2000, kills=kills)
     assert limit.figures().kills == kills
+
+
+def test_a_process_that_cannot_enter_is_reported_with_its_group() -> None:
+    with real_limit() as limit:
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        process.wait()
+        with pytest.raises(DeviceError, match=f"process {process.pid} cannot enter .*edgetune-{os.getpid()}-"):
+            limit.admit(process.pid)

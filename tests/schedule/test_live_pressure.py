@@ -39,6 +39,14 @@ def test_the_budget_grows_back_by_half_of_what_is_to_spare_once_it_has_been_calm
     assert adaptation.adapt(calm(2000), 400 * MIB, 4 * NS) == BUDGET
 
 
+def test_a_dip_begins_the_wait_anew() -> None:
+    adaptation = Adaptation(BUDGET, RESERVE)
+    adaptation.adapt(calm(0), 500 * MIB, 0)
+    adaptation.adapt(calm(600), 400 * MIB, 1 * NS)
+    adaptation.adapt(calm(150), 400 * MIB, 2 * NS)
+    assert adaptation.adapt(calm(600), 400 * MIB, 3 * NS) == 400 * MIB
+
+
 def test_waiting_for_memory_shrinks_the_budget_only_where_there_is_little_to_spare() -> None:
     adaptation = Adaptation(BUDGET, RESERVE)
     assert adaptation.adapt(Reading(900 * MIB, 50.0), 500 * MIB, 0) == BUDGET
@@ -85,6 +93,14 @@ def test_a_control_group_around_the_process_leaves_less(tmp_path: Path) -> None:
     (box / "memory.stat").write_text(f"anon 1\ninactive_file {20 * MIB}\n")
     assert limited_around(root) == [box]
     assert MemorySensor(root, limited_around(root)).read() == Reading(70 * MIB, 12.5)
+
+
+def test_without_psi_and_without_meminfo_nothing_is_made_up(tmp_path: Path) -> None:
+    root = machine(tmp_path, 700)
+    (root / "proc/pressure/memory").unlink()
+    assert MemorySensor(root).read() == Reading(700 * MIB, None)
+    (root / "proc/meminfo").unlink()
+    assert MemorySensor(root).read() is None
 
 
 def test_the_observer_begins_with_the_most_and_looks_ten_times_a_second(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import live_networks
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 from onnx import helper, parser
 
 from edgetune.errors import InfeasibleError, InputError, PartialError
+from edgetune.stages.schedule.exchange import Exchange
 from edgetune.stages.schedule.limit import make_limit
 from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.network import least_budget_bytes
@@ -23,7 +26,8 @@ from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.run_inputs import RunInputs, sample_of
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.units import NS
-from edgetune.workloads.prepared import Prepared
+from edgetune.workloads.prepared import Prepared, check_file, open_prepared
+from edgetune.workloads.python_file import HandlerFile
 
 MIB = 1 << 20
 LIMIT = 128 * MIB
@@ -112,6 +116,39 @@ def test_a_file_that_has_changed_is_refused_by_name_before_anything_runs(
         list(run.records())
 
 
+def test_layers_that_another_runtime_made_are_refused_by_name(
+    prepared: dict[str, Prepared], tmp_path: Path, inputs: RunInputs
+) -> None:
+    for path in prepared["branchy"].folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["runtime"]["onnxruntime"] = "0.1"
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    network = LiveNetwork(live_networks.network(prepared["branchy"]), open_prepared(tmp_path))
+    run = LiveRun([network], [Request(0, "branchy", 0)], LiveOptions("linear", LIMIT), inputs)
+    with pytest.raises(InputError, match=r"was prepared with ONNX Runtime 0\.1"):
+        list(run.records())
+
+
+def test_hashes_are_checked_once_for_several_runs(
+    prepared: dict[str, Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def counted(prepared: Prepared, name: str) -> int:
+        hashed.append(name)
+        return check_file(prepared, name)
+
+    monkeypatch.setattr("edgetune.stages.schedule.run_inputs.check_file", counted)
+    wide = prepared["wide"]
+    files = [weight.file for layer in wide.layers for weight in layer.weights]
+    inputs = RunInputs(wide.folder)
+    first = inputs.checked(wide, files)
+    os.utime(wide.folder / files[0])
+    assert inputs.checked(wide, files).keys() == first.keys()
+    assert hashed == [*files, files[0]]
+
+
 def test_a_run_that_is_stopped_finishes_what_runs_and_gives_up_the_rest(
     prepared: dict[str, Prepared], inputs: RunInputs
 ) -> None:
@@ -134,6 +171,11 @@ def test_a_run_that_is_stopped_before_it_is_ready_answers_nothing_and_ends_in_or
     run = LiveRun(of(prepared, "wide"), requests, LiveOptions("linear", LIMIT), inputs)
     run.stop()
     assert outcomes(list(run.records())) == dict.fromkeys(range(3), "abandoned")
+
+
+def test_two_networks_of_one_name_are_refused(prepared: dict[str, Prepared], inputs: RunInputs) -> None:
+    with pytest.raises(InputError, match="two networks have one name: wide, wide"):
+        LiveRun(of(prepared, "wide", "wide"), [], LiveOptions("linear", LIMIT), inputs)
 
 
 def test_requests_come_from_outside_while_it_runs(prepared: dict[str, Prepared], inputs: RunInputs) -> None:
@@ -193,6 +235,12 @@ def test_memory_is_released_under_pressure_and_every_request_is_answered(
     assert outcomes(records) == dict.fromkeys(range(4), "ok")
 
 
+def test_a_limit_that_leaves_nothing_for_tasks_is_refused(prepared: dict[str, Prepared], inputs: RunInputs) -> None:
+    run = LiveRun(of(prepared, "branchy"), [], LiveOptions("linear", 30 * MIB, enforce=False), inputs)
+    with pytest.raises(InfeasibleError, match="the memory limit of 30 MiB leaves nothing"):
+        list(run.records())
+
+
 def test_a_budget_below_the_hungriest_layer_names_the_smallest_that_works(
     prepared: dict[str, Prepared], inputs: RunInputs
 ) -> None:
@@ -238,6 +286,16 @@ def test_a_handler_makes_samples_and_takes_answers(
     for request in (0, 2):
         (expected,) = whole.run(["answer"], {"x": np.full((1, live_networks.WIDE), request + 1, np.float32)})
         assert np.load(tmp_path / f"answer-{request}.npy") == pytest.approx(expected[0], rel=1e-4, abs=1e-3)
+
+
+def test_a_handler_gets_numbers_that_have_no_dimension_of_the_batch(
+    prepared: dict[str, Prepared], tmp_path: Path
+) -> None:
+    got: list[Mapping[str, Any]] = []
+    handler = HandlerFile(None, lambda request, line, arrays: got.append(arrays))
+    exchange = Exchange({"branchy": tmp_path}, {"branchy": prepared["branchy"]}, {"branchy": handler})
+    exchange.take(0, "branchy", {"scores": np.zeros((1, 10), np.float32), "peak": np.array(3.0, np.float32)})
+    assert (got[0]["scores"].shape, got[0]["peak"]) == ((10,), 3.0)
 
 
 def test_an_input_that_cannot_be_made_up_is_to_be_given_in_the_jobs_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -55,6 +56,22 @@ def test_memory_is_given_back_even_where_a_view_is_still_held(stored: Path) -> N
     assert tensor.tolist() == [16, 17]  # read again, from the file
 
 
+def test_a_kernel_that_cannot_populate_has_its_pages_touched(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    advise = MappedWeights._advise
+
+    def without(self: MappedWeights, advice: int) -> int:
+        if advice == weights._MADV_POPULATE_READ:
+            weights.ctypes.set_errno(errno.EINVAL)
+            return -1
+        return advise(self, advice)
+
+    monkeypatch.setattr(MappedWeights, "_advise", without)
+    before = file_bytes()
+    mapped = MappedWeights(stored, SIZE)
+    assert file_bytes() - before >= SIZE
+    mapped.release(drop_cache=True)
+
+
 def test_a_file_that_was_cut_short_is_refused_by_name(stored: Path) -> None:
     os.truncate(stored, SIZE // 2)
     with pytest.raises(InputError, match=rf"{stored} holds {SIZE // 2} bytes where {SIZE} were prepared"):
@@ -90,3 +107,8 @@ def test_a_file_that_has_changed_since_it_was_checked_is_refused(stored: Path) -
     os.utime(stored, ns=(changed_ns, changed_ns + 1))
     with pytest.raises(InputError, match="has changed since its hash was checked"):
         MappedWeights(stored, SIZE, changed_ns)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.weights: No such file or directory"):
+        MappedWeights(tmp_path / "none.weights", SIZE)

@@ -3,8 +3,9 @@
 import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, layer, loop_of, run, times_ms
 
-from edgetune.errors import EdgetuneError, InfeasibleError
+from edgetune.errors import EdgetuneError, InfeasibleError, InputError
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.tasks import LayerTask
 
@@ -168,6 +169,11 @@ def test_a_whole_network_may_need_more_than_the_budget():
     assert loop.state.memory.peak_bytes == 100
 
 
+def test_no_workers_are_refused():
+    with pytest.raises(InputError, match="at least one worker, not 0"):
+        loop_of([TWO], batch("two"), workers=0)
+
+
 def test_nothing_is_chosen_that_is_not_ready():
     cases = {
         "which is not ready": LayerTask("execute", "two", "two", 0, 0, 22, 0),
@@ -194,12 +200,27 @@ def test_nothing_is_unloaded_while_it_is_used():
         run([TWO], batch("two"), policy=Scripted(first, none, first, unload))
 
 
+def test_nothing_starts_without_a_worker():
+    def first(view):
+        return view.loads.first
+
+    with pytest.raises(EdgetuneError, match="while all 1 workers are busy"):
+        run([TWO], batch("two"), policy=Scripted(first, first))
+
+
 def test_nothing_starts_beyond_the_budget_while_anything_runs():
     def first(view):
         return view.loads.first
 
     with pytest.raises(EdgetuneError, match="needs 200 B of 115 B free while others run"):
         run([TWO], batch("two"), policy=Scripted(first, first), workers=2, budget=215)
+
+
+def test_a_policy_that_starts_nothing_is_an_error_and_requests_are_recorded():
+    loop, _ = loop_of([TWO], batch("two", "two"), policy=Scripted(*[lambda view: None] * 9))
+    with pytest.raises(EdgetuneError, match=r"policy scripted starts nothing .* 2 requests wait"):
+        loop.run()
+    assert ends_ms(loop) == {0: ("abandoned", 0.0), 1: ("abandoned", 0.0)}
 
 
 def test_remaining_times_and_unloads_in_the_view_of_a_policy():
@@ -237,3 +258,9 @@ def test_loads_are_for_the_earliest_who_wants_them():
 
     run([TWO], batch("two", "two"), policy=Scripted(look))
     assert seen == [[(0, 0), (0, 1)]]
+
+
+def test_machine_limits_are_told_to_the_policy():
+    loop, _ = loop_of([TWO], batch("two"), workers=3, machine=Machine(cores=2, streams=2), cores=2, streams=2)
+    assert (loop.state.cores, loop.state.streams, loop.state.workers) == (2, 2, 3)
+    assert loop_of([TWO], batch("two"), workers=3)[0].state.cores == 3

@@ -1,11 +1,13 @@
 """The optimum is what can be worked out by hand, no policy beats it, and following its plan gives what it promised."""
 
 import random
+import sys
 
 import pytest
 from schedule_builder import MS, batch, chain, layer
 
 from contracts.schedule_contract import SchedulePolicyContract
+from edgetune.errors import DeviceError
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.optimum import optimum
@@ -155,6 +157,12 @@ def test_no_policy_that_keeps_the_budget_is_better(seed):
         assert ran["response"] >= plan.bound_ns - 1 or ran["peak"] > case.budget_bytes
 
 
+def test_the_optimum_starts_from_the_known_schedule():
+    case = random_case(3)
+    known = simulated(make_policy("reuse"), case)
+    assert optimum(case, known=known["tasks"]).value_ns <= known["response"] + 1
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_without_time_it_is_request_by_request_and_layer_by_layer(seed):
     case = random_case(seed)
@@ -216,6 +224,13 @@ def test_a_request_that_fails_is_left_out_of_the_plan():
     loop = ScheduleLoop(Optimum(plan=optimum(case)), backend, case.networks, case.requests, parallelism=Parallelism(1))
     loop.run()
     assert {record.request.number: record.outcome for record in loop.requests} == {0: "failed", 1: "ok", 2: "failed"}
+
+
+def test_without_or_tools_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    with pytest.raises(DeviceError, match="OR-Tools") as caught:
+        optimum(case_of([chain("a", *TWO)], batch("a")))
+    assert caught.value.hint == "pip install 'edgetune[optimum]'"
 
 
 class TestOptimum(SchedulePolicyContract):

@@ -103,6 +103,12 @@ def test_a_request_is_passed_by_no_more_than_it_may_be():
     assert order.index(0) <= PASSES
 
 
+def test_two_requests_are_executed_beside_each_other():
+    flat = chain("f", (10, 1, 5))
+    loop = run("reuse", [flat], [Request(0, "f", 0), Request(1, "f", 0)], budget_bytes=1000)
+    assert set(answered_s(loop).values()) == {6.0}
+
+
 @settings(deadline=None, max_examples=60)
 @given(network=made_networks("a"), data=st.data())
 def test_a_footprint_is_what_the_ledger_says(network, data):

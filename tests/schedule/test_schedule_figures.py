@@ -8,8 +8,8 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.plotting.gantt import Span
-from edgetune.stages.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot
+from edgetune.plotting.gantt import Bar, Span
+from edgetune.stages.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot, middle_of
 from edgetune.workflows.figures import choose_view
 
 
@@ -41,11 +41,28 @@ def test_bars_too_narrow_to_see_are_one_with_neighbours_of_the_same_network() ->
     assert len(bars_of(narrow, Span(0.0, 0.1))) == 100
 
 
+def test_bars_of_other_workers_kinds_or_after_a_gap_stay_apart() -> None:
+    rows = [task(0, 0.1), task(0.1, 0.2, event="load"), task(0.2, 0.3, "other"), task(0.5, 0.501), task(0.52, 0.521)]
+    assert len(bars_of([*rows, task(0.3, 0.301, worker=1)], Span(0.0, 10.0))) == 6
+
+
 def test_however_many_tasks_there_are_no_more_bars_than_lines_are_drawn() -> None:
     rows = [
         task(n / 100, (n + 1) / 100, "net" if n % 3 else "other", "load" if n % 2 else "execute") for n in range(9000)
     ]
     assert len(bars_of(rows, Span(0.0, 90.0))) <= 1200
+
+
+def test_tasks_outside_the_drawn_part_are_left_out() -> None:
+    bars = bars_of([task(0, 1), task(1, 2), task(2, 3), task(3, 4)], Span(1.5, 3.0))
+    assert [(bar.start_s, bar.end_s) for bar in bars] == [(1, 2), (2, 3)]
+
+
+def test_the_middle_of_a_long_run_is_in_its_middle() -> None:
+    bars = [Bar(0, ("execute", "net", False), float(number), number + 0.9) for number in range(1000)]
+    span = middle_of(bars)
+    assert span.begin_s + span.end_s == pytest.approx(999.9, abs=1.0)
+    assert span.end_s - span.begin_s < 200
 
 
 def test_the_highest_of_what_is_too_near_to_tell_apart_is_seen() -> None:
@@ -64,6 +81,16 @@ def test_a_gantt_chart_has_a_lane_per_worker_over_the_memory_and_its_budget() ->
     assert {"held, by the runtime", "budget of tasks"} <= labels
     budget = next(line for line in below.get_lines() if line.get_label() == "budget of tasks")
     assert set(budget.get_ydata()) == {2.0}  # MiB
+
+
+def test_a_real_run_is_not_called_simulated_and_shows_what_was_measured() -> None:
+    row = TimelineRow(
+        "execute", "masa", 2.0, 0, "net", None, 0, "conv", 0, 0, "net", started_s=1.0, held_bytes=2**20,
+        resident_bytes=3 * 2**20,
+    )  # fmt: skip
+    above, below = gantt_figure(timeline(row, simulated=False)).axes
+    assert "SIMULATED" not in above.get_title(loc="left")
+    assert "in memory, measured" in {line.get_label() for line in below.get_lines()}
 
 
 def test_a_long_run_shows_a_part_and_says_which() -> None:
@@ -90,3 +117,9 @@ def test_a_figure_is_the_same_each_time(form: str) -> None:
 def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], view: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         choose_view("timeline", view).draw(timeline(*rows))
+
+
+def test_a_policy_that_did_not_run_is_named_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="no policy 'mas'") as found:
+        gantt_figure(timeline(*SHORT), policy="mas")
+    assert found.value.hint == "did you mean masa? it has masa"

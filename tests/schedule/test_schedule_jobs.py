@@ -146,6 +146,20 @@ def test_the_same_seed_gives_the_same_requests_and_another_gives_others() -> Non
     assert of_j != of_k
 
 
+def test_a_uniform_choice_takes_every_network_about_as_often() -> None:
+    found = made(Job("j", ("a", "b"), "periodic:1s", count=1000, choose="uniform"))
+    assert len(found) == 1000
+    assert 430 < len(times_s(found)) < 570  # 4.4 standard deviations of a fair coin
+
+
+def test_the_chosen_networks_do_not_depend_on_the_arrivals() -> None:
+    slow, fast = (
+        [each.network for each in made(Job("j", ("a", "b"), "normal", intensity=x, count=40, choose="uniform"))]
+        for x in (0.8, 1.2)
+    )
+    assert slow == fast
+
+
 def test_a_job_waits_for_all_requests_of_those_it_is_after() -> None:
     found = made(Job("late", ("a",), after=("j", "k")), Job("j", ("a", "b"), count=2), Job("k", ("b",), "list", (9.0,)))
     late = next(each for each in found if each.job == "late")
@@ -165,12 +179,28 @@ def test_a_count_that_is_a_slip_of_the_pen_is_refused_before_it_fills_memory(
             made(Job("j", ("a",), count=600), Job("k", ("b",), arrivals, count=600))
 
 
+def test_an_arrival_in_a_far_future_is_refused() -> None:
+    with pytest.raises(InputError, match=r"job j: an arrival at .* later than three years"):
+        made(Job("j", ("a",), "normal", count=3, intensity=1e-300))
+
+
+def test_requests_that_all_wait_for_all_others_are_refused() -> None:
+    with limits.limited(waits=99), pytest.raises(InputError, match="has 100 pairs of a request"):
+        made(Job("j", ("a",), count=10), Job("k", ("b",), count=10, after=("j",)))
+
+
 def test_layers_to_run_are_limited() -> None:
     requests = made(Job("j", ("a",), count=10))
     layers = (Layer("l", "fc", 1, 1, 1, 0.1, 0.1, ()),) * 5
     check_tasks(requests, [LayeredNetwork("a", layers)])
     with limits.limited(schedule_tasks=49), pytest.raises(InputError, match="has 50 layers to run"):
         check_tasks(requests, [LayeredNetwork("a", layers)])
+
+
+def test_nothing_arrives_after_the_end() -> None:
+    assert times_s(made(Job("j", ("a",), "periodic:1s"), until_s=2.5)) == [0, 1, 2]
+    assert times_s(made(Job("j", ("a",), "periodic:1s", count=2), until_s=2.5)) == [0, 1]
+    assert made(Job("j", ("a",), "list", (3.0,)), until_s=2.5) == ()
 
 
 @pytest.mark.parametrize(
@@ -197,3 +227,9 @@ def test_layers_to_run_are_limited() -> None:
 def test_arrivals_that_make_no_sense_are_named(job: Job, words: str) -> None:
     with pytest.raises(InputError, match=words):
         made(job)
+
+
+def test_an_intensity_without_measured_durations_is_refused() -> None:
+    with pytest.raises(InputError, match="the durations of a are unknown") as found:
+        requests_of([Job("j", ("a",), "normal", intensity=1.0, count=1)], {"a": 0.0}, seed=0)
+    assert "edgetune schedule profile" in found.value.hint

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedule_builder import MS, batch, chain, layer, loop_of, run
+from schedule_builder import MS, batch, chain, layer, loop_of, run, times_ms
 
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.machine import FITS, Machine, Paging
@@ -43,6 +43,14 @@ def drain(backend):
     while over := backend.wait(None):
         found += [(done.task.kind, done.task.layer, done.task.request, done.end_ns / MS) for done in over]
     return found
+
+
+def test_nothing_runs_and_nothing_lasts():
+    backend = backend_of()
+    assert list(backend.wait(None)) == []
+    assert (list(backend.wait(7)), backend.now_ns()) == ([], 7)
+    backend.start(execute(2))
+    assert [done.end_ns for done in backend.wait(None)] == [7]
 
 
 def test_a_task_takes_its_time_and_waiting_ends_in_the_middle_when_asked():
@@ -182,6 +190,14 @@ def test_pages_of_mapped_weights_are_only_read_again():
     assert backend.now_ns() - begun_ns == (40 + 30 / 2) * MS, "half of 2000 is gone: half of the load once more"
 
 
+def test_other_things_happen_on_the_clock_too():
+    clock = EventClock()
+    happened = []
+    clock.at(5 * MS, lambda: happened.append(clock.now_ns()))
+    run([NET], [Request(0, "net", 2 * MS)], clock=clock)
+    assert happened == [5 * MS]
+
+
 def test_a_fault_is_asked_for_once():
     asked = []
 
@@ -216,6 +232,13 @@ def test_work_is_conserved(tasks, cores, streams):
             assert last >= least - 1e-5
             if len(set(alone.values())) == 1:
                 assert last == pytest.approx(max(len(alone) / parallel, 1) * max(alone.values()), abs=1e-4)
+
+
+def test_times_of_a_run_are_whole_nanoseconds():
+    thirds = chain("net", {"weights": 1, "load_ms": 1 / 3, "execute_ms": 1 / 7})
+    loop = run([thirds], batch("net", "net", "net"), workers=3, machine=Machine(cores=2))
+    assert all(type(task.end_ns) is int for task in loop.tasks)
+    assert times_ms(loop)[0] == ("load", 0, 0, 0.0, 0.333333)
 
 
 def test_a_wait_that_ends_within_a_fraction_of_a_nanosecond_ends():
