@@ -65,6 +65,11 @@ def test_the_nearest_rates_are_those_at_which_it_is_just_admitted():
     assert admitted(replace(queue, rate_per_s=admission.own_rate_per_s))
 
 
+def test_batches_spread_what_a_minibatch_takes():
+    assert not admitted(infer(rate=100, takes_ms=20, budget_ms=900))
+    assert admitted(infer(rate=100, takes_ms=20, budget_ms=900, batch=4))
+
+
 def test_a_batch_that_cannot_fill_in_time_counts_as_the_smaller_one_as_which_it_is_served():
     # 35 ms of budget, 20 of them computing: in 15 ms two requests come, 10 ms apart; 20 of 20 ms is too much.
     admission = refused(infer(batch=4, rate=100, takes_ms=20, budget_ms=35))
@@ -127,6 +132,12 @@ def test_a_batch_that_cannot_fill_in_time_is_not_waited_for():
     assert refused(queue, train(59.1)).tenant == "t"
 
 
+def test_jobs_are_asked_one_by_one():
+    queue = infer(takes_ms=10, budget_ms=100, rate=5)
+    assert admitted(queue, train(80, "t"), train(90, "u"))
+    assert refused(queue, train(80, "t"), train(91, "u")).tenant == "u"
+
+
 def test_a_queue_without_a_rate_counts_as_one_batch_and_keeps_no_rate():
     live = Inference("live", 4, 0.050, None, 0.030)
     assert admitted(live, train(20))
@@ -134,3 +145,8 @@ def test_a_queue_without_a_rate_counts_as_one_batch_and_keeps_no_rate():
     assert (admission.tenant, admission.rates_per_s) == ("t", {})
     queues = [live, infer("b", rate=1000, takes_ms=10, budget_ms=500)]
     assert set(refused(*queues).rates_per_s) == {"b"}
+
+
+def test_the_hint_names_all_rates_and_that_of_the_culprit_alone():
+    admission = Admission(False, "why", "b", {"a": 20.0, "b": 5.0}, 4.5)
+    assert admission.hint == "nearest feasible: a at 20/s, b at 5/s; or b alone at 4.5/s"

@@ -82,3 +82,18 @@ def test_as_many_requests_are_waited_for_as_come_early_enough_for_every_other_qu
 
 def test_a_queue_of_unknown_rate_is_waited_for_until_it_is_full():
     assert counts([BatchFilling(8, 100, 20, None), BatchFilling(8, 100, 20, 0.0)]) == [8, 8]
+
+
+def test_where_nothing_leaves_time_for_the_others_the_batch_alone_counts():
+    assert counts([BatchFilling(8, 100, 20, 30), BatchFilling(1, 900, 80, 1000)]) == [1, 1]
+    assert counts([BatchFilling(8, 100, 20, 30), BatchFilling(1, 900, 81, 1000)]) == [3, 1]
+    assert counts([BatchFilling(8, 15, 20, 50)]) == [1]
+
+
+def test_requests_that_come_all_at_once_are_waited_for():
+    assert counts([BatchFilling(8, 100, 20, 5e-324)]) == [8]
+
+
+def test_batches_too_small_to_be_served_are_not_made():
+    # 60 of 100 are left for waiting; after 40 for the other queue, 20: three requests, 40 of every 30.
+    assert counts([BatchFilling(8, 100, 40, 10), BatchFilling(1, 900, 40, 100_000)]) == [7, 1]

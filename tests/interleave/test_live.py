@@ -1,5 +1,6 @@
 """The live stage: real networks and real training in child processes, and everything that can go wrong with them."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -11,6 +12,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -21,8 +23,8 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent, ModeSpace
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import usable_cpus
-from edgetune.devices.device import Device, LiveSource
-from edgetune.errors import InputError
+from edgetune.devices.device import Device, LiveSource, TableSource
+from edgetune.errors import DeviceError, InputError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.sources import LineArrivals
 from edgetune.stages.interleave.backend import Minibatch
@@ -194,6 +196,27 @@ def test_a_network_without_a_deadline_infers_the_samples_that_are_always_there(t
     assert {row.status for row in of(loop, "request")} == {"ok"}
 
 
+def test_a_network_without_a_deadline_that_cannot_run_ends_alone(tmp_path, infers, staged):
+    np.savez(tmp_path / "far.npz", index=np.full(4, ROWS + 1))
+    behind = infers(4, name="behind", inputs=str(tmp_path / "far.npz"))
+    stage = staged(replace(behind, tenant=Training("behind", 4, 0.001, task="infer")))
+    (done,) = all_done(stage, Minibatch("behind", "infer", 0))
+    assert done.lost
+    assert "the network" in done.failure
+
+
+def test_a_batch_size_held_before_is_ready_without_loading(infers, staged):
+    stage = staged(infers(2), warmup=2)
+    stage.prepare("cam", 4)
+    stage.warm_up_s["cam"] = ["not warmed up again"]
+    stage.prepare("cam", 2)
+    assert stage.warm_up_s["cam"] == ["not warmed up again"]
+    stage.prepare("cam", 3)
+    assert len(stage.warm_up_s["cam"]) == 2
+    (done,) = all_done(stage, infer(0, 0, 1))
+    assert (done.failure, done.failed) == (None, ())
+
+
 def test_training_at_another_batch_size_goes_on_where_it_was(tmp_path, staged):
     from edgetune.workloads.torch_module import trainer
 
@@ -286,6 +309,12 @@ def test_training_that_diverges_stops_and_its_last_good_checkpoint_stays(tmp_pat
     assert not list(tmp_path.glob("*partial*"))
 
 
+def test_a_step_that_raises_names_the_line_and_ends_the_training(trains, staged):
+    (done,) = all_done(staged(trains("1 / 0")), train(0))
+    assert done.lost
+    assert "job.py:7: step() raised ZeroDivisionError" in done.failure
+
+
 def test_a_minibatch_queued_behind_a_failed_step_is_not_recorded_as_a_duration(tmp_path, trains, staged):
     stage = staged(trains("count < 2 or 1 / 0", more=LEARNS, checkpoint=tmp_path / "state"))
     done = all_done(stage, train(0), train(1), train(2))
@@ -305,6 +334,12 @@ def test_the_last_checkpoint_of_a_crashed_training_stays(tmp_path, trains, stage
     assert (tmp_path / "state").read_text() == "2"
     assert "SIGABRT" in saved.failure
     assert stage.log_tail("job") != ""
+
+
+@pytest.mark.parametrize("value", ["None", "'text'", "True", "[0.5]"])
+def test_a_result_that_is_no_number_is_no_loss(trains, staged, value):
+    (done,) = all_done(staged(trains(f"return {value}")), train(0))
+    assert (done.loss, done.failure) == (None, None)
 
 
 HANDLER = """
@@ -356,6 +391,22 @@ def test_a_request_that_spoils_its_batch_fails_alone_and_leaves_no_trace_in_the_
     assert handled(out)[1] == (None, {"scores": pytest.approx(scores(1))})
 
 
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        ("{'other': 1}", "inputs ['other'] given, the network takes ['index']"),
+        ("{'index': __import__('numpy').zeros((2,))}", "index is of shape [2], the network takes []"),
+        ("None", "TypeError"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_reported(infers, staged, returned, reason):
+    stage = staged(infers(2, handler=f"def inputs(request, line):\n    return {returned}\n"))
+    (done,) = all_done(stage, infer(0, 0))
+    assert reason in done.failure
+    assert not done.lost
+    assert dict(done.failed)[0] == done.failure
+
+
 def test_requests_take_the_samples_of_a_file_in_turn(tmp_path, infers, staged):
     out = str(tmp_path / "out")
     np.savez(tmp_path / "in.npz", index=np.array([3, 1, 2]))
@@ -384,6 +435,20 @@ def test_lines_from_outside_wake_the_stage_and_reach_the_handler(tmp_path, infer
     stage.wait(begun_ns + 50_000_000)  # an end of file, once read, wakes nobody any more
     assert stage.now_ns() - begun_ns >= 50_000_000
     os.close(read)
+
+
+def test_a_batch_that_the_model_does_not_take_is_refused_before_the_run(infers, staged):
+    cam = infers(2, batch=3)
+    path = cam.workload.path
+    model = onnx.load(path)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([3, 2], np.int64), "shape"))
+    model.graph.node[1].output[0] = "product"
+    model.graph.node.append(helper.make_node("Reshape", ["product", "shape"], ["half"], name="half"))
+    model.graph.node.append(helper.make_node("Reshape", ["half", "flat"], ["scores"], name="built_in"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([6], np.int64), "flat"))
+    onnx.save(model, path)
+    with pytest.raises(InputError, match=r"cam: the model was exported with batch 3 and cannot be given 2"):
+        staged(cam)
 
 
 def test_a_batch_size_that_fails_leaves_the_old_one_ready(tmp_path, infers, trains, staged):
@@ -417,6 +482,11 @@ def test_a_training_file_goes_on_at_another_batch_size_and_from_a_checkpoint(tmp
     assert os.listdir(tmp_path / "new") == ["state.txt"]
 
 
+def test_a_training_file_without_save_has_no_checkpoint_to_give(tmp_path, trains, staged):
+    with pytest.raises(InputError, match=r"defines no save\(path\), so there is no checkpoint to write"):
+        staged(trains(checkpoint=tmp_path / "state"))
+
+
 def test_minibatches_lined_up_are_answered_in_order_and_one_after_the_other(trains, staged):
     done = all_done(staged(trains("time.sleep(0.01)")), *map(train, range(4)))
     assert [entry.minibatch.number for entry in done] == [0, 1, 2, 3]
@@ -444,6 +514,11 @@ def test_a_queued_minibatch_begins_when_the_other_process_has_ended(infers, trai
         assert all(entry.failure is None for entry in done)
         for before, after in itertools.pairwise(done):
             assert before.end_ns <= after.start_ns
+
+
+def test_with_nothing_that_runs_there_is_nothing_to_wait_for(infers, staged):
+    (done,) = all_done(staged(infers()), behind(infer(0, 0)))
+    assert done.failure is None
 
 
 def test_a_queued_minibatch_begins_beside_the_running_one_when_it_must(infers, trains, staged):
@@ -534,6 +609,22 @@ def test_a_mode_of_fewer_cores_binds_the_tenants_to_them(infers, trains, staged)
     assert [done.failure for done in all_done(stage, train(0), infer(0, 0))] == [None, None]
 
 
+def test_a_device_without_modes_says_so(trains, staged):
+    with pytest.raises(DeviceError, match="cannot be set: not looked for"):
+        staged(trains()).apply(Mode(cpu_cores=1))
+
+
+def test_a_device_that_runs_nothing_is_refused(trains, staged):
+    class Table(TableSource):
+        rows = ()
+
+        def lookup(self, point):
+            raise AssertionError
+
+    with pytest.raises(DeviceError, match="host cannot run a network"):
+        staged(trains(), device=replace(HOST, source=Table()))
+
+
 def test_nothing_is_left_behind(infers, trains, staged):
     stage = staged(infers(), trains("time.sleep(3600)"))
     pids = children(stage)
@@ -578,3 +669,51 @@ def _state(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+
+
+class FakeCuda:
+    """Streams that write down what is run on them."""
+
+    def __init__(self):
+        self.log = []
+        self._current = None
+
+    def is_available(self):
+        return True
+
+    def Stream(self, device, priority):
+        return SimpleNamespace(
+            priority=priority, cuda_stream=77, synchronize=lambda: self.log.append(("waited for", priority))
+        )
+
+    @contextlib.contextmanager
+    def stream(self, stream):
+        self._current = stream
+        yield
+        self._current = None
+
+    def synchronize(self, device):
+        self.log.append(("waited for", device))
+
+    def step(self):
+        self.log.append(("ran on", self._current and self._current.priority))
+
+
+@pytest.mark.parametrize(
+    ("shared", "urgent", "where", "options"),
+    [
+        (True, False, 0, {"user_compute_stream": "77"}),
+        (True, True, -1, {"user_compute_stream": "77"}),
+        (False, False, None, None),
+    ],
+)
+def test_on_a_gpu_answers_have_a_stream_that_goes_first(monkeypatch, shared, urgent, where, options):
+    from edgetune.stages.interleave.worker import _Stream
+
+    cuda = FakeCuda()
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    stream = _Stream({"torch_device": "cuda:0", "shared": shared, "urgent": urgent, "task": "train"})
+    stream.finishing(cuda.step)()
+    assert cuda.log == [("ran on", where), ("waited for", "cuda:0" if where is None else where)]
+    assert stream.provider_options(("CUDAExecutionProvider", "CPUExecutionProvider")) == options
+    assert stream.provider_options(("CPUExecutionProvider",)) is None

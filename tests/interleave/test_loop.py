@@ -1,6 +1,7 @@
 """The loop on a simulated device: what is written down, what is abandoned, and what watchers may do."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -9,6 +10,7 @@ from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
 from edgetune.stages.interleave.demand import NEVER_NS
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.simulated import Fault, SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.snapshot import Serve, Train, Wait
 from edgetune.stages.interleave.tenants import Inference, Training
@@ -157,6 +159,14 @@ def test_a_watcher_changes_the_batch_size_between_minibatches_and_sees_every_row
     assert changed.reason == "changed"
 
 
+def test_decisions_are_timed_and_device_time_lost_between_minibatches_is_counted():
+    loop = run([10, 20, 30], end_ms=100)
+    assert loop.overhead.gaps_s == 0.0
+    assert len(loop.overhead.decisions_s) > 6
+    assert all(seconds > 0 for seconds in loop.overhead.decisions_s)
+    assert loop.now_ns() >= 100 * MS
+
+
 class LinesUp(FullBatchesFirst):
     """As that, and sends a step behind whatever runs."""
 
@@ -211,3 +221,19 @@ class Paused:
 
     def on_row(self, row):
         """Nor of this."""
+
+
+def test_a_step_that_runs_when_time_is_up_is_still_seen_so_that_one_minibatch_at_most_is_lined_up_behind_it():
+    queues = [Inference("full", 2, 0.2, 20.0, 0.01), Inference("partial", 8, 0.3, 20.0, 0.01)]
+    times = {"full": 10 * MS, "partial": 10 * MS, "job": 40 * MS}
+    tenants = [*queues, Training("job", 16, 0.04)]
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, size, mode: times[name]))
+    sources = {
+        "full": ScheduledArrivals(iter([45 * MS, 95 * MS])),
+        "partial": ScheduledArrivals(iter([50 * MS, 94 * MS])),
+    }
+    loop = InterleaveLoop(EngineTurn("simulated", 100 * MS), stage, Managed(), tenants, sources)
+    loop.run()
+    ran = sorted({(row.started_s, row.finished_s) for row in loop.rows})
+    assert ran[-3] == pytest.approx((0.08, 0.12))  # the step
+    assert all(after[0] >= before[1] for before, after in pairwise(ran))

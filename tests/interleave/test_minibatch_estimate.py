@@ -7,6 +7,11 @@ from edgetune.stages.interleave.tenant_state import DurationEstimate
 MS, S = 1_000_000, 1_000_000_000
 
 
+def test_at_first_it_is_what_was_planned():
+    estimate = DurationEstimate(20 * MS)
+    assert (estimate.mean_ns, estimate.cautious_ns(5 * S)) == (20 * MS, 20 * MS)
+
+
 def test_the_first_that_runs_replaces_the_plan():
     estimate = DurationEstimate(20 * MS)
     estimate.observe(30 * MS, S)

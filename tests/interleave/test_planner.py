@@ -59,6 +59,20 @@ def test_a_cycle_by_hand():
     assert cycle.power_w == 15.0
 
 
+def test_an_exact_fit_is_feasible():
+    cycle = cycle_of(WorkloadPoint("camera", 3, 0.1), 10.0, WorkloadPoint("night", 1, 0.1))
+    assert (cycle.train_minibatches, cycle.idle_s) == (2, pytest.approx(0, abs=1e-12))
+
+
+def test_without_training_and_without_power_there_is_none_of_either():
+    alone = cycle_of(WorkloadPoint("camera", 1, 0.01), 50.0)
+    assert (alone.train_minibatches, alone.throughput_per_s, alone.training_s, alone.fill_s) == (0, 0, 0, 0)
+    assert (alone.power_w, alone.utilisation) == (None, pytest.approx(0.5))
+    assert cycle_of(WorkloadPoint("camera", 1, 0.01, 9.0), 50.0, WorkloadPoint("night", 1, 0.005)).power_w is None, (
+        "not the known one"
+    )
+
+
 def test_an_unknown_rate_promises_no_training_and_no_waiting():
     cycle = cycle_of(CAMERA[3], None, NIGHT[0])
     assert (cycle.train_minibatches, cycle.throughput_per_s, cycle.latency_s) == (0, 0, CAMERA[3].minibatch_s)
@@ -157,6 +171,11 @@ def test_halves_pair_within_one_mode_and_a_power_budget_picks_the_mode():
         best_cycle([infer[0]], [train[1]], wanted())
 
 
+def test_a_power_budget_needs_power():
+    with pytest.raises(InputError, match="no power was measured"):
+        best_cycle([WorkloadPoint("c", 1, 0.01)], [], wanted(power_budget_w=10.0))
+
+
 # ---- what would be feasible
 
 
@@ -187,6 +206,16 @@ def test_a_batch_that_cannot_fill_in_time_is_not_waited_for():
     assert found.train_minibatches == math.floor((0.4 - 0.036) / NIGHT[0].minibatch_s)
     told = explain(found, wanted(10.0, 0.4))
     assert any("4 requests are answered by camera, as a batch of 16" in line for line in told)
+
+
+def test_a_rate_so_low_that_every_request_is_alone():
+    assert best_cycle([CAMERA[4]], [], wanted(1.0, 0.2)).together == 1
+
+
+def test_a_budget_that_nothing_meets_alone_is_refused_with_the_least():
+    with pytest.raises(InfeasibleError) as raised:
+        best_cycle(CAMERA, [], wanted(60.0, 0.005))
+    assert raised.value.hint.startswith("feasible: a latency budget of 6 ms (batch 1)")
 
 
 @given(st.floats(1, 3000), st.floats(0.005, 0.5), st.sampled_from([0.0, 0.05, 0.2]), st.booleans())
@@ -248,6 +277,17 @@ def test_the_slowest_and_hungriest_of_successful_visits_counts():
     assert slow.mode == SLOW
 
 
+def test_a_table_without_what_is_asked_for_is_refused():
+    with pytest.raises(InputError, match="has no measurement of train"):
+        halves([ROW], "train")
+    with pytest.raises(InputError, match="has no measurement of other") as raised:
+        halves([ROW], "infer", workload="other")
+    assert "camera" in raised.value.hint
+    with pytest.raises(InputError, match="several networks infer in the table: camera, door"):
+        halves([ROW, replace(ROW, workload="door")], "infer")
+    assert halves([ROW, replace(ROW, workload="door")], "infer", workload="door")[0].workload == "door"
+
+
 # ---- from plans
 
 
@@ -287,6 +327,40 @@ def test_the_parts_of_a_cycle_are_end_to_end():
     assert [part.what for part in parts_of(cycle_of(CAMERA[0], None, NIGHT[0]))] == ["infer"]
 
 
+def test_every_millisecond_of_a_cycle_is_explained():
+    assert explain(BOTH, wanted(40.0, 0.2, power_budget_w=20.0)) == (
+        "every 200 ms, a batch of 8 requests arrives, at 40/s:",
+        "     20 ms   10.0%  8 requests are answered by camera",
+        "    175 ms   87.5%  night trains: 7 x 25 ms, 16 samples each",
+        "      5 ms    2.5%  nothing to do",
+        "slowest answer, training aside: 195 ms of 200 ms, 175 ms of it to fill a batch",
+        "training: 560 samples/s, device busy 98%",
+        "power: 15 W of 20 W, the larger of the two",
+    )
+
+
+def test_an_infeasible_cycle_is_explained():
+    lines = explain(
+        cycle_of(WorkloadPoint("camera", 1, 0.02), 40.0, WorkloadPoint("night", 16, 0.03)), wanted(40.0, 0.04)
+    )
+    assert lines[0] == "every 25 ms, 1 request arrives, at 40/s:"
+    assert "  night does not fit: a minibatch takes 30 ms" in lines
+    assert (
+        lines[-2]
+        == "not feasible: a batch and one training minibatch take 50 ms, and the next batch is full after 25 ms"
+    )
+    assert lines[-1].startswith("not feasible: behind the slowest training minibatch measured a request waits 50 ms")
+    late = explain(cycle_of(WorkloadPoint("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
+    assert "slowest answer: later and later, for requests come faster than they are answered" in late
+    assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next batch is full after 25 ms"
+
+
+def test_an_unknown_rate_is_explained_as_unknown():
+    lines = explain(cycle_of(CAMERA[0], None, NIGHT[0]), wanted(None))
+    assert lines[0].endswith("1 request is answered by camera")
+    assert "training: where no answer is late for it; how often is unknown" in lines
+
+
 # ---- what the planner promises, the policy keeps
 
 
@@ -310,6 +384,14 @@ def test_a_feasible_plan_has_no_violations_and_trains_as_much_as_planned(seed):
     cycles = math.floor(SECONDS / cycle.period_s) - 1  # the first batch has to fill before there is a first cycle
     steps = sum(row.event == "train" for row in loop.rows)
     assert steps >= cycles * cycle.train_minibatches
+
+
+def test_the_least_bad_plan_answers_in_time_rather_than_train():
+    """1000 requests/s: one by one they are too many; sixteen at a time they are not, and no training step fits."""
+    infer = [WorkloadPoint("net", 1, 0.0018), WorkloadPoint("net", 16, 0.005)]
+    train = [WorkloadPoint("net", 256, 0.113)]
+    chosen = best_cycle(infer, train, CycleGoals(0.4, 1000.0), best_effort=True)
+    assert chosen.infer.batch_size == 16
 
 
 # ---- continuous training

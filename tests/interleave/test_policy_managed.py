@@ -59,6 +59,21 @@ def test_more_requests_than_come_in_good_time_are_not_waited_for():
     assert decide([queue(ages=[60, 40, 20, 0], batch=5, gap=20)]) == wait(30)
 
 
+def test_the_guard_is_taken_off_every_latest_start():
+    waiting = queue(ages=[30], budget=100, work=20)
+    assert decide([waiting], guard=3 * MS) == wait(47)
+    assert decide([waiting], guard=3 * MS, at=47 * MS) == Serve("a", 1)
+
+
+def test_a_batch_that_is_late_as_it_is_does_not_wait_longer():
+    assert decide([queue(due_in=-5)]) == Serve("a", 1)
+    assert decide([queue(due_in=3, work=10)]) == Serve("a", 1)
+
+
+def test_waiting_requests_are_served_when_no_more_arrive():
+    assert decide([queue(ages=[1], ended=True)]) == Serve("a", 1)
+
+
 def test_full_batches_go_earliest_deadline_first_and_late_ones_after_them():
     lax, urgent = queue("lax", [1], batch=1, budget=200), queue("urgent", [1], batch=1, budget=50)
     late = queue("late", [90, 80], batch=1, budget=60)
@@ -166,6 +181,18 @@ def test_a_window_is_long_enough_for_a_delay_to_be_made_up_for():
     assert decide(queues, jobs, at=(4 << 29) - 1) == Wait(NOW + (4 << 29))
 
 
+def test_without_any_rate_there_are_no_windows():
+    jobs = [TrainingJob("short", 10 * MS, served_ns=10**15), TrainingJob("long", 900 * MS)]
+    assert decide([queue()], jobs, at=3 << 28) == decide([queue()], jobs, at=3 << 61) == Train("short")
+
+
+def test_a_fitting_job_delays_no_request():
+    jobs = [TrainingJob("short", 10 * MS, served_ns=900 * MS), TrainingJob("long", 30 * MS)]
+    assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("long")
+    jobs[1].served_ns = 900 * MS + 1
+    assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("short")
+
+
 def test_one_minibatch_at_a_time():
     filling, busy = queue("filling", [3, 2, 1]), queue("busy", since_ns=NOW - MS, in_flight=1)
     assert decide([filling, busy], [TrainingJob("t", 50 * MS)]) == Wait(None)
@@ -213,6 +240,19 @@ def test_a_short_step_is_sent_behind_a_batch_where_one_that_begins_now_is_still_
     assert decide([running], [TrainingJob("t", 20 * MS + 1)]) == Wait(None)
     running.since_ns = NOW - 20 * MS
     assert decide([running], [TrainingJob("t", MS)]) == Wait(None)  # it overruns: who knows for how long
+
+
+def test_nothing_is_lined_up_behind_two_or_behind_an_overrun_or_before_a_full_batch():
+    short = TrainingJob("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=2)
+    filling, full = queue(budget=600, ages=[0]), queue(budget=600, ages=[0, 0, 0, 0])
+    assert decide([filling], [short]) == wait(590)
+    assert decide([full], [short]) == wait(590)
+    full.since_ns, full.in_flight = NOW, 1
+    short.in_flight = 1
+    assert decide([full], [short]) == Wait(None)
+    assert decide([filling, queue("b", since_ns=NOW, in_flight=2)], [TrainingJob("t", MS)]) == Wait(None)
+    short.since_ns = NOW - 21 * MS
+    assert decide([filling], [short]) == wait(590)
 
 
 def test_a_full_batch_is_sent_while_a_step_runs_to_begin_beside_it_when_it_must():
@@ -284,6 +324,13 @@ def test_four_tenants_share_without_a_late_answer_and_by_weight():
     assert device_s(rows, "heavy") == pytest.approx(3 * device_s(rows, "light"), rel=0.02)
     idle_s = 60 - sum(device_s(rows, tenant.name) for tenant in tenants)
     assert abs(idle_s) < 0.1  # what began before the end runs over it
+
+
+def test_steps_longer_than_the_idle_gap_leave_a_busy_queue_stable():
+    # 9 of 10 ms are taken; a step of 5 ms puts the queue back by 4, which it makes up for in four gaps.
+    rows = simulate([Inference("busy", 1, 0.030, 100.0, 0.009), Training("train", 16, 0.005)], duration_s=20)
+    assert all(row.met for row in rows if row.event == "request")
+    assert device_s(rows, "train") == pytest.approx(0.1 * 20, rel=0.01)
 
 
 def test_a_long_job_that_fits_only_just_after_a_batch_is_not_starved_by_a_short_one():
@@ -364,6 +411,13 @@ def test_a_step_that_never_fits_runs_in_two_percent_of_the_idle_time():
     assert run.steps[:-1] == run.probes  # the last one began when no request was to come any more
     assert len(run.probes) == 1 + int((20 * 0.8 - 1) / (0.09 * 50))
     assert 0 < len(run.late) <= 4 * len(run.probes)  # those of the batch behind each
+
+
+def test_steps_that_might_make_answers_late_and_never_do_run_ever_more_often():
+    # Requests come 100 ms apart and are due in 60: a step of 70 fits after each answer, which no plan can promise.
+    run = Starved(planned_ms=70, takes_ms=70, budget_ms=60, batch=1)
+    assert run.late == []
+    assert len([row for row in run.steps if 15 < row.finished_s < 20]) == 50
 
 
 def test_a_step_that_is_slow_for_a_while_is_not_given_up_for_good():

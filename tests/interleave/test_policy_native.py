@@ -35,6 +35,14 @@ def test_a_partial_batch_starts_when_it_would_otherwise_be_late(age, expected):
     assert decide([queue("a", [age]), queue("b", [0])]) == expected
 
 
+def test_the_guard_makes_that_earlier():
+    assert decide([queue("a", [80])], guard=3 * MS) == Wait(NOW + 7 * MS)
+
+
+def test_waiting_requests_are_served_when_no_more_arrive():
+    assert decide([queue("a", [0], ended=True)]) == Serve("a", 1)
+
+
 @pytest.mark.parametrize(("in_flight", "expected"), [(0, Train("t")), (1, Train("t")), (2, Wait(NOW + 80 * MS))])
 def test_a_job_has_two_steps_on_their_way(in_flight, expected):
     assert decide([queue("a", [10])], [TrainingJob("t", 500 * MS, in_flight=in_flight)]) == expected

@@ -6,7 +6,7 @@ from edgetune.errors import DeviceError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.cycle import CycleGoals
-from edgetune.stages.interleave.cycle_choice import CycleChooser, TenantNames
+from edgetune.stages.interleave.cycle_choice import CycleChoice, CycleChooser, TenantNames
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
@@ -141,6 +141,14 @@ def test_the_choice_with_most_training_is_kept_unless_another_is_clearly_better(
     nearly = [setting for setting in ((8, FAST, True), (16, FAST, True)) if setting != best.setting]
     assert choices.best(40.0, nearly[0]).setting in (best.setting, nearly[0])
     assert choices.best(40.0, (1, SLOW, True)).setting == best.setting
+
+
+def test_without_training_or_power_the_quickest_is_chosen():
+    choices = CycleChooser(TenantNames("cam", "net"), rows(SLOW), CycleGoals(BUDGET_S, None))
+    assert choices.best(10.0).grade == "fits"
+    assert choices.strongest(10.0).infer.batch_size == 16
+    assert isinstance(choices.best(1e4), CycleChoice)
+    assert choices.best(1e4).grade == "least"
 
 
 def test_training_pauses_where_only_answering_is_within_the_power_budget():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_builder import abandoned, power, request, run_of, trained
+from run_builder import abandoned, power, request, run_of, study_run, trained
 
 from edgetune.stages.interleave.device_use import Busy, minibatches, occupancy
 from edgetune.stages.interleave.summary import summarise
@@ -31,6 +31,11 @@ def test_time_is_split_between_answers_training_both_and_nobody() -> None:
     found = occupancy(busy, 10.0)
     assert (found.answering_s, found.training_s, found.both_s, found.idle_s) == (4.0, 5.0, 2.0, 3.0)
     assert found.tenants_s == {"a": 2.0 + 2.0 / 2, "b": 2.0 / 2 + 2.0 + 1.0}
+
+
+def test_a_minibatch_lined_up_behind_its_like_counts_once() -> None:
+    found = occupancy([_busy("a", 0.0, 4.0), _busy("a", 2.0, 6.0)], 6.0)
+    assert (found.training_s, found.idle_s, found.tenants_s) == (6.0, 0.0, {"a": 6.0})
 
 
 @settings(deadline=None, max_examples=80)
@@ -149,3 +154,15 @@ def test_a_change_of_mode_in_a_file_of_an_earlier_version_is_a_plan_and_a_trial_
     changed = replace(power(8.0, 1.0), event="mode", power_w=None)
     (summary,) = summarise(run_of([request(0.0, 0.0, 2.0), changed, replace(changed, event="plan", started_s=5.0)]))
     assert summary.plan_steps == 1
+
+
+def test_a_run_of_nothing_has_no_summary() -> None:
+    assert summarise(run_of([])) == ()
+
+
+def test_the_run_that_figures_are_tried_on_is_what_it_says() -> None:
+    """Managed keeps its deadlines, native and streams do not, and the device is never idle."""
+    managed, native, streams = summarise(study_run(20.0))
+    assert managed.answered[0].violation_share < 0.01 < native.answered[0].violation_share
+    assert streams.answered[0].violation_share > 0.01
+    assert managed.device.both_s == 0 < native.device.both_s
