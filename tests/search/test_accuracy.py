@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
+from edgetune.errors import InputError
 from edgetune.stages.search.accuracy import Comparison, choice_of, compare
 from edgetune.stages.search.model.beliefs import Belief
 from edgetune.stages.search.model.gain import worth
@@ -114,6 +115,11 @@ def test_the_cost_in_roofline_equals_the_judged_objective(objective):
     assert (found.cost_sd >= 0.1).all()
 
 
+def test_highest_of_modes_that_differ_in_several_knobs_is_the_fastest_for_the_largest_batch():
+    rows = [replace(each, mem_mhz=300 - each.gpu_mhz) for each in ROWS]
+    assert compared(accuracy_problem(EPOCHS), rows).worst_case == Mode(gpu_mhz=200, mem_mhz=100)
+
+
 @pytest.mark.parametrize(
     ("rows", "budget_w", "why"),
     [
@@ -124,6 +130,19 @@ def test_the_cost_in_roofline_equals_the_judged_objective(objective):
 def test_why_there_are_no_baselines(rows, budget_w, why):
     found = compared(accuracy_problem(EPOCHS, power_budget_w=budget_w), rows)
     assert (found.worst_case, found.largest_batch, found.best_batch, found.why) == (None, None, None, why)
+
+
+def test_rows_that_are_no_training_or_miss_the_target_are_left_aside():
+    rows = [*ROWS, replace(ROWS[1], task="infer", minibatch_s=1e-9), row(64, 200, 1e-9, 1.0)]
+    rows.append(replace(ROWS[0], minibatch_s=None, status="failed", reason="no"))
+    assert compared(accuracy_problem(EPOCHS), rows) == compared(accuracy_problem(EPOCHS), ROWS)
+
+
+def test_without_power_there_is_no_energy_and_without_epochs_an_error():
+    powerless = [replace(each, power_w=None) for each in ROWS]
+    assert compared(accuracy_problem(EPOCHS), powerless).answer.energy_j is None
+    with pytest.raises(InputError, match="no training rows at batch sizes with known epochs"):
+        compare(accuracy_problem({8: 1.0}), ROWS[2:], ROWS[0])
 
 
 @settings(max_examples=60, deadline=None)

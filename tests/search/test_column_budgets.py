@@ -103,12 +103,49 @@ def test_nothing_within_the_budget_names_the_option_that_helps() -> None:
     assert caught.value.hint == "--ttft-budget 84ms"
 
 
+def test_two_workloads_have_none() -> None:
+    with pytest.raises(InputError, match="two workloads have no --ttft-budget"):
+        validate(Problem("train+infer", arrival_rate_per_s=1.0, ttft_budget_s=1.0))
+
+
 def test_every_row_of_the_table_is_a_field_and_columns() -> None:
     for name, budget in COLUMN_BUDGETS.items():
         assert budget.field.startswith(f"{name}_budget_")
         assert set(budget.columns) <= set(ProfileRow.__dataclass_fields__)
         with pytest.raises(InputError):
             validate(Problem("infer", **{budget.field: -1.0}))
+
+
+def test_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, plan, trace = (str(tmp_path / name) for name in ("s.parquet", "p.yaml", "t.parquet"))
+    write(Profile(Header.new(KIND, VERSION), tuple(ROWS.values())), table)
+    words = ["search", table, "--ttft-budget", "300ms", "--token-budget", "0.05s", "--objective", "tokens-per-joule"]
+    assert run([*words, "-o", plan, "--trace", trace, "--top", "3"]) == 0
+    said = capsys.readouterr().err
+    assert "tokens/J" in said
+    found, wanted = read(Plan, plan), best(replace(BUDGETS, objective="tokens-per-joule"))
+    assert (found.problem.ttft_budget_s, found.problem.token_budget_s) == (0.3, 0.05)
+    assert found.configuration.mode == wanted.mode
+    for view in ("steps", "front"):
+        assert run(["show", trace, "--plot", str(tmp_path / f"{view}.svg"), "--view", view]) == 0
+    assert run([*words, "--ttft-budget", "1W"]) == 2
+
+
+def test_memory_is_a_budget_like_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [replace(row, memory_peak_bytes=(200 + 100 * row.batch_size) << 20) for row in ROWS.values()]
+    table, plan = str(tmp_path / "s.parquet"), str(tmp_path / "p.yaml")
+    write(Profile(Header.new(KIND, VERSION), tuple(rows)), table)
+    for strategy in ("exhaustive", "roofline"):
+        words = ["search", table, "--strategy", strategy, "-o", plan, "--force", "--objective", "throughput"]
+        assert run([*words, "--memory-budget", "650MiB", "--top", "3"]) == 0
+        found = read(Plan, plan)
+        assert found.configuration.batch_size == 4
+        assert found.measured.memory_peak_bytes == 600 << 20
+    assert run([*words, "--memory-budget", "100MiB"]) == 3
+    said = capsys.readouterr().err
+    assert "600 MiB" in said
+    assert "stays within 100 MiB of memory" in said
+    assert "--memory-budget 300MiB" in said
 
 
 def test_peak_power_is_a_budget_with_an_option_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,3 +121,18 @@ def test_one_point_goes_to_what_is_known_and_not_sure_yet():
         SearchSettings("exhaustive", power_noise=NOISE, max_points=1, known=known),
     )
     assert [row.source for row in result.trace.rows] == ["known", "measured"]
+
+
+def test_a_reading_that_fails_says_so():
+    readings = iter([20.0, 29.5, None, 29.5, 29.5])
+
+    def measure(point):
+        row = {r.point: r for r in rows(20.0, 29.5)}[point]
+        power_w = next(readings)
+        return (
+            replace(row, power_w=power_w) if power_w else replace(row, minibatch_s=None, status="failed", reason="hot")
+        )
+
+    points = [row.point for row in rows(20.0, 29.5)]
+    result = run_search(BUDGET, points, measure, SearchSettings("exhaustive", power_noise=NOISE, max_points=6))
+    assert result.trace.rows[2].reason == "hot"

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.strategy_contract import grid_points, measure_formula
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, ExitCode, InfeasibleError, InputError, NotRestoredError
-from edgetune.stages.search.answer import NoPowerError
+from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.stages.search.strategies.baselines import Exhaustive
@@ -54,6 +55,17 @@ def test_the_plan_is_the_best_measured_point_within_budget():
     assert (plan.header.kind, plan.header.version) == ("plan", 1)
     assert plan.header.inputs == {"workload": {"name": "net"}}
     assert plan.header.conditions == {"device": "test"}
+
+
+def test_warnings_travel_in_both_headers():
+    caution = DataWarning("noisy", "measure longer", {"cv": 0.1})
+    result = search(TABLE, warnings=(caution,))
+    assert result.plan.header.warnings == result.trace.header.warnings == (caution,)
+    assert result.trace.header.kind == "trace"
+
+
+def test_a_margin_moves_the_answer():
+    assert search(TABLE, Problem("train", power_budget_w=20.0, margin=0.05)).plan.measured.power_w == 15.0
 
 
 def test_without_a_budget_the_fastest_wins_with_or_without_power():
@@ -110,6 +122,10 @@ def test_no_point_is_measured_twice_and_the_budget_of_points_is_kept():
 def test_no_points_at_all_is_refused(points: int):
     with pytest.raises(InputError, match="at least 1"):
         search(TABLE, max_points=points)
+
+
+def test_more_points_than_there_are_is_all_of_them():
+    assert search(TABLE, strategy="random", max_points=1000).plan.search.points_measured == 4
 
 
 class Stubborn:
@@ -230,7 +246,24 @@ def test_the_best_is_measured_again_although_it_is_good_enough(forecasting):
     assert (plan.search.points_measured, plan.measured.minibatch_s) == (4, 0.3)  # two of them again
 
 
+def test_good_enough_needs_a_strategy_that_says_the_gain(forecasting, monkeypatch):
+    with pytest.raises(InputError, match="gmd does not say what more measurements would gain") as caught:
+        search(TABLE, strategy="gmd", good_enough=0.01)
+    assert "forecasting" in caught.value.hint
+    monkeypatch.setattr(Forecasting, "learns_halves", False)
+    pair = Problem("train+infer", arrival_rate_per_s=1.0)
+    points = [row_at(1.0, 0.8, 12.3), replace(row_at(1.0, 0.1, 12.3), workload="two", task="infer")]
+    with pytest.raises(InputError, match="forecasting does not say what more"):
+        search(points, pair, strategy="forecasting", good_enough=0.01)
+
+
 # --- callbacks, clocks
+
+
+def test_every_step_is_reported_as_it_is_made():
+    seen = []
+    result = search(TABLE, on_step=seen.append)
+    assert tuple(seen) == result.trace.rows
 
 
 def test_strategy_and_measurement_are_timed_apart():
@@ -311,6 +344,12 @@ def test_known_points_are_told_first_and_not_counted():
     assert result.plan.measured.minibatch_s == 0.3
 
 
+def test_known_points_alone_can_answer():
+    result = search(TABLE, known=TABLE, max_points=0)
+    assert result.plan.search.points_measured == 0
+    assert result.plan.measured.minibatch_s == 0.3
+
+
 def test_the_last_known_row_of_a_point_counts_and_invalid_rows_are_measured_again():
     known = [
         replace(TABLE[2], minibatch_s=9.0),
@@ -337,12 +376,25 @@ def test_an_infeasible_budget_names_the_nearest_that_is():
     assert [row.feasible for row in caught.value.trace.rows] == [False] * 4
 
 
+def test_when_points_are_left_more_of_them_is_a_way_out():
+    with pytest.raises(InfeasibleError) as caught:
+        search(TABLE, Problem("train", power_budget_w=9.0), max_points=2)
+    assert caught.value.message == "no measured point draws at most 9 W; the nearest of 2 draws 12.3 W"
+    assert caught.value.hint == "--power-budget 13W, or more points"
+
+
 def test_the_suggested_budget_would_be_met_margin_included():
     with pytest.raises(InfeasibleError) as caught:
         search(TABLE, Problem("train", power_budget_w=9.0, margin=0.1))
     assert "at most 8.1 W (with 0.1 of the budget kept free)" in caught.value.message
     assert caught.value.hint == "--power-budget 14W"  # 12.3 / 0.9 = 13.67
     assert search(TABLE, Problem("train", power_budget_w=14.0, margin=0.1)).plan.measured.power_w == 12.3
+
+
+def test_small_budgets_are_rounded_up_to_two_digits():
+    with pytest.raises(InfeasibleError) as caught:
+        search([row_at(1.0, 0.5, 4.321)], Problem("train", power_budget_w=3.0))
+    assert caught.value.hint == "--power-budget 4.4W"
 
 
 def test_an_inference_problem_names_every_constraint_the_nearest_point_breaks():
@@ -359,6 +411,18 @@ def test_an_inference_problem_names_every_constraint_the_nearest_point_breaks():
     assert search(rows, eased).plan.measured.latency_s == 0.05
 
 
+def test_no_more_is_denied_than_is_true():
+    rows = [ProfileRow("net", "infer", 1, 0.05, gpu_mhz=1.0, power_w=10.0)]
+    rows += [ProfileRow("net", "infer", 1, 0.01, gpu_mhz=2.0, power_w=21.0)]
+    problem = Problem("infer", power_budget_w=20.0, latency_budget_s=0.04, arrival_rate_per_s=30.0)
+    with pytest.raises(InfeasibleError) as caught:
+        search(rows, problem)
+    assert caught.value.message == (  # one of them does draw less, the other does answer in time
+        "no offered point draws at most 20 W and answers within 40 ms and keeps up; the nearest of all 2 draws 21 W"
+    )
+    assert caught.value.hint == "--power-budget 21W"
+
+
 def test_a_table_without_power_cannot_answer_a_power_budget():
     blind = [replace(row, power_w=None) for row in TABLE]
     with pytest.raises(NoPowerError) as caught:
@@ -368,6 +432,19 @@ def test_a_table_without_power_cannot_answer_a_power_budget():
     assert len(caught.value.trace.rows) == 4
     with pytest.raises(NoPowerError, match="energy cannot be checked"):
         search(blind, Problem("train", objective="energy"))
+
+
+def test_nothing_but_failures_says_why():
+    failed = [replace(row, minibatch_s=None, status="failed", reason="out of memory") for row in TABLE]
+    with pytest.raises(NothingFeasibleError, match="none of the 4 measurements succeeded; the last: out of memory"):
+        search(failed)
+
+
+def test_bad_problems_are_refused_before_anything_is_measured():
+    with pytest.raises(InputError, match="power_budget_w"):
+        search(TABLE, Problem("train", power_budget_w=math.nan))
+    with pytest.raises(InputError, match="no strategy 'exhuastive'"):
+        search(TABLE, strategy="exhuastive")
 
 
 # --- any table at all

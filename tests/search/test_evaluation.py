@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -81,3 +82,9 @@ def test_figures_of_scores_worked_by_hand():
     assert (summary.problems, summary.solved, summary.violations) == (12, 11, 1)
     assert (summary.mean, summary.p90) == (pytest.approx(0.045), 0.08)
     assert summary.points == pytest.approx(104 / 12)
+
+
+def test_no_scores_are_not_a_number():
+    summary = summarise([])
+    assert summary.problems == 0
+    assert math.isnan(summary.mean)

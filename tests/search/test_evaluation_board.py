@@ -97,6 +97,13 @@ def test_with_noise_answers_can_break_the_true_budget_and_are_judged_by_it():
     assert np.isnan(run.excess[run.violated]).all()
 
 
+def test_a_tie_is_no_excess():
+    cases = cases_of(subjects(), "train")
+    exact, tied = played(cases, "random:9")[0], played(cases, "random:9", tie=0.05)[0]
+    assert ((exact.excess > 0) & (exact.excess <= 0.05)).any()
+    assert tied.excess[exact.excess <= 0.05].tolist() == [0.0] * int((exact.excess <= 0.05).sum())
+
+
 def test_problems_without_solution_are_rows_without_a_search():
     (case,) = cases_of(subjects(), "train")
     hopeless = replace(case.problems, power_budget_w=case.problems.power_budget_w - 3)
@@ -177,6 +184,20 @@ def test_relatives_are_the_other_networks_that_did_the_same_on_the_same_device()
     ]  # fmt: skip
     assert all(row.task == "train" for case in cases for row in case.relatives)
     assert all(not case.relatives for case in cases_of([train, named("b", "board")], "train"))
+
+
+def test_words_for_contenders():
+    assert parse_contenders("roofline, random:250") == [Contender("roofline"), Contender("random", 250)]
+    assert str(Contender("random", 250)) == "random:250"
+    for text, message in (
+        ("rofline", "no strategy 'rofline'"),
+        ("random:x", "whole number"),
+        ("random:0", "above zero"),
+        ("gmd,gmd", "twice"),
+        (" , ", "no strategies"),
+    ):
+        with pytest.raises(InputError, match=message):
+            parse_contenders(text)
 
 
 def test_a_strategy_that_does_not_solve_the_family_is_refused_first(monkeypatch):

@@ -11,7 +11,7 @@ from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.stages.search.evaluation.results import evaluation_figure
+from edgetune.stages.search.evaluation.results import evaluation_figure, merits
 
 pytest.importorskip("matplotlib")
 
@@ -52,6 +52,10 @@ def test_strategies_solved_and_violations_are_written():
     assert "SIMULATED" not in written
 
 
+def test_a_simulated_evaluation_says_so():
+    assert "SIMULATED: twin:orin-agx" in texts(evaluation_figure(evaluation(GOOD, simulated=True)))
+
+
 def test_pairs_lose_throughput():
     figure = evaluation_figure(evaluation(run("roofline", [0.0, 0.2], family="train+infer")))
     assert "background throughput lost (%)" in texts(figure)
@@ -64,6 +68,13 @@ def test_a_panel_per_workload_and_one_for_all():
     assert [axes.get_title(loc="left") for axes in shown] == ["all workloads", "a", "b", "c"]
     assert len({axes.get_xlim() for axes in shown}) == 1
     assert sum(bool(axes.get_xlabel()) for axes in shown) == 2  # the lowest of each column
+
+
+def test_a_strategy_that_solves_nothing_has_its_row():
+    figure = evaluation_figure(evaluation(GOOD, run("gmd", [np.nan, np.nan])))
+    written = texts(figure)
+    assert "gmd (10)" in written
+    assert "0 %" in written
 
 
 def test_the_axis_has_room_for_zero_and_for_tenfold():
@@ -81,3 +92,35 @@ def test_the_same_evaluation_gives_the_same_bytes():
 def test_nothing_solved_is_nothing_to_draw():
     with pytest.raises(InputError, match="no problem was solved"):
         evaluation_figure(evaluation(run("gmd", [np.nan])))
+
+
+def test_a_share_is_rounded_as_in_the_table():
+    nearly = run("gmd", [0.1] * 29 + [np.nan])
+    (merit,) = merits([nearly], lambda each: each.contender)
+    assert merit.solved_percent == 96.66  # of 96.667: what is not solved is not rounded away
+    assert "96.66 %" in texts(evaluation_figure(evaluation(nearly)))
+
+
+def test_box_whisker_and_median_look_different_in_the_legend():
+    (axes,) = evaluation_figure(evaluation(BAD)).axes
+    handles, names = axes.get_legend_handles_labels()
+    assert names == [
+        "median", "middle half (box)", "1st to 99th\npercentile (whiskers)", "mean", "best and worst"
+    ]  # fmt: skip
+    by_name = dict(zip(names, handles, strict=True))
+    assert by_name["median"].get_linestyle() == "None"
+    assert by_name["median"].get_color() != by_name["1st to 99th\npercentile (whiskers)"].get_color()
+    assert by_name["middle half (box)"].get_facecolor().tolist()[0][:3] != [0, 0, 0]
+
+
+def test_the_worst_answer_is_drawn_within_the_axis():
+    (axes,) = evaluation_figure(evaluation(run("roofline", [0.01] * 500 + [456.0]))).axes
+    (ends,) = (found for found in axes.lines if found.get_label() == "best and worst")
+    assert list(ends.get_xdata()) == [pytest.approx(1.0), pytest.approx(45_600.0)]
+    assert axes.get_xlim()[1] >= 45_600.0
+
+
+def test_only_all_of_them_are_a_hundred_per_cent():
+    nearly = [0.0] * 29_999 + [np.nan]
+    assert "99.99 %" in texts(evaluation_figure(evaluation(run("roofline", nearly))))
+    assert "100 %" in texts(evaluation_figure(evaluation(run("roofline", nearly[:-1]))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -100,3 +101,13 @@ def test_excess_worked_by_hand():
     assert excess("infer", -0.3, -0.2) == pytest.approx(0.5)
     assert excess("train+infer", 80.0, 100.0) == pytest.approx(0.2)  # a fifth of the throughput is lost
     assert excess("accuracy", -12.0, -10.0) == pytest.approx(0.2)
+
+
+def test_no_problems_and_nothing_measured():
+    measured = Measured(np.ones(1), np.full(1, np.nan), np.full(1, np.nan))
+    nothing = np.full(0, np.nan)
+    assert len(best_answers(measured, ProblemSet(Problem("train"), nothing, nothing, nothing)).rows) == 0
+    one = np.full(1, 20.0)
+    best = best_answers(measured, ProblemSet(Problem("infer"), one, one, one))
+    assert best.rows.tolist() == [-1]
+    assert math.isnan(best.objective[0])

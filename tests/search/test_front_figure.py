@@ -10,6 +10,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError, InputError
+from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.rows import rows_of
 from edgetune.stages.search.driver import SearchSettings, run_search
@@ -142,6 +143,14 @@ def test_each_mark_names_its_row_of_the_trace():
         assert group.count("<use ") == len(rows[name])
 
 
+def test_labels_without_room_are_told():
+    steps = [replace(TABLE[0], minibatch_s=1 + n / 100, power_w=30 - n / 10, gpu_mhz=100.0 + n) for n in range(100)]
+    (note,) = left_out_of(front_figure(searched(rows=steps)[0]))
+    told, _, names = note.partition(" of 100 labels have no room")
+    assert 6 < int(told) < 100
+    assert names == "", "so many are counted and not named"
+
+
 def test_budgets_and_margins_are_lines_on_the_axis_they_limit():
     axes = axes_of(*searched(replace(TRAIN, margin=0.1)))
     assert [y for _, y in line(axes, "less 10 % margin")] == [27, 27]
@@ -182,6 +191,12 @@ def test_known_points_are_hollow_and_have_no_number():
     assert groups == {0}
 
 
+def test_failures_have_no_place_but_a_line_in_the_legend():
+    axes = axes_of(*searched(failing=TABLE[1:3]))
+    assert "failed: steps 2, 3" in labels(axes)
+    assert len(drawn(axes)) == 2
+
+
 def test_an_infeasible_search_says_that_there_is_no_answer():
     trace, plan = searched(replace(TRAIN, power_budget_w=12.0))
     assert plan is None
@@ -197,6 +212,37 @@ def test_points_without_power_are_counted_and_without_any_it_is_the_figure_of_st
     assert "answer, step 4:\nGPU 800 MHz\nbatch 16\nwithout power: not shown" in labels(axes)
     bare = [replace(row, power_w=None) for row in TABLE]
     assert axes_of(*searched(Problem("train"), bare)).get_ylabel() == "throughput (samples/s)"
+
+
+def test_one_point_and_many_points_are_legible():
+    assert drawn(axes_of(*searched(rows=TABLE[:1]), rows=TABLE)) == [(20, 16.25)]
+    many = [replace(TABLE[0], minibatch_s=1 + step / 100, gpu_mhz=100.0 + step) for step in range(100)]
+    axes = axes_of(*searched(rows=many))
+    assert len(drawn(axes)) == 100
+    assert numbers(axes) == [1]  # of many only those that were once the best
+    assert numbers(axes_of(*searched(rows=many[:24]))) == list(range(1, 25))
+
+
+def test_where_many_were_once_the_best_only_the_answer_is_numbered():
+    better = [replace(TABLE[0], minibatch_s=1 - step / 100, gpu_mhz=100.0 + step) for step in range(25)]
+    assert numbers(axes_of(*searched(rows=better))) == [25]
+    assert numbers(axes_of(*searched(rows=better[:24]))) == list(range(1, 25))
+
+
+def test_a_fully_measured_table_is_not_drawn_in_the_background():
+    axes = axes_of(*searched(), rows=TABLE)
+    assert "true front" not in labels(axes)
+    assert not [label for label in labels(axes) if label.startswith("offered")]
+
+
+def test_offered_points_that_miss_latency_or_rate_are_distinguished():
+    trace, plan = searched(replace(INFER, latency_budget_s=0.15), ANSWERS, strategy="random", max_points=4)
+    axes = axes_of(trace, plan, ANSWERS)
+    counts = {found.get_label(): len(found.get_offsets()) for found in axes.collections if found.get_zorder() <= 1}
+    assert {label: count for label, count in counts.items() if count} == {
+        "offered (12)": 4,
+        "of these 8 miss\nlatency, rate or room": 8,
+    }
 
 
 def test_readings_of_one_point_are_one_marker_at_their_mean():
@@ -225,6 +271,28 @@ def test_a_marker_of_two_workloads_is_a_pair():
     assert f"batch {plan.configuration.infer_batch_size}" in answer
 
 
+def test_halves_without_partner_are_counted_not_drawn():
+    problem = replace(PAIR, power_budget_w=22.0, latency_budget_s=2.0)
+    trace, _ = searched(problem, [*ANSWERS, *TABLE], strategy="random")
+    halves = {(row.task, row.batch_size, row.gpu_mhz) for row in trace.rows}
+    pairs = {half for half in halves if half[0] == "infer" and ("train", 16, half[2]) in halves}
+    lone = len([half for half in halves if half[0] == "infer"]) - len(pairs)
+    axes = axes_of(trace)
+    assert len(drawn(axes)) == len(pairs)
+    assert lone
+    assert f"{lone} half-measured pair{'s' * (lone > 1)}: not shown" in labels(axes)
+
+
+def test_two_networks_that_answer_and_one_that_shares_with_itself():
+    tags = [replace(row, workload="tags") for row in ANSWERS]
+    for rows, name in (([*ANSWERS, *tags], "tags"), (ANSWERS, "ask")):
+        problem = replace(PAIR, kind="infer+infer", background=name, background_batch_size=4)
+        trace, plan = searched(problem, rows)
+        axes = axes_of(trace, plan)
+        assert len(drawn(axes)) >= 3
+        assert [label for label in labels(axes) if label.startswith("answer")]
+
+
 @pytest.mark.parametrize("objective", ["time", "energy", "energy-delay"])
 def test_accuracy_is_shown_per_sample_of_the_data_set(objective):
     problem = Problem("accuracy", 30.0, objective=objective, epochs_to_target=((16, 3.0),))
@@ -234,10 +302,27 @@ def test_accuracy_is_shown_per_sample_of_the_data_set(objective):
         assert drawn(axes)[0] == (15, 35)  # 3 epochs at 5 ms per sample
 
 
+def test_both_axes_are_logarithmic_as_in_every_front():
+    wide = [*TABLE, replace(TABLE[0], gpu_mhz=100.0, minibatch_s=1.0)]
+    for rows in (wide, TABLE):
+        axes = axes_of(*searched(rows=rows))
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+
+
 def test_simulated_is_in_the_title():
     trace, _ = searched(conditions={"simulated": True, "device": "twin:orin-agx"})
     title = axes_of(trace).get_title(loc="left")
     assert title == "SIMULATED: twin:orin-agx\nexhaustive: net train, 4 points measured"
+
+
+@pytest.mark.parametrize("told", [None, "nonsense", {"kind": "dance"}, {"kind": "train", "power_budget_w": "30"}])
+def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is(told):
+    trace, _ = searched()
+    facts = {} if told is None else {"problem": told}
+    axes = axes_of(replace(trace, header=Header.new(KIND, VERSION, conditions=facts)), rows=TABLE)
+    assert axes.get_xlabel() == "objective (larger is better, log)"
+    assert len(drawn(axes)) == 4
+    assert "over the power budget" in labels(axes)  # the trace says that it is over one
 
 
 def test_the_same_search_is_the_same_bytes():

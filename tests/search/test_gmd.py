@@ -12,7 +12,7 @@ from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import InfeasibleError
+from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 
 SMALL = [
@@ -71,6 +71,17 @@ def test_over_the_budget_it_lowers_the_knob_that_costs_least_time_per_watt():
         (3, 2, 1),  # the best point (1, 3, 1), gpu lowered half-way, cpu raised: 21 W, as fast and 1 W less
     ]
     assert result.plan.configuration.mode == Mode(cpu_mhz=3, gpu_mhz=2, mem_mhz=1)
+
+
+def test_the_reasons_tell_the_story():
+    reasons = [row.reason for row in search(SMALL, small_board, 30.0).trace.rows]
+    assert reasons[:5] == [
+        "the middle of every knob",
+        "slope of cpu_mhz, high end",
+        "slope of gpu_mhz, high end",
+        "slope of mem_mhz, high end",
+        "middle of what is left of gpu_mhz",
+    ]
 
 
 def test_without_a_budget_the_top_is_the_answer_and_ends_the_search():
@@ -159,6 +170,28 @@ def test_a_power_change_within_noise_is_no_slope_and_its_knob_comes_last():
     points = sorted({replace(point, mode=replace(point.mode, mem_mhz=None)) for point in SMALL}, key=str)
     rows = search(points, board, 32.5, max_points=6).trace.rows
     assert [(row.cpu_mhz, row.gpu_mhz) for row in rows] == [(3, 3), (5, 3), (3, 5), (3, 4), (4, 4), (5, 4)]
+
+
+def test_a_middle_that_fails_gives_way_to_its_neighbour():
+    def board(point: Point) -> ProfileRow:
+        row = small_board(point)
+        broken = (point.mode.cpu_mhz, point.mode.gpu_mhz, point.mode.mem_mhz) == (3, 3, 2)
+        return replace(row, status="failed", minibatch_s=None, reason="crashed") if broken else row
+
+    result = search(SMALL, board, 30.0)
+    assert result.trace.rows[0].reason == "crashed"
+    assert result.trace.rows[1].reason == "the middle of every knob"
+    assert result.plan.measured.power_w <= 30
+
+
+@pytest.mark.parametrize(
+    "problem", [Problem("infer", objective="throughput"), Problem("train", power_budget_w=9.0, objective="energy")]
+)
+def test_other_problems_are_refused_with_a_way_out(problem: Problem):
+    points = [replace(point, task=problem.kind) for point in SMALL]
+    with pytest.raises(InputError, match="gmd knows the throughput of training") as caught:
+        run_search(problem, points, small_board, SearchSettings("gmd"))
+    assert "exhaustive" in caught.value.hint
 
 
 def test_on_a_grid_of_441_modes_it_is_near_the_truth_at_most_budgets():

@@ -11,7 +11,9 @@ from contracts.strategy_contract import INFER, PAIR, grid_points, measure_formul
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import InputError
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
+from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies.gmd import Gmd
 
 MODES = [Mode(cpu_mhz=cpu, gpu_mhz=gpu) for cpu, gpu in product((1.0, 2.0, 3.0), (1.0, 2.0, 3.0, 4.0, 5.0))]
@@ -94,6 +96,12 @@ def test_a_new_arrival_rate_looks_first_at_what_was_measured_for_the_last_one():
     assert again.plan.search.points_measured == 0  # all that was worthwhile is known
 
 
+def test_known_points_of_another_search_spare_the_slopes():
+    known = [board(Point("net", "infer", 1, Mode(cpu_mhz=3.0, gpu_mhz=3.0)))]
+    result = infer(25.0, 0.1, 60.0, known=known)
+    assert steps(result)[1] == ("i", 1, 3, 4)  # on from the known one, not from the middle
+
+
 def test_two_workloads_begin_at_the_largest_batch_that_the_top_serves_in_time():
     # 20/s within 0.5 s: 16 samples take 0.75 s to gather, 4 take 0.15 s. Training draws more at the middle.
     result = pair(26.0, 0.5, 20.0)
@@ -162,6 +170,12 @@ def test_a_half_that_fails_rules_out_its_mode_alone():
 
 def test_its_budgets_are_those_of_the_paper():
     assert [Gmd.default_max_points(p) for p in (Problem("train"), INFER, PAIR)] == [10, 11, 30]
+
+
+@pytest.mark.parametrize("problem", [replace(INFER, objective="energy"), replace(INFER, objective="throughput")])
+def test_other_objectives_are_refused(problem: Problem):
+    with pytest.raises(InputError, match=r"not (energy|throughput) of infer"):
+        Gmd(Space.of(grid_points("infer")), problem, seed=0)
 
 
 def test_on_the_formula_landscape_it_is_near_the_truth():

@@ -94,6 +94,12 @@ def test_what_says_nothing_has_no_curve(rows):
     assert relative_curves(SPACE.points, rows).log_times.size == 0
 
 
+def test_a_relative_without_power_has_a_curve_of_time_alone():
+    found = relative_curves(SPACE.points, [replace(row, power_w=None) for row in relative()])
+    assert found.log_times.shape == (1, len(SPACE.points))
+    assert found.log_powers.shape == (0, len(SPACE.points))
+
+
 @pytest.mark.parametrize(("rows", "alike"), [(relative(), True), (unlike(), False)])
 def test_evidence_decides_how_much_a_relative_counts(rows, alike):
     beliefs = Beliefs(COORDINATES, None, relatives=relative_curves(SPACE.points, rows))
@@ -189,3 +195,15 @@ def test_points_asked_for_at_once_differ_and_are_at_most_half_as_many_as_were_me
             asked.append(suggestion.point)
     assert sizes == [1, 1, 1, 2, 3]
     assert len(set(asked)) == len(asked)
+
+
+def test_what_is_imagined_for_points_at_once_is_forgotten():
+    problem = Problem("train", power_budget_w=28.0)
+    strategy = find_strategy("roofline")(SPACE, problem, seed=0)
+    for _ in range(6):
+        suggestion = strategy.ask()
+        row = ROWS[suggestion.point]
+        strategy.tell(suggestion.point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
+    first = strategy.ask()
+    assert strategy.ask_many(3)[0] == first
+    assert strategy.ask() == first

@@ -174,6 +174,14 @@ def test_als_of_two_workloads_finds_a_good_pair(monkeypatch: pytest.MonkeyPatch)
     assert (found.power_w or 99) <= 40.0
 
 
+def test_als_without_power_figures_draws_at_random(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(power_train_network, "EPOCHS", 2)
+    rows = [replace(measure_formula(point), power_w=None) for point in grid_points()]
+    problem = Problem("train")
+    asked = walk(Als(Space.of(grid_points()), problem, seed=0), rows, problem, 30)
+    assert len(set(asked)) == 30
+
+
 def test_als_of_time_to_accuracy_weighs_time_by_epochs(all_knowing):
     # Batch 8 takes ten times the epochs of batch 4, so that no point of it is on the front of time to accuracy.
     problem = Problem("accuracy", power_budget_w=28.0, epochs_to_target=((4, 1.0), (8, 10.0)))
@@ -225,6 +233,17 @@ def test_nn_learns_two_workloads_apart_and_picks_the_best_pair(all_knowing, monk
     walk(strategy, urgent + background, PAIR, 30)
     minibatch_s, _ = strategy.background_predictions()
     assert minibatch_s.tolist() == [table[space.partner(point)].minibatch_s for point in space.points]
+
+
+def test_a_network_that_shares_the_board_with_itself_is_asked_for_once_per_mode(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(power_train_network, "EPOCHS", 2)
+    problem = Problem(
+        "infer+infer", power_budget_w=40.0, arrival_rate_per_s=5.0, background="answers", background_batch_size=4
+    )
+    table = {row.point: row for row in request_rows()}
+    for name in ("nn", "als"):
+        trace = run_search(problem, list(table), table.__getitem__, SearchSettings(name, max_points=180)).trace
+        assert len(trace.rows) == len({(row.gpu_mhz, row.batch_size) for row in trace.rows})
 
 
 @pytest.mark.parametrize("kind", [Nn, Als])

@@ -102,6 +102,11 @@ def test_without_a_best_the_likeliest_pair_is_worth_most_and_of_equals_the_one_t
     assert found.score[0] > found.score[2]
 
 
+def test_unknown_power_does_not_stand_in_the_way():
+    unknown = Belief(np.log([0.03]), np.zeros(1), np.full(1, np.nan), np.full(1, np.nan))
+    assert gain_of(unknown, unknown).urgent_chance[0] == 1.0
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     t_inf=st.tuples(st.floats(0.01, 0.15), st.floats(0.01, 0.3)),

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.search.driver import SearchSettings, run_search
-from edgetune.stages.search.problem import Half, background_minibatches, judge_pair
+from edgetune.stages.search.problem import Half, background_minibatches, judge, judge_pair
 from edgetune.stages.search.space import offered_space
 
 PROBLEM = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)
@@ -123,6 +124,21 @@ def test_an_infeasible_budget_of_two_is_explained_by_whole_pairs():
     assert search(replace(problem, power_budget_w=25.0), rows).plan.configuration.mode == Mode(gpu_mhz=200.0)
 
 
+def test_where_no_pair_is_whole_the_budget_named_is_the_least_there_can_be():
+    with pytest.raises(InfeasibleError) as caught:
+        search(replace(PROBLEM, power_budget_w=12.0), strategy="random")
+    assert "the nearest of 12 draws 15 W" in caught.value.message
+    assert caught.value.hint == (
+        "--power-budget 15W at least, for only one of the two workloads was measured there, or more points"
+    )
+
+
+def test_an_arrival_rate_that_one_of_two_keeps_up_with_is_not_low_enough():
+    with pytest.raises(InfeasibleError) as caught:
+        search(replace(PROBLEM, power_budget_w=None, latency_budget_s=None, arrival_rate_per_s=200.0))
+    assert caught.value.hint.startswith("an --arrival-rate below ")
+
+
 def test_no_more_halves_are_measured_than_allowed():
     for limit in range(1, 9):
         try:
@@ -137,6 +153,12 @@ def test_halves_known_from_earlier_are_used_and_not_measured():
     result = search(known=ROWS, max_points=0)
     assert result.plan.search.points_measured == 0
     assert result.plan.search.known_points == len(ROWS)
+
+
+def test_the_plan_of_two_workloads_is_read_back_as_written():
+    plan = search().plan
+    assert plan.measured.train is not None
+    assert from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
 
 
 def test_two_inference_workloads_one_with_a_deadline():
@@ -181,6 +203,27 @@ def test_a_failed_half_settles_its_point():
     assert result.plan.configuration.mode != Mode(gpu_mhz=600.0)
 
 
+def test_where_one_of_two_always_fails_the_reason_is_reported():
+    failed = [replace(train_row(c), minibatch_s=None, status="failed", reason="no memory") for c in CLOCKS]
+    with pytest.raises(InfeasibleError) as caught:
+        search(
+            replace(PROBLEM, power_budget_w=40.0, arrival_rate_per_s=5.0), [infer_row(c, 1) for c in CLOCKS] + failed
+        )
+    assert caught.value.message == "in no mode could both workloads be measured; the last failure: no memory"
+    assert "more" not in caught.value.hint  # there is no more
+
+
+def test_a_pair_without_power_is_no_answer_to_a_power_budget():
+    rows = [replace(row, power_w=None) for row in ROWS]
+    with pytest.raises(InputError, match="cannot be checked"):
+        search(rows=rows)
+    assert search(replace(PROBLEM, power_budget_w=None), rows).plan.measured.power_w is None
+
+
+def test_a_single_workload_is_still_judged_alone():
+    assert judge(Problem("infer", power_budget_w=30.0, arrival_rate_per_s=20.0), infer_row(400.0, 1)).second == 0.0
+
+
 CONTINUOUS = replace(PROBLEM, objective="continuous-throughput")
 
 
@@ -218,3 +261,8 @@ def test_a_search_for_continuous_throughput_finds_the_most_of_all_pairs():
     )
     assert found.plan.measured.throughput_per_s == most > search().plan.measured.throughput_per_s
     assert search(CONTINUOUS, strategy="roofline").plan.measured.throughput_per_s == most
+
+
+def test_gmd_says_that_it_is_for_whole_minibatches():
+    with pytest.raises(InputError, match="not continuous-throughput"):
+        search(CONTINUOUS, strategy="gmd")

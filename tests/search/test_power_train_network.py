@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
@@ -86,3 +87,21 @@ def test_few_points_are_enough_to_answer(count: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(network, "EPOCHS", 50)
     found = network.predict(PLANE, range(count), TIMES_AND_POWERS[:count], seed=0)
     assert np.isfinite(found).all()
+
+
+def test_nothing_of_torch_is_left_changed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(network, "EPOCHS", 2)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        state = torch.random.get_rng_state()
+        with torch.no_grad():  # a caller's, which must neither hinder nor end
+            network.predict(PLANE, range(9), TIMES_AND_POWERS[:9], seed=0)
+            assert not torch.is_grad_enabled()
+        assert torch.get_num_threads() == 2
+        assert torch.equal(torch.random.get_rng_state(), state)
+        with pytest.raises(IndexError):
+            network.predict(PLANE, [99], TIMES_AND_POWERS[:1], seed=0)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)

@@ -20,10 +20,12 @@ from edgetune.stages.search.evaluation.dynamic import (
     REFINEMENT_POINTS,
     WINDOW_S,
     WINDOWS,
+    bursty_rates,
     duration_of,
     poisson_rates,
     replay,
     run_windows,
+    scaled,
     window_cases,
     window_rates,
 )
@@ -58,6 +60,12 @@ def test_rates_of_windows_worked_by_hand():
         window_rates([0.0, 200.0])
     with pytest.raises(InputError, match="less than one window"):
         window_rates([])
+
+
+def test_rates_are_scaled_to_a_mean():
+    assert scaled((1.0, 3.0), 60.0) == (30.0, 90.0)
+    with pytest.raises(InputError, match="no requests"):
+        scaled((0.0, 0.0), 60.0)
 
 
 def test_poisson_rates_have_their_mean_and_spread():
@@ -135,6 +143,14 @@ def test_a_window_in_which_nothing_measured_has_power_has_no_answer_and_ends_not
     rows = {point: replace(row, power_w=None) for point, row in table().items()}
     windows = list(replay([20.0, 60.0], BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=3)))
     assert [window.answer for window in windows] == [None, None]
+
+
+def test_bursty_rates_jump_about_their_mean():
+    rates = bursty_rates(60.0)
+    assert len(rates) == 24
+    assert sum(rates) / 24 == pytest.approx(60)
+    assert max(rates) > 1.6 * min(rates)
+    assert rates == bursty_rates(60.0)
 
 
 def test_predictions_are_judged_under_changing_rates_too(monkeypatch):

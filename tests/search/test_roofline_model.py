@@ -279,3 +279,8 @@ def test_expected_gain_has_its_closed_form_at_the_best():
     found = Worth(np.ones(1), np.zeros(1), np.full(1, 0.2)).score(0.0)
     assert found[0] == pytest.approx(math.expm1(0.2 / math.sqrt(2 * math.pi)))
     assert Worth(np.ones(1), np.full(1, 5.0), np.full(1, 0.1)).score(0.0)[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_before_anything_is_feasible_the_likeliest_and_then_the_fastest_is_worth_most():
+    scores = Worth(np.array([0.9, 0.9, 0.1]), np.array([0.0, 1.0, 0.0]), np.full(3, 0.1)).score(None)
+    assert list(np.argsort(-scores)) == [0, 1, 2]

@@ -112,6 +112,14 @@ def test_failed_halves_rule_their_pairs_out_and_another_is_tried():
     assert len(asked) == len(set(asked))
 
 
+def test_a_workload_that_never_runs_ends_the_search_with_its_reason():
+    def measure(point: Point) -> ProfileRow:
+        return replace(ROWS[point], minibatch_s=None, status="failed", reason="out of memory")
+
+    with pytest.raises(InfeasibleError, match="out of memory"):
+        run_search(PAIR, list(ROWS), measure, SearchSettings("roofline"))
+
+
 def test_wavering_power_is_confirmed_and_hardly_an_answer_exceeds_the_budget():
     solved, violations = 0, 0
     for number, problem in enumerate(PROBLEMS[9::5]):

@@ -21,6 +21,7 @@ SPACE = Space.of(grid_points())
 COORDINATES = Coordinates.of(SPACE)
 ROWS = {point: measure_formula(point) for point in grid_points()}
 BUDGETS = tuple(float(budget_w) for budget_w in range(20, 47))
+SHARES = slice(2, 5)
 assert (COMPUTE, WEIGHTS, TRAFFIC) == (0, 1, 2)
 
 

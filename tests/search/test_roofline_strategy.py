@@ -117,6 +117,13 @@ def test_where_power_is_known_to_waver_it_aims_lower_than_the_budget():
     assert wavering_w < 0.97 * 24.0
 
 
+def test_two_clocks_are_enough_to_go_on():
+    points = [Point("net", "train", 1, Mode(gpu_mhz=g, mem_mhz=m)) for g in range(100, 1301, 100) for m in (800, 3200)]
+    summary = judged([board_row(point) for point in points], points=8)
+    assert (summary.solved, summary.violations) == (summary.problems, 0)
+    assert summary.mean <= 0.005
+
+
 def test_a_power_limit_is_a_cap_and_not_a_clock():
     rows = [capped_row(b, cap) for b in (8, 16, 32, 64, 128, 256) for cap in (100, 125, 150, 175, 200, 225, 250)]
     summary = judged(rows, train_problems(rows, step_w=5.0), points=8)
@@ -156,6 +163,20 @@ def test_without_a_power_budget_and_without_power_it_finds_the_fastest():
     assert result.plan.configuration.mode == Mode(None, 2200, 1300, 3200)
     assert result.plan.search.points_measured <= 7
     assert result.plan.predicted.power_w is None
+
+
+def test_the_prediction_of_the_answer_is_in_the_plan():
+    result = run_search(Problem("train", power_budget_w=25.0), clocks(), board_row, SearchSettings("roofline"))
+    assert result.plan.predicted.minibatch_s == pytest.approx(result.plan.measured.minibatch_s, rel=0.2)
+    assert result.plan.predicted.power_w == pytest.approx(result.plan.measured.power_w, rel=0.15)
+
+
+def test_the_start_is_the_middle():
+    result = run_search(
+        Problem("train", power_budget_w=25.0), clocks(), board_row, SearchSettings("roofline", max_points=2)
+    )
+    first = result.trace.rows[0]
+    assert (first.cpu_mhz, first.gpu_mhz, first.mem_mhz) == (1000.0, 500.0, 2100.0)  # between linear and logarithmic
 
 
 def test_known_points_replace_the_designed_start():

@@ -82,6 +82,12 @@ def test_objectives_belong_to_kinds():
     assert "throughput" in caught.value.hint
 
 
+def test_training_has_no_requests():
+    for problem in (Problem("train", latency_budget_s=0.1), Problem("train", arrival_rate_per_s=60.0)):
+        with pytest.raises(InputError, match="neither a latency budget nor an arrival rate"):
+            validate(problem)
+
+
 def test_without_an_arrival_rate_batches_run_back_to_back():
     for problem in (Problem("infer"), Problem("infer", objective="throughput", latency_budget_s=0.1)):
         validate(problem)

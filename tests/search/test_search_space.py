@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
+import pytest
+
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
+from edgetune.errors import InputError
 from edgetune.stages.search.space import Axis, Space
 from edgetune.stages.search.strategies.gmd_state import Bounds
 
@@ -31,6 +34,13 @@ def test_several_batch_sizes_are_an_axis_and_one_value_is_none():
     assert Space.of(points).axes == (Axis("batch_size", (1, 4, 16)),)
     assert Space.of(points[:1]).axes == ()
     assert Space.of([Point("net", "train", 1, Mode())]).at(()) is not None
+
+
+def test_no_points_and_knobs_set_in_some_points_only_are_refused():
+    with pytest.raises(InputError, match="no points were offered"):
+        Space.of([])
+    with pytest.raises(InputError, match="some points set mem_mhz"):
+        Space.of([*POINTS, Point("net", "train", 16, Mode(gpu_mhz=1.0))])
 
 
 def test_a_line_holds_the_offered_places_of_one_knob():

@@ -6,13 +6,14 @@ from dataclasses import replace
 from itertools import product
 from statistics import fmean
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, InputError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.history import MOST_READINGS
 from edgetune.stages.search.space import Space
@@ -136,3 +137,8 @@ def test_no_point_is_measured_more_often_than_a_bound():
     steps = run_search(problem, near, near.__getitem__, SearchSettings("staircase", power_noise=0.015)).trace.rows
     readings = [(step.batch_size, step.gpu_mhz) for step in steps]
     assert max(map(readings.count, readings)) <= MOST_READINGS
+
+
+def test_other_problems_are_refused():
+    with pytest.raises(InputError, match="does not solve infer"):
+        Staircase(Space.of(TABLE), Problem("infer", arrival_rate_per_s=1.0), seed=0)

@@ -7,7 +7,8 @@ import pytest
 from contracts import strategy_contract
 from contracts.strategy_contract import StrategyContract, grid_points
 from edgetune.artifacts.problem import Problem
-from edgetune.stages.search.strategies import STRATEGIES
+from edgetune.errors import InputError
+from edgetune.stages.search.strategies import STRATEGIES, find_strategy
 from edgetune.stages.search.strategies.baselines import Exhaustive
 
 GRID = grid_points()
@@ -98,3 +99,13 @@ def test_every_strategy_is_held_to_the_contract():
 def test_two_strategies_of_one_name_are_refused():
     with pytest.raises(ValueError, match="there is a strategy 'exhaustive' already"):
         STRATEGIES["exhaustive"] = Exhaustive
+
+
+def test_the_hint_of_a_misspelt_strategy_names_the_nearest():
+    with pytest.raises(InputError) as caught:
+        find_strategy("exaustive")
+    assert "did you mean exhaustive?" in caught.value.hint
+    with pytest.raises(InputError) as caught:
+        find_strategy("zzz")
+    assert "known: " in caught.value.hint
+    assert "did you mean" not in caught.value.hint

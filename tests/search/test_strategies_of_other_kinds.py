@@ -1,8 +1,7 @@
-"""Strategies keep their promises for inference and for two workloads as well: a draw of them, all of them if slow."""
+"""Every strategy keeps the promises of strategies for inference and for two workloads as well."""
 
 from __future__ import annotations
 
-import random
 from functools import partial
 
 import pytest
@@ -51,13 +50,6 @@ CONTRACTS = [
     *(contract_of(strategy, PAIR, Shrunk) for strategy in HEAVY),
     *(contract_of(strategy, INFER, Shrunk) for strategy in ("nn", "als-study")),
 ]
-DRAWN = [
-    contract
-    for problem in (INFER, PAIR)
-    for contract in random.Random(0).sample([each for each in CONTRACTS if each.problem == problem], 2)
-]
-for contract in CONTRACTS:
-    contract.pytestmark = [] if contract in DRAWN else [pytest.mark.slow]
 globals().update({contract.__name__: contract for contract in CONTRACTS})
 
 

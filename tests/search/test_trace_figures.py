@@ -61,6 +61,18 @@ def test_the_budget_and_what_the_margin_leaves_are_lines():
     assert list(line(power, "less 10 % margin").get_ydata()) == [27, 27]
 
 
+def test_without_power_there_is_one_panel():
+    assert len(trace_figure(trace(step(1, 80.0, best=80.0), problem=PROBLEM)).axes) == 1
+
+
+def test_known_steps_are_hollow():
+    (axes,) = trace_figure(trace(step(1, 80.0, source="known"), step(2, 90.0), problem=PROBLEM)).axes
+    hollow, filled = axes.collections[1], axes.collections[0]
+    assert (hollow.get_label(), filled.get_label()) == ("within budget, known before", "within budget")
+    assert len(hollow.get_facecolor()) == 0
+    assert len(filled.get_facecolor()) == 1
+
+
 def test_latency_is_shown_as_people_know_it():
     problem = {**PROBLEM, "kind": "infer", "latency_budget_s": 0.08}
     (axes,) = trace_figure(trace(step(1, -0.05), step(2, -0.1, feasible=False), problem=problem)).axes
@@ -91,10 +103,45 @@ def test_the_other_kinds_have_their_own_objectives(kind, label, shown):
     assert points(axes, "within budget") == [(1, shown)]
 
 
+def test_a_half_of_a_pair_is_not_called_unmeasured():
+    rows = (step(1, None, 20.0, feasible=None), step(2, 80.0, 20.0, best=80.0))
+    objective, _ = trace_figure(trace(*rows, problem={**PROBLEM, "kind": "train+infer"})).axes
+    assert list(line(objective, "half of a pair").get_xdata()) == [1]
+    assert "not measured" not in labels(objective)
+
+
+def test_steps_without_an_objective_are_drawn_above_the_panel():
+    rows = (step(1, None, 20.0, feasible=None), step(2, 3490.0, 20.0), step(3, 3500.0, 20.0), step(4, None))
+    for kind in ("train+infer", "train"):
+        figure = trace_figure(trace(*rows, problem={**PROBLEM, "kind": kind}))
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        (lost,) = (found for found in axes.lines if found.get_label() in ("half of a pair", "not measured"))
+        tips = lost.get_transform().transform(lost.get_xydata())
+        room = 0.5 * lost.get_markersize() * figure.dpi / 72
+        assert [round(x) for x, _ in axes.transData.inverted().transform(tips)] == [1, 4]
+        assert min(tips[:, 1]) - room > axes.get_window_extent().y1  # above the axis, not at a value of it
+        assert max(tips[:, 1]) + room < axes._left_title.get_window_extent().y0
+
+
 def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is():
     objective, power = trace_figure(trace(*FOUR)).axes
     assert objective.get_ylabel() == "objective (larger is better)"
     assert labels(power) == ["within budget", "over budget"]
+
+
+def test_nothing_but_failures_can_be_drawn():
+    problem = {**PROBLEM, "kind": "infer"}
+    (axes,) = trace_figure(trace(step(1, None, feasible=None), problem=problem)).axes
+    assert labels(axes) == ["not measured"]
+
+
+def test_the_title_says_what_where_and_whether_simulated():
+    def title(**conditions):
+        return trace_figure(trace(*FOUR, **conditions)).axes[0].get_title(loc="left")
+
+    assert title(strategy="gmd", device="board") == "board\ngmd: net train, 4 points measured"
+    assert title(simulated=True, device="twin:orin-agx").startswith("SIMULATED: twin:orin-agx\n")
 
 
 def test_an_empty_trace_is_refused():
