@@ -134,6 +134,15 @@ def test_a_throttled_point_is_measured_again_and_both_are_kept(orin_nano):
     assert not profile.header.warnings
 
 
+def test_a_point_that_always_throttles_is_given_up_and_marked(orin_nano):
+    network = orin_nano.network("kernel.over_current(2)", times=1_000_000)
+    profile = orin_nano.sweep(network, "train", orin_nano.modes("15W"), minibatches=10, retries=1)
+    assert [row.status for row in profile.rows] == ["throttled", "throttled"]
+    assert [(caution.code, caution.numbers) for caution in profile.header.warnings] == [
+        ("points-throttled", {"points": 1})
+    ]
+
+
 def test_a_power_mode_that_somebody_chooses_ends_the_run_and_holds(tmp_path):
     """Somebody runs nvpmodel while the first point is measured: what the run may set came from the earlier mode."""
     orin = bench(tmp_path, "jetson-agx-orin-64gb", kernel="5.10", debugfs="unmounted")
@@ -162,3 +171,10 @@ def test_a_clock_that_the_kernel_refuses_fails_its_points_alone(orin_nano):
     good, bad = orin_nano.sweep(network, "train", modes, minibatches=10).rows
     assert (good.status, bad.status) == ("ok", "failed")
     assert "gpu_mhz" in bad.reason or "min_freq" in bad.reason
+
+
+def test_cores_of_the_board_that_this_machine_lacks_are_no_obstacle(orin_nano):
+    """The mode is the board's; the network runs on what this machine has, as the conditions say."""
+    network = orin_nano.network("pass", times=0)
+    rows = orin_nano.sweep(network, "train", orin_nano.modes("cpu_cores=1|6"), minibatches=10).rows
+    assert [(row.status, row.cpu_cores) for row in rows] == [("ok", 1), ("ok", 6)]

@@ -114,6 +114,11 @@ def test_the_common_board_undoes_the_factors_and_keeps_the_table():
         assert row.times_s is None
 
 
+def test_a_table_of_one_board_stays_as_it_is():
+    table = table_of(rows_of("a"))
+    assert with_boards(table, 0.0) == (table, [])
+
+
 def test_rounds_of_two_boards_are_never_one_figure():
     own, other = rows_of("a"), [replace(row, started="2026-01-01T00:00:00Z") for row in rows_of("b", slower=3.0)]
     (row,) = one_per_point([row for row in [*own, *other] if row.point == ANCHORS[0]]).rows

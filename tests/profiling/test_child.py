@@ -96,6 +96,10 @@ def test_hang_is_stopped_in_time_and_the_process_killed(child, training):
         os.kill(child.pid, 0)
 
 
+def test_a_limit_longer_than_any_sweep_is_a_limit(child, training):
+    child.ask(prepare(training()), deadline_s=soon(1e300))
+
+
 def test_killing_reaches_what_the_workload_started(child, training, tmp_path):
     source = (
         "import subprocess, sys, pathlib\n"
@@ -147,6 +151,15 @@ def test_last_words_cannot_steer_the_terminal_and_are_short(child, training):
     assert len(caught.value.message) < 300
 
 
+def test_last_words_of_a_crash_are_the_workloads_own(child, training):
+    source = (
+        "import ctypes\ndef make(batch_size):\n    print('loading weights')\n    return lambda: ctypes.string_at(0)\n"
+    )
+    child.ask(prepare(training(source)), deadline_s=soon())
+    with pytest.raises(InputError, match=r"SIGSEGV; its last output: loading weights$"):
+        child.ask(run(), deadline_s=soon())
+
+
 def has_ended(pid: int) -> bool:
     """Wait until a process is gone, or is a zombie that nobody has reaped yet."""
     for _ in range(2000):
@@ -166,6 +179,13 @@ def test_crash_is_told_by_its_signal(child, training):
     with pytest.raises(InputError, match="SIGSEGV"):
         child.ask(run(), deadline_s=soon())
     assert not child.alive
+
+
+def test_exit_code_is_reported_with_the_last_words(child, training):
+    source = "import os\ndef make(batch_size):\n    print('out of luck')\n    return lambda: os._exit(7)\n"
+    child.ask(prepare(training(source)), deadline_s=soon())
+    with pytest.raises(InputError, match=r"exit code 7.*out of luck"):
+        child.ask(run(), deadline_s=soon())
 
 
 def test_sigkill_is_taken_for_want_of_memory(child, training):
@@ -196,6 +216,14 @@ def test_kind_of_error_survives_the_pipe(child, training):
             prepare(replace(training(), kind="onnx"), task="infer", ort_providers=["NoSuchProvider"]),
             deadline_s=soon(),
         )
+
+
+def test_long_output_does_not_fill_the_disk(child, training):
+    source = "def make(batch_size):\n    return lambda: print('x' * 400_000)\n"
+    child.ask(prepare(training(source)), deadline_s=soon())
+    for _ in range(12):
+        child.ask(run(1), deadline_s=soon())
+    assert os.fstat(child._log.fileno()).st_size < 3 << 20
 
 
 def test_cores_are_bound_in_the_child_alone(child, training):
@@ -235,3 +263,8 @@ def test_child_dies_with_a_parent_that_is_killed(training, tmp_path):
         assert parent.stdout.readline() == "ready\n"
         parent.send_signal(signal.SIGKILL)
     assert has_ended(pid)
+
+
+def test_closing_twice_is_harmless(child):
+    child.close()
+    child.close()

@@ -100,6 +100,12 @@ def test_the_rounds_of_a_point_are_its_sample():
     assert join(rounds(*before), rounds(*(2 * each for each in before))).points[0].verdict() == "slower"
 
 
+def test_rounds_show_nothing_of_a_table_without():
+    joined = join(rounds(0.095, 0.1, 0.105, 0.11, 0.09), [row(0.104, noise=0.001, seed=9)])
+    assert not joined.rounds
+    assert joined.points[0].verdict() == CANNOT_TELL
+
+
 def test_many_points_show_how_much_runs_differ_and_their_mean_what_is_common():
     generator = random.Random(3)
     modes = [Mode(gpu_mhz=100.0 + number) for number in range(100)]

@@ -1,6 +1,7 @@
 """Training runs: one by one, side by side, killed and resumed. The data are tiny, the training is real."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.convergence import worker
 from edgetune.stages.profiling.convergence.datasets import load_dataset
-from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, resolve_proxy, takes_tokens
+from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, check_sizes, resolve_proxy, takes_tokens
 from edgetune.stages.profiling.convergence.runs import run_form, train_all
 from edgetune.stages.profiling.convergence.training import train
 from edgetune.stages.profiling.journal import open_journal_of
@@ -172,6 +173,16 @@ def test_onnx_graph_of_tokens_keeps_them_whole(tmp_path):
     assert of_tokens(tmp_path / "w.npz", "zoo:lstm", target_accuracy=0.9, learning_rate=2e-3).reached
 
 
+def test_text_networks_refuse_what_is_not_text(corners):
+    with pytest.raises(InputError, match="the network takes tokens"):
+        of_tokens(corners, "proxy:lstm")
+
+
+def test_network_that_does_not_take_the_samples(corners):
+    with pytest.raises(InputError, match=r"proxy:cnn takes images of at least 4x4, and the samples are 2"):
+        once(corners, reference="proxy:cnn")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -185,6 +196,14 @@ def test_onnx_graph_of_tokens_keeps_them_whole(tmp_path):
 def test_options_that_cannot_be(options, message):
     with pytest.raises(InputError, match=message):
         replace(OPTIONS, **options)
+
+
+def test_sizes_that_cannot_be(corners):
+    data = load_dataset(str(corners))
+    with pytest.raises(InputError, match="batch size 481, 999: the data set corners has 480 samples"):
+        check_sizes([480, 481, 999], data, OPTIONS)
+    with pytest.raises(InputError, match="that of guessing one of 4"):
+        check_sizes([1], data, replace(OPTIONS, target_accuracy=0.25))
 
 
 @pytest.mark.parametrize(("reference", "message"), [("proxy:cnm", "no proxy 'proxy:cnm'"), ("train.py", "Python file")])
@@ -250,6 +269,21 @@ def test_failed_runs_are_tried_again_and_others_kept(corners, trained, tmp_path)
     assert again.rows[:2] == (kept, known)
     assert [row.status for row in again.rows] == ["reached", "reached", "reached"]
     assert again.header.conditions["runs_resumed"] == 2
+
+
+def test_nothing_works_is_the_error_of_the_run(corners, tmp_path):
+    lost = tmp_path / "corners.npz"
+    shutil.copy(corners, lost)
+    proxy = mlp(lost)
+    lost.unlink()
+    with pytest.raises(InputError, match="cannot read"):
+        train_all(proxy, [(16, seed) for seed in range(5)], tmp_path / "journal", jobs=1)
+    assert not (tmp_path / "journal").exists()
+
+
+def test_another_target_is_another_request(corners, trained):
+    with pytest.raises(InputError, match="another request: options differs"):
+        train_all(mlp(corners, target_accuracy=0.8), [(64, 0)], trained[1], jobs=1)
 
 
 PROGRAM = """

@@ -20,6 +20,15 @@ def test_drawn_images_follow_from_the_seed_and_have_every_label():
     assert np.isfinite(x).all()
 
 
+def test_the_mean_image_of_a_label_shows_its_shape():
+    """Noise averages out: a flat bar is brightest along the middle row, an upright one along the middle column."""
+    x, y = draw_shapes(6000, seed=0)
+    flat, upright = x[y == 6][:, 0].mean(0), x[y == 7][:, 0].mean(0)
+    assert flat.sum(1).argmax() in (7, 8)
+    assert upright.sum(0).argmax() in (7, 8)
+    assert flat.sum(1).max() > 2 * flat.sum(0).max() / 1.5
+
+
 def test_drawn_images_are_scaled_and_hold_samples_out():
     data = load_dataset("shapes")
     assert len(data.x) == len(data.y) == 4096
@@ -87,3 +96,9 @@ def test_files_that_are_none(tmp_path, content, message):
         path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         load_dataset(str(path))
+
+
+def test_name_of_no_data_set():
+    with pytest.raises(InputError, match="there is no data set 'digits'") as caught:
+        load_dataset("digits")
+    assert "shapes, words" in caught.value.hint

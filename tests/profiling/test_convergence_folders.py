@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,14 @@ def test_a_share_of_a_data_set_is_split_four_to_one_always_alike(tmp_path):
     with pytest.raises(InputError) as caught:
         load_dataset(str(tmp_path), samples=9)
     assert caught.value.hint == "--dataset-samples 8"
+
+
+def test_folders_and_pickles_of_others_are_refused_with_the_format_to_save(tmp_path):
+    (tmp_path / "train").write_bytes(pickle.dumps({b"data": [3]}))
+    for reference in (tmp_path, tmp_path / "train"):
+        with pytest.raises(InputError) as caught:
+            load_dataset(str(reference))
+        assert "numpy.savez(FILE, x=x, y=y)" in caught.value.hint
 
 
 def test_classes_of_pictures_need_one_size_and_pictures(tmp_path):

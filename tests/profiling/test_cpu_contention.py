@@ -72,6 +72,10 @@ def test_contention_while_loading_does_not_count(measured):
     assert measured(own=0.5, others=0.0, before=0.5).row.others_cpu_share == 0.0
 
 
+def test_a_run_too_short_to_tell_counts_with_its_loading(measured):
+    assert measured(own=0.5, others=0.0, before=0.5, minibatch_ms=1).row.others_cpu_share == pytest.approx(0.5, abs=0.1)
+
+
 def test_where_nothing_runs_on_this_machine_nothing_is_known():
     clock = FakeClock()
     runner = FakeRunner(clock, lambda _: 50 * MS)

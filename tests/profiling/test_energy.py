@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.profile import PowerSample
 from edgetune.devices.capabilities import PowerReading
-from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, find_transient, power_figures, power_trace
+from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, find_transient, power_figures, power_trace, settling_s
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakePower
 
@@ -70,6 +70,13 @@ def test_the_mean_of_equal_readings_is_not_rounded_above_the_highest(power_w):
     readings = [PowerReading(round(0.1 * (i + 1) * S), power_w) for i in range(10)]
     figures = power_figures(readings, start_ns=0, end_ns=2 * S, refresh_s=0.1)
     assert figures.power_w <= figures.peak_w == power_w
+
+
+def test_reading_after_a_gap_covers_its_own_interval_only():
+    times_s = [0.1, 0.2, 0.3, 0.4, 2.0]
+    readings = [PowerReading(round(t * S), p) for t, p in zip(times_s, [10.0] * 4 + [30.0], strict=True)]
+    figures = power_figures(readings, start_ns=0, end_ns=2 * S, refresh_s=0.1)
+    assert figures.power_w == pytest.approx((4 * 10 + 30) / 5)
 
 
 @pytest.mark.parametrize("count", [0, 1, MINIMUM_SAMPLES - 1])
@@ -140,6 +147,17 @@ def test_power_that_still_climbs_has_not_settled_and_says_so():
     assert not figures.settled
     assert figures.power_w is not None
     assert "had not settled" in figures.reason
+
+
+def test_too_few_readings_after_a_transient_are_null_with_the_reason():
+    figures = figures_of([5.0, 10.0, 20.0, 20.0, 20.0, 20.0])
+    assert figures.power_w is None
+    assert figures.reason == "too few power samples: 4, 5 needed, 2 more before power had settled"
+
+
+def test_two_refresh_intervals_never_count():
+    assert settling_s(FakePower(FakeClock(), lambda t: t, refresh_s=0.43)) == pytest.approx(0.86)
+    assert settling_s(FakePower(FakeClock(), lambda t: t, refresh_s=0.43, settle_s=3.0)) == 3.0
 
 
 def test_trace_counts_from_the_first_minibatch():

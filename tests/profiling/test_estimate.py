@@ -106,7 +106,21 @@ def test_estimate_of_a_wait_that_nothing_measures_is_refused():
         estimate(fake_device(FakeClock(), FakeSource(lambda _: None)), NET, POINTS, ProfileOptions(cool_to_c=50.0))
 
 
+def test_workload_that_fails_is_reported(training):
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        estimate(
+            open_host(),
+            training("def make(batch_size):\n    return lambda: 1 / 0\n"),
+            [Point("train", "train", 1, Mode(cpu_cores=1))],
+            ProfileOptions(),
+        )
+
+
 def test_recorded_table_costs_nothing(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,infer,1,300,0.5\n")
     assert estimate(open_recorded(str(table)), NET, POINTS, ProfileOptions()).duration_s == 0.0
+
+
+def test_nothing_to_measure():
+    assert estimate(open_host(), NET, [], ProfileOptions()).points == 0

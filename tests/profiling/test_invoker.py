@@ -96,6 +96,14 @@ def test_groups_and_home_are_those_of_the_account(called_by):
 
 
 @needs_root
+def test_number_without_an_account_has_that_group_only(called_by):
+    called_by(3_999_999_999)
+    user = invoking_user()
+    assert (user.uid, user.groups, user.name) == (3_999_999_999, (3_999_999_999,), None)
+    assert "USER" not in user.environment({})
+
+
+@needs_root
 @pytest.mark.parametrize("uid", [None, "0", "-1", "root", ""])
 def test_root_by_itself_stays_root(called_by, uid):
     if uid is not None:

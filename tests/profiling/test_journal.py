@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.errors import InputError
-from edgetune.stages.profiling.journal import open_journal
-from edgetune.stages.profiling.journal_lines import SweepJournalEntry, plain_entry, to_entry
+from edgetune.stages.profiling.journal import discard_journal, open_journal
+from edgetune.stages.profiling.journal_lines import SweepJournalEntry, plain_entry, to_entry, to_line
 
 
 def test_lines_from_before_there_were_rounds_are_read():
@@ -108,6 +108,13 @@ def test_damage_before_the_end_is_an_error_and_nothing_is_thrown_away(path):
     assert path.read_bytes() == damaged
 
 
+def test_fresh_begins_anew(path):
+    write(path, [entry(1)])
+    with open_journal(path, {"workload": "other"}, fresh=True) as journal:
+        assert journal.entries == []
+    assert read(path, {"workload": "other"}) == []
+
+
 def test_another_request_is_an_error_that_names_what_differs(path):
     write(path, [entry(1)])
     before = path.read_bytes()
@@ -128,6 +135,13 @@ def test_file_that_is_no_journal_is_left_alone(path):
     with pytest.raises(InputError, match="not a journal"):
         read(path)
     assert path.read_text() == "my notes\nof last week\n"
+
+
+def test_a_process_that_the_journal_names_is_not_told_for_its_holder(path):
+    with open_journal(path, IDENTITY):
+        path.write_bytes(path.read_bytes() + to_line({"run": {"pid": 1, "started": "\x1b[2J"}}) + to_line({"run": {}}))
+        with pytest.raises(InputError, match=rf": process {os.getpid()} "):
+            open_journal(path, IDENTITY)
 
 
 def test_two_runs_at_once_are_refused_naming_the_first(path):
@@ -164,6 +178,12 @@ def test_full_disk_keeps_what_was_there(path, monkeypatch):
     assert read(path) == [entry(1), entry(3)]
 
 
+def test_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot keep a journal"):
+        open_journal(tmp_path / "file" / "journal", IDENTITY)
+
+
 @pytest.mark.parametrize(("every_s", "syncs"), [(0.0, 3), (3600.0, 1)])
 def test_entries_reach_the_disk_at_once_or_now_and_then(path, monkeypatch, every_s, syncs):
     journal = open_journal(path, IDENTITY, sync_every_s=every_s)
@@ -173,3 +193,16 @@ def test_entries_reach_the_disk_at_once_or_now_and_then(path, monkeypatch, every
         journal.append(entry(size))
     journal.close()
     assert len(calls) == (syncs + 1 if every_s == 0 else 1)
+
+
+def test_discarding_is_harmless_when_there_is_none(path):
+    discard_journal(path)
+    write(path, [])
+    discard_journal(path)
+    assert not path.exists()
+
+
+def test_closing_twice_is_harmless(path):
+    journal = open_journal(path, IDENTITY)
+    journal.close()
+    journal.close()

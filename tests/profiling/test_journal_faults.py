@@ -6,6 +6,7 @@ import os
 import pytest
 from test_journal import IDENTITY, entry, read, write
 
+from edgetune.artifacts import file_operations
 from edgetune.errors import InputError
 from edgetune.stages.profiling.journal import open_journal, points_in_journal
 from fakes.file_faults import FAULTS, Crash, Faults
@@ -92,3 +93,11 @@ def test_a_second_try_that_fails_alike_is_no_duplicate(path, monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: 1)
     write(path, [failed])
     assert read(path) == [entry(1), failed, failed]
+
+
+def test_the_operations_are_those_of_the_file_layer(path, monkeypatch):
+    faults = Faults(monkeypatch)
+    write(path, [entry(1)])
+    assert {"create", "truncate", "write", "sync"} <= set(faults.done)
+    assert faults.done.count("write") == 3
+    assert vars(file_operations)["write"] is not os.write

@@ -7,12 +7,13 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import LiveSource
+from edgetune.devices.device import LiveSource, Minibatches
 from edgetune.devices.host import open_host
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import predict
 from edgetune.devices.twin.work import work_of
 from edgetune.errors import DeviceError, InputError
+from edgetune.stages.profiling import layers as layers_module
 from edgetune.stages.profiling.layers import layer_times
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.supervisor import Supervisor
@@ -47,6 +48,12 @@ def test_basic_optimisation_keeps_more_operators_apart():
     assert len(few.times) < len(many.times)
 
 
+def test_a_python_file_has_no_layers(training):
+    workload = training()
+    with pytest.raises(InputError, match="no graph"):
+        layer_times(open_host(), workload, Point(workload.name, "train", 1, Mode()))
+
+
 def test_a_mode_that_cannot_be_set_is_refused_before_anything_runs():
     with pytest.raises(DeviceError, match="cannot set"):
         layer_times(replace(open_host(), modes=Absent("it is a test")), SQUEEZENET, at(gpu_mhz=600))
@@ -67,6 +74,40 @@ def test_the_supervisor_loads_the_workload_again_after_a_profile():
         assert len(supervisor.open(at()).run(2).start_ns) == 2
     finally:
         supervisor.close()
+
+
+class _Recorder:
+    """Stands for a supervisor; remembers how it was opened."""
+
+    opened: list
+
+    def __init__(self, source, workload, options):
+        self.opened.append(dict(source.environment))
+
+    def layers(self, point, how):
+        return {"source": "x", "simulated": False, "minibatches": 1, "minibatch_s": 1.0, "times": (), "cautions": ()}
+
+    def open(self, point):
+        return self
+
+    def run(self, minibatches):
+        return Minibatches([0], [10**9])
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("task", "waits"), [("infer", True), ("train", False)])
+def test_cuda_kernels_of_onnx_runtime_are_waited_for_while_profiled_only(monkeypatch, task, waits):
+    monkeypatch.setattr(_Recorder, "opened", [], raising=False)
+    monkeypatch.setattr(layers_module, "Supervisor", _Recorder)
+    source = LiveSource(("CUDAExecutionProvider",), "cuda:0", {"CUDA_VISIBLE_DEVICES": "0"})
+    times = layer_times(replace(open_host(), source=source), SQUEEZENET, at(task=task))
+    alone, profiled = _Recorder.opened
+    assert ("CUDA_LAUNCH_BLOCKING" in profiled, "CUDA_LAUNCH_BLOCKING" in alone) == (waits, False)
+    assert profiled["CUDA_VISIBLE_DEVICES"] == "0"
+    assert times.undisturbed_s == 1.0
+    assert bool(times.cautions) == waits
 
 
 @pytest.mark.parametrize("task", ["infer", "train"])

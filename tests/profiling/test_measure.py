@@ -9,7 +9,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.errors import DeviceError, InputError, NotRestoredError
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import Cooling, Loading, Sampling
+from edgetune.stages.profiling.point_state import Cooling, Loading, Sampling, SamplingReport
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
@@ -119,6 +119,12 @@ def test_silent_sensor_is_null_with_the_reason():
     assert row.energy_j is None
     assert row.power_samples == 1
     assert row.reason == "too few power samples: 1, 5 needed"
+
+
+def test_missing_sensor_is_null_with_the_reason():
+    row = only_row(Bench().measure())
+    assert row.power_w is None
+    assert row.reason == "no power: not scripted"
 
 
 def test_throttled_point_is_kept_and_measured_again():
@@ -238,6 +244,16 @@ def test_device_that_cannot_be_restored_is_not_a_failed_point():
         Bench(modes=FakeModes(answer=refuse)).measure()
 
 
+def test_interval_that_was_not_reached_is_reported():
+    wide = Bench(lambda n: (50 + 40 * (n % 2)) * MS).measure(max_minibatches=20)[0]
+    assert not wide.target_reached
+    assert Bench().measure()[0].target_reached
+
+
+def test_overhead_is_reported():
+    assert Bench().measure()[0].overhead == 0.0
+
+
 def test_a_watched_point_is_loaded_then_sampled_and_its_row_is_the_same():
     told, bench = [], Bench()
     (attempt,) = measure_point(bench.device, bench.open, POINT, ProfileOptions(), told.append)
@@ -247,3 +263,14 @@ def test_a_watched_point_is_loaded_then_sampled_and_its_row_is_the_same():
     unwatched = []
     measure_point(bench.device, bench.open, POINT, ProfileOptions(), unwatched.append, sampling=False)
     assert unwatched == [Loading(POINT)]
+
+
+def test_a_report_of_sampling_is_of_the_second_half_and_no_more_often_than_people_read():
+    told, seconds = [], iter([0.0, 0.0, 0.1, 5.0, 5.0])
+    report = SamplingReport(told.append, POINT, ProfileOptions(minibatches=40), lambda: next(seconds))
+    for count in (20, 21, 30):
+        starts = [n * 50 * MS for n in range(count)]
+        report.note(starts, [start + (40 if n < 5 else 50) * MS for n, start in enumerate(starts)])
+    assert told == [Sampling(POINT, 20, 0.05, (0.05, 0.05), 1.0), Sampling(POINT, 30, 0.05, (0.05, 0.05), 0.5)]
+    words = "50 ms (50 ms, 50 ms), 20 minibatches, at most 1 s left: net infer batch 4"
+    assert str(told[0]).startswith(words)

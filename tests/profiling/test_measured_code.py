@@ -99,6 +99,18 @@ def test_misuse_is_told():
         pass
 
 
+def test_windows_one_after_the_other_find_the_device_once(monkeypatch):
+    opened = []
+    real = module.open_named
+    monkeypatch.setattr(module, "open_named", lambda *a: opened.append(a) or real(*a))
+    monkeypatch.setattr(module, "_found_devices", {})
+    for _ in range(3):
+        with edgetune.measure("host") as window:
+            pass
+        assert window.memory_bytes
+    assert len(opened) == 1
+
+
 def test_a_forked_process_leaves_the_window_of_its_parent_open_and_measures_its_own():
     measurement = edgetune.measure("host")
     with measurement as window:

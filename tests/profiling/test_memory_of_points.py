@@ -110,6 +110,11 @@ def test_simulated_device_has_no_memory():
     assert not watch.swapped()
 
 
+def test_kernel_without_accounts_leaves_the_columns_empty(tmp_path, holder):
+    memory = MachineMemory(Sysfs(tmp_path))
+    assert memory.total_bytes() is memory.available_bytes() is memory.swapped_in_bytes() is None
+
+
 def test_several_processes_count_together(kernel, holder):
     source = "x = bytearray(50 << 20); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

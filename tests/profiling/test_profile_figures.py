@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
+from edgetune.errors import InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.style import pareto_front
 from edgetune.stages.profiling.figures import profile_figure
@@ -60,6 +61,23 @@ def test_several_batch_sizes_are_share_the_time_per_sample():
     assert list(front.get_xdata()) == pytest.approx([300 / 32, 20.0])  # 12.5 ms at 12 W are beaten by 9.4 ms at 12 W
 
 
+def test_each_batch_size_has_its_own_marker_and_colour_in_every_panel():
+    other = ProfileRow("other", "infer", 16, 0.1, gpu_mhz=300, power_w=10.0)
+    figure = profile_figure(profile(row(300, 0.2, 12.0, size=4), row(300, 0.2, 12.0), other))
+    looks = {}
+    for axes in figure.axes[:2]:
+        for found in axes.collections:
+            looks.setdefault(found.get_label(), set()).add(tuple(found.get_facecolor()[0]))
+    assert {label: len(found) for label, found in looks.items()} == {"batch size 4": 1, "batch size 16": 1}
+    assert looks["batch size 4"] != looks["batch size 16"]
+
+
+def test_simulated_figures_say_so():
+    rows = ONE_SIZE.rows
+    assert title(profile_figure(profile(*rows, simulated=True))).startswith("SIMULATED: board\nnet train, 4 points")
+    assert "SIMULATED" not in title(profile_figure(profile(*rows)))
+
+
 def test_without_power_time_is_drawn_over_the_knob_that_varies():
     rows = [
         row(mhz, 60 / mhz, minibatch_ci95_low_s=50 / mhz, minibatch_ci95_high_s=90 / mhz) for mhz in (900, 300, 600)
@@ -85,6 +103,13 @@ def test_the_knob_with_the_largest_effect_is_drawn():
     assert axes.lines[0].get_linestyle() == "None"  # several times per clock are no curve
 
 
+def test_without_any_knob_batch_sizes_are_compared():
+    rows = [ProfileRow("net", "infer", size, 0.001 * size, cpu_cores=2) for size in (1, 4, 64)]
+    (axes,) = profile_figure(profile(*rows)).axes
+    assert (axes.get_xlabel(), axes.get_xscale()) == ("batch size (samples)", "log")
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "4", "64"]
+
+
 def test_failed_points_are_not_drawn_and_the_newest_measurement_counts():
     rows = [row(300, 0.2, 12.0), row(600, None, status="failed"), row(300, 0.4, 11.0), row(900, 0.1)]
     figure = profile_figure(profile(*rows))
@@ -99,6 +124,17 @@ def test_a_panel_per_network_and_task():
         "an unnamed device\na infer, 1 point", "b infer, 1 point", "c infer, 1 point", "",
     ]  # fmt: skip
     assert [axes.axison for axes in figure.axes] == [True, True, True, False]
+
+
+def test_a_profile_that_cannot_be_drawn_is_refused():
+    with pytest.raises(InputError, match="no measured point"):
+        profile_figure(profile(row(300, None, status="failed")))
+
+
+def test_more_networks_than_panels_are_told():
+    figure = profile_figure(profile(*(ProfileRow(f"n{i}", "infer", 1, 0.1, gpu_mhz=300) for i in range(14))))
+    assert len(figure.axes) == 12
+    assert left_out_of(figure) == ["not drawn: n12 infer, n13 infer (draw a table with fewer of them)"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1))

@@ -54,6 +54,13 @@ def test_the_variance_of_a_lucky_sample_is_raised_but_only_so_far():
     assert math.log(capped.high) < 1.3 * ratio.LOOKS * 1.984 * math.sqrt(3e-6 / 100 + 1e-8)
 
 
+def test_intervals_of_a_table_are_read_back():
+    found = ratio.estimate_of_interval(1.0, 0.98, 1.02, 1000)
+    assert math.sqrt(found.variance / found.count) == pytest.approx(0.02 / 1.96, rel=0.01)
+    assert ratio.estimate_of_interval(1.0, 0.0, 1.02, 1000).variance is None
+    assert ratio.estimate_of_interval(1.0, 0.98, 1.02, 3).variance is None
+
+
 def test_an_unknown_error_gives_a_ratio_without_verdict():
     found = ratio.ratio_of(Estimate(1.0), Estimate(1.5, 0.01))
     assert found == Ratio(1.5)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
+from edgetune.devices.recorded import open_recorded
 from edgetune.errors import InputError
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.options import ProfileOptions
@@ -79,6 +80,10 @@ def test_every_visit_is_a_row_and_the_rounds_of_a_point_are_together(bench):
     assert [(row.point, row.round) for row in rows] == [(point, n) for point in POINTS for n in (1, 2, 3)]
 
 
+def test_without_rounds_a_row_has_none(bench):
+    assert {row.round for row in bench.run(interleave_repeats=1).rows} == {None}
+
+
 @pytest.mark.parametrize("moment", range(1, 18, 4))
 def test_rounds_interrupted_anywhere_go_on_in_the_same_order(bench, moment):
     whole = [(visit.point.batch_size, visit.point.mode.gpu_mhz) for visit in visits(POINTS, 3, 0)]
@@ -125,6 +130,18 @@ def row(number, low_s, high_s, power_w=None):
 def test_rounds_disagree_beyond_their_intervals(rows, told):
     cautions = disagreements(between_rounds(rows), ProfileOptions())
     assert [caution.code for caution in cautions] == ["rounds-disagree"] * told
+
+
+def test_one_round_has_nothing_to_be_compared_with():
+    assert between_rounds([row(1, 1.0, 1.1)]) is None
+    assert disagreements(None, ProfileOptions()) == ()
+
+
+def test_a_recorded_table_has_no_rounds(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,infer,4,300,0.5\n")
+    with pytest.raises(InputError, match="--interleave-repeats"):
+        sweep(open_recorded(str(table)), NET, POINTS[:1], ProfileOptions(interleave_repeats=2), tmp_path / "journal")
 
 
 def test_points_that_did_not_cool_are_reported_and_journalled(monkeypatch, tmp_path):

@@ -5,9 +5,10 @@ from contextlib import nullcontext
 import pytest
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.capabilities import Absent
 from edgetune.stages.profiling.disturbances import DeviceWatch
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.sampling import Samples, collect
+from edgetune.stages.profiling.sampling import Samples, collect, typical_sampling_s
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, fake_device
 
@@ -84,6 +85,11 @@ def test_waiting_for_the_sensor_is_bounded_too():
     assert samples.elapsed_s <= 3.1
 
 
+def test_overhead_is_the_time_between_minibatches():
+    samples = Samples([0, 120, 200], [100, 190, 290])
+    assert samples.overhead == pytest.approx((290 - 260) / 290)
+
+
 def test_gaps_between_calls_are_overhead():
     samples, runner = sampled(lambda n: 10 * MS if n > 2 else 40 * MS, gap_ns=5 * MS)
     gaps = len(runner.calls) - 1
@@ -122,3 +128,11 @@ def test_work_goes_on_until_five_readings_of_settled_power():
         power=lambda clock: FakePower(clock, lambda t: 2 * min(t, 6) + 20 * max(t - 6, 0), refresh_s=1.0),
     )
     assert 11.0 <= samples.elapsed_s <= 20.0
+
+
+def test_typical_sampling_time():
+    options = ProfileOptions()
+    assert typical_sampling_s(Absent("none"), 0.1, options) == pytest.approx(1.5)
+    assert typical_sampling_s(Absent("none"), 0.1, ProfileOptions(minibatches=40)) == pytest.approx(4.0)
+    slow = FakePower(FakeClock(), lambda t: t, refresh_s=1.0, settle_s=2.0)
+    assert typical_sampling_s(slow, 0.001, options) == pytest.approx(9.0)

@@ -1,20 +1,24 @@
 """Sweeps: exactly the points asked for, in the order asked, whatever failed or was interrupted on the way."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgetune.artifacts import file_operations
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.host import open_host
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import DeviceError, InputError
+from edgetune.processes.private_folder import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.identity import default_journal_path, identify
 from edgetune.stages.profiling.journal_lines import SweepJournalEntry
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import open_profiler
-from edgetune.stages.profiling.queue import GIVE_UP_AFTER, Visit
-from edgetune.stages.profiling.sweep import finished_visits, sweep
+from edgetune.stages.profiling.queue import GIVE_UP_AFTER, Visit, loading_order
+from edgetune.stages.profiling.sweep import _why_no_power, finished_visits, sweep
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakeRunner, FakeSource, fake_device
@@ -178,6 +182,23 @@ def test_mode_the_device_refuses_costs_its_points_only(bench, journal):
     assert [row.status for row in run(bench, journal).rows] == ["failed", "failed", "ok", "ok", "ok", "ok"]
 
 
+def test_live_search_is_told_when_nothing_works(bench):
+    bench.failing = {(p.batch_size, p.mode.gpu_mhz): InputError("no", "no") for p in POINTS}
+    with open_profiler(bench.device, NET, "infer") as profiler:
+        assert profiler.measure(POINTS[0]).status == "failed"
+        assert profiler.measure(POINTS[1]).status == "failed"
+        with pytest.raises(InputError):
+            profiler.measure(POINTS[2])
+
+
+def test_few_points_that_all_fail_end_with_what_failed(bench, journal):
+    bench.failing = {(4, 300.0): InputError("train.py:3: raised", "mend it")}
+    for _ in range(4):
+        with pytest.raises(InputError, match=r"train\.py:3: raised"):
+            run(bench, journal, POINTS[:1])
+    assert len(bench.opened) == 4
+
+
 def test_missing_library_ends_the_sweep_at_once(bench, journal):
     def missing(_):
         raise DeviceError("needs PyTorch", "pip install")
@@ -216,6 +237,13 @@ def test_progress_counts_and_estimates(bench, journal):
     assert told[-1].row is not None
 
 
+def test_warnings_of_the_cost_model_stay_when_every_point_is_resumed(bench, journal):
+    bench.cautions = (DataWarning("unmodelled-operators", "no cost is known for Frob; totals leave them out"),)
+    for _ in range(2):
+        assert [caution.code for caution in run(bench, journal).header.warnings][-1:] == ["unmodelled-operators"]
+    assert len(bench.opened) == len(POINTS)
+
+
 def test_header_says_where_the_rows_come_from(bench, journal):
     header = run(bench, journal).header
     assert header.kind == "profile"
@@ -229,9 +257,25 @@ def test_header_says_where_the_rows_come_from(bench, journal):
     assert "column" not in header.warnings[0].advice  # a search prints it, and has no such column
 
 
+def test_no_points(bench, journal):
+    with pytest.raises(InputError, match="no points"):
+        run(bench, journal, [])
+
+
+def test_points_of_another_workload(bench, journal):
+    with pytest.raises(InputError, match="not a point of"):
+        run(bench, journal, [Point("other", "infer", 1, MODES[0])])
+
+
 def test_device_is_restored_when_done(bench, journal):
     run(bench, journal)
     assert bench.modes.restored == 1
+
+
+def test_loading_order_groups_batch_sizes_and_cores():
+    points = [Point("n", "infer", b, Mode(cpu_cores=c, cpu_mhz=m)) for m in (1.0, 2.0) for c in (2, 1) for b in (8, 1)]
+    order = [(p.batch_size, p.mode.cpu_cores) for p in loading_order(points)]
+    assert order == [(8, 2)] * 2 + [(8, 1)] * 2 + [(1, 2)] * 2 + [(1, 1)] * 2
 
 
 def test_failures_stand_only_beside_a_success(bench, journal):
@@ -292,6 +336,24 @@ def test_journal_is_hidden_beside_the_output_or_in_the_state_folder(tmp_path, mo
     assert default_journal_path(None, {}, POINTS).is_relative_to(tmp_path / ".local" / "state")
 
 
+def test_a_journal_without_a_home_is_in_the_temporary_folder(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = default_journal_path(None, {}, POINTS)
+    assert path.parent == temporary_folder()
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_temporary_folder_that_another_has_laid_out_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/below")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir()
+    temporary_folder().symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="no folder to keep the journal in"):
+        default_journal_path(None, {}, POINTS)
+
+
 def test_training_file_on_the_host_end_to_end(training, journal):
     source = (
         "def make(size):\n    if size == 2:\n        raise MemoryError('too big')\n    return lambda: sum(range(999))\n"
@@ -302,3 +364,10 @@ def test_training_file_on_the_host_end_to_end(training, journal):
     assert "MemoryError: too big" in profile.rows[1].reason
     assert profile.rows[0].minibatch_s > 0
     assert profile.rows[0].power_w is not None or profile.rows[0].reason
+
+
+def test_the_reason_for_no_power_leaves_out_that_the_machine_was_busy():
+    row = ProfileRow("net", "infer", 1, 0.1, gpu_mhz=600.0, others_cpu_share=0.71)
+    busy = "other processes used 71% of its CPUs while it was measured"
+    reasons = (f"no power: no sensor; {busy}", busy, "no power: no sensor", None)
+    assert [_why_no_power(replace(row, reason=reason)) for reason in reasons] == ["no sensor", "", "no sensor", ""]

@@ -4,6 +4,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
+from edgetune.devices.capabilities import Absent
 from edgetune.stages.profiling.disturbances import ThrottleWatch
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
@@ -44,6 +45,16 @@ def test_counters_that_stand_still_say_nothing():
     assert watched({"oc3": 0}).slight() is None
 
 
+def test_no_time_is_no_rate():
+    assert watched({"oc3": 5}, seconds=0).slight() is None
+
+
+def test_a_device_without_counters_tells_nothing():
+    watch = ThrottleWatch(fake_device(FakeClock(), FakeSource(None), throttle=Absent("none here")))
+    assert watch.throttled() is None
+    assert watch.slight() is None
+
+
 def measured(**scripted):
     clock = FakeClock()
     scripted = {name: make(clock) for name, make in scripted.items()}
@@ -79,3 +90,14 @@ def test_throttling_in_the_middle_of_a_point_is_seen():
     (attempt,) = measure_point(device, lambda _: FakeRunner(clock, lambda _: 50_000_000), POINT, options)
     assert attempt.row.duration_s >= 5
     assert (attempt.row.status, attempt.row.throttled) == ("throttled", True)
+
+
+def test_missing_power_comes_before_slight_throttling():
+    row = measured(throttle=lambda clock: Counters(clock, {"oc3": 20.0}))
+    assert row.reason == "no power: not scripted; slight throttling while measured: oc3 20/s"
+
+
+def test_why_a_power_sensor_stopped_is_reported_with_the_row():
+    row = measured(power=lambda clock: FakePower(clock, lambda t: 9 * t, limit=2, failure="the power sensor is stuck"))
+    assert row.power_w is None
+    assert row.reason == "too few power samples: 0, 5 needed; the power sensor is stuck"

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.profile import Profile, ProfileRow
+from edgetune.cli.sections import TextSection, print_artifact
 from edgetune.stages.profiling.token_energy import token_energies
 
 LENGTHS = ((64, 16), (64, 64), (256, 16), (256, 64))
@@ -53,3 +55,11 @@ def test_streams_are_apart() -> None:
 )
 def test_there_is_none_if_nothing_tells(rows: list[ProfileRow]) -> None:
     assert not token_energies(rows)
+
+
+def test_the_table_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tuple(measured(*pair) for pair in LENGTHS)
+    print_artifact(Profile(Header("profile", 1, "", ""), rows), TextSection())
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2].split() == ["of", "a", "prompt", "of", "an", "answer", "residual", "lengths"]
+    assert said[-1].split() == ["10.0", "mJ", "200", "mJ", "0.0%", "4"]

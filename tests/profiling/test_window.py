@@ -42,11 +42,26 @@ def test_a_burst_counts_as_it_is():
     assert window.power_peak_w == pytest.approx(10.0)
 
 
+def test_too_few_readings_give_no_energy_and_the_reason():
+    clock = FakeClock()
+    with measured_window(device(clock, FakePower(clock, energy_j=lambda t_s: 5 * t_s))) as window:
+        clock.sleep_s(0.3)
+    assert window.energy_j is None
+    assert window.power_w is None
+    assert "too few power samples" in window.reason
+
+
 def test_a_device_without_a_sensor_says_why():
     clock = FakeClock()
     with measured_window(device(clock, Absent("no sensor here"))) as window:
         clock.sleep_s(1.0)
     assert (window.energy_j, window.reason) == (None, "no power: no sensor here")
+
+
+def test_an_error_inside_passes_through():
+    clock = FakeClock()
+    with pytest.raises(KeyError), measured_window(device(clock, Absent("none"))):
+        raise KeyError
 
 
 def test_inner_windows_share_the_recording_and_say_so():
@@ -64,3 +79,14 @@ def test_inner_windows_share_the_recording_and_say_so():
     assert inner.overlapped
     assert "whole board" in inner.reason
     assert (inner.memory_bytes, inner.throttled) == (None, None)
+
+
+def test_windows_one_after_the_other_do_not_overlap():
+    clock = FakeClock()
+    with Meter(device(clock, Absent("none"))) as meter:
+        windows = [Window(meter), Window(meter)]
+        for window in windows:
+            meter.begin(window)
+            clock.sleep_s(1.0)
+            meter.end(window)
+    assert [window.overlapped for window in windows] == [False, False]
