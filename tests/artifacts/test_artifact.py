@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -11,7 +12,7 @@ import pytest
 
 from edgetune.artifacts.artifact import Table
 from edgetune.artifacts.columns import PositiveFloat, Share
-from edgetune.artifacts.header import Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.io import read, read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS, TABLE, Kind, current_version
 from edgetune.artifacts.profile import Profile
@@ -42,6 +43,17 @@ def test_an_artifact_saves_itself_over_its_own_kind_alone(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_header_may_have_keys_of_a_newer_version(kind, tmp_path):
+    artifact = golden(kind)
+    stated = replace(artifact.header, warnings=(DataWarning("odd", "look again", {"power_w": 1.0}),))
+    path = replace(artifact, header=stated).save(tmp_path / "new.json")
+    document = json.loads(path.read_text())
+    document["warnings"][0]["severity"] = "high"
+    path.write_text(json.dumps(document))
+    assert read_any(str(path)).header == stated
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_saves_itself_and_becomes_a_table(kind, tmp_path):
     artifact = golden(kind)
     saved = artifact.save(tmp_path / "copy")
@@ -52,11 +64,28 @@ def test_every_kind_saves_itself_and_becomes_a_table(kind, tmp_path):
     assert kind in artifact._repr_html_()
 
 
+def test_a_unit_is_in_the_metadata_of_its_field():
+    assert golden("profile").to_arrow().schema.field("power_w").metadata == {b"unit": b"W"}
+
+
+def test_what_a_notebook_shows_is_escaped():
+    from dataclasses import replace
+
+    table = golden("profile")
+    hostile = replace(table, rows=tuple(replace(row, workload="<script>") for row in table.rows))
+    assert "<script>" not in hostile._repr_html_()
+
+
 def test_without_pandas_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(DeviceError) as caught:
         golden("profile").to_pandas()
     assert "pip install pandas" in caught.value.hint
+
+
+def test_with_pandas_there_is_a_frame():
+    pytest.importorskip("pandas")
+    assert list(golden("profile").to_pandas()["workload"]) == ["resnet18", "resnet18"]
 
 
 @dataclass(frozen=True, slots=True)

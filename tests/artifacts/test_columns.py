@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
 
 import pytest
 
 from edgetune.artifacts.columns import Column, columns_of, unit_of
 from edgetune.artifacts.ops import OpRow
+from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import REQUIRED_COLUMNS, ProfileRow
 from edgetune.artifacts.trace import TraceRow
 
@@ -38,3 +39,18 @@ def test_a_column_of_each_storage() -> None:
     assert by_name["power_trace"].storage == "samples"
     assert by_name["inputs"].storage == "texts"
     assert by_name["status"].default == "ok"
+
+
+def test_a_field_that_no_column_can_store_is_a_mistake_in_the_code() -> None:
+    with pytest.raises(TypeError, match="no column can store shape"):
+        columns_of(_Odd)
+
+
+@dataclass(frozen=True)
+class _Odd:
+    shape: dict[str, int]
+
+
+def test_plain_refuses_what_has_no_plain_form() -> None:
+    with pytest.raises(TypeError, match="cannot be stored in an artifact: object"):
+        plain({"a": [object()]})

@@ -100,6 +100,12 @@ def test_tables_that_cannot_be_training_runs(text: str, message: str, hint: str)
     assert hint in caught.value.hint
 
 
+def test_another_kind_is_refused_by_name() -> None:
+    data = table(run(8, 1.0)).to_bytes()
+    with pytest.raises(InputError, match="it is a convergence, not a profile"):
+        io.from_bytes(data, kind="profile", name="it")
+
+
 def test_epochs_are_the_mean_over_seeds_that_reached() -> None:
     runs = table(run(8, 2.0), run(8, 3.0), run(8, 4.0, seed=2), run(8, None), run(16, 6.5), run(16, 100.0, seed=1))
     assert epochs_of(runs).by_batch == {8: 3.0, 16: 53.25}
@@ -126,6 +132,14 @@ def test_sizes_that_mostly_missed_are_absent_and_failed_runs_tell_nothing() -> N
         64: "every run failed",
         128: "none of 2 runs reached the target",
     }
+
+
+def test_target_that_nothing_reaches() -> None:
+    with pytest.raises(InputError) as caught:
+        epochs_of(table(run(8, None, accuracy=0.71), run(16, None, accuracy=0.65)), name="c.parquet")
+    assert "c.parquet: at no batch size" in caught.value.message
+    assert "best accuracy seen is 0.71" in caught.value.message
+    assert "--max-epochs" in caught.value.hint
 
 
 @pytest.mark.parametrize("what", ["dataset", "target_accuracy", "optimizer"])

@@ -78,3 +78,11 @@ def test_units_are_in_the_file_and_a_missing_column_is_named(tmp_path):
     pq.write_table(pq.read_table(path).drop_columns(["solved"]), path)
     with pytest.raises(InputError, match="no column solved"):
         io.read(Evaluation, str(path))
+
+
+def test_it_is_no_profile(tmp_path):
+    path = tmp_path / "e.parquet"
+    io.write(Evaluation(HEADER, ()), path)
+    with pytest.raises(InputError, match="evaluation, not a profile"):
+        io.read_profile(str(path))
+    assert io.read(Evaluation, str(path)).runs == ()

@@ -15,6 +15,11 @@ from edgetune.errors import InputError
 from edgetune.workflows.output import Target
 
 
+def test_it_writes_and_leaves_nothing_else(tmp_path: Path) -> None:
+    write_atomically(b"new", tmp_path / "a.parquet")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.parquet": b"new"}
+
+
 def test_it_replaces_and_keeps_the_permissions(tmp_path: Path) -> None:
     target = tmp_path / "plan.yaml"
     target.write_bytes(b"old")
@@ -39,6 +44,11 @@ def test_a_link_keeps_pointing_to_the_file_that_is_replaced(tmp_path: Path) -> N
     assert (tmp_path / "real").read_bytes() == b"new"
 
 
+def test_a_device_is_written_directly() -> None:
+    write_atomically(b"new", "/dev/null")
+    assert not Path("/dev/null").is_file()
+
+
 @pytest.mark.parametrize("step", ["create", "write", "sync", "rename"])
 @pytest.mark.parametrize(
     ("code", "words"),
@@ -61,6 +71,28 @@ def test_a_failure_keeps_the_old_file_and_removes_the_partial(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.parquet": b"old"}
 
 
+def test_an_interrupt_removes_the_partial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(file_operations, "sync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(b"new", tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written") as caught:
+        write_atomically(b"new", tmp_path / "nowhere" / "a")
+    assert "folder does not exist" in caught.value.hint
+
+
+def test_a_folder_is_no_target(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        write_atomically(b"new", tmp_path)
+    assert "name a file in it" in caught.value.hint
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
@@ -69,3 +101,10 @@ def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
             write_atomically(b"new", tmp_path / "a")
     finally:
         tmp_path.chmod(0o755)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_device_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        write_atomically(b"new", "/dev/full")
+    assert "disk is full" in caught.value.hint

@@ -161,6 +161,22 @@ def test_parquet_as_pandas_writes_it_is_read() -> None:
     )
 
 
+def test_wide_and_long_parquet_are_read() -> None:
+    base = {"model": ["net"], "task": ["infer"], "gpu_mhz": [900.5]}
+    wide = {**base, "latency_ms_b1": [20.25], "latency_ms_b4": [60.0], "power_w_b1": [9.5], "power_w_b4": [10.25]}
+    assert _rows(_parquet(wide)) == TWO
+    long = {
+        "model": ["net"] * 4, "task": ["infer"] * 4, "gpu_mhz": [900.5] * 4, "batch": [1, 1, 4, 4],
+        "metric": ["latency_ms", "power_w"] * 2, "value": [20.25, 9.5, 60.0, 10.25],
+    }  # fmt: skip
+    assert _rows(_parquet(long)) == TWO
+
+
+def test_a_batch_size_that_was_not_measured_is_no_row() -> None:
+    text = "model,task,gpu_mhz,latency_ms_b1,latency_ms_b4\nnet,infer,900,20,60\nnet,infer,300,80,\n"
+    assert [(row.gpu_mhz, row.batch_size) for row in _rows(text)] == [(900, 1), (300, 1), (900, 4)]
+
+
 NAMED = "workload,task,batch_size,{knob},minibatch_s,power_w\nnet,infer,1,{0},0.02,9\nnet,infer,1,{1},0.011,17\n"
 
 
@@ -185,6 +201,15 @@ def test_rows_that_only_an_unknown_setting_tells_apart_never_become_one(knob: st
     ours = {"freq_ghz": "cpu_mhz", "threads": "cpu_cores"}.get(knob, "power_mode")
     assert len({row.mode for row in _rows(text, {knob: ours})}) == 2
     assert len(_rows(text, {knob: "-"})) == 2
+
+
+def test_repeats_and_figures_are_no_settings() -> None:
+    text = (
+        "workload,task,batch_size,gpu_mhz,minibatch_s,run,fps\n"
+        "net,infer,1,900,0.02,1,50\nnet,infer,1,900,0.02,2,50\nnet,infer,4,900,0.06,1,66\n"
+    )
+    assert len(_rows(text)) == 3
+    assert len(_rows(text.replace(",run,", ",note,").replace(",1,50", ",x,50.5").replace(",2,50", ",x,49.5"))) == 3
 
 
 def test_a_column_is_what_people_say_it_is() -> None:
@@ -218,3 +243,9 @@ def test_what_cannot_be_said_of_a_column_is_refused(said: dict[str, str], messag
         _rows("workload,task,batch_size,gpu_mhz,lat\nnet,infer,1,900,20\n", said)
     assert caught.value.message == message
     assert hint in caught.value.hint
+
+
+def test_columns_of_edgetunes_own_files_are_not_renamed() -> None:
+    profile = io.from_bytes(READ["one row per figure"].encode(), kind="profile", name="t")  # type: ignore[union-attr]
+    with pytest.raises(InputError, match="was written by edgetune"):
+        _rows(profile.to_bytes(), {"gpu_mhz": "cpu_mhz"})

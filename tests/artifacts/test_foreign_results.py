@@ -78,6 +78,11 @@ def test_the_interval_is_that_of_our_statistics(tmp_path: Path) -> None:
     assert (row.minibatch_ci95_low_s, row.minibatch_ci95_high_s) == (summary.low, summary.high)
 
 
+def test_other_hyperfine_parameters_tell_workloads_apart(tmp_path: Path) -> None:
+    (row,) = rows_in(tmp_path, hyperfine(command="resnet", parameters={"threads": "4"}))
+    assert (row.workload, row.batch_size) == ("resnet threads=4", 1)
+
+
 def test_a_command_of_several_batch_sizes_is_one_workload(tmp_path: Path) -> None:
     results = [
         {"command": f"./app --batch={size} --threads 8", "median": 0.1, "parameters": {"batch": str(size)}}
@@ -88,6 +93,11 @@ def test_a_command_of_several_batch_sizes_is_one_workload(tmp_path: Path) -> Non
         ("./app --batch={batch} --threads 8", 1),
         ("./app --batch={batch} --threads 8", 8),
     ]
+
+
+def test_hyperfine_without_raw_times_has_its_median(tmp_path: Path) -> None:
+    (row,) = rows_in(tmp_path, hyperfine(times=..., parameters=...))
+    assert (row.minibatch_s, row.times_s, row.minibatch_ci95_low_s) == (0.1025, None, None)
 
 
 @pytest.mark.parametrize(("code", "ended"), [(3, "exit code 3"), (None, "a signal")])
@@ -102,12 +112,36 @@ def test_trtexec_is_one_row_of_latencies(tmp_path: Path) -> None:
     assert row.times_s == (0.0051, 0.0053, 0.0052)
 
 
+def test_what_a_file_does_not_state_can_be_stated(tmp_path: Path) -> None:
+    (row,) = rows_in(tmp_path, trtexec(5.1), workload="resnet18", batch_size="8", power_mode="30W")
+    assert (row.workload, row.batch_size, row.power_mode) == ("resnet18", 8, "30W")
+
+
 def test_llama_bench_names_its_tests(tmp_path: Path) -> None:
     tests = [llama_bench(), llama_bench(n_prompt=0, n_gen=128, n_depth=512), llama_bench(n_gen=16)]
     rows = rows_in(tmp_path, tests)
     assert [row.workload for row in rows] == ["qwen pp512", "qwen tg128 @ d512", "qwen pp512+tg16"]
     assert (rows[0].minibatch_s, rows[0].device, rows[0].batch_size) == (0.0717452, "Orin", 1)
     assert [row.tokens_per_s for row in rows] == [None, pytest.approx(128 / 0.0717452), None]
+
+
+def test_llama_bench_in_lines_is_the_same(tmp_path: Path) -> None:
+    tests = [llama_bench(), llama_bench(n_prompt=0, n_gen=128)]
+    lines = tmp_path / "lines.json"
+    lines.write_text("\n".join(map(json.dumps, tests)) + "\n")
+    assert read_profile(str(lines)).rows == rows_in(tmp_path, tests)
+
+
+def test_llama_bench_cut_off_line_is_refused(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.json"
+    lines.write_text(json.dumps(llama_bench()) + "\n" + json.dumps(llama_bench())[:40])
+    with pytest.raises(InputError, match="is not JSON"):
+        read_profile(str(lines))
+
+
+def test_llama_bench_settings_that_differ_are_in_the_name(tmp_path: Path) -> None:
+    rows = rows_in(tmp_path, [llama_bench(), llama_bench(n_threads=4)])
+    assert [row.workload for row in rows] == ["qwen pp512 n_threads=8", "qwen pp512 n_threads=4"]
 
 
 def test_aiperf_is_one_row_of_request_latency(tmp_path: Path) -> None:
@@ -118,6 +152,12 @@ def test_aiperf_is_one_row_of_request_latency(tmp_path: Path) -> None:
     assert (row.token_s, row.token_p95_s, row.token_p99_s) == (0.0004, 0.0006, 0.0007)
     assert (row.prompt_tokens, row.output_tokens, row.tokens_per_s) == (None, 64, 812)
     assert row.times_s is None
+
+
+def test_genai_perf_nests_its_options_differently(tmp_path: Path) -> None:
+    asked = {"model": ["gpt2"], "concurrency": None, "request_rate": 2.0}
+    (row,) = rows_in(tmp_path, aiperf() | {"input_config": asked})
+    assert (row.workload, row.batch_size, row.ttft_s) == ("gpt2 request rate 2", 1, None)
 
 
 def test_show_reads_them_as_profiles_and_a_plan_is_none(tmp_path: Path) -> None:

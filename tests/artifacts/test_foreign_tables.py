@@ -65,6 +65,10 @@ def test_spellings_of_one_table(text: str) -> None:
     assert _read(text).rows == _read(_HEADER + _LINE).rows
 
 
+def test_a_quoted_comma_belongs_to_its_cell() -> None:
+    assert _read(_HEADER + _LINE.replace("net", '"net, the first"')).rows[0].workload == "net, the first"
+
+
 def test_empty_cells_are_unknown_and_further_columns_ignored() -> None:
     row = _read("mood," + _HEADER + "good,net,train,16,,0.05,\n").rows[0]
     assert row == ProfileRow("net", "train", 16, 0.05)
@@ -77,6 +81,10 @@ def test_flags_and_failed_rows() -> None:
         ("failed", None, None, None, "out of memory"),
         ("drifted", None, None, True, None),
     ]
+
+
+def test_an_empty_status_is_ok() -> None:
+    assert _read(_HEADER.strip() + ",status\n" + _LINE.strip() + ",\n").rows[0].status == "ok"
 
 
 def test_a_twins_table_stays_simulated_after_a_detour_through_csv() -> None:
@@ -131,11 +139,49 @@ def test_a_knob_by_another_name_or_in_another_unit_is_read(found: str, cell: str
     assert row.mode.settings() == {wanted: value}
 
 
+@pytest.mark.parametrize(
+    ("found", "hint"),
+    [
+        ("minibatch", "--column minibatch=minibatch_s"),
+        ("latency", "--column latency=minibatch_s"),
+        ("batchsz", "--column batchsz=batch_size"),
+        ("wrkload", "--column wrkload=workload"),
+    ],
+)
+def test_what_was_meant_is_suggested(found: str, hint: str) -> None:
+    wanted = hint.rpartition("=")[2]
+    message, said = _refused((_HEADER + _LINE).replace(wanted, found))
+    assert message == f"t.csv has no column {wanted}"
+    assert hint in said
+
+
+def test_all_missing_columns_are_told_at_once() -> None:
+    message, hint = _refused("net,gpu_mhz\nresnet,900\n")
+    assert message == "t.csv has no columns workload, task, batch_size, minibatch_s"
+    assert "--column task=infer" in hint
+    message, _ = _refused("net,latency_ms\nresnet,900\n")
+    assert message.startswith("t.csv has no columns workload, task, batch_size and no knob column: one of cpu_cores, ")
+
+
 def test_a_table_without_any_knob_is_refused() -> None:
     message, hint = _refused((_HEADER + _LINE).replace("gpu_mhz", "mood"))
     assert "no knob column" in message
     assert "power_mode" in message
     assert "--column THEIRS=power_mode" in hint
+
+
+@pytest.mark.parametrize("cell", ["0", "-0.1", "nan", "inf", "-inf", "NaN"])
+def test_a_time_that_no_minibatch_takes_is_refused(cell: str) -> None:
+    message, hint = _refused(_HEADER + _LINE + _LINE.replace("0.05", cell))
+    assert message.startswith("t.csv, row 2: minibatch_s is ")
+    assert "status failed" in hint
+
+
+@pytest.mark.parametrize("cell", ["0", "-3", "nan", "inf"])
+@pytest.mark.parametrize("value", ["900", "20"])
+def test_an_impossible_clock_or_power_is_refused(cell: str, value: str) -> None:
+    message, _ = _refused(_HEADER + _LINE + _LINE.replace(f",{value}", f",{cell}"))
+    assert message.startswith(f"t.csv, row 2: {'gpu_mhz' if value == '900' else 'power_w'} is ")
 
 
 @pytest.mark.parametrize(
@@ -188,15 +234,41 @@ def test_a_unit_that_is_plainly_another_one_is_refused(column: str, cell: str, w
     assert words in _refused(_HEADER + ",".join(cells.values()) + "\n")[0]
 
 
+@pytest.mark.parametrize(("knob", "mhz"), [("mem_mhz", 14001), ("cpu_mhz", 6200), ("gpu_mhz", 76.8)])
+def test_clocks_that_exist_are_accepted(knob: str, mhz: float) -> None:
+    assert getattr(_read((_HEADER + _LINE).replace("gpu_mhz", knob).replace("900", str(mhz))).rows[0], knob) == mhz
+
+
+def test_one_slow_point_is_no_wrong_unit() -> None:
+    assert len(_read(_HEADER + _LINE * 3 + _LINE.replace("0.05", "4000")).rows) == 4
+
+
 def test_times_that_look_like_milliseconds_are_doubted_aloud() -> None:
     (caution,) = _read(_HEADER + _LINE.replace("0.05", "71.2")).header.warnings
     assert (caution.code, dict(caution.numbers)) == ("unit-suspect", {"minibatch_median_s": 71.2})
+
+
+def test_a_column_in_another_unit_is_not_dropped() -> None:
+    profile = _read((_HEADER + _LINE).replace("power_w", "power_mw").replace(",20\n", ",20500\n"))
+    assert profile.rows[0].power_w == 20.5
+    assert [caution.code for caution in profile.header.warnings] == ["column-read"]
 
 
 def test_a_column_without_a_unit_is_not_dropped_silently() -> None:
     (caution,) = _read((_HEADER + _LINE).replace("power_w", "power")).header.warnings
     assert caution.code == "column-ignored"
     assert "power has no unit in its name: show and search take --column power=power_w" in caution.advice
+
+
+def test_unknown_columns_are_reported() -> None:
+    (caution,) = _read(_HEADER.strip() + ",mood,accuracy\n" + _LINE.strip() + ",good,0.7\n").header.warnings
+    assert (caution.code, caution.advice) == ("column-ignored", "nothing is taken from mood, accuracy")
+
+
+def test_epochs_are_no_minibatches() -> None:
+    message, hint = _refused(_HEADER.strip() + ",epoch_s\n" + _LINE.strip().replace("0.05", "") + ",17.5\n")
+    assert message == "t.csv, row 1: minibatch_s is empty though the row is not marked as failed"
+    assert "epoch_s is the time of an epoch" in hint
 
 
 @pytest.mark.parametrize(
@@ -253,6 +325,20 @@ def test_parquet_of_other_types_is_converted() -> None:
         ProfileRow("net", "infer", 1, 0.5, cpu_cores=4, gpu_mhz=900.0, throttled=False),
         ProfileRow("net", "infer", 2, 0.25, gpu_mhz=1200.5, throttled=True),
     )
+
+
+def test_parquet_of_hopeless_types_is_refused() -> None:
+    columns = {"workload": ["net"], "task": ["infer"], "batch_size": [1], "gpu_mhz": [900.0]}
+    with pytest.raises(InputError, match="minibatch_s"):
+        io.from_bytes(_parquet({**columns, "minibatch_s": [[0.5]]}), kind="profile", name="it")
+    with pytest.raises(InputError, match="times_s"):
+        io.from_bytes(_parquet({**columns, "minibatch_s": [0.5], "times_s": [7]}), kind="profile", name="it")
+
+
+def test_a_parquet_without_rows_is_refused() -> None:
+    columns = dict.fromkeys(["workload", "task", "batch_size", "minibatch_s", "gpu_mhz"], pa.array([], pa.string()))
+    with pytest.raises(InputError, match="it has no rows"):
+        io.from_bytes(_parquet(columns), kind="profile", name="it")
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from edgetune.artifacts import io
 from edgetune.artifacts.columns import columns_of
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read_any
-from edgetune.artifacts.kinds import ENDINGS, KINDS, check_ending, class_of, current_version
+from edgetune.artifacts.kinds import ENDINGS, KINDS, check_ending, class_of, current_version, format_of
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
+from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -61,6 +62,15 @@ def test_another_ending_is_refused_and_the_hint_is_not(kind, ending):
     check_ending(caught.value.hint.removeprefix("e.g. -o "), kind, "-o")
 
 
+def test_a_name_without_an_ending_and_a_device_get_the_usual_format(tmp_path):
+    assert (format_of("out", "run"), format_of("/dev/null", "plan"), format_of("OUT.CSV", "run")) == (
+        "parquet", "yaml", "csv",
+    )  # fmt: skip
+    folder = tmp_path / "a.csv"
+    folder.mkdir()
+    assert format_of(folder / "run", "run") == "parquet"
+
+
 def test_a_profile_with_everything_csv_can_say_is_the_same_again():
     times = tuple(0.1 + 1e-7 * number for number in range(100_000))  # a row of over a megabyte
     rows = (
@@ -85,6 +95,12 @@ def test_layers_that_wait_for_none_are_no_chain_after_csv():
     assert io.from_bytes(costs.to_bytes("csv"), kind="layer_costs", name="x").rows == rows
 
 
+def test_a_table_without_rows_stays_one():
+    trace = Trace(Header.new("trace", current_version("trace")), ())
+    assert io.from_bytes(trace.to_bytes("json"), kind="trace", name="x") == trace
+    assert trace.to_bytes("csv").decode().startswith("step,")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -98,6 +114,11 @@ def test_layers_that_wait_for_none_are_no_chain_after_csv():
 def test_damaged_json_is_refused(text, message):
     with pytest.raises(InputError, match=message):
         io.from_bytes(text.encode(), kind="profile", name="x.json")
+
+
+def test_a_plan_is_not_read_from_a_table_in_json():
+    with pytest.raises(InputError, match="is a run, not a plan"):
+        io.from_bytes(golden("run").to_bytes("json"), kind="plan", name="x.json")
 
 
 @pytest.mark.parametrize("cell", ["0.1 0.2", "[0.1,", "3", "{}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -75,6 +76,12 @@ def test_a_file_as_long_as_the_limit_is_read(tmp_path: Path) -> None:
         read_source(file)
 
 
+def test_a_raised_limit_lets_the_file_in() -> None:
+    make, _ = BOMBS["one long list"]
+    with limits.limited(table_cells=20_000_000, table_bytes=1 << 30):
+        assert len(io.from_bytes(make(), kind="profile", name="x").rows) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -127,3 +134,7 @@ def test_no_number_of_a_profile_is_taken_that_is_not_finite(column: str, value: 
         assert column in error.message  # noqa: PT017
     else:
         assert getattr(row, column) is None
+
+
+def test_letters_that_json_writes_as_two_escapes_are_one():
+    assert load_yaml(json.dumps({"name": "a\U0001f600"}), name="x.json") == {"name": "a\U0001f600"}

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
+from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
-from edgetune.artifacts.trace import Trace
+from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import InputError
 
 _HEADER = Header(
@@ -134,6 +135,32 @@ def test_an_empty_list_is_not_a_missing_one() -> None:
     assert [row.power_trace for row in back.rows] == [None, None, ()]
 
 
+def test_a_profile_of_no_rows_reads_back() -> None:
+    profile = Profile(_HEADER, ())
+    assert io.from_bytes(profile.to_bytes(), kind="profile", name="it") == profile
+
+
+def test_a_trace_reads_back() -> None:
+    rows = (
+        TraceRow(
+            1, "resnet18", "train", 16, gpu_mhz=727.0, minibatch_s=0.07, feasible=True, best=224.5, reason="start"
+        ),
+        TraceRow(2, "resnet18", "train", 16, source="known", feasible=None),
+    )
+    trace = Trace(replace(_HEADER, kind="trace"), rows)
+    assert io.from_bytes(trace.to_bytes(), kind="trace", name="it") == trace
+
+
+def test_an_operator_table_reads_back_with_its_own_fields() -> None:
+    row = OpRow(
+        "conv1", "Conv", "conv", "forward", "modelled", ("1x3x224x224", "64x3x7x7"), ("1x64x112x112",),
+        "float32", 118013952, 236027904, 0, 639744, 3211264, 37632, 3, 64, 1, "compute",
+    )  # fmt: skip
+    view = replace(row, name="flatten", op_class="view", ledger="zero", inputs=(), outputs=(), bound=None)
+    table = OpsTable(replace(_HEADER, kind="ops"), "resnet18", "infer", 1, "fp32", 11689512, False, (row, view))
+    assert io.from_bytes(table.to_bytes(), kind="ops", name="it") == table
+
+
 def test_numpy_values_in_conditions_are_written_plainly() -> None:
     import numpy as np
 
@@ -166,6 +193,14 @@ def test_a_dash_reads_standard_input_whole(monkeypatch: pytest.MonkeyPatch) -> N
     data = Profile(_HEADER, (_ROW,)).to_bytes()
     monkeypatch.setattr(sys, "stdin", standard_io.TextIOWrapper(standard_io.BytesIO(data)))
     assert io.read_profile("-").rows == (_ROW,)
+
+
+def test_a_terminal_on_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = standard_io.StringIO()
+    monkeypatch.setattr(stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with pytest.raises(InputError, match="standard input is a terminal"):
+        io.read_profile("-")
 
 
 def _refused(data: bytes, kind: str) -> str:
@@ -248,9 +283,18 @@ def test_a_newer_version_is_one_clear_error() -> None:
     assert "written by a newer edgetune: plan version 99" in _refused(b"kind: plan\nversion: 99\nx: 1\n", "plan")
 
 
+@pytest.mark.parametrize("version", [0, -1, "1", None, True, 1.0])
+def test_a_version_that_is_none_is_refused(version: object) -> None:
+    assert "no valid version" in _refused(_with_head(version=version), "profile")
+
+
 def test_a_damaged_header_is_refused() -> None:
     assert "damaged header: created" in _refused(_with_head(created=3), "profile")
     assert "damaged header: warnings" in _refused(_with_head(warnings={"a": 1}), "profile")
+
+
+def test_a_header_may_have_keys_from_the_future() -> None:
+    assert io.from_bytes(_with_head(mood="good"), kind="profile", name="it").header == _HEADER
 
 
 def test_a_foreign_parquet_is_a_profile_but_nothing_else() -> None:
@@ -269,3 +313,13 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist") as caught:
         io.read_profile(str(tmp_path / "hots.parquet"))
     assert caught.value.hint == f"did you mean {tmp_path / 'host.parquet'}?"
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder"):
+        io.read_profile(str(tmp_path))
+
+
+def test_a_name_no_file_can_have_is_refused() -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        io.read_profile("a\0b")

@@ -86,6 +86,13 @@ def test_what_makes_no_sense_is_named(old: str, new: str, words: str) -> None:
     assert words in refused(MINIMAL.replace(old, new, 1))
 
 
+def test_a_circle_of_jobs_is_told_in_full() -> None:
+    jobs = "".join(f"- {{name: {name}, networks: [faces], after: [{after}]}}\n" for name, after in ("ab", "bc", "ca"))
+    words = refused(MINIMAL + jobs)
+    assert "jobs wait for each other" in words
+    assert all(f"{name} is after" in words for name in "abc")
+
+
 _name = st.text("abcdef-_ :[]{}#'\"é", min_size=1, max_size=8)
 _positive = st.floats(1e-9, MOST_S)
 

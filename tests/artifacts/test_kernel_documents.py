@@ -95,6 +95,17 @@ def test_what_makes_no_sense_is_refused_with_its_place(old, new, why):
         read(TASKS.replace(old, new))
 
 
+def test_a_number_for_a_quantity_is_told_to_have_a_unit():
+    with pytest.raises(InputError, match="duration is 500") as refused:
+        read(TASKS.replace("duration: 500ms", "duration: 500"))
+    assert "with its unit, e.g. 80ms" in refused.value.hint
+
+
+def test_a_document_without_tasks_is_refused():
+    with pytest.raises(InputError, match="names no tasks"):
+        read("kind: kernel_tasks\nversion: 1\ntasks: []\n")
+
+
 ROW = KernelTimelineRow("launch", "elastic", 2.0, 0, "a", 0, 0, 0, "k", 0, 4, 1, True, 2, 64, started_s=1.0)
 
 

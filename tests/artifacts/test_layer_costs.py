@@ -1,5 +1,7 @@
 """Tables of layer costs: ours come back as they were, those written by hand are completed, impossible ones refused."""
 
+import math
+
 import pytest
 
 from edgetune.artifacts import io
@@ -70,3 +72,17 @@ def test_a_whole_network_has_a_row_of_its_own_for_each_form() -> None:
 def test_layers_out_of_order_are_refused(column: str, cell: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(f"{HEAD},{column}", *(f"{row}," for row in ROWS[:2]), f"a,x,other,0,1,0,1,{cell}")
+
+
+def test_a_table_without_rows_or_times_is_refused() -> None:
+    with pytest.raises(InputError, match="no rows"):
+        read(HEAD)
+    with pytest.raises(InputError, match="no column execute_s") as error:
+        read(HEAD.replace("execute_s", "execute_ms"), *ROWS)
+    assert "divide by 1000" in error.value.hint
+
+
+def test_nothing_is_measured_where_nobody_says_so() -> None:
+    (row, *_) = read(HEAD, *ROWS).rows
+    assert (row.peak_bytes, row.cold_load_s, row.execute_samples_s, row.scratch_bytes) == (None, None, (), 0)
+    assert math.isclose(row.load_s or 0, 0.001)

@@ -36,6 +36,16 @@ def test_the_ledger_is_complete_and_names_its_operators():
     ]
 
 
+def test_backward_rows_are_no_further_nodes():
+    training = table(*SMALL.rows, row("c1/grad", "Conv", phase="backward", macs=200), task="train")
+    assert [entry.nodes for entry in ledger(training)] == [3, 1, 1]
+
+
+def test_a_table_without_rows_has_an_empty_ledger():
+    assert [entry.share for entry in ledger(table())] == [0, 0, 0]
+    assert totals(table()).intensity is None
+
+
 def test_totals_and_intensity():
     whole = totals(SMALL)
     assert (whole.rows, whole.macs, whole.flops, whole.bytes_moved, whole.weight_bytes) == (5, 160, 330, 110, 14)

@@ -45,6 +45,28 @@ def test_a_link_that_appears_meanwhile_is_not_followed(tmp_path):
     assert os.readlink(target) == str(victim)
 
 
+def test_a_link_that_appears_meanwhile_is_itself_replaced_with_force(tmp_path):
+    victim, target = tmp_path / "shadow", tmp_path / "out.parquet"
+    victim.write_bytes(b"secret")
+    Target(target).check(overwrites=True)
+    target.symlink_to(victim)
+    write_atomically(b"new", target)
+    assert listed(tmp_path) == {"shadow": b"secret", "out.parquet": b"new"}
+
+
+def test_a_folder_that_is_exchanged_for_a_link_meanwhile_leads_nowhere(tmp_path):
+    mine, etc = tmp_path / "mine", tmp_path / "etc"
+    mine.mkdir()
+    etc.mkdir()
+    target = mine / "passwd"
+    Target(target).check()
+    mine.rename(tmp_path / "moved")
+    mine.symlink_to(etc)
+    write_atomically(b"new", target)
+    assert list(etc.iterdir()) == []
+    assert (tmp_path / "moved" / "passwd").read_bytes() == b"new"
+
+
 def test_a_link_that_was_there_before_keeps_pointing(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link.parquet").symlink_to("real/a.parquet")
@@ -52,6 +74,13 @@ def test_a_link_that_was_there_before_keeps_pointing(tmp_path):
     write_atomically(b"new", tmp_path / "link.parquet")
     assert (tmp_path / "real" / "a.parquet").read_bytes() == b"new"
     assert (tmp_path / "link.parquet").is_symlink()
+
+
+def test_links_in_a_circle_are_an_error(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(InputError):
+        write_atomically(b"new", tmp_path / "a")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of another user")
@@ -117,6 +146,28 @@ def test_permissions_are_those_of_a_new_file_or_of_the_old_one(tmp_path):
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o604
 
 
+def test_a_hard_link_of_a_file_elsewhere_keeps_what_it_has(tmp_path):
+    (tmp_path / "elsewhere").write_bytes(b"secret")
+    os.link(tmp_path / "elsewhere", tmp_path / "a")
+    write_atomically(b"new", tmp_path / "a")
+    assert listed(tmp_path) == {"elsewhere": b"secret", "a": b"new"}
+
+
+def test_a_temporary_file_exchanged_before_the_rename_does_not_become_the_output(tmp_path, monkeypatch):
+    from edgetune.artifacts import file_operations
+
+    def exchange(_):
+        (partial,) = tmp_path.glob(".edgetune-*")
+        partial.unlink()
+        partial.write_bytes(b"forged")
+
+    (tmp_path / "a").write_bytes(b"old")
+    monkeypatch.setattr(file_operations, "sync", exchange)
+    with pytest.raises(InputError, match="replaced by another program; the file that was there is unchanged"):
+        write_atomically(b"new", tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
 def test_only_leftovers_of_this_user_are_removed_and_no_link_is_followed(tmp_path):
     keep = tmp_path / "keep"
     keep.mkdir()
@@ -136,6 +187,13 @@ def test_only_leftovers_of_this_user_are_removed_and_no_link_is_followed(tmp_pat
     left = {path.name for path in tmp_path.iterdir()} - {"keep"}
     assert left == {link.name} | ({others.name} if os.geteuid() == 0 else set())
     assert (keep / "file").exists()
+
+
+def test_a_name_without_ending_gets_a_number(tmp_path):
+    for name, free in (("run", "run-2"), (".run", ".run-2"), ("a.b.c", "a.b-2.c")):
+        Target(tmp_path / name).check()
+        (tmp_path / name).write_bytes(b"of another run")
+        assert write_atomically(b"mine", tmp_path / name) == tmp_path / free
 
 
 def test_a_device_is_not_taken_for_the_file_that_replaced_it(tmp_path):

@@ -73,6 +73,19 @@ def test_a_margin_and_a_caution_are_written_where_there_are_any() -> None:
     assert _read(text) == plan
 
 
+def test_what_was_not_predicted_is_not_written() -> None:
+    text = replace(_PLAN, predicted=None).to_bytes().decode()
+    assert "predicted" not in text
+    assert _read(text).predicted is None
+
+
+def test_numpy_numbers_become_plain_ones() -> None:
+    import numpy as np
+
+    plan = replace(_PLAN, measured=PlanFigures(np.float64(0.0712), np.float64(28.9)))  # type: ignore[arg-type]
+    assert plan.to_bytes().decode() == _TEXT
+
+
 def test_the_short_form_of_the_documentation_is_a_plan() -> None:
     plan = _read("kind: plan\nversion: 1\n" + _TEXT[_TEXT.index("problem") :])
     assert replace(plan, header=_PLAN.header) == _PLAN
@@ -85,6 +98,14 @@ def test_json_is_yaml_too() -> None:
     import yaml
 
     assert _read(json.dumps(yaml.safe_load(_TEXT))) == _PLAN
+
+
+def test_an_unquoted_date_stays_a_text() -> None:
+    assert _read(_TEXT.replace("'", "")).header.created == "2026-01-02T03:04:05Z"
+
+
+def test_an_exponent_without_a_point_is_a_number() -> None:
+    assert _read(_TEXT.replace("30.0", "3e1")) == _PLAN
 
 
 _figure = st.none() | st.floats(min_value=1e-9, max_value=1e9)

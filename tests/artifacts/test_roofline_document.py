@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.errors import InputError
 
@@ -121,6 +123,17 @@ def test_what_cannot_be_is_refused(old: str, new: str, message: str, hint: str) 
     assert "\n" not in caught.value.message + caught.value.hint
 
 
+def test_no_roofs_are_refused() -> None:
+    with pytest.raises(InputError, match="has no roofs"):
+        _read("kind: roofline\nversion: 1\ndevice: mine\nroofs: []\n")
+
+
+@pytest.mark.parametrize("text", ["kind: roofline\nversion: 1\ndevice: d\nroofs: 3\n", "- kind: roofline\n"])
+def test_another_shape_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        _read(text)
+
+
 def test_a_constant_at_its_bound_is_zero_and_may_be() -> None:
     roof = replace(_ROOFLINE.roofs[0], byte_j=0.0, byte_j_error=None)
     assert _read(replace(_ROOFLINE, roofs=(roof,)).to_bytes().decode()).roofs == (roof,)
@@ -156,3 +169,17 @@ def test_anything_written_reads_back(
     header = replace(_ROOFLINE.header, warnings=(caution,))
     whole = Roofline(header, "any device", roofs, tuple(runs))
     assert _read(whole.to_bytes().decode()) == whole
+
+
+def test_a_document_is_told_from_a_plan() -> None:
+    assert io.document_kind(_TEXT.encode()) == "roofline"
+    assert io.document_kind(b'{"version": 1, "kind": "roofline"}') == "roofline"
+    assert io.document_kind(b"kind: plan\nsearch: {strategy: roofline}\n") == "plan"
+
+
+def test_a_plan_asked_for_is_not_a_roofline(tmp_path: Path) -> None:
+    path = tmp_path / "roofline.yaml"
+    io.write(_ROOFLINE, path)
+    with pytest.raises(InputError, match="is a roofline, not a plan"):
+        io.read(Plan, str(path))
+    assert io.read(Roofline, str(path)) == _ROOFLINE

@@ -116,5 +116,10 @@ def test_what_cannot_have_happened_is_refused(bad: RunRow, words: str) -> None:
     assert caught.value.hint
 
 
+def test_a_run_is_no_trace_and_says_what_it_is() -> None:
+    with pytest.raises(InputError, match="it is a run, not a trace"):
+        io.from_bytes(Run(_HEADER, ()).to_bytes(), kind="trace", name="it")
+
+
 def _read(run: Run) -> Run:
     return io.from_bytes(run.to_bytes(), kind="run", name="it")

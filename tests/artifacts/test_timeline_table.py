@@ -70,3 +70,9 @@ def test_what_cannot_have_happened_is_named(row: TimelineRow, words: str) -> Non
         io.from_bytes(data, kind="timeline", name="it")
     assert found.value.message.startswith("it, row 2: ")
     assert words in found.value.message
+
+
+def test_a_failed_task_need_not_have_begun() -> None:
+    failed = replace(_LOAD, started_s=None, status="failed", reason="the disk is gone")
+    timeline = Timeline(_HEADER, (failed,))
+    assert io.from_bytes(timeline.to_bytes(), kind="timeline", name="it") == timeline
