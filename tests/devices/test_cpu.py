@@ -50,6 +50,12 @@ def test_quota_of_version_1(sysfs):
     assert cpu_quota(sysfs) == 2.0
 
 
+def test_no_limit_of_version_1(sysfs):
+    sysfs.put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", -1)
+    sysfs.put("sys/fs/cgroup/cpu/cpu.cfs_period_us", 100_000)
+    assert cpu_quota(sysfs) is None
+
+
 def test_model_from_cpuinfo_or_device_tree(sysfs, tmp_path):
     assert cpu_model(sysfs) == "unknown"
     sysfs.put("proc/cpuinfo", "processor\t: 0\n")

@@ -69,6 +69,19 @@ def test_a_cpu_that_went_off_is_left_out(machine):
     assert others_share(before, machine.load.read(), (0, 1)) == pytest.approx(0.5)
 
 
+def test_too_short_a_time_tells_nothing(machine):
+    assert machine.share({"seconds": 0.05, "others": 1.0}) is None
+    assert machine.share({"seconds": 1.0, "others": 1.0}, cpus=()) is None
+
+
+def test_a_kernel_without_accounts_tells_nothing(tmp_path):
+    assert CpuLoad(Sysfs(tmp_path), process=1).read() is None
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").write_text("")
+    load = CpuLoad(Sysfs(tmp_path), process=1)
+    assert others_share(load.read(), load.read(), (0, 1)) is None
+
+
 class _Clock:
     """A clock that lets the fake machine work while one sleeps."""
 

@@ -1,5 +1,7 @@
 """The CPU clock: set in an order the kernel accepts, verified, and put back as it was found."""
 
+import errno
+
 import pytest
 
 from edgetune.artifacts.mode import Mode
@@ -21,6 +23,10 @@ def limits(sysfs, policy=POLICY):
 
 def choices(sysfs):
     return HostControl(sysfs).space.knobs["cpu_mhz"]
+
+
+def reason(sysfs):
+    return HostControl(sysfs).space.fixed["cpu_mhz"]
 
 
 def test_choices_are_the_listed_ones(sysfs):
@@ -55,11 +61,24 @@ def test_restore_puts_back_what_was_found_and_may_be_repeated(sysfs):
     assert limits(sysfs, POLICY[:-1] + "1") == [800_000, 2_400_000]
 
 
+def test_unpinned_clock_reads_as_none(sysfs):
+    add_cpufreq(sysfs)
+    assert HostControl(sysfs).read() == Mode()
+
+
 def test_clamped_value_is_an_error(sysfs):
     add_cpufreq(sysfs)
     cpu = HostControl(sysfs)
     sysfs.answer(f"{POLICY}/scaling_max_freq", lambda value: str(max(int(value), 1_600_000)))
     with pytest.raises(DeviceError, match="reads back"):
+        cpu.apply(Mode(cpu_mhz=800), {})
+
+
+def test_refused_value_names_the_reason(sysfs):
+    add_cpufreq(sysfs)
+    cpu = HostControl(sysfs)
+    sysfs.deny_writing(f"{POLICY}/scaling_max_freq", errno.EBUSY)
+    with pytest.raises(DeviceError, match="busy"):
         cpu.apply(Mode(cpu_mhz=800), {})
 
 
@@ -71,6 +90,22 @@ def test_restore_that_fails_is_reported(sysfs):
     sysfs.deny_writing(f"{POLICY}/scaling_max_freq")
     (told,) = cpu.restore(found)
     assert told == f"/{POLICY}/scaling_max_freq refused 2400000: permission denied"
+
+
+def test_read_only_is_a_reason(sysfs):
+    add_cpufreq(sysfs)
+    sysfs.deny_writing(f"{POLICY}/scaling_min_freq")
+    assert "root" in reason(sysfs)
+
+
+def test_no_cpufreq_is_a_reason(sysfs):
+    assert "cpufreq" in reason(sysfs)
+
+
+def test_foreign_content_is_a_reason(sysfs):
+    add_cpufreq(sysfs)
+    sysfs.put(f"{POLICY}/scaling_min_freq", "<unsupported>")
+    assert "cannot be read" in reason(sysfs)
 
 
 def add_cluster(sysfs, number, khz):

@@ -28,6 +28,13 @@ def test_load_is_of_the_time_since_the_last_reading_and_absent_before(proc, tmp_
     assert machine.read()["load_percent"]["cpu"] == 100.0
 
 
+def test_a_cpu_that_is_switched_off_is_absent(proc, tmp_path):
+    machine = Machine(Sysfs(tmp_path))
+    proc.off(1)
+    proc.pass_s(1)
+    assert machine.read()["load_percent"] == {"cpu": 0.0, "cpu0": 0.0}
+
+
 def test_processes_of_edgetune_come_first_with_their_command_then_the_busiest_others(proc, tmp_path):
     named(tmp_path, 100, "/usr/bin/python3", "/opt/bin/edgetune", "profile", "net.onnx")
     proc.start(200, parent=100, name="worker")
@@ -72,3 +79,10 @@ def test_memory_and_swap_are_what_is_used_and_swap_is_absent_without_any(tmp_pat
     assert found == {"used": 6144 << 10, "total": 8192 << 10, "swap used": 60 << 10, "swap total": 100 << 10}
     (tmp_path / "proc/meminfo").write_text(lines + "SwapTotal: 0 kB\nSwapFree: 0 kB\n")
     assert set(Machine(Sysfs(tmp_path)).read()["machine_memory_bytes"]) == {"used", "total"}
+
+
+def test_where_the_kernel_shows_nothing_there_is_nothing(tmp_path):
+    machine = Machine(Sysfs(tmp_path))
+    assert not machine.counts
+    assert machine.read() == {}
+    assert machine.processes() == ()

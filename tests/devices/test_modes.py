@@ -17,7 +17,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.modes import default_modes, highest_mode, parse_modes, select_modes
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 _GPU = (114.75, 318.75, 522.75, 726.75, 930.75, 1134.75, 1300.5)
 _MAXN = Mode(12, 2201.6, 1300.5, 3199.0)
@@ -39,6 +39,11 @@ def _gpu(*values: float) -> list[Mode]:
 @pytest.mark.parametrize("text", ["30W", "30w", "MODE_30W", "mode_30w", " MODE_30W "])
 def test_a_preset_by_any_of_its_names(text: str) -> None:
     assert parse_modes(text, _BOARD) == [_BOARD.presets["MODE_30W"]]
+
+
+@pytest.mark.parametrize("text", ["MAXN,30w", "maxn, MODE_30W", "MAXN,30W,MAXN"])
+def test_several_presets_in_the_order_given(text: str) -> None:
+    assert parse_modes(text, _BOARD) == [_BOARD.presets["MAXN"], _BOARD.presets["MODE_30W"]]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +107,18 @@ def test_a_mistake_is_named_and_mended(text: str, message: str, hint: str) -> No
     assert "\n" not in caught.value.message + caught.value.hint
 
 
+def test_a_fixed_knob_says_why_it_is_fixed() -> None:
+    with pytest.raises(DeviceError, match="power_limit_w cannot be set here: the board has no power limit"):
+        parse_modes("power_limit_w=30", _BOARD)
+    with pytest.raises(DeviceError, match="cpufreq is read-only here"):
+        parse_modes("cpu_mhz=1000", _BARE)
+
+
+def test_a_knob_the_device_lacks_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="this device has no knob cpu_cores"):
+        parse_modes("cpu_cores=4", _TABLE)
+
+
 def test_a_declared_grid_wins() -> None:
     assert parse_modes("grid:4", _BOARD) == [
         Mode(12, 2201.6, gpu, mem) for gpu in (318.75, 1300.5) for mem in (2133.0, 3199.0)
@@ -127,6 +144,12 @@ def test_all_is_every_combination() -> None:
     assert modes[-1] == _MAXN
 
 
+def test_all_of_too_many_is_refused() -> None:
+    values = tuple(float(v) for v in range(1, 400))
+    with pytest.raises(InputError, match="this device has 63521199 modes"):
+        parse_modes("all", ModeSpace({"cpu_mhz": values, "gpu_mhz": values, "mem_mhz": values}))
+
+
 def test_the_highest_mode_is_maxn_completed() -> None:
     assert highest_mode(_BOARD) == _MAXN
     assert highest_mode(ModeSpace({"gpu_mhz": (1.0, 2.0), "mem_mhz": (3.0,)}, {"MAXN": Mode(gpu_mhz=1.0)})) == Mode(
@@ -141,6 +164,16 @@ def test_the_default_is_the_highest_mode_or_the_whole_table() -> None:
     assert default_modes(_TABLE) == list(_LISTED)
 
 
+def test_a_device_may_have_a_default_of_its_own() -> None:
+    own = Mode(cpu_cores=4)
+    assert default_modes(ModeSpace({"cpu_cores": (1, 4), "cpu_mhz": (1000.0,)}, {"default": own})) == [own]
+
+
+@pytest.mark.parametrize("text", ["as-found", "all", "grid:7"])
+def test_a_device_without_knobs_runs_as_found(text: str) -> None:
+    assert parse_modes(text, _BARE) == [Mode()]
+
+
 def test_a_table_offers_what_it_lists() -> None:
     assert parse_modes("all", _TABLE) == list(_LISTED)
     assert parse_modes("gpu_mhz=900", _TABLE) == [_LISTED[1], _LISTED[4]]
@@ -149,6 +182,14 @@ def test_a_table_offers_what_it_lists() -> None:
     assert parse_modes("grid:6", _TABLE) == parse_modes("grid:99", _TABLE) == list(_LISTED)
     with pytest.raises(InputError, match="listed modes only"):
         parse_modes("as-found", _TABLE)
+
+
+def test_a_table_with_holes_still_gives_a_grid_of_that_size() -> None:
+    holed = ModeSpace(_TABLE.knobs, listed=(_LISTED[0], _LISTED[4], _LISTED[5]))
+    assert parse_modes("grid:2", holed) == [_LISTED[0], _LISTED[5]]
+    assert parse_modes("grid:1", holed) == [_LISTED[5]]
+    with pytest.raises(InputError, match="no listed mode fits"):
+        parse_modes("gpu_mhz=300,mem_mhz=1866", holed)
 
 
 @pytest.mark.parametrize(

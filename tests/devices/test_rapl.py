@@ -1,7 +1,10 @@
 """RAPL: microjoules to watts, the counter's wrap-around, and why it may not be there."""
 
+import errno
+
 import pytest
 
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.host_sensors import Counter, RaplMeter, RaplSensor, open_rapl
 from edgetune.testing.fake_clock import FakeClock
 from fakes.sysfs import FakeSysfs, add_rapl
@@ -77,3 +80,41 @@ def test_counter_that_stands_still_gives_no_reading_and_loses_no_energy(sysfs):
     reading = meter.read()
     assert reading is not None
     assert reading.power_w == pytest.approx(10.0)
+
+
+def test_without_powercap_it_is_absent(sysfs):
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, Absent)
+    assert "RAPL" in sensor.reason
+
+
+def test_permission_denied_says_how_to_permit(sysfs):
+    add_rapl(sysfs)
+    sysfs.deny_reading(f"{PACKAGE}/energy_uj")
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, Absent)
+    assert f"chmod a+r /{PACKAGE}/energy_uj" in sensor.reason
+
+
+def test_driver_error_is_absent_with_its_words(sysfs):
+    add_rapl(sysfs)
+    sysfs.deny_reading(f"{PACKAGE}/energy_uj", errno.EIO)
+    sensor = open_rapl(sysfs, FakeClock())
+    assert isinstance(sensor, Absent)
+    assert "Input/output error" in sensor.reason
+
+
+def test_no_package_among_the_zones(sysfs):
+    sysfs.put("sys/class/powercap/intel-rapl:1/name", "psys")
+    assert isinstance(open_rapl(sysfs, FakeClock()), Absent)
+
+
+def test_recording_on_the_real_thread_is_closed_with_a_last_reading(sysfs):
+    add_rapl(sysfs)
+    clock = FakeClock()
+    sensor = open_rapl(sysfs, clock)
+    assert isinstance(sensor, RaplSensor)
+    with sensor.record() as recording:
+        clock.sleep_s(1)
+        sysfs.put(f"{PACKAGE}/energy_uj", 7_000_000)
+    assert sum(reading.power_w for reading in recording.readings) == pytest.approx(7.0)

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.device_contract import DeviceContract
+from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.capabilities import Absent, ModeControl
 from edgetune.devices.device import Device
 from edgetune.devices.recorded import RecordedTable, RecordedWorkload, open_recorded, recorded_device
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 
 _DATA = Path(__file__).parents[2] / "../shared/data"
 _ROWS = tuple(
@@ -79,6 +80,13 @@ def test_six_columns_of_csv_are_a_device(tmp_path: Path) -> None:
     assert not device.simulated
 
 
+def test_the_prefix_may_stay_on_the_name(tmp_path: Path) -> None:
+    io.write(Profile(Header.new("profile", 1), _ROWS), tmp_path / "p.parquet")
+    assert open_recorded(f"recorded:{tmp_path / 'p.parquet'}").name == f"recorded:{tmp_path / 'p.parquet'}"
+    with pytest.raises(InputError, match="names no file"):
+        open_recorded("recorded:")
+
+
 def test_every_row_is_found() -> None:
     device = _device(*_ROWS)
     assert [_lookup(device, row.point) for row in _ROWS] == list(_ROWS)
@@ -117,6 +125,24 @@ def test_a_point_that_is_not_there_is_never_made_up(point: Point, hint: str) -> 
     assert hint in caught.value.hint
 
 
+def test_a_missing_combination_names_what_goes_with_the_rest() -> None:
+    rows = [row for row in _ROWS if (row.gpu_mhz, row.batch_size) != (1300.5, 16)]
+    with pytest.raises(InputError) as caught:
+        _lookup(_device(*rows), Point("net", "train", 16, Mode(gpu_mhz=1300.5, mem_mhz=2133.0)))
+    assert "the nearest gpu_mhz measured there is 726.75" in caught.value.hint
+
+
+def test_the_newest_measurement_of_a_point_stands_and_that_is_said() -> None:
+    first, again = _ROWS[0], replace(_ROWS[0], minibatch_s=0.5)
+    device = _device(first, _ROWS[1], again)
+    assert _lookup(device, first.point) == again
+    assert isinstance(device.source, RecordedTable)
+    assert device.source.rows == (again, _ROWS[1])
+    (caution,) = device.source.data_warnings
+    assert (caution.code, dict(caution.numbers)) == ("duplicate-points", {"rows_ignored": 1, "rows_disagreeing": 1})
+    assert device.conditions["cautions"] == (caution,)
+
+
 def test_a_failed_attempt_does_not_hide_a_measurement() -> None:
     failed = replace(_ROWS[0], minibatch_s=None, status="failed", reason="out of memory")
     throttled = replace(_ROWS[0], status="throttled")
@@ -151,6 +177,16 @@ def test_a_simulated_table_stays_simulated_and_keeps_its_doubts() -> None:
     assert device.conditions["simulated"] is True
     assert device.conditions["measured_on"] == "twin:orin-agx"
     assert device.conditions["cautions"] == (doubt,)
+
+
+def test_a_mode_that_was_not_measured_cannot_be_set() -> None:
+    with pytest.raises(DeviceError, match=r"the table has no mode GPU 318\.75 MHz"):
+        _control(_device(*_ROWS)).apply(Mode(gpu_mhz=318.75))
+
+
+def test_a_table_without_rows_is_no_device() -> None:
+    with pytest.raises(InputError, match="has no rows"):
+        _device()
 
 
 def test_of_two_measurements_the_one_started_last_stands_wherever_it_is_in_the_table():

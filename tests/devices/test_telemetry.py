@@ -49,6 +49,10 @@ def test_a_device_with_telemetry_of_its_own_shows_that(device):
     assert read_telemetry(replace(device, telemetry=Own())) == {"clocks_mhz": {"gpu": 1.0}}
 
 
+def test_a_device_that_can_do_nothing_shows_nothing(device):
+    assert read_telemetry(device) == {}
+
+
 def test_capabilities_are_shown_with_the_unit_in_the_name_of_the_group(device):
     able = replace(device, modes=Reader(), temperature=FakeThermometer([41.5, None]), throttle=FakeThrottle([2, 3]))
     assert read_telemetry(able) == {
@@ -58,6 +62,18 @@ def test_capabilities_are_shown_with_the_unit_in_the_name_of_the_group(device):
     }
     assert read_telemetry(able)["temperature_c"] == {"hottest": None}
     assert read_telemetry(able)["throttling_events"] == {"since boot": 3}
+
+
+def test_a_clock_that_is_not_pinned_has_no_value():
+    modes = Reader()
+    modes.now = Mode()
+    assert present_mode(modes) == {"gpu_mhz": None}
+
+
+def test_a_knob_that_cannot_be_set_is_shown_where_it_can_be_read():
+    modes = Reader()
+    modes.now = Mode(cpu_cores=4, gpu_mhz=300.0)
+    assert present_mode(modes) == {"gpu_mhz": 300.0, "cpu_cores": 4}
 
 
 def test_modes_that_are_absent_cannot_be_read_or_fail_now_are_left_out():

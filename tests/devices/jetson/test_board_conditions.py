@@ -4,10 +4,9 @@ import hashlib
 import json
 
 import pytest
-from jetson_boards import BOARDS
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.jetson.catalog import load_board
+from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.jetson.device import board_conditions
 from edgetune.devices.jetson.knobs import caps_of, presets_of
@@ -17,11 +16,12 @@ from edgetune.testing.fake_clock import FakeClock
 from fakes.sysfs import FakeSysfs
 
 JETPACKS = {"4.9": 4, "5.10": 5, "5.15": 6, "6.8": 7}
-PRODUCT = [
-    (*board.values, needs_super, board.marks)
-    for board in BOARDS
-    for needs_super in sorted({file.needs_super for file in load_board(board.values[0]).presets})
-    if board.values[1] in ("5.15", "6.8") or not needs_super
+BOARDS = [
+    (name, kernel, needs_super)
+    for name in board_names()
+    for kernel in load_board(name).kernels
+    for needs_super in sorted({file.needs_super for file in load_board(name).presets})
+    if kernel in ("5.15", "6.8") or not needs_super
 ]
 
 
@@ -50,9 +50,7 @@ def expected(preset, board):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "kernel", "needs_super"), [pytest.param(*values, marks=marks) for *values, marks in PRODUCT]
-)
+@pytest.mark.parametrize(("name", "kernel", "needs_super"), BOARDS)
 def test_every_board_of_the_catalogue_says_what_it_is_and_may(tmp_path, name, kernel, needs_super):
     sysfs = make_board(tmp_path, name, kernel=kernel, super_dt=needs_super, clock=FakeClock())
     board, catalogue = sysfs.board, sysfs.board.catalogue
@@ -118,6 +116,20 @@ def test_the_conditions_of_a_board(tmp_path):
     assert (found["container"], found["board_notes"]) == (None, [])
 
 
+def test_reading_the_conditions_writes_nothing(tmp_path):
+    sysfs = make_board(tmp_path, clock=FakeClock())
+    before, written = sysfs.settings(), list(sysfs.writes)
+    board_conditions(sysfs, tables_of(sysfs.board))
+    assert (sysfs.settings(), list(sysfs.writes)) == (before, written)
+
+
+def test_a_user_without_rights_learns_the_same(tmp_path):
+    as_root = make_board(tmp_path, clock=FakeClock())
+    as_user = type(as_root)(tmp_path, user="user", clock=FakeClock())
+    tables = tables_of(as_root.board)
+    assert board_conditions(as_user, tables) == board_conditions(as_root, tables)
+
+
 def test_governors_that_differ_are_all_told(tmp_path):
     sysfs = FakeSysfs(tmp_path)
     for number, governor in enumerate(("schedutil", "performance", "schedutil")):
@@ -135,3 +147,7 @@ def test_what_a_board_does_not_tell_is_none_and_not_made_up(tmp_path):
     assert [found["nvpmodel"][fact] for fact in ("mode", "id", "file", "sha256")] == [None] * 4
     assert "there is no /etc/nvpmodel.conf" in found["nvpmodel"]["notes"][0]
     assert found["board_notes"]
+
+
+def test_caps_need_the_boards_own_tables(tmp_path):
+    assert board_conditions(make_board(tmp_path, clock=FakeClock()))["caps"] is None

@@ -4,9 +4,9 @@ import errno
 from itertools import pairwise
 
 import pytest
-from jetson_boards import BOARDS
 
 from edgetune.devices.capabilities import Absent, PowerReading
+from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_power
 from edgetune.devices.telemetry import PolledRecording
 from edgetune.errors import DeviceError
@@ -17,6 +17,7 @@ from fakes.sysfs import FakeSysfs
 CHIP = "sys/class/hwmon/hwmon1"
 SECOND = "sys/class/hwmon/hwmon2"
 REFRESH_NS = 430_000_000
+BOARDS = [(name, kernel) for name in board_names() for kernel in load_board(name).kernels]
 
 
 @pytest.fixture
@@ -77,6 +78,11 @@ def test_readings_wait_for_the_chip_and_settle_after_two_of_its_intervals(sysfs,
     assert opened(sysfs, clock).refresh_s == 1.72
 
 
+def test_a_quick_chip_is_not_polled_more_often_than_ten_times_a_second(sysfs, clock):
+    sysfs.put(f"{CHIP}/update_interval", 3)
+    assert opened(sysfs, clock).refresh_s == 0.1
+
+
 def test_a_driver_that_waits_for_each_conversion_sets_the_pace(sysfs, clock):
     read = sysfs.read
 
@@ -121,6 +127,13 @@ def test_each_poll_gives_what_the_chip_shows_then(sysfs, clock):
     assert polls.watts == pytest.approx([5.0, 7.0, 7.0, 4.0])
     times = [reading.time_ns for reading in polls.recording.readings]
     assert [later - earlier for earlier, later in pairwise(times)] == [REFRESH_NS] * 3
+
+
+def test_the_poll_at_the_end_does_not_repeat_a_mean(sysfs, clock):
+    polls = Polls(opened(sysfs, clock), clock)
+    polls.after()
+    polls.after(0.01)
+    assert len(polls.watts) == 1
 
 
 def test_both_sums_of_agx_orin(sysfs, clock):
@@ -174,6 +187,19 @@ def test_what_cannot_be_is_discarded_and_counted(sysfs, clock, file, garbage):
     assert polls.recording.failure is None
 
 
+def test_a_single_error_is_passed_over_and_counted(sysfs, clock):
+    power = opened(sysfs, clock)
+    polls = Polls(power, clock)
+    polls.after()
+    read, sysfs.read = sysfs.read, broken(errno.EIO)
+    polls.after()
+    sysfs.read = read
+    polls.after()
+    assert len(polls.watts) == 2
+    assert (power.discarded, power.errors) == (0, 1)
+    assert polls.recording.failure is None
+
+
 @pytest.mark.parametrize(("error", "said"), [(errno.EIO, "Input/output error"), (errno.ENODATA, "No data")])
 def test_an_error_that_stays_ends_the_recording_with_its_reason(sysfs, clock, error, said):
     polls = Polls(opened(sysfs, clock), clock)
@@ -208,6 +234,14 @@ def broken(error):
     return read
 
 
+def test_an_error_of_another_rail_costs_nothing(sysfs, clock):
+    polls = Polls(opened(sysfs, clock), clock)
+    sysfs.deny_reading(f"{CHIP}/in3_input", errno.EIO)
+    for _ in range(6):
+        polls.after()
+    assert len(polls.watts) == 6
+
+
 def test_a_stuck_sensor_ends_the_recording_and_its_repeats_are_not_kept(sysfs, clock):
     power = opened(sysfs, clock)
     polls = Polls(power, clock)
@@ -220,6 +254,15 @@ def test_a_stuck_sensor_ends_the_recording_and_its_repeats_are_not_kept(sysfs, c
     assert clock.now_ns() / 1e9 - begun_s == pytest.approx(300, abs=1)
     assert "stuck" in polls.recording.failure
     assert polls.watts == pytest.approx([5.0, 7.0])
+
+
+def test_ten_seconds_of_equal_means_under_a_steady_load_are_not_stuck(sysfs, clock):
+    """As a chip that renews its mean every 7 ms showed on an Orin Nano."""
+    sysfs.put(f"{CHIP}/update_interval", 7)
+    polls = Polls(opened(sysfs, clock), clock)
+    for _ in range(100):
+        polls.after(0.1)
+    assert polls.recording.failure is None
 
 
 def test_a_sensor_that_work_does_not_move_is_stuck_after_half_a_minute_and_may_recover(sysfs, clock):
@@ -261,6 +304,10 @@ def test_the_thread_reads_on_the_devices_clock(sysfs):
     assert recording.failure is None
 
 
+def test_a_kernel_without_chips_is_absent(tmp_path, clock):
+    assert "INA3221" in open_board_power(FakeSysfs(tmp_path), clock, "tegra234").reason
+
+
 def test_rails_of_an_unknown_board_are_named(sysfs, clock):
     add_chip(sysfs, CHIP, VDD_A=(5000, 1), VDD_B=(5000, 1), VDD_C=(5000, 1))
     assert "VDD_A, VDD_B, VDD_C" in open_board_power(sysfs, clock, "tegra234").reason
@@ -270,6 +317,11 @@ def test_rails_of_an_unknown_board_are_named(sysfs, clock):
 def test_a_choice_that_does_not_fit_is_refused(sysfs, clock):
     with pytest.raises(DeviceError, match="VDD_GPU"):
         open_board_power(sysfs, clock, "tegra234", choice="VDD_GPU")
+
+
+def test_a_chip_that_never_answers_is_absent_with_the_reason(sysfs, clock):
+    sysfs.deny_reading(f"{CHIP}/in1_input", errno.EIO)
+    assert "Input/output error" in open_board_power(sysfs, clock, "tegra234").reason
 
 
 def test_permission_denied_says_how_to_permit_it(tmp_path, clock):
@@ -297,3 +349,38 @@ def test_the_total_of_every_board_in_the_catalogue(tmp_path, clock, name, kernel
     assert power.read().power_w == pytest.approx(sum(power.rails()[rail] for rail in expected))
     assert power.read().power_w > 1
     assert board.writes == []
+
+
+@pytest.mark.parametrize("labels", ["nc", "missing"])
+@pytest.mark.parametrize("seed", range(4))
+def test_shuffled_numbers_and_unconnected_channels_change_nothing(tmp_path, clock, labels, seed):
+    board = make_board(tmp_path, clock=clock, seed=seed, shuffle_hwmon=True, labels=labels)
+    power = opened(board, clock)
+    assert power.source == "ina3221:VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0"
+    assert len(power.rails()) == 4
+
+
+def test_a_board_whose_kernel_hides_all_labels_is_absent(tmp_path, clock):
+    board = make_board(tmp_path, "jetson-orin-nano-8gb", clock=clock, labels="none")
+    assert isinstance(open_board_power(board, clock, "tegra234"), Absent)
+
+
+def test_a_minute_of_a_steady_board_is_a_reading_each_interval(tmp_path, clock):
+    board = make_board(tmp_path, "jetson-orin-nano-8gb", kernel="5.15", clock=clock, user="user")
+    polls = Polls(opened(board, clock), clock)
+    for _ in range(140):
+        polls.after()
+    assert polls.recording.failure is None
+    assert len(polls.watts) == 140
+    mean_w = sum(polls.watts) / 140
+    assert max(abs(power_w - mean_w) for power_w in polls.watts) < 0.1 * mean_w
+
+
+def test_load_shows_in_the_readings_after_it(tmp_path, clock):
+    board = make_board(tmp_path, "jetson-orin-nano-8gb", kernel="5.15", clock=clock, user="user")
+    polls = Polls(opened(board, clock), clock)
+    polls.after()
+    board.work(gpu=1.0, cpu=1.0)
+    polls.after()
+    polls.after()
+    assert polls.watts[-1] > 1.5 * polls.watts[0]

@@ -1,10 +1,11 @@
 """What a Jetson shows of itself, to root and to everybody, whatever is switched off."""
 
 import pytest
-from jetson_boards import BOARDS
 
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.guardian.client import GuardianModes
 from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import open_board_power
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer
 from edgetune.devices.jetson.throttle import open_board_throttle
@@ -28,18 +29,19 @@ def all_readings(found):
     return [(group, name, value) for group, values in found.items() for name, value in values.items()]
 
 
-@pytest.mark.parametrize(("name", "release"), BOARDS)
-def test_every_board_shows_clocks_rails_zones_and_the_fan(bench, name, release):
-    at = bench(name, kernel=release)
-    found = opened(at).read()
-    assert set(found) >= {"mode", "clocks_mhz", "power_w", "temperature_c", "throttling_now", "fan"}
-    assert found["mode"]["cpu_cores"] == sum(policy.startswith("cpu") for policy in online(at))
-    assert all(isinstance(value, str) or value >= 0 for _, _, value in all_readings(found) if value is not None)
-    assert all(0 < mhz < 10_000 for mhz in found["clocks_mhz"].values() if mhz is not None)
-    memory = {found["clocks_mhz"].get(clock) for clock in ("memory", "bwmgr")} - {None}
-    assert memory
-    assert {round(mhz * 1000) for mhz in memory} <= set(at.kernel.board.emc_khz)
-    assert at.kernel.writes == []
+@pytest.mark.parametrize("name", board_names())
+def test_every_board_shows_clocks_rails_zones_and_the_fan(bench, name):
+    for release in load_board(name).kernels:
+        at = bench(name, kernel=release)
+        found = opened(at).read()
+        assert set(found) >= {"mode", "clocks_mhz", "power_w", "temperature_c", "throttling_now", "fan"}
+        assert found["mode"]["cpu_cores"] == sum(policy.startswith("cpu") for policy in online(at))
+        assert all(isinstance(value, str) or value >= 0 for _, _, value in all_readings(found) if value is not None)
+        assert all(0 < mhz < 10_000 for mhz in found["clocks_mhz"].values() if mhz is not None)
+        memory = {found["clocks_mhz"].get(clock) for clock in ("memory", "bwmgr")} - {None}
+        assert memory
+        assert {round(mhz * 1000) for mhz in memory} <= set(at.kernel.board.emc_khz)
+        assert at.kernel.writes == []
 
 
 def online(at):
@@ -77,6 +79,22 @@ def test_what_is_switched_off_while_it_is_watched_stops_no_reading(bench, name, 
     assert after["clocks_mhz"]["cpu policy0"] > 0
 
 
+def test_without_privilege_what_every_user_may_read_is_there(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.15", user="user")
+    found = opened(at).read()
+    assert found["mode"] == {"cpu_cores": 6}
+    assert "memory" not in found["clocks_mhz"]
+    assert found["power_w"]
+    assert found["temperature_c"]
+
+
+def test_what_the_board_lacks_is_left_out(bench):
+    at = bench("jetson-nano")
+    absent = Absent("not here")
+    found = BoardTelemetry(at.kernel, absent, absent, absent, absent).read()
+    assert set(found) == {"clocks_mhz", "load_percent", "fan"}
+
+
 def test_the_load_of_the_gpu_and_of_the_memory_is_shown_where_the_kernel_shows_it(bench):
     at = bench("jetson-agx-orin-64gb", kernel="5.10")
     telemetry = opened(at)
@@ -87,6 +105,21 @@ def test_the_load_of_the_gpu_and_of_the_memory_is_shown_where_the_kernel_shows_i
     activity.write_text("1599500\n")  # kHz, of 3199 MHz
     assert telemetry.read()["load_percent"] == {"gpu": 97.3, "memory": 50.0}
     assert "load_percent" not in opened(bench("jetson-agx-thor")).read()
+
+
+def test_a_rail_that_does_not_answer_is_missing_and_the_others_are_not(bench):
+    at = bench("jetson-agx-orin-64gb", kernel="5.10")
+    telemetry = opened(at)
+    (folder,) = [
+        path.rpartition("/")[0]
+        for path in at.kernel.glob("sys/class/hwmon/hwmon*/in*_label")
+        if at.kernel.read(path) == "VDD_GPU_SOC"
+    ]
+    for path in at.kernel.glob(f"{folder}/curr*_input"):
+        at.kernel.deny_reading(path)
+    found = telemetry.read()["power_w"]
+    assert found["VDD_GPU_SOC"] is None
+    assert found["VIN_SYS_5V0"] is not None or found["VDDQ_VDD2_1V8AO"] is not None
 
 
 def test_throttling_shows_as_events_and_as_what_slows_the_board_now(bench):

@@ -3,13 +3,16 @@
 import errno
 
 import pytest
-from jetson_boards import BOARDS
 
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.sensors import open_board_thermometer
 from edgetune.testing import fake_thermal
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
 from fakes.sysfs import FakeSysfs
+
+BOARDS = [(name, kernel) for name in board_names() for kernel in load_board(name).kernels]
 
 
 @pytest.fixture
@@ -34,6 +37,12 @@ def test_the_junction_is_preferred_to_zones_read_later(sysfs, junction):
     assert open_board_thermometer(sysfs).read_c() == 50.0
 
 
+def test_without_the_junction_the_others_answer(sysfs):
+    add_zones(sysfs, cpu_thermal=52_000, tj_thermal=50_000)
+    sysfs.deny_reading("sys/class/thermal/thermal_zone1/temp", errno.EAGAIN)
+    assert open_board_thermometer(sysfs).read_c() == 52.0
+
+
 def test_the_power_chips_constant_is_ignored(sysfs):
     add_zones(sysfs, CPU_therm=41_500, PMIC_Die=100_000)
     thermometer = open_board_thermometer(sysfs)
@@ -47,6 +56,27 @@ def test_zones_of_gated_blocks_are_missing(sysfs):
     thermometer = open_board_thermometer(sysfs)
     assert thermometer.read_all() == {"cpu-thermal": 41.5, "cv0-thermal": None, "gpu-thermal": None}
     assert thermometer.read_c() == 41.5
+
+
+def test_a_gated_zone_answers_again(sysfs):
+    add_zones(sysfs, gpu_thermal=-256_000)
+    thermometer = open_board_thermometer(sysfs)
+    assert thermometer.read_c() is None
+    sysfs.put("sys/class/thermal/thermal_zone0/temp", 60_000)
+    assert thermometer.read_c() == 60.0
+
+
+def test_zones_of_the_same_name_are_both_shown(sysfs):
+    sysfs.put("sys/class/thermal/thermal_zone0/type", "cpu-thermal")
+    sysfs.put("sys/class/thermal/thermal_zone0/temp", 40_000)
+    sysfs.put("sys/class/thermal/thermal_zone3/type", "cpu-thermal")
+    sysfs.put("sys/class/thermal/thermal_zone3/temp", 45_000)
+    assert open_board_thermometer(sysfs).read_all() == {"cpu-thermal": 40.0, "cpu-thermal (thermal_zone3)": 45.0}
+
+
+def test_no_zones_are_absent_with_a_reason(sysfs):
+    add_zones(sysfs, PMIC_Die=100_000)
+    assert isinstance(open_board_thermometer(sysfs), Absent)
 
 
 @pytest.mark.parametrize(("name", "kernel"), BOARDS)

@@ -41,6 +41,16 @@ def test_under_voltage_and_average_power_are_events(sysfs):
     assert throttle.read() == 10
 
 
+def test_peaks_are_counted_beside_them(sysfs):
+    add_counters(sysfs, 0, 0, 500)
+    throttle = open_board_throttle(sysfs)
+    before = throttle.read()
+    add_counters(sysfs, 0, 0, 560)
+    assert throttle.read() == before
+    assert throttle.slight_counts() == {"oc3": 560}
+    assert throttle.counts() == {"oc1": 0, "oc2": 0, "oc3": 560}
+
+
 def test_a_counter_that_fails_once_does_not_go_backwards(sysfs):
     add_counters(sysfs, 4, 0, 9)
     throttle = open_board_throttle(sysfs)
@@ -82,6 +92,24 @@ def test_a_fan_that_turns_slows_nothing(sysfs):
     assert throttle.read() == 0
 
 
+def test_two_devices_of_the_same_type_are_both_watched(sysfs):
+    for number, state in ((0, 0), (1, 2)):
+        sysfs.put(f"sys/class/thermal/cooling_device{number}/type", "gpu-throttle-alert")
+        sysfs.put(f"sys/class/thermal/cooling_device{number}/cur_state", state)
+    assert open_board_throttle(sysfs).active() == ["gpu-throttle-alert (cooling_device1)"]
+
+
+def test_counters_of_another_driver_are_not_taken(sysfs):
+    sysfs.put(f"{OC}/name", "something_else")
+    sysfs.put(f"{OC}/oc1_event_cnt", 7)
+    assert isinstance(open_board_throttle(sysfs), Absent)
+
+
+def test_nothing_to_read_is_absent_with_a_reason(sysfs):
+    add_cooling(sysfs, pwm_fan=3)
+    assert "over-current" in open_board_throttle(sysfs).reason
+
+
 @pytest.mark.parametrize("name", ["jetson-orin-nano-8gb", "jetson-agx-orin-64gb", "jetson-agx-thor"])
 def test_over_current_of_boards_with_the_counters(tmp_path, name):
     kernel = make_board(tmp_path, name, clock=FakeClock(), user="user", shuffle_hwmon=True)
@@ -91,3 +119,8 @@ def test_over_current_of_boards_with_the_counters(tmp_path, name):
     assert (throttle.read(), throttle.slight_counts()) == (before, {"oc3": 25})
     kernel.over_current(1)
     assert throttle.read() == before + 1
+
+
+def test_a_nano_shows_its_cooling_devices_only(tmp_path):
+    throttle = open_board_throttle(make_board(tmp_path, "jetson-nano", clock=FakeClock(), user="user"))
+    assert (throttle.read(), throttle.counts(), throttle.active()) == (0, {}, [])

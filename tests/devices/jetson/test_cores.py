@@ -30,6 +30,11 @@ def test_core_0_and_cores_without_a_file_always_run(tmp_path):
     assert online_file(0) not in cores.settable
 
 
+def test_without_a_list_of_cores_there_is_no_control(tmp_path):
+    with pytest.raises(DeviceError, match="present does not list the cores"):
+        find_cores(FakeSysfs(tmp_path))
+
+
 def test_the_lowest_numbers_run(bench):
     at = bench("jetson-agx-orin-64gb")
     cores = find_cores(at.kernel)
@@ -86,3 +91,13 @@ def test_a_core_that_is_busy_for_a_moment_is_asked_again(bench):
     for write in (1, 2, 3):
         at.kernel.fail_at(write, "EBUSY")
     assert at.control.apply(Mode(cpu_cores=5), at.control.snapshot()).cpu_cores == 5
+
+
+def test_a_core_that_does_not_come_back_is_told_by_name(bench):
+    at = bench()
+    found = at.control.snapshot()
+    at.control.apply(Mode(cpu_cores=5), found)
+    at.kernel.deny_writing(online_file(5))
+    wrong = at.control.restore(found)
+    assert len(wrong) == 1
+    assert f"/{online_file(5)} reads 0, not 1 as found" in wrong[0]

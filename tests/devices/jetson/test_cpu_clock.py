@@ -1,5 +1,6 @@
 """The CPU clock: all clusters pinned together, in an order no kernel refuses, clusters that are off left as found."""
 
+import errno
 import json
 
 import pytest
@@ -40,6 +41,14 @@ def test_both_limits_are_written_so_that_no_forgotten_request_comes_back(bench):
     assert at.kernel.hidden("policy0.min") == "1510400"
 
 
+def test_clusters_pinned_apart_are_no_clock(bench):
+    at = bench()
+    for end in ("max", "min"):
+        at.put(f"{FOLDER}/policy0/scaling_{end}_freq", 729600)
+        at.put(f"{FOLDER}/policy4/scaling_{end}_freq", 806400)
+    assert at.control.read().cpu_mhz is None
+
+
 def test_only_clocks_that_all_clusters_have_are_on_offer(bench):
     at = bench()
     at.kernel.put(f"{FOLDER}/policy4/scaling_available_frequencies", "115200 729600 1510400 1728000")
@@ -47,6 +56,17 @@ def test_only_clocks_that_all_clusters_have_are_on_offer(bench):
     at.kernel.put(f"{FOLDER}/policy4/scaling_available_frequencies", "100000")
     space = at.open().space
     assert "clusters list no clock that all of them have" in space.fixed["cpu_mhz"]
+
+
+def test_a_running_cluster_that_hides_its_limits_stops_the_snapshot(bench):
+    at = bench()
+    at.kernel.deny_reading(f"{FOLDER}/policy4/scaling_max_freq", errno.EBUSY)
+    with pytest.raises(DeviceError, match="policy4/scaling_max_freq cannot be read: the device is busy"):
+        at.control.snapshot()
+    at.kernel.deny_reading(f"{FOLDER}/policy4/related_cpus", errno.EBUSY)
+    with pytest.raises(DeviceError, match=r"no policy .* lists core 4, which is online"):
+        at.control.snapshot()
+    assert at.kernel.writes == []
 
 
 @pytest.mark.parametrize("board", ["jetson-nano", "jetson-orin-nano-8gb"])
@@ -173,3 +193,23 @@ def test_a_journal_without_what_was_learnt_puts_everything_else_back(bench):
     at.control.apply(Mode(cpu_cores=6, cpu_mhz=960.0, gpu_mhz=306.0), found)
     assert at.open().restore(journal) == []
     assert at.kernel.read("sys/devices/system/cpu/online") == "0-3"
+
+
+def test_a_woken_cluster_without_the_clock_is_reported(bench):
+    at = bench("jetson-orin-nano-8gb", mode="7W")
+    at.kernel.put(f"{FOLDER}/policy4/scaling_available_frequencies", "115200 729600")
+    found = at.control.snapshot()
+    with pytest.raises(DeviceError, match="policy4 has no clock of 806400 kHz"):
+        at.control.apply(Mode(cpu_cores=6, cpu_mhz=806.4), found)
+    assert at.control.restore(found) == []
+    assert at.differences() == {}
+
+
+def test_without_cpufreq_the_clock_is_fixed_and_the_rest_works(bench):
+    at = bench()
+    at.kernel.remove(FOLDER)
+    control = at.open()
+    assert "shows no policy" in control.space.fixed["cpu_mhz"]
+    found = control.snapshot()
+    assert control.apply(Mode(cpu_cores=2, gpu_mhz=408.0), found).gpu_mhz == 408.0
+    assert control.restore(found) == []

@@ -58,6 +58,14 @@ def test_the_device_tree_of_a_super_board_says_so(tmp_path):
     assert (found.module, found.super_variant) == ("p3767-0005", True)
 
 
+def test_an_older_release_names_the_module_in_its_device_tree_file(tmp_path):
+    sysfs = board(tmp_path, ("nvidia,p2972-0000", "nvidia,tegra194"))
+    sysfs.put("proc/device-tree/nvidia,dtsfilename", "/dvs/git/kernel/tegra194-p2888-0001-p2822-0000.dts\0")
+    found = detect_jetson(sysfs)
+    assert found is not None
+    assert found.module == "p2888-0001"
+
+
 @pytest.mark.parametrize(
     ("l4t", "jetpack", "kernel", "generation"),
     [
@@ -72,6 +80,14 @@ def test_release_and_kernel_give_jetpack_and_generation(tmp_path, l4t, jetpack, 
     found = detect_jetson(board(tmp_path, l4t=l4t, kernel=kernel))
     assert found is not None
     assert (found.jetpack, found.kernel_generation, found.notes) == (jetpack, generation, ())
+
+
+def test_the_kernel_is_also_told_by_its_version_line(tmp_path):
+    sysfs = board(tmp_path, kernel=None)
+    sysfs.put("proc/version", "Linux version 5.15.148-tegra (buildbrain@mobile) (gcc 11.3.0) #1 SMP PREEMPT")
+    found = detect_jetson(sysfs)
+    assert found is not None
+    assert found.kernel == "5.15.148-tegra"
 
 
 @pytest.mark.parametrize(
@@ -126,6 +142,21 @@ def test_a_board_made_tomorrow_is_described_by_itself(tmp_path):
         "L4T 45.1.0",
         "the kernel 7.1.0-tegra",
     ]
+
+
+def test_a_bare_device_tree_leaves_the_rest_unknown(tmp_path):
+    found = detect_jetson(board(tmp_path, ("nvidia,tegra234",), l4t=None, kernel=None))
+    assert found is not None
+    assert (found.module, found.l4t, found.jetpack, found.kernel, found.kernel_generation) == (None,) * 5
+    assert len(found.notes) == 3
+
+
+def test_bytes_that_are_no_text_are_no_answer(tmp_path):
+    sysfs = board(tmp_path)
+    (tmp_path / "proc/device-tree/model").write_bytes(b"\xff\xfe\0")
+    found = detect_jetson(sysfs)
+    assert found is not None
+    assert found.model == "Jetson"
 
 
 @pytest.mark.parametrize(

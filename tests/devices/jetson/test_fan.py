@@ -17,6 +17,18 @@ def sysfs(tmp_path):
     return FakeSysfs(tmp_path)
 
 
+def test_a_board_without_a_fan_has_none(sysfs):
+    sysfs.put("etc/nvfancontrol.conf", CONF)  # the daemon is there, nothing for it to drive
+    sysfs.put("sys/class/hwmon/hwmon0/name", "ina3221")
+    assert read_fan(sysfs) is None
+
+
+def test_jetpack_4_shows_it_in_one_folder(sysfs):
+    for name, value in (("cur_pwm", 80), ("target_pwm", 90), ("rpm_measured", 1234), ("temp_control", 1)):
+        sysfs.put(f"sys/devices/pwm-fan/{name}", value)
+    assert read_fan(sysfs, "quiet") == Fan(rpm=1234, pwm=80, profile="quiet", governor=None, control=None)
+
+
 @pytest.mark.parametrize(
     ("tachometer", "file"), [("pwm_tach", "rpm"), ("pwm_tach", "fan1_input"), ("pwmfan", "fan1_input")]
 )
@@ -38,6 +50,13 @@ def test_a_fan_that_cannot_be_read_is_not_standing_still(sysfs):
     assert read_fan(sysfs) == Fan(rpm=None, pwm=88, profile=None, governor=None, control=None)
     sysfs.deny_reading("sys/class/hwmon/hwmon2/pwm1")
     assert read_fan(sysfs) is None
+
+
+def test_a_fan_that_stands_still_says_zero(sysfs):
+    sysfs.put("sys/class/hwmon/hwmon2/name", "pwmfan")
+    sysfs.put("sys/class/hwmon/hwmon2/pwm1", 0)
+    sysfs.put("sys/class/hwmon/hwmon2/fan1_input", 0)
+    assert (read_fan(sysfs).rpm, read_fan(sysfs).pwm) == (0, 0)
 
 
 def test_what_the_daemon_noted_wins_over_what_it_starts_with(sysfs):

@@ -52,6 +52,14 @@ def test_the_node_of_the_gpu_goes_before_names(tmp_path):
     assert gpu.power is None
 
 
+def test_a_name_alone_will_do(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    add_devfreq(sysfs, "15340000.vic", node="vic")
+    assert "no GPU clock" in find_gpu(sysfs)
+    add_devfreq(sysfs, "17000000.gpu")
+    assert find_gpu(sysfs).limits.high == "sys/class/devfreq/17000000.gpu/max_freq"
+
+
 def test_a_gpu_without_a_table_is_not_guessed(tmp_path):
     sysfs = FakeSysfs(tmp_path)
     add_devfreq(sysfs, "17000000.gpu")
@@ -91,6 +99,27 @@ def test_a_gpu_that_was_kept_awake_stays_awake(bench):
     at.control.apply(Mode(gpu_mhz=408.0), found)
     assert at.control.restore(found) == []
     assert at.kernel.read(power) == "on"
+    assert at.differences() == {}
+
+
+def test_the_gpu_sleeps_again_also_when_its_clock_is_refused(bench):
+    at = bench()
+    gpu = find_gpu(at.kernel)
+    found = at.control.snapshot()
+    at.kernel.deny_writing(gpu.limits.high, errno.EINVAL)
+    with pytest.raises(DeviceError, match="max_freq refused 408000000"):
+        at.control.apply(Mode(gpu_mhz=408.0), found)
+    assert at.kernel.read(gpu.power) == "auto"
+
+
+def test_a_gpu_that_cannot_be_woken_gets_its_limits_back_all_the_same(bench):
+    at = bench()
+    found = at.control.snapshot()
+    at.control.apply(Mode(gpu_mhz=408.0), found)
+    at.kernel.deny_writing(find_gpu(at.kernel).power, errno.EIO)
+    with pytest.raises(DeviceError, match="power/control refused on"):
+        at.control.apply(Mode(gpu_mhz=510.0), found)
+    assert at.control.restore(found) == []
     assert at.differences() == {}
 
 

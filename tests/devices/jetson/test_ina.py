@@ -64,6 +64,11 @@ def test_the_number_of_a_hwmon_does_not_matter_and_other_sensors_are_not_chips(s
     assert labels(sysfs) == list(LABELS)
 
 
+def test_a_chip_without_a_class_entry_is_found_by_its_driver(sysfs):
+    add_hwmon(sysfs, "sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon3")
+    assert labels(sysfs) == list(LABELS)
+
+
 def test_a_chip_shown_in_both_places_is_read_once(sysfs):
     add_hwmon(sysfs, "sys/class/hwmon/hwmon3")
     add_hwmon(sysfs, "sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon3")
@@ -74,6 +79,12 @@ def test_a_chip_shown_in_both_places_is_read_once(sysfs):
 def test_channels_without_a_rail_are_left_out(sysfs, unconnected):
     add_hwmon(sysfs, "sys/class/hwmon/hwmon0", (unconnected, "VDDQ_VDD2_1V8AO", unconnected))
     assert labels(sysfs) == ["VDDQ_VDD2_1V8AO"]
+
+
+def test_a_channel_that_is_switched_off_is_left_out(sysfs):
+    add_hwmon(sysfs, "sys/class/hwmon/hwmon0")
+    sysfs.deny_reading("sys/class/hwmon/hwmon0/curr2_input", errno.ENODATA)
+    assert labels(sysfs) == ["VDD_IN", "VDD_SOC"]
 
 
 def test_a_channel_that_fails_at_first_is_kept(sysfs):
@@ -112,11 +123,23 @@ def test_triggers_of_kernel_4_9_are_never_read(sysfs):
     assert len(watts(sysfs)) == 3
 
 
+def test_two_chips_of_kernel_4_9(sysfs):
+    add_iio(sysfs, "0-0040", ("VDD_SYS_GPU", "VDD_SYS_SOC", "VDD_4V0_WIFI"))
+    add_iio(sysfs, "0-0041", ("VDD_IN", "VDD_SYS_CPU", "VDD_SYS_DDR"))
+    assert labels(sysfs) == ["VDD_SYS_GPU", "VDD_SYS_SOC", "VDD_4V0_WIFI", "VDD_IN", "VDD_SYS_CPU", "VDD_SYS_DDR"]
+
+
 def test_chips_that_may_not_be_read_are_not_called_missing(sysfs):
     folder = add_iio(sysfs)
     sysfs.deny_reading(f"{folder}/in_voltage0_input")
     with pytest.raises(PermissionError):
         find_channels(sysfs)
+
+
+def test_a_rail_of_kernel_4_9_that_does_not_tell_its_name_is_left_out(sysfs):
+    add_iio(sysfs)
+    sysfs.deny_reading("sys/bus/i2c/drivers/ina3221x/6-0040/iio:device0/rail_name_1", errno.EIO)
+    assert [channel.label for channel in find_channels(sysfs)] == ["POM_5V_IN", "POM_5V_CPU"]
 
 
 def test_an_ina238_counts_microwatts(sysfs):
@@ -145,3 +168,19 @@ def test_what_the_chip_cannot_measure_has_no_power(sysfs, mv, ma, believed):
     channel = find_channels(sysfs)[0]
     power_w = channel.power_w(channel.counts(sysfs))
     assert power_w == (pytest.approx(mv * ma / 1e6) if believed else None)
+
+
+def test_a_smaller_shunt_measures_larger_currents(sysfs):
+    add_hwmon(sysfs, "sys/class/hwmon/hwmon0", ma=60_000, shunt_uohm=2000)
+    assert watts(sysfs) == pytest.approx(dict.fromkeys(LABELS, 300.0))
+
+
+def test_no_chips_are_no_channels(sysfs):
+    assert find_channels(sysfs) == []
+
+
+def test_a_file_that_is_not_a_number_is_an_error(sysfs):
+    add_hwmon(sysfs, "sys/class/hwmon/hwmon0", mv="garbage")
+    channel = find_channels(sysfs)[0]
+    with pytest.raises(ValueError, match="garbage"):
+        channel.counts(sysfs)

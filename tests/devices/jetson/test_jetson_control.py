@@ -6,15 +6,15 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from jetson_boards import BOARDS
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import BoardControl
-from edgetune.devices.jetson.catalog import load_board
+from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.knobs import Presets
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import Killed
 
+BOARDS = [(name, kernel) for name in board_names() for kernel in load_board(name).kernels]
 SOME = [
     ("jetson-nano", "4.9"),
     ("jetson-tx2", "4.9"),
@@ -117,6 +117,12 @@ def test_values_above_the_active_caps_are_offered_only_on_request(bench):
     assert at.kernel.writes == []
 
 
+def test_a_cap_below_the_whole_table_fixes_the_knob(bench):
+    space = bench(beyond_caps=False).open(caps={"gpu_mhz": 100.0}).space
+    assert "100 at most" in space.fixed["gpu_mhz"]
+    assert "gpu_mhz" not in space.knobs
+
+
 def test_values_that_are_not_on_offer_are_refused_before_anything_is_written(bench):
     at = bench()
     found = at.control.snapshot()
@@ -167,6 +173,18 @@ def test_knobs_that_a_mode_leaves_out_go_back_to_what_was_found(bench):
     assert back == Mode(cpu_cores=6, gpu_mhz=408.0)
     at.control.apply(Mode(), found)
     assert at.differences() == {}
+
+
+def test_a_snapshot_lists_settings_in_the_order_in_which_they_are_put_back(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.15", mode="7W")
+    names = [path.rsplit("/", 2)[-2:] for path in at.control.snapshot()]
+    kinds = ["/".join(name) for name in names]
+    order = [
+        "emc/mrq_rate_locked", "nvpmodel_clk_cap/emc", "17000000.gpu/min_freq", "power/control", "cpu1/online",
+        "policy0/scaling_min_freq", "cpu5/online",
+    ]  # fmt: skip
+    assert [kinds.index(name) for name in order] == sorted(kinds.index(name) for name in order)
+    assert kinds[-1] == "cpu4/online"
 
 
 def test_a_setting_that_cannot_be_read_stops_the_snapshot(bench):
@@ -260,12 +278,34 @@ def test_any_write_of_putting_back_may_fail_once(bench, made, fault):
         assert at.differences() == {}
 
 
+def test_what_cannot_be_put_back_is_told_in_a_sentence_each_and_the_rest_is_put_back(bench):
+    at = bench(kernel="5.15")
+    found = at.control.snapshot()
+    at.control.apply(lowest(at.control), found)
+    gpu = "sys/devices/platform/bus@0/17000000.gpu/devfreq/17000000.gpu/max_freq"
+    at.kernel.deny_writing(gpu)
+    wrong = at.control.restore(found)
+    assert len(wrong) == 1
+    assert "17000000.gpu/max_freq reads 306000000, not 624750000 as found (" in wrong[0]
+    assert "permission denied" in wrong[0]
+    assert set(at.differences()) == {gpu}
+
+
 def test_a_journal_of_another_board_is_not_carried_out(bench):
     found = bench("jetson-agx-xavier", kernel="5.10").control.snapshot()
     at = bench("jetson-nano")
     wrong = at.control.restore(found | {"etc/passwd": "x", "sys/class/thermal/thermal_zone0/mode": "disabled"})
     assert any("etc/passwd is not put back" in told for told in wrong)
     assert {path for path, _ in at.kernel.writes} <= at.control.settable
+
+
+def test_values_of_a_journal_that_are_no_numbers_are_reported(bench):
+    at = bench()
+    found = at.control.snapshot()
+    limit = next(path for path in found if path.endswith("policy0/scaling_max_freq"))
+    wrong = at.control.restore(found | {limit: "fast"})
+    assert len(wrong) == 1
+    assert "not fast as found" in wrong[0]
 
 
 @pytest.mark.parametrize(("board", "kernel"), SOME)
@@ -300,6 +340,21 @@ def test_nothing_but_the_listed_files_can_be_written(bench):
     with pytest.raises(DeviceError, match="no setting of this board"):
         at.control._files.write("sys/class/thermal/thermal_zone0/mode", "disabled")
     assert at.kernel.writes == []
+
+
+def test_a_knob_that_drifts_while_the_mode_is_set_is_reported(bench):
+    at = bench()
+    found = at.control.snapshot()
+    policy = "sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq"
+    writes = attempts(at.kernel, lambda: at.control.apply(lowest(at.control), found))
+    at.control.restore(found)
+    at.kernel.fail_at(
+        writes, lambda path, value: at.kernel.put("sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", 729600)
+    )
+    with pytest.raises(DeviceError, match=r"cpu_mhz was set to 115\.2 but reads back a range"):
+        at.control.apply(lowest(at.control), found)
+    assert at.control.restore(found) == []
+    assert at.kernel.read(policy) == found[policy]
 
 
 @pytest.mark.parametrize(("board", "kernel"), [("jetson-tx2", "4.9"), ("jetson-orin-nano-8gb", "5.15")])

@@ -1,16 +1,19 @@
 """A Jetson put together: what every device promises, on boards of each kernel, with the guardian as a real process."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from contracts.device_contract import DeviceContract
+from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import Device
+from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.jetson.device import open_jetson, open_jetson_at
-from edgetune.errors import DeviceError
-from edgetune.testing.fake_jetson import open_fake_jetson
+from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import DeviceError, InputError
+from edgetune.testing.fake_jetson import is_fake, open_fake_jetson
 
 GUARDIAN = """
 import sys
@@ -57,7 +60,6 @@ class TestAgxOrinOfJetpack5(BoardContract):
     board = ("jetson-agx-orin-64gb", "5.10")
 
 
-@pytest.mark.slow
 class TestOrinNanoOfJetpack6(BoardContract):
     board = ("jetson-orin-nano-8gb", "5.15")
 
@@ -66,7 +68,6 @@ class TestXavierNxOfJetpack4(BoardContract):
     board = ("jetson-xavier-nx", "4.9")
 
 
-@pytest.mark.slow
 class TestThorOfJetpack7(BoardContract):
     board = ("jetson-agx-thor", "6.8")
 
@@ -81,6 +82,15 @@ def test_power_is_recorded_while_time_passes(bench):
     assert device.power.source == "ina3221:VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0"
 
 
+def test_a_fake_says_so_wherever_its_figures_go(bench):
+    device = open_fake_jetson(bench("jetson-nano").kernel.root)
+    assert device.simulated
+    assert device.conditions["simulated"] is True
+    assert "fake kernel" in device.conditions["made_up"]
+    assert "fake kernel" in device.description
+    assert device.source == LiveSource(("CPUExecutionProvider",), "cpu")
+
+
 def test_a_board_that_is_not_said_to_be_fake_runs_networks_on_its_gpu(bench):
     at = bench("jetson-orin-nano-8gb", kernel="5.15")
     device = open_jetson(at.kernel, "jetson", ["false"])
@@ -89,6 +99,21 @@ def test_a_board_that_is_not_said_to_be_fake_runs_networks_on_its_gpu(bench):
     assert device.description == "NVIDIA Jetson Orin Nano Developer Kit, JetPack 6, L4T 36.4.3, kernel 5.15"
     assert device.source.torch_device == "cuda:0"
     assert device.source.ort_providers[0] == "CUDAExecutionProvider"
+
+
+def test_opening_a_board_writes_nothing_and_starts_no_guardian(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.10")
+    device = open_jetson(at.kernel, "jetson", ["/no/such/program"], clock=at.clock)
+    assert device.modes.read() == Mode(cpu_cores=6)
+    device.telemetry.read()
+    assert at.kernel.writes == []
+
+
+def test_a_guardian_that_cannot_be_started_is_an_error_of_the_device(bench):
+    device = open_jetson(bench("jetson-nano").kernel, "jetson", ["/no/such/program"])
+    with pytest.raises(DeviceError, match=r"guardian.*cannot be started.*/no/such/program"):
+        device.modes.apply(Mode(cpu_cores=1))
+    device.modes.restore()
 
 
 def test_beyond_caps_offers_more_and_says_so_in_the_results(bench):
@@ -115,6 +140,25 @@ def test_rails_can_be_chosen(bench):
         opened(at, "jetson?rails=VDD_NONE")
 
 
+def test_jtop_as_the_source_of_power_is_missed_where_it_is_not_installed(bench, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jtop", None)
+    with pytest.raises(DeviceError, match="jetson-stats is not installed"):
+        opened(bench("jetson-nano"), "jetson?source=jtop")
+
+
+def test_an_option_that_a_board_lacks_is_refused(bench):
+    with pytest.raises(InputError, match="unknown option 'caps'"):
+        opened(bench("jetson-nano"), "jetson?caps=off")
+
+
+def test_a_machine_that_is_no_jetson_is_named_as_such(tmp_path):
+    with pytest.raises(DeviceError, match=f"{tmp_path} has no files of a Jetson"):
+        open_jetson_at(tmp_path)
+    with pytest.raises(DeviceError, match="this machine is not a Jetson"):
+        open_jetson(Sysfs(Path("/")), "jetson", [])
+    assert not is_fake(tmp_path)
+
+
 def test_without_privilege_nothing_can_be_set_and_everything_else_is_there(bench):
     at = bench("jetson-orin-nano-8gb", kernel="5.15", user="user")
     device = open_jetson(at.kernel, "jetson", ["/no/such/program"], ask=True, clock=at.clock)
@@ -122,6 +166,16 @@ def test_without_privilege_nothing_can_be_set_and_everything_else_is_there(bench
     assert all("root" in why for why in device.modes.space.fixed.values())
     assert device.temperature.read_c() > 0
     assert not isinstance(device.power, Absent)
+
+
+def test_without_privilege_the_guardian_tells_what_can_be_set(bench):
+    at = bench("jetson-orin-nano-8gb", kernel="5.15", user="user")
+    device = opened(at, ask=True)
+    assert set(device.modes.space.knobs) == {"cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz"}
+    applied = device.modes.apply(Mode(cpu_cores=2))
+    assert applied.cpu_cores == 2
+    device.modes.restore()
+    assert at.differences() == {}
 
 
 def test_where_the_power_mode_is_not_known_the_limits_in_force_hold_and_that_is_said(bench):

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from jetson_boards import BOARDS
 
 from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.nvpmodel import read_nvpmodel
 from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.testing.fake_jetson import apply_line, guard, request_line
@@ -74,6 +74,14 @@ def test_a_killed_run_is_not_put_back_above_the_mode_chosen_since(board, chosen)
     assert board.journals() == []
 
 
+def test_chosen_back_again_everything_goes_back_as_found(board):
+    board.kill(SLOW)
+    board.choose(MODE_15W)
+    board.choose(MAXN)
+    assert board.guard(only_restore=True).code == 0
+    assert board.at.differences() == {}
+
+
 def test_a_run_in_progress_sets_no_further_mode_and_ends_within_the_new_one(board, chosen):
     board.kernel.fail_at(8, lambda *_: board.choose(MODE_50W))
     outcome = board.guard(SLOW, apply_line(2, gpu_mhz=1300.5))
@@ -81,6 +89,14 @@ def test_a_run_in_progress_sets_no_further_mode_and_ends_within_the_new_one(boar
     assert "the configuration of jetson changed during the run" in outcome.replies[1]["message"]
     assert (outcome.code, board.kernel.settings()) == (0, chosen(MODE_50W))
     assert outcome.errors.startswith("note: jetson was put back, but not to all that was found: it had nvpmodel mode 0")
+
+
+def test_a_mode_kept_after_the_change_goes_back_to_the_mode_in_force(board, chosen):
+    board.guard(SLOW, request_line(2, "keep"))
+    board.choose(MODE_15W)
+    board.guard(apply_line(1, gpu_mhz=114.75), request_line(2, "keep"))
+    assert board.guard(request_line(1, "undo")).code == 0
+    assert board.kernel.settings() == chosen(MODE_15W)
 
 
 def lock_memory(kernel):
@@ -185,6 +201,15 @@ def test_clusters_that_the_first_mode_left_off_get_the_limits_of_the_new_one(ben
     assert board.kernel.settings() == chosen(mode, **options)
 
 
+def test_a_mode_that_was_only_saved_changes_nothing_in_what_goes_back(board):
+    """As nvpmodel in a container, and tools that defer a mode to the next boot, write it."""
+    board.guard(SLOW, request_line(2, "keep"))
+    (board.kernel.root / STATUS).write_text("pmode:0001\n")
+    board.guard(request_line(1, "undo"))
+    assert board.kernel.settings() == board.at.before
+    assert board.journals() == []
+
+
 def test_a_mode_that_was_only_saved_is_not_the_one_in_force(board):
     (board.kernel.root / STATUS).write_text("pmode:0001\n")
     found = nvpmodel_in_force(board.kernel)
@@ -194,13 +219,21 @@ def test_a_mode_that_was_only_saved_is_not_the_one_in_force(board):
     assert (space.knobs["cpu_cores"][-1], space.knobs["gpu_mhz"][-1]) == (12, 1300.5)
 
 
-@pytest.mark.parametrize(("name", "release"), BOARDS)
-def test_every_mode_that_was_set_is_known_on_every_board_and_kernel(bench, name, release):
-    kernel = bench(name, kernel=release, golden_context=False).kernel
-    modes = {model.id: model.name for model in read_nvpmodel(kernel).config.models}
-    for number, mode in modes.items():
-        code, said = kernel.nvpmodel("-m", str(number))
-        assert code == 0, said
-        found = nvpmodel_in_force(kernel)
-        assert found.active_model is not None, (release, found.notes)
-        assert found.active_model.name == mode
+def test_while_a_mode_of_edgetune_is_in_place_the_power_mode_is_still_known(board):
+    board.choose(MODE_50W)
+    before = open_jetson_control(board.kernel).space
+    board.guard(SLOW, request_line(2, "keep"))
+    assert open_jetson_control(board.kernel).space == before
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_mode_that_was_set_is_known_on_every_board_and_kernel(bench, name):
+    for release in load_board(name).kernels:
+        kernel = bench(name, kernel=release, golden_context=False).kernel
+        modes = {model.id: model.name for model in read_nvpmodel(kernel).config.models}
+        for number, mode in modes.items():
+            code, said = kernel.nvpmodel("-m", str(number))
+            assert code == 0, said
+            found = nvpmodel_in_force(kernel)
+            assert found.active_model is not None, (release, found.notes)
+            assert found.active_model.name == mode

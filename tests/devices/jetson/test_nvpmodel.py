@@ -1,5 +1,6 @@
 """Which configuration is in force and which mode is active: from files, and from nvpmodel where they are silent."""
 
+import errno
 import hashlib
 import os
 import sys
@@ -61,6 +62,13 @@ def test_the_link_is_followed_below_the_root(sysfs):
     assert (found.fan_profile, found.notes) == (None, ())
 
 
+@pytest.mark.parametrize("target", ["nvpmodel/nvpmodel_p3701_0000.conf", "../../etc/nvpmodel/nvpmodel_p3701_0000.conf"])
+def test_a_relative_link_is_followed_too_and_never_leaves_the_root(sysfs, target):
+    (sysfs.root / "etc/nvpmodel.conf").unlink()
+    (sysfs.root / "etc/nvpmodel.conf").symlink_to(target)
+    assert read(sysfs).path == f"/{REAL}"
+
+
 def test_without_a_link_the_file_that_nvpmodel_noted_is_used(sysfs):
     (sysfs.root / "etc/nvpmodel.conf").unlink()
     sysfs.put("var/lib/nvpmodel/conf_file_path", f"/{REAL}")
@@ -77,6 +85,12 @@ def test_a_link_to_nowhere_is_as_good_as_none(sysfs):
     assert read(sysfs).path == "/etc/nvpmodel/other.conf"
 
 
+def test_links_in_a_circle_end_in_a_reason(sysfs):
+    (sysfs.root / REAL).unlink()
+    (sysfs.root / REAL).symlink_to("/etc/nvpmodel.conf")
+    assert read_nvpmodel(sysfs) == f"/etc/nvpmodel.conf: {os.strerror(errno.ELOOP)}"
+
+
 def test_a_file_that_is_not_understood_is_a_reason_with_its_line(sysfs):
     (sysfs.root / REAL).write_text("/sys/devices/system/cpu/cpu1/online 0\n")
     reason = read_nvpmodel(sysfs)
@@ -84,10 +98,22 @@ def test_a_file_that_is_not_understood_is_a_reason_with_its_line(sysfs):
     assert reason.startswith(f"/{REAL}, line 1: ")
 
 
+def test_bytes_that_are_no_text_are_a_reason(sysfs):
+    (sysfs.root / REAL).write_bytes(b"\xff\xfe\x00<")
+    assert isinstance(read_nvpmodel(sysfs), str)
+
+
 def test_jetpack_4_notes_the_fan_with_the_mode(sysfs):
     sysfs.put("var/lib/nvpmodel/status", "pmode:0000 fmode:quiet")
     found = read(sysfs)
     assert (found.active, found.fan_profile) == (0, "quiet")
+
+
+def test_a_mode_of_another_file_is_noted(sysfs):
+    sysfs.put("var/lib/nvpmodel/status", "pmode:0009")
+    found = read(sysfs)
+    assert (found.active, found.active_model) == (9, None)
+    assert found.notes == ("the active power mode 9 is not in the configuration: it was set from another file",)
 
 
 def test_the_default_is_not_taken_for_the_active_mode(sysfs):
@@ -113,6 +139,10 @@ def test_nvpmodel_is_asked_where_its_state_is_silent(sysfs, answer, active, note
     assert found.active == active
     assert note in "".join(found.notes)
     assert bool(found.notes) == bool(note)
+
+
+def test_nvpmodel_is_not_asked_where_its_state_answers(sysfs):
+    assert read(sysfs, lambda: pytest.fail("asked")).active == 2
 
 
 def test_the_paths_are_those_that_this_kernel_has(sysfs):
@@ -186,7 +216,23 @@ def test_nvpmodel_never_hears_what_is_typed_to_the_program_that_asks_it():
     assert answer == NvpmodelStatus("UNHEARD", None, wants_reboot=False)
 
 
+def test_a_prompt_for_a_reboot_is_reported():
+    code = "import sys; print('DO YOU WANT TO REBOOT NOW? enter YES/yes'); sys.exit(234 if input() else 0)"
+    assert ask_nvpmodel(script(code)) == NvpmodelStatus(None, None, wants_reboot=True)
+
+
 def test_an_nvpmodel_that_hangs_is_given_up():
     reason = ask_nvpmodel(script("import time; time.sleep(60)"), timeout_s=0.05)
     assert isinstance(reason, str)
     assert reason.endswith("did not answer within 0.05 s")
+
+
+def test_a_machine_without_nvpmodel_says_so(tmp_path):
+    command = f"{tmp_path}/nvpmodel"
+    assert ask_nvpmodel((command, "-q")) == f"{command} could not be run: No such file or directory"
+
+
+def test_an_nvpmodel_that_fails_says_so():
+    reason = ask_nvpmodel(script("raise SystemExit(3)"))
+    assert isinstance(reason, str)
+    assert reason.endswith("ended with 3 and no power mode")

@@ -94,6 +94,16 @@ GPU MAX_FREQ 612000000 # 612[MHz]
     assert (found.default, found.notes) == (7, ())
 
 
+def test_a_mode_is_found_by_its_number_and_a_setting_by_its_names():
+    found = parse("< POWER_MODEL ID=3 NAME=7W >\nGPU MAX_FREQ 1\nGPU MAX_FREQ 408000000\n")
+    mode = found.model(3)
+    assert mode is found.models[0]
+    assert mode.get("GPU", "MAX_FREQ") == 408_000_000  # the last line is the one that stays
+    assert mode.get("GPU", "MIN_FREQ") is None
+    assert found.model(0) is None
+    assert found.default is None
+
+
 def test_of_two_paths_the_one_that_this_kernel_has_is_used():
     gpu = parse(MODE).params["GPU"]
     old, new = gpu.declared("MAX_FREQ")
@@ -115,9 +125,22 @@ def test_a_sensors_limit_has_a_folder_and_a_file():
     assert found.models[0].settings == (NvpmodelSetting("VDDIN_OC_LIMIT", "WARN", 3000),)
 
 
+def test_the_default_may_be_given_by_name():
+    assert parse(f"{MODE}< PM_CONFIG DEFAULT=MAXN >\n").default == 0
+
+
 def test_windows_line_ends_and_a_byte_order_mark_change_nothing():
     text = DECLARED + MODE + "GPU MAX_FREQ 5\n"
     assert parse_configuration("\ufeff" + text.replace("\n", "\r\n")) == parse_configuration(text)
+
+
+def test_a_name_that_is_declared_nowhere_is_noted_as_nvpmodel_ignores_it():
+    found = parse(f"{MODE}CPU_A99 MAX_FREQ 5\nGPU LOW_FREQ 5\n")
+    line = (DECLARED + MODE).count("\n") + 1
+    assert found.notes == (
+        f"test.conf, line {line}: CPU_A99 MAX_FREQ is declared nowhere above: ignored",
+        f"test.conf, line {line + 1}: GPU LOW_FREQ is declared nowhere above: ignored",
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,6 +183,15 @@ def test_one_bad_line_loses_no_more_than_what_it_is_of(text, note):
     assert [model.name for model in found.models] == ["MAXN"]
     assert len(found.notes) == 1
     assert note in found.notes[0]
+
+
+def test_a_line_before_the_first_section_is_refused():
+    assert refused("CORE_0 1\n", declared="").endswith("line 1: this line stands before the first section")
+
+
+@pytest.mark.parametrize("text", [f"{MODE}/sys/devices/system/cpu/cpu1/online 0\n", "/sys/kernel/x 1\n"])
+def test_the_format_of_2017_is_named(text):
+    assert "older format of L4T R28" in refused(text, declared="")
 
 
 NAMES = st.from_regex(r"[A-Z0-9_]{1,12}", fullmatch=True)

@@ -55,6 +55,15 @@ def test_the_modes_of_a_nano_are_what_was_seen_on_one():
     }
 
 
+def test_names_are_those_of_the_file_and_a_second_of_a_name_carries_its_number():
+    found = presets_of(nvpmodel([("MODE_30W", []), ("MAXN_SUPER", []), ("MODE_30W", [])]), NANO, {})
+    assert list(found.modes) == ["MODE_30W", "MAXN_SUPER", "MODE_30W#2"]
+
+
+def test_half_way_between_two_values_is_the_lower():
+    assert preset(["GPU MAX_FREQ 150"], {"gpu_mhz": (0.0001, 0.0002)}).gpu_mhz == 0.0001
+
+
 def test_memory_runs_at_its_highest_rate_below_the_limit():
     assert preset(["EMC MAX_FREQ 1599000000"]).mem_mhz == 1331.2
     assert preset(["EMC MAX_FREQ 1331200000"]).mem_mhz == 1331.2
@@ -79,6 +88,12 @@ def test_core_0_is_never_off_and_cores_without_a_line_stay_on():
     assert preset(["CPU_ONLINE CORE_0 0", "CPU_ONLINE CORE_1 0"]).cpu_cores == 3
 
 
+def test_cores_that_this_module_does_not_have_are_not_counted():
+    """One file serves modules with different numbers of cores."""
+    off = [f"CPU_ONLINE CORE_{cpu} 0" for cpu in (2, 3, 4, 5)]
+    assert preset(off, {"cpu_cores": (1.0, 2.0, 3.0, 4.0)}, cores=6).cpu_cores == 2
+
+
 def test_what_the_board_does_not_offer_or_the_mode_does_not_set_is_left_out():
     assert preset(["CPU_0 MAX_FREQ -1", "GPU MAX_FREQ -1", "EMC MAX_FREQ -1"], {}) == Mode()
     assert preset([]) == Mode(cpu_cores=4)
@@ -99,6 +114,12 @@ def test_modes_that_switch_parts_of_the_gpu_are_kept_and_marked():
         "15W": "needs a reboot: TPC mask 248, now 240",
         "40W": "needs a reboot: FBP mask 0, now 0x2",
     }
+
+
+def test_a_mask_that_nobody_knows_is_not_assumed_to_fit():
+    found = presets_of(nvpmodel(MASKED), NANO, {"FBP_PG_MASK": "2"})
+    assert found.needs_reboot["30W"] == "needs a reboot: TPC mask 240, now unknown"
+    assert "OPEN" not in found.needs_reboot
 
 
 def test_the_caps_are_the_limits_of_the_active_mode():

@@ -28,6 +28,26 @@ def test_the_total_of_each_board(labels, total):
     assert choose_total(channels(*reversed(labels))).name == total
 
 
+def test_agx_orin_offers_the_other_sum_and_says_what_is_unverified():
+    total = choose_total(channels(*AGX_ORIN, VDDQ))
+    assert total.others == (f"VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0+{VDDQ}",)
+    assert "unverified" in total.note
+    other = choose_total(channels(*AGX_ORIN, VDDQ), total.others[0])
+    assert other.name == total.others[0]
+
+
+def test_where_the_input_is_measured_nothing_is_uncertain():
+    total = choose_total(channels("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC"))
+    assert total.note is None
+    assert total.others == ()
+
+
+def test_thors_input_is_its_unlabelled_chip_and_only_thors():
+    found = [*channels("VDD_GPU", "VDD_CPU_SOC_MSS", "VIN_SYS_5V0"), *channels(None, chip="ina238")]
+    assert choose_total(named(found, "tegra264")).name == "VIN"
+    assert isinstance(choose_total(named(found, "tegra234")), Absent)
+
+
 def test_an_unlabelled_chip_among_two_is_not_guessed():
     found = channels(None, None, chip="ina238")
     assert named(found, "tegra264") == []
@@ -37,6 +57,15 @@ def test_an_unknown_board_without_an_input_is_absent_and_names_its_rails():
     total = choose_total(channels("VDD_GPU", "VDD_CPU"))
     assert isinstance(total, Absent)
     assert "VDD_GPU, VDD_CPU" in total.reason
+
+
+def test_a_sum_with_a_part_missing_is_absent_not_smaller():
+    assert isinstance(choose_total(channels(*AGX_XAVIER[:-1])), Absent)
+
+
+def test_two_rails_of_the_same_name_are_not_guessed():
+    assert isinstance(choose_total(channels("VDD_IN", "VDD_SOC", "VDD_IN")), Absent)
+    assert choose_total(channels("VDD_IN", "VDD_SOC", "VDD_SOC")).name == "VDD_IN"
 
 
 @given(st.lists(st.text(st.sampled_from("VDINCPU_5")), max_size=6))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import pickle
+import sys
 
 import pytest
 
@@ -48,6 +50,16 @@ def test_each_error_code_has_a_meaning_and_a_remedy(code: int, kind: type[Device
     assert "\n" not in caught.value.message + caught.value.hint
 
 
+def test_errors_reach_another_process_as_they_are() -> None:
+    error = pickle.loads(pickle.dumps(GpuLostError("lost", "reboot")))
+    assert (type(error), error.message, error.hint) == (GpuLostError, "lost", "reboot")
+
+
+def test_a_function_that_the_library_lacks_is_not_supported() -> None:
+    with pytest.raises(NotSupportedError, match="nvmlTomorrow is missing from this nvidia-ml-py"):
+        Nvml(Failing(0)).call("nvmlTomorrow")
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [(gpu.DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"), (gpu.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1")],
@@ -55,6 +67,13 @@ def test_each_error_code_has_a_meaning_and_a_remedy(code: int, kind: type[Device
 def test_a_missing_driver_is_reported_when_the_library_is_loaded(code: int, words: str) -> None:
     with pytest.raises(DeviceError, match=words):
         load_nvml(FakeNvml([], fails_with=code))
+
+
+def test_without_nvidia_ml_py_the_remedy_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(DeviceError, match="nvidia-ml-py, which is not installed") as caught:
+        load_nvml()
+    assert caught.value.hint == "pip install 'edgetune[nvidia]'"
 
 
 def test_a_gpu_beyond_the_last_is_named_with_their_number() -> None:

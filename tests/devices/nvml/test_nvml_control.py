@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.direct_modes import DirectModes
 from edgetune.devices.nvml.control import LOCK_UNKNOWN, NvmlControl
-from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu, GpuLostError, load_nvml
+from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu, GpuLostError, NoPermissionError, load_nvml
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.testing.fake_clock import FakeClock
 from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
@@ -30,6 +30,10 @@ def test_the_clocks_on_offer_are_the_gpus_own() -> None:
     space = control_of(FakeGpu()).space
     assert space.knobs["gpu_mhz"] == tuple(float(mhz) for mhz in range(300, 1801, 75))
     assert space.fixed == {}
+
+
+def test_an_idle_memory_clock_that_goes_with_few_others_is_not_on_offer() -> None:
+    assert control_of(FakeGpu()).space.knobs["mem_mhz"] == (5001.0, 7001.0)
 
 
 def test_power_limits_are_steps_of_five_watts_with_both_ends_and_the_default() -> None:
@@ -53,6 +57,13 @@ def test_a_knob_that_cannot_be_set_says_why(fake: FakeGpu, knob: str, words: str
     space = control_of(fake).space
     assert knob not in space.knobs
     assert words in space.fixed[knob]
+
+
+def test_without_root_every_knob_is_fixed_and_names_the_doctor() -> None:
+    space = control_of(FakeGpu(), may_set=False).space
+    assert space.knobs == {}
+    assert set(space.fixed) == {"gpu_mhz", "mem_mhz", "power_limit_w"}
+    assert all("needs root: edgetune doctor" in reason for reason in space.fixed.values())
 
 
 def test_a_snapshot_is_plain_and_honest_about_locks_and_has_what_modes_change() -> None:
@@ -148,10 +159,31 @@ def test_a_lost_gpu_is_reported_and_not_claimed_to_be_restored() -> None:
     assert sentence.startswith("the power limit of nvidia:0 is not 230 W: the GPU is lost")
 
 
+def test_root_in_a_container_may_still_be_refused() -> None:
+    fake = FakeGpu(denied=True)
+    control = control_of(fake)
+    with pytest.raises(NoPermissionError, match="nvidia:0 cannot set gpu_mhz: setting it needs root: edgetune doctor"):
+        control.apply(Mode(gpu_mhz=900), control.snapshot())
+
+
 def test_a_lock_that_is_ignored_is_noticed() -> None:
     control = control_of(FakeGpu(ignores_locks=True))
     with pytest.raises(DeviceError, match="locked to gpu_mhz=900 but runs at 1800 MHz"):
         control.apply(Mode(gpu_mhz=900), control.snapshot())
+
+
+def test_a_lock_that_somebody_undoes_is_no_longer_reported() -> None:
+    fake = FakeGpu()
+    control = control_of(fake)
+    control.apply(Mode(gpu_mhz=900), control.snapshot())
+    fake.graphics_lock = None
+    assert control.read() == Mode(power_limit_w=230)
+
+
+def test_a_limit_that_the_driver_changes_is_noticed() -> None:
+    control = control_of(FakeGpu(rounds_mw=lambda _: 200_000))
+    with pytest.raises(DeviceError, match="was set to 150 W but reads back 200 W"):
+        control.apply(Mode(power_limit_w=150), control.snapshot())
 
 
 def test_a_limit_above_one_from_elsewhere_is_no_limit() -> None:

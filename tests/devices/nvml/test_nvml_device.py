@@ -14,6 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.client import GuardianModes
+from edgetune.devices.nvml import gpu
 from edgetune.devices.nvml.device import nvidia_listings, open_nvidia, open_nvml_device
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_clock import FakeClock
@@ -152,6 +153,31 @@ def test_a_gpu_hidden_from_cuda_is_not_taken(
     assert all("CUDA_VISIBLE_DEVICES" in listing.reason for listing in listings if not listing.available)
 
 
+def test_where_the_kernel_shows_a_gpu_the_library_is_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
+    broken = FakeNvml([], fails_with=gpu.VERSION_MISMATCH)
+    (listing,) = nvidia_listings(broken, tmp_path)
+    assert not listing.available
+    assert listing.reason.endswith(": reboot")
+    with pytest.raises(DeviceError, match="was updated while an older one is loaded"):
+        open_nvidia("nvidia:0", broken, tmp_path)
+
+
+def test_where_there_is_no_gpu_that_is_said(tmp_path: Path) -> None:
+    broken = FakeNvml([], fails_with=gpu.LIBRARY_NOT_FOUND)
+    (listing,) = nvidia_listings(broken, tmp_path)
+    assert listing.reason == "no NVIDIA GPU here: its driver is not loaded"
+    with pytest.raises(DeviceError, match="no NVIDIA GPU here"):
+        open_nvidia("nvidia:0", broken, tmp_path)
+    (listing,) = nvidia_listings(FakeNvml([]), tmp_path)
+    assert listing.reason == "no NVIDIA GPU here: the driver knows none"
+
+
+def test_a_gpu_that_does_not_exist_is_counted() -> None:
+    with pytest.raises(DeviceError, match="there is no NVIDIA GPU 3: this machine has 1"):
+        open_nvidia("nvidia:3", FakeNvml([FakeGpu()]))
+
+
 def test_the_power_of_a_gpu_in_instances_is_told_as_that_of_all_and_the_chosen_one_is_kept(monkeypatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-41b34780-0000")
     device = opened(FakeGpu(mig=True))
@@ -159,3 +185,10 @@ def test_the_power_of_a_gpu_in_instances_is_told_as_that_of_all_and_the_chosen_o
     assert "all MIG instances" in device.power.source
     assert "all MIG instances" in str(device.conditions["power_covers"])
     assert device.source.environment["CUDA_VISIBLE_DEVICES"] == "MIG-41b34780-0000"
+
+
+def test_a_gpu_that_is_not_ready_says_so_in_the_drivers_words() -> None:
+    names = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
+    device = opened(FakeGpu(errors=dict.fromkeys(names, 27), unsupported={186}))
+    assert isinstance(device.power, Absent)
+    assert "NVML error 27" in device.power.reason

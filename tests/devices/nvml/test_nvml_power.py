@@ -13,7 +13,7 @@ from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.devices.nvml.gpu import POWER_INSTANT, TURING, VOLTA, Gpu, load_nvml
 from edgetune.devices.nvml.sensors import EnergyMeter, GaugeMeter, NvmlPower, open_power
 from edgetune.testing.fake_clock import FakeClock
-from fakes.nvml import FakeGpu, FakeNvml
+from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
 
 ENERGY = "nvmlDeviceGetTotalEnergyConsumption"
 
@@ -40,6 +40,12 @@ def test_the_energy_counter_is_preferred_and_its_renewal_is_found() -> None:
     assert sensor.refresh_s == pytest.approx(0.08, abs=0.002)
 
 
+def test_a_counter_that_is_renewed_often_is_read_over_fifty_milliseconds() -> None:
+    sensor, _, _ = opened(FakeGpu(refresh_ns=10_000_000))
+    assert isinstance(sensor, NvmlPower)
+    assert sensor.refresh_s == 0.05
+
+
 @pytest.mark.parametrize(
     ("fake", "source"),
     [
@@ -54,6 +60,18 @@ def test_without_the_counter_power_is_read_and_named(fake: FakeGpu, source: str)
     sensor, _, _ = opened(fake)
     assert isinstance(sensor, NvmlPower)
     assert sensor.source == source
+
+
+def test_a_mean_over_a_second_is_waited_for() -> None:
+    sensor, _, _ = opened(FakeGpu(unsupported={ENERGY, POWER_INSTANT}))
+    assert isinstance(sensor, NvmlPower)
+    assert sensor.settle_s == 1.0
+
+
+def test_a_gpu_that_tells_no_power_has_none() -> None:
+    sensor, _, _ = opened(virtual_gpu())
+    assert isinstance(sensor, Absent)
+    assert "neither energy nor power" in sensor.reason
 
 
 @settings(max_examples=60, deadline=None)
@@ -106,6 +124,13 @@ def test_a_steady_gauge_is_not_repeated_at_every_poll() -> None:
     readings = polled(GaugeMeter(lambda: 42_000.0, clock, 0.1), clock, for_s=3, every_s=0.01)
     assert {reading.power_w for reading in readings} == {42.0}
     assert len(readings) == 27  # every 0.11 s
+
+
+def test_a_gauge_that_changes_is_read_at_its_changes() -> None:
+    clock = FakeClock()
+    meter = GaugeMeter(lambda: float(clock.now_ns() // 100_000_000), clock, 0.1)
+    readings = polled(meter, clock, for_s=1, every_s=0.01)
+    assert [round(reading.time_ns / 1e9, 3) for reading in readings] == [round(0.1 * n, 3) for n in range(1, 11)]
 
 
 def test_a_gpu_lost_while_recording_ends_the_readings_and_says_so() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.nvml.gpu import Gpu, GpuLostError, load_nvml
 from edgetune.devices.nvml.sensors import (
     GpuTelemetry,
@@ -94,6 +95,13 @@ def test_throttling_seen_between_two_counts_is_kept() -> None:
     throttling.note()
     fake.reasons = 0
     assert throttling.read() == before + 1
+
+
+def test_a_gpu_that_tells_neither_has_none_with_a_reason() -> None:
+    gpu = gpu_of(virtual_gpu())
+    for sensor in (open_thermometer(gpu), open_throttling(gpu)):
+        assert isinstance(sensor, Absent)
+        assert "virtual GPUs" in sensor.reason
 
 
 def test_telemetry_shows_what_answers_and_none_for_the_rest() -> None:

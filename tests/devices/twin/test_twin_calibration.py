@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from twin_tables import LOW, mixed
 
-from benchmarks.twin import REST, ROOFS, AnchorEvaluator, Figure, fit
+from benchmarks.twin import REST, ROOFS, AnchorEvaluator, ConstantRange, Figure, as_written, fit, fresh
 from edgetune.devices.twin.constants import load_board
 
 TWIN = load_board("orin-agx")[0]
@@ -79,6 +79,49 @@ def test_what_runs_on_cuda_cores_is_bound_by_their_published_peak():
     assert REST["depthwise_tflops_per_ghz"].high == pytest.approx(peak_tflops_per_ghz)
     for name in ("gemm_issue_share", "rnn_issue_share"):
         assert REST[name].high * 13.3 == pytest.approx(peak_tflops_per_ghz)
+
+
+def test_a_fresh_start_knows_nothing_of_what_was_fitted():
+    other = replace(TWIN.values, op_launch_us=150.0, gemm_issue_share=0.2, soc_w=9.0)
+    assert fresh(other, REST) == fresh(TWIN.values, REST)
+    assert fresh(TWIN.values, REST).roof_norm == TWIN.values.roof_norm
+    assert ConstantRange(4.0, 9.0).start == 6.0
+    assert ConstantRange(4.0, 9.0, neutral=9.0).start == 6.0  # a neutral value may lie where nothing changes
+    assert ConstantRange(4.0, 9.0, prior=5.0, prior_sigma=1.0).start == 5.0
+    assert ConstantRange(4.0, 9.0, prior="soc_w", prior_sigma=1.0).start == 6.0
+
+
+def test_the_unseen_are_neutral_and_may_follow_another_constant():
+    bench = made_up(NETWORK, replace(TWIN.values, gemm_issue_share=0.15))
+    keep = [True] * len(NETWORK)
+    ranges = {
+        "gemm_issue_share": replace(REST["gemm_issue_share"], prior=None),
+        "rnn_issue_share": REST["rnn_issue_share"],
+        "conv_half_channels": REST["conv_half_channels"],
+    }
+    fitted = fit(bench, TWIN.values, ranges, keep, unseen=("rnn_issue_share", "conv_half_channels"))
+    assert fitted.rnn_issue_share == fitted.gemm_issue_share
+    assert fitted.conv_half_channels == 30.0
+
+
+def test_a_prior_may_be_another_constant():
+    """Figures that show neither cost a thing to move both towards each other, by how sure each is."""
+    bench = made_up([figure("power_w", "none")], TWIN.values)
+    ranges = {
+        "tf32_pj": ConstantRange(
+            1.0, 16.0, prior=3.0, prior_sigma=0.5
+        ),  # a network without TF32 products shows neither
+        "conv_fp16_speed": ConstantRange(1.0, 16.0, prior="tf32_pj", prior_sigma=0.5),
+    }
+    fitted = fit(bench, replace(TWIN.values, tf32_pj=8.0, conv_fp16_speed=2.0), ranges, [True])
+    assert fitted.tf32_pj == pytest.approx(3.0, rel=1e-3)
+    assert fitted.conv_fp16_speed == pytest.approx(3.0, rel=1e-3)
+
+
+def test_constants_are_as_their_file_will_have_them():
+    values = as_written(replace(TWIN.values, soc_w=11.23456789))
+    assert values.soc_w == 11.2346
+    assert values == replace(TWIN.values, soc_w=11.2346) == as_written(values)
 
 
 def test_a_bench_asks_for_each_table_once_and_gives_ratios():

@@ -1,6 +1,7 @@
 """The twin against every published figure, on the project's own operator tables."""
 
 import csv
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from benchmarks.twin import (
     fit,
     leave_one_out,
     load_anchors,
+    report,
     tables,
 )
 from edgetune.artifacts.mode import Mode
@@ -81,6 +83,16 @@ def test_deviations_are_per_cent_or_hundredths_of_a_ratio():
     assert static.deviation_pct == pytest.approx(100 * (static.twin / 17.9 - 1))
     sweep = row("resnet50 infer bs1 GPU 0.3: time")
     assert sweep.deviation_pct == pytest.approx(100 * (sweep.twin - 1.24))
+
+
+def test_each_figure_is_printed_with_points_for_ratios_and_one_out_of_tolerance_fails_it(capsys):
+    assert report(TWIN, rows(), TWIN.fit.leave_one_out)
+    lines = capsys.readouterr().out.splitlines()
+    (ratio,) = [line for line in lines if line.startswith("resnet50 infer bs1 GPU 0.3: time")]
+    assert (ratio.count(" pt "), ratio.count("%")) == (2, 0)
+    (share,) = [line for line in lines if line.startswith("static power MAXN")]
+    assert (share.count(" % "), share.count(" pt ")) == (2, 0)
+    assert not report(TWIN, [replace(rows()[0], within=False), *rows()[1:]], ())
 
 
 def test_the_constants_were_fitted_to_these_figures():

@@ -13,7 +13,7 @@ from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
-from edgetune.devices.twin.constants import load_board
+from edgetune.devices.twin.constants import list_boards, load_board
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
@@ -164,6 +164,12 @@ def test_a_wrong_name_is_refused_in_one_line(name, says):
     assert "\n" not in error.value.message + error.value.hint
 
 
+def test_every_board_that_is_listed_opens():
+    assert "orin-agx" in list_boards()
+    for board in list_boards():
+        assert open_twin(f"twin:{board}").name == f"twin:{board}"
+
+
 def test_constants_of_another_calibration_are_used(tmp_path):
     path = tmp_path / "mine.yaml"
     values = TWIN.values
@@ -208,6 +214,16 @@ def test_noise_does_not_depend_on_the_order_of_points_or_on_how_a_run_was_cut():
     ends_ns = [end for piece in pieces for end in piece.end_ns]
     assert np.diff([0, *ends_ns]) / 1e9 == pytest.approx(measure(open_twin(NOISY), [MAXN])[MAXN], abs=2e-9)
     assert cut.clock.now_ns() == ends_ns[-1]
+
+
+def test_measuring_a_point_again_differs_by_noise_only():
+    device = open_twin(NOISY)
+    first = np.median(times_s(device, mixed()))
+    device.modes.apply(LOW)
+    device.modes.apply(MAXN)
+    again = np.median(times_s(device, mixed()))
+    assert first != again
+    assert again == pytest.approx(first, rel=0.1)
 
 
 def test_two_processes_agree_to_the_nanosecond():

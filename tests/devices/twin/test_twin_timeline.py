@@ -28,6 +28,21 @@ def readings(pieces, idle_w=10.0):
     return [reading.power_w for reading in recording.readings]
 
 
+def test_time_stands_still_until_it_is_moved():
+    line, _ = timeline()
+    assert line.now_ns() == 0
+    line.sleep_s(1.5)
+    line.sleep_s(0)
+    line.sleep_s(-1)
+    assert line.now_ns() == 1_500_000_000
+    line.advance(1_000_000_000, 50.0)
+    assert line.now_ns() == 1_500_000_000
+
+
+def test_an_idle_board_reads_its_idle_power():
+    assert readings([(3.0, 10.0)]) == [10.0, 10.0, 10.0]
+
+
 def test_readings_come_at_the_refresh_interval_counted_from_the_recording():
     line, sensor = timeline()
     line.sleep_s(0.37)
@@ -49,6 +64,13 @@ def test_a_reading_just_after_a_step_is_low_and_its_mean_is_in_closed_form():
 
 def test_after_settling_a_reading_does_not_depend_on_what_ran_before():
     assert readings([(4.0, 90.0), (6.0, 50.0)])[7:] == readings([(4.0, 10.0), (6.0, 50.0)])[7:] == [50.0] * 3
+
+
+def test_power_falls_back_as_slowly_as_it_rose():
+    line, _ = timeline()
+    line.advance(10 * S, 50.0)
+    line.sleep_s(0.4)
+    assert line.power_w() == pytest.approx(10 + 40 / math.e)
 
 
 @given(st.lists(st.tuples(st.integers(1, 3000), st.floats(5, 80)), min_size=1, max_size=12), st.integers(1, 7))
@@ -78,6 +100,18 @@ def test_two_recordings_are_independent_and_end_when_closed():
     line.sleep_s(5.0)
     assert [reading.time_ns for reading in inner.readings] == [2_500_000_000]
     assert len(outer.readings) == 4
+
+
+def test_history_is_bounded():
+    line, _ = timeline()
+    for step in range(10_000):
+        line.advance(line.now_ns() + S // 100, 20.0 + step % 2)
+    assert len(line._pieces) < 300
+
+
+def test_the_sensor_says_what_it_covers_and_how_slow_it_is():
+    _, sensor = timeline()
+    assert (sensor.source, sensor.refresh_s, sensor.settle_s) == ("twin: board input, modelled", 1.0, 3.0)
 
 
 def test_settling_is_an_exponential_that_ends():
