@@ -12,6 +12,8 @@ from onnx import TensorProto, helper
 from onnx_graphs import Dims, model, node
 
 from edgetune.errors import InputError
+from edgetune.workflows.parse_options import choose_batch_sizes
+from edgetune.workloads.batch import Batch
 from edgetune.workloads.batch_check import check_batch, compare
 from edgetune.workloads.onnx_file import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.resolve import resolve
@@ -178,6 +180,13 @@ def test_axes_that_there_are_not_are_refused(axes: tuple[tuple[str, int], ...], 
         batch_of(proto, batch_axes=axes)
 
 
+def test_the_batch_says_what_it_is() -> None:
+    assert str(batch_of(lstm())) == "batch axis 1, exported for 1"
+    assert str(batch_of(pointwise(("batch", 3)))) == "batch axis 0, open"
+    assert str(batch_of(points())) == "no batch axis"
+    assert str(Batch((("x", 0), ("h", 1)), 2, "")) == "batch axis 0 of 'x' and axis 1 of 'h', exported for 2"
+
+
 def saved(proto: onnx.ModelProto, folder: Path) -> str:
     onnx.save(proto, folder / "net.onnx")
     return str(folder / "net.onnx")
@@ -224,3 +233,17 @@ def test_a_batch_along_which_the_cost_does_not_grow_is_refused(tmp_path: Path) -
     proto = model(nodes, {"bias": (1, 16), "crops": (2, 3, 8, 8)}, values={"w": made((16, 3, 3, 3))})
     with pytest.raises(InputError, match="2 times the batch would take 1 times the floating-point operations"):
         checked(proto, tmp_path, 4)
+
+
+def test_an_open_batch_that_no_output_follows_is_said(tmp_path: Path) -> None:
+    """The first sample alone is computed: four times the throughput that there is, at a batch of 4."""
+    first = [node("Gather", "x zero", "a", axis=0), node("MatMul", "a w", "y")]
+    proto = model(first, {"x": ("batch", 4)}, {}, {"w": np.ones((4, 4), np.float32), "zero": np.array([0])})
+    alike = model([node("MatMul", "x w", "y")], {"x": ("batch", 4)}, {}, {"w": np.ones((4, 4), np.float32)})
+    onnx.save(proto, tmp_path / "first.onnx")
+    onnx.save(alike, tmp_path / "alike.onnx")
+    sizes, note = choose_batch_sizes(resolve(str(tmp_path / "first.onnx")), (1, 4), task="infer")
+    assert sizes == (1, 4)
+    assert "a minibatch of 4 may not be 4 answers" in (note or "")
+    assert choose_batch_sizes(resolve(str(tmp_path / "first.onnx")), (1,), task="infer")[1] is None
+    assert choose_batch_sizes(resolve(str(tmp_path / "alike.onnx")), (1, 4), task="infer")[1] is None

@@ -143,3 +143,11 @@ def test_a_scan_runs_once_per_slice() -> None:
     rows = {row.name: row for row in model_table(proto, "t", "infer", 2).rows}
     assert rows["scan/Add_0"].flops == 3 * 8
     assert rows["scan/Sigmoid_1"].flops == 3 * 4 * 8
+
+
+def test_a_body_that_does_not_fit_its_node_is_unmodelled() -> None:
+    body = graph([node("Relu", "a", "b")], {"a": TensorProto.FLOAT}, ["b"])
+    nodes = [node("Loop", "trips true x", "last", body=body)]
+    proto = model(nodes, X, values={"trips": np.array(3), "true": np.array(True)})
+    (row,) = model_table(proto, "t", "infer", 2).rows
+    assert row.ledger == "unmodelled"

@@ -6,6 +6,7 @@ import pytest
 from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpsTable
+from edgetune.errors import InputError
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 
@@ -59,3 +60,11 @@ def test_berts_bytes_beside_the_study() -> None:
     assert whole.bytes_moved == pytest.approx(53.1e9, rel=0.002)
     constants = 3 * sum(row.bytes_written // 5 for row in eager.rows if row.op == "Gelu")
     assert eager.bytes_moved + constants == pytest.approx(89.999925e9, rel=0.03)
+
+
+def test_a_view_joins_or_takes_apart() -> None:
+    bert = resolve("zoo:bert_base")
+    with pytest.raises(InputError, match="--fused"):
+        operator_table(bert, "infer", 1, fused=True, eager=True)
+    with pytest.raises(InputError, match="--eager is of inference"):
+        operator_table(bert, "train", 1, eager=True)

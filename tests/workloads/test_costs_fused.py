@@ -11,6 +11,7 @@ from onnx import TensorProto
 from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.errors import InputError
 from edgetune.workloads import zoo
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
@@ -163,3 +164,8 @@ def test_the_zoo_keeps_its_products_and_moves_less(name: str) -> None:
     assert fused.flops <= one.flops
     assert fused.bytes_moved < one.bytes_moved or "lstm" in name  # which have no element-wise operator
     assert all(row.bytes_read >= 0 and row.bytes_written >= 0 for row in fused.rows)
+
+
+def test_training_is_refused() -> None:
+    with pytest.raises(InputError, match="training is not fused"):
+        operator_table(resolve("zoo:resnet18"), "train", 4, fused=True)

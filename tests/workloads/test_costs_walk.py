@@ -12,9 +12,11 @@ from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import ledger
 from edgetune.errors import InputError
+from edgetune.workloads.costs import operator_table
 from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 from edgetune.workloads.costs.walk import cost_nodes
 from edgetune.workloads.onnx_file import parse_model
+from edgetune.workloads.workload import Workload
 
 X = {"x": ("batch", 3, 4)}
 ROOT2, HALF, ONE = np.float32(2**0.5), np.float32(0.5), np.float32(1)
@@ -49,6 +51,11 @@ def test_a_sigmoid_that_something_else_reads_is_not_collapsed() -> None:
     assert ops(nodes) == ["Sigmoid", "Mul", "Add"]
 
 
+def test_a_sigmoid_that_is_an_output_is_not_collapsed() -> None:
+    proto = model([node("Sigmoid", "x", "s"), node("Mul", "x s", "y")], X, outputs=["s", "y"])
+    assert [row.op for row in model_table(proto, "t", "infer", 1).rows] == ["Sigmoid", "Mul"]
+
+
 @pytest.mark.parametrize(
     "nodes",
     [
@@ -68,6 +75,10 @@ def test_the_erf_chain_is_one_gelu(nodes: list[onnx.NodeProto]) -> None:
     (row,) = model_table(proto, "t", "infer", 1).rows
     assert (row.op, row.kernels, row.flops) == ("Gelu", 1, 21 * 12)
     assert (row.bytes_read, row.bytes_written) == (48, 48)
+
+
+def test_an_erf_alone_stays_an_erf() -> None:
+    assert ops([node("Erf", "x", "y")]) == ["Erf"]
 
 
 def test_an_unknown_operator_is_in_the_ledger_and_in_the_warnings() -> None:
@@ -114,6 +125,12 @@ def test_behind_an_unknown_operator_a_shape_may_be_said() -> None:
     proto = model([node("Warp", "x", "warped", domain="acme"), node("Relu", "warped", "y")], X)
     rows = model_table(proto, "t", "infer", 1, dimensions={"warped:0": 2, "warped:1": 6}).rows
     assert [(row.ledger, row.flops) for row in rows] == [("unmodelled", 0), ("modelled", 12)]
+
+
+def test_node_names_are_made_unique() -> None:
+    nodes = [node("Relu", "x", "a", name="act"), node("Relu", "a", "b", name="act"), node("Relu", "b", "y")]
+    rows = model_table(model(nodes, X), "t", "infer", 1).rows
+    assert [row.name for row in rows] == ["act", "act#2", "Relu_2"]
 
 
 def test_arithmetic_on_shapes_costs_nothing_and_is_followed() -> None:
@@ -191,6 +208,19 @@ def test_a_tied_weight_counts_once() -> None:
 def test_images_are_told_by_their_channels(shape: tuple[int, ...], images: bool) -> None:
     proto = model([node("Relu", "x", "y")], {"x": ("batch", *shape)})
     assert model_table(proto, "t", "infer", 1).loads_images is images
+
+
+def test_an_unknown_precision_is_refused_with_the_list() -> None:
+    with pytest.raises(InputError, match="'fp12'") as caught:
+        model_table(model([node("Relu", "x", "y")], X), "t", "infer", 1, precision="fp12")
+    assert "fp16" in caught.value.hint
+
+
+def test_a_python_workload_has_no_table() -> None:
+    from pathlib import Path
+
+    with pytest.raises(InputError, match="no graph"):
+        operator_table(Workload("train.py", "train", "python", Path("train.py"), "0"), "train", 1)
 
 
 def test_a_shape_of_terabytes_is_not_worked_out() -> None:
@@ -272,6 +302,14 @@ def test_no_operator_costs_less_than_nothing() -> None:
     conv = OperatorNode("frames", "Conv", (x, w), (y,), {})
     with pytest.raises(InputError, match=r"operator 'frames' \(Conv\) would cost -\d+ .*1x8x-6"):
         cost_nodes([conv])
+
+
+def test_a_reshape_that_cannot_run_at_this_size_is_refused() -> None:
+    """An exporter that writes the traced batch into a reshape and still calls the batch open."""
+    proto = model([node("Reshape", "x s", "y")], {"x": ("batch", 8, 8)}, values={"s": [1, 64]})
+    assert model_table(proto, "net", "infer", 1).flops == 0
+    with pytest.raises(InputError, match=r"has a shape built in, 1x64, and gets 4x8x8"):
+        model_table(proto, "net", "infer", 4)
 
 
 def test_sizes_that_the_file_states_for_results_do_not_count_at_another_batch() -> None:

@@ -73,6 +73,37 @@ def test_a_batch_that_contradicts_the_dimensions_is_refused() -> None:
     assert shapes_of(fix_dimensions(relu(x=("batch", 3)), batch_size=2, dimensions={"batch": 2})) == {"x": (2, 3)}
 
 
+@pytest.mark.parametrize("size", [0, -3])
+def test_sizes_below_one_are_refused(size: int) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        fix_dimensions(relu(x=("batch", 3)), batch_size=size)
+    with pytest.raises(InputError, match="at least 1"):
+        fix_dimensions(relu(x=("batch", "s")), batch_size=1, dimensions={"s": size})
+
+
+def test_a_dimension_of_size_zero_is_refused() -> None:
+    with pytest.raises(InputError, match=r"size 0 \(axis 1\)"):
+        fix_dimensions(relu(x=("batch", 0)), batch_size=1)
+
+
+def test_a_scalar_input_has_no_dimension_to_fix() -> None:
+    assert shapes_of(fix_dimensions(relu(x=("batch", 3), s=()), batch_size=2)) == {"x": (2, 3), "s": ()}
+
+
+def test_an_input_without_a_rank_is_refused() -> None:
+    proto = relu(x=("batch", 3))
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(InputError, match="'x' has no shape"):
+        fix_dimensions(proto, batch_size=1)
+
+
+def test_the_model_given_is_left_alone() -> None:
+    proto = relu(x=("batch", 3))
+    before = proto.SerializeToString()
+    fix_dimensions(proto, batch_size=2)
+    assert proto.SerializeToString() == before
+
+
 def test_stored_symbolic_shapes_agree_with_the_inferred() -> None:
     nodes = [node("Relu", "x", "r"), node("Relu", "r", "y")]
     proto = model(nodes, {"x": ("batch", "s")})
@@ -113,6 +144,10 @@ def test_a_fixed_batch_is_changed(batch: int, target: list[int]) -> None:
 def test_a_reshape_with_the_batch_built_in_is_patched(batch: int, rest: int) -> None:
     fixed = fix_dimensions(classifier(batch, [batch, rest]), batch_size=5)
     assert known_shapes(fixed.graph)["y"] == (5, 10)
+
+
+def test_the_same_batch_needs_no_change() -> None:
+    assert known_shapes(fix_dimensions(classifier(2, [2, 64]), batch_size=2).graph)["y"] == (2, 10)
 
 
 def test_a_shape_constant_used_for_a_weight_keeps_its_value() -> None:

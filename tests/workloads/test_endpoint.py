@@ -20,14 +20,22 @@ from edgetune.cli.main import run
 from edgetune.errors import InputError
 from edgetune.stats import find_warmup
 from edgetune.workloads import endpoint_client
-from edgetune.workloads.endpoint import parse_endpoints
-from edgetune.workloads.endpoint_client import Client
+from edgetune.workloads.endpoint import parse_endpoints, with_requests
+from edgetune.workloads.endpoint_client import Client, Route
 from edgetune.workloads.endpoint_streams import Streams
+from edgetune.workloads.resolve import resolve
 from tests.fakes.openai_server import TOKEN_S, answering, serving
 
 
 def _client(url: str) -> Client:
     return Client(parse_endpoints(f"{url}#model=m&prompt=20&output=8")[0], 0)
+
+
+def test_fragment_names_the_requests() -> None:
+    reference = with_requests("http://127.0.0.1:8080/v1", "my model", 12, 8)
+    (found,) = parse_endpoints(reference)
+    assert (found.host, found.port, found.path, found.model) == ("127.0.0.1", 8080, "/v1", "my model")
+    assert (resolve(reference).name, resolve(reference).kind) == ("my model:p12:o8", "endpoint")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +59,16 @@ def test_figures_of_an_answer(how: str, counted: str) -> None:
     assert len({prompt.split()[0] for prompt in prompts}) == len(prompts) == 2
     assert (answer.output_tokens, answer.counted) == (8, counted)
     assert math.isnan(answer.own_ttft_s)
+
+
+def test_times_of_an_answer() -> None:
+    endpoint = parse_endpoints("http://h/v1#model=m&output=8")[0]
+    arrivals_s = [10.3, 10.35, 10.4, 10.5]
+    events = [(arrival_s, {"choices": [{"delta": {"content": "w "}}]}) for arrival_s in arrivals_s]
+    answer = endpoint_client._answer(endpoint, Route(), iter(events), 10.0)
+    assert answer.ttft_s == pytest.approx(0.3)
+    assert answer.token_s == pytest.approx(0.2 / 3)
+    assert (answer.output_tokens, answer.bunched, answer.text) == (4, 0, "w w w w ")
 
 
 def test_tokenizer_counts_what_the_server_does_not() -> None:
@@ -119,6 +137,13 @@ def test_open_loop_counts_the_wait_for_a_stream(monkeypatch: pytest.MonkeyPatch)
     assert second_ns > first_ns
 
 
+@pytest.mark.parametrize("arrivals", ["poisson", "closed:2", "often", "poisson:0", "-"])
+def test_arrivals_without_a_rate_are_refused(arrivals: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["profile", "http://127.0.0.1:9/v1", "--model", "m", "--device", "host"]
+    assert run([*words, f"--arrivals={arrivals}"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("hint: ")
+
+
 def test_closing_ends_a_request() -> None:
     with serving("stalls forever") as (url, _):
         streams = Streams([_client(url)])
@@ -182,6 +207,11 @@ def _certificate(folder: Path) -> Path:
     return made
 
 
+def test_a_certificate_that_does_not_verify(tmp_path: Path) -> None:
+    with serving(certificate=_certificate(tmp_path)) as (url, _), pytest.raises(InputError, match="does not verify"):
+        _client(url).ask()
+
+
 def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> list[str]:
     """Profile a server that cannot be measured; return the two lines that say why, after which nothing runs."""
     capsys.readouterr()
@@ -193,6 +223,18 @@ def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str], *more: str
     lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
     assert [line.partition(": ")[0] for line in lines] == ["error", "hint"]
     return lines
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("404", "answers 404"), ("429", "answers 429"), ("500", "answers 500"), ("redirect", "redirects to http://198."),
+     ("malformed", "malformed event"), ("cut off", "before its last event"), ("wrong counts", "counts 12 tokens"),
+     ("stalls forever", "did not finish within")],
+)  # fmt: skip
+def test_faults_end_in_two_lines(how: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(how) as (url, _):
+        more = ("--point-timeout", "2s") if how == "stalls forever" else ()
+        assert words in _refused(url, tmp_path / "s.parquet", capsys, *more)[0]
 
 
 def test_servers_that_are_not_there_end_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,6 +299,12 @@ def test_profile_of_several_lengths_resumes(tmp_path: Path, capsys: pytest.Captu
         capsys.readouterr()
         assert run([*words, "--prompt-tokens", "8,20,x"]) == 2
         assert "'x' is not a number of tokens" in capsys.readouterr().err
+
+
+def test_a_search_is_for_one_length(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["search", "http://127.0.0.1:9/v1#model=m&output=2,4", "--device", "host", "--batch-sizes", "1,2"]
+    assert run(words) == 2
+    assert "a search is for one length" in capsys.readouterr().err
 
 
 def test_prompts_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,3 +101,8 @@ def test_a_mask_with_a_length_of_its_own_is_as_long_as_both() -> None:
     found = open_lengths(exported(mask="total_sequence_length"))
     assert found is not None
     assert found.sizes(2, 9)["total_sequence_length"] == 11
+
+
+def test_a_model_without_a_named_cache_has_no_lengths() -> None:
+    assert open_lengths(model([node("Relu", "x", "y")], {"x": ("batch", "sequence")})) is None
+    assert open_lengths(exported(past="sequence_length")) is None

@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
+from edgetune.errors import InputError
 from edgetune.workloads import initial_weights
 from edgetune.workloads.graph_builder import GraphBuilder, Value
 from edgetune.workloads.initial_weights import BIASED, Weights, always, fan_in_uniform
@@ -149,6 +150,27 @@ def test_weights_have_shape_type_and_recipe_but_no_data():
     }
 
 
+def test_equal_constants_are_written_once():
+    graph = GraphBuilder("constants")
+    assert graph.constant([1, 2]) == graph.constant([1, 2])
+    assert len({graph.constant([1, 2]), graph.constant([2, 1]), graph.constant([1, 2], "float32")}) == 3
+    assert graph.constant(1) != graph.constant([1])
+
+
+def test_outputs_are_renamed_wherever_they_are_read():
+    graph = GraphBuilder("renamed")
+    x = graph.relu("inner", graph.input("x", ("batch", 3)))
+    model = graph.model({"first": x, "second": graph.relu("outer", x)})
+    assert [(list(n.input), list(n.output)) for n in model.graph.node] == [(["x"], ["first"]), (["first"], ["second"])]
+
+
+def test_nodes_of_one_pytorch_operator_say_so():
+    graph = GraphBuilder("parts")
+    graph.gelu("g", graph.silu("s", graph.input("x", ("batch", 3))))
+    parts = [n.doc_string for n in graph.model({}).graph.node if n.op_type != "Constant"]
+    assert parts == ["part of silu"] * 2 + ["part of gelu"] * 5
+
+
 def test_momentum_is_turned_around_for_onnx():
     graph = GraphBuilder("norm")
     graph.batch_norm("n", graph.input("x", ("batch", 3, 2, 2)), momentum=0.01)
@@ -184,11 +206,22 @@ def test_distributions_have_their_spread():
     assert float(values.std()) == pytest.approx(0.3 / math.sqrt(3), rel=0.01)
 
 
+def test_constants_and_ranges_are_exact():
+    assert filled(weight(initial_weights.constant(1.5), (2, 2))).tolist() == [[1.5, 1.5], [1.5, 1.5]]
+    assert filled(weight(initial_weights.ARANGE, (1, 3, 1, 1))).ravel().tolist() == [0.0, 1.0, 2.0]
+
+
 def test_data_depends_on_seed_and_name_alone():
     one = filled(weight(initial_weights.normal(1.0), (3, 3)), 7)
     assert np.array_equal(one, filled(weight(initial_weights.normal(1.0), (3, 3)), 7))
     assert not np.array_equal(one, filled(weight(initial_weights.normal(1.0), (3, 3)), 8))
     assert not np.array_equal(one, filled(weight(initial_weights.normal(1.0), (3, 3), "other"), 7))
+
+
+@pytest.mark.parametrize("recipe", ["", "gamma 1.0", "normal", "normal x"])
+def test_an_unknown_recipe_names_the_weight(recipe):
+    with pytest.raises(InputError, match="'w' has no data"):
+        initial_weights.fill(weight(recipe, (2,)), 0)
 
 
 def test_presence_of_data():

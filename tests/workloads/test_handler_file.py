@@ -31,6 +31,12 @@ def test_a_file_with_neither_is_refused(written, source):
     assert "a handler file defines" in refused.value.hint
 
 
+def test_a_file_that_cannot_be_loaded_is_refused_as_a_handler(written):
+    with pytest.raises(InputError, match=r"handle.py:2: the file raised ValueError: no such camera") as refused:
+        open_handler(written("def inputs(request, line): ...\nraise ValueError('no such camera')\n"))
+    assert "a handler file defines" in refused.value.hint
+
+
 def test_an_exception_of_a_function_names_the_line(written):
     handler = open_handler(written("def inputs(request, line):\n    raise SystemExit('done')\n"))
     with pytest.raises(InputError, match=r"handle.py:2: inputs\(\) raised SystemExit: done"):

@@ -1,10 +1,12 @@
 """Peak kernels on a CUDA device, which is a fake: from ``open_step`` down to PyTorch's operators."""
 
+from itertools import pairwise
+
 import pytest
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads.kernel_steps import _torch_run, open_kernel
-from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, parse_kernel
+from edgetune.workloads.kernels import MATMUL, PRECISIONS, BenchmarkKernel, parse_kernel
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.workload import RunOptions
@@ -14,6 +16,7 @@ torch = pytest.importorskip("torch")
 from fakes.torch_cuda import FakeCuda  # noqa: E402 - not without torch
 
 OPERATORS = {"matmul": "mm", "thin": "mm", "relu": "clamp_min", "transpose": "copy_", "copy": "copy_"}
+NARROW = {"int8": "_int_mm", "fp8": "_scaled_mm"}
 
 
 def shape(name, precision, rows=4096):
@@ -26,6 +29,24 @@ def shape(name, precision, rows=4096):
 
 def opened(kernel):
     return open_step(resolve(kernel.reference), "infer", 1, RunOptions(torch_device="cuda:0", threads=1))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_kernel_is_queued_as_its_definition_says(name, precision):
+    kernel = shape(name, precision)
+    with FakeCuda(computes=False) as cuda:
+        step = opened(kernel)
+        before = len(cuda.launches)
+        step()
+    done = cuda.launches[before:]
+    assert len(done) == kernel.repeats
+    operator = NARROW.get(precision, "mm") if kernel.name == MATMUL else OPERATORS[name]
+    assert {launch.name for launch in done} == {operator}
+    assert {(launch.flops, launch.bytes_moved) for launch in done} == {(kernel.flops, kernel.bytes_moved)}
+    if kernel.name == MATMUL:
+        assert {launch.precision for launch in done} == {precision}
+    assert all(first.end_ns <= second.start_ns for first, second in pairwise(cuda.launches))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -50,6 +71,17 @@ def test_a_step_ends_when_the_device_has_finished():
         step()
     assert cuda.clock.now_ns() == cuda.launches[-1].end_ns
     assert (cuda.clock.now_ns() - begun_ns) / 1e9 == pytest.approx(kernel.flops / cuda.roofs.flops_per_s["fp16"])
+
+
+def test_runs_follow_each_other_without_waiting():
+    """Waiting after each would put the time of a launch between them."""
+    kernel = BenchmarkKernel.square("matmul", 1024, "fp16")
+    assert kernel.repeats > 1
+    with FakeCuda(computes=False) as cuda:
+        step = opened(kernel)
+        waits = cuda.synchronizations
+        step()
+    assert cuda.synchronizations == waits + 1
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -132,12 +164,28 @@ def test_shapes_that_cuda_has_no_product_of(reference, said, monkeypatch):
         open_kernel(parse_kernel(reference), device="cuda:0", threads=1, seed=0)
 
 
+def test_other_kernels_have_any_shape():
+    for reference in ("kernel:copy:4100:int8", "kernel:relu:4097:fp8", "kernel:matmul:2500:fp16"):
+        with FakeCuda(computes=False) as cuda:
+            open_kernel(parse_kernel(reference), device="cuda:0", threads=1, seed=0)()
+        assert cuda.launches
+
+
 def test_a_kernel_that_does_not_fit_is_reported_with_its_size():
     kernel = BenchmarkKernel.square("matmul", 8192, "fp32")
     with FakeCuda(memory_bytes=700 << 20, computes=False) as cuda:
         with pytest.raises(InputError, match="does not fit into memory: it needs 768 MiB"):
             opened(kernel)
         assert cuda.held_bytes == 0
+
+
+def test_cublas_without_memory_for_itself_is_memory_too(monkeypatch):
+    def failing(*_, **__):
+        raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+
+    monkeypatch.setattr(torch, "mm", failing)
+    with FakeCuda(computes=False), pytest.raises(InputError, match="does not fit into memory"):
+        opened(shape("matmul", "fp16"))
 
 
 def test_a_failure_on_the_device_is_reported_while_loading(monkeypatch):
@@ -148,3 +196,14 @@ def test_a_failure_on_the_device_is_reported_while_loading(monkeypatch):
         monkeypatch.setattr(torch.cuda, "synchronize", failing)
         with pytest.raises(DeviceError, match="unspecified launch failure"):
             opened(shape("relu", "fp16"))
+
+
+def test_a_private_operator_with_other_arguments_is_a_precision_that_is_missing(monkeypatch):
+    """Operators whose names begin with an underscore change from one version of PyTorch to the next."""
+
+    def older(a, b, *, out_dtype=None):
+        raise AssertionError("it is not reached")
+
+    monkeypatch.setattr(torch, "_scaled_mm", older)
+    with FakeCuda(computes=False), pytest.raises(DeviceError, match="cannot run kernel:matmul:4096:fp8"):
+        opened(shape("matmul", "fp8"))

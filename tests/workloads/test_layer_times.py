@@ -3,8 +3,10 @@
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 from onnx_graphs import model, node
 
+from edgetune.errors import InputError
 from edgetune.stages.roofline.layers import join
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.graph_rows import rows_of_graph
@@ -96,6 +98,13 @@ def test_a_minibatch_that_was_cut_off_is_left_out():
     trace = [minibatch(0, 9), kernel("a", "A", 1, 2), kernel("b", "B", 4, 2), minibatch(10, 9), kernel("a", "A", 11, 2)]
     assert len(read_trace(trace)) == 1
     assert read_trace([]) == []
+
+
+def test_bytes_are_those_of_inputs_and_outputs():
+    known = kernel("conv", "Conv", 1, 2, activation_size="128", output_size="64", parameter_size="16")
+    unknown = kernel("relu", "Relu", 4, 2)
+    (run,) = read_trace([minibatch(0, 9), known, unknown])
+    assert [found.data_bytes for found in run.kernels] == [192, None]
 
 
 # --- What a kernel stands for
@@ -228,6 +237,16 @@ def test_an_onnx_file_of_nodes_without_names(tmp_path):
     assert trained.untimed == ()
 
 
+def test_weights_outside_the_file(tmp_path):
+    weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
+    graph = model([node("MatMul", "x w", "y", name="m")], {"x": ("batch", 64)}, values={}, outputs=["y"])
+    graph.graph.initializer.append(weights)
+    path = tmp_path / "big.onnx"
+    onnx.save(graph, path, save_as_external_data=True, location="big.data", size_threshold=0)
+    assert [layer.rows for layer in layers_of(str(path), "infer").layers] == [("m",)]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["big.data", "big.onnx"]
+
+
 # --- PyTorch's profiler
 
 
@@ -263,3 +282,16 @@ def test_a_gradient_belongs_to_the_last_operation_with_its_number():
 
 
 # --- Refusals
+
+
+def test_a_workload_without_a_graph_is_refused(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("def make(batch_size):\n    return lambda: None\n")
+    with pytest.raises(InputError, match="no graph"):
+        measure(resolve(str(script)), "train", 1, how=LayerSampling(1, 0))
+
+
+@pytest.mark.parametrize("asked", [{"minibatches": 0}, {"warmup": -1}, {"optimisation": "most"}])
+def test_invalid_requests_are_refused(asked):
+    with pytest.raises(InputError):
+        measure(resolve("zoo:squeezenet"), "infer", 1, how=LayerSampling(**{"minibatches": 1, "warmup": 0, **asked}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from edgetune.workloads.costs import operator_table
 from edgetune.workloads.costs.formulas.attention import visible_pairs
 from edgetune.workloads.costs.generation import Pass, decoder_nodes
 from edgetune.workloads.llm import decoder, read_decoder
+from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.resolve import resolve
 
 D = 2  # bytes of a float16
@@ -187,6 +189,16 @@ def test_six_numbers_are_a_llama_and_words_of_the_file_win(tmp_path: Path) -> No
     assert decoder({"model_type": "llava", "text_config": SMALL}, "sees").layers == 3
 
 
+def test_json_is_named_after_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "llama-tiny"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(PUBLISHED["TinyLlama 1.1B"][1]))
+    workload = resolve(f"llm:{folder / 'config.json'}")
+    assert (workload.name, workload.kind) == ("llama-tiny", "llm")
+    with pytest.raises(InputError, match="no weights to run"):
+        load_model(workload, weights=True)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -237,9 +249,25 @@ def test_lengths_are_asked_for_and_bounded_by_learned_positions(tmp_path: Path) 
         table(tmp_path, SMALL, precision="fp12", past=3)
 
 
+def test_a_language_model_is_costed_for_inference(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(SMALL))
+    assert read_decoder(path).heads == 8
+    with pytest.raises(InputError, match="inference only"):
+        operator_table(resolve(f"llm:{path}"), "train", 1, dimensions={"tokens": 4})
+
+
 @pytest.mark.parametrize(("ending", "form"), [("json", "{{{}}}"), ("yaml", "{{{}}}")])
 def test_layers_are_limited_before_any_is_costed(tmp_path, ending, form):
     file = tmp_path / f"model.{ending}"
     file.write_text(form.format('"layers": 1000000, "hidden": 8, "heads": 2, "vocab": 10'))
     with pytest.raises(InputError, match=r"1,000,000 layers, more than the limit layers allows"):
+        read_decoder(file)
+
+
+def test_a_configuration_of_aliases_is_refused(tmp_path):
+    file = tmp_path / "model.yaml"
+    levels = "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    file.write_text(f"a0: &a0 [x, x]\n{levels}layers: 2\n")
+    with pytest.raises(InputError, match="aliases are not used here"):
         read_decoder(file)

@@ -68,6 +68,10 @@ def test_indices_are_followed_into_the_body_of_control_flow() -> None:
     assert of_ids([node("If", "yes", "y", then_branch=then, else_branch=other)], yes=np.array(True)).most == 999
 
 
+def test_the_table_is_reported() -> None:
+    assert of_ids([node("Gather", "table ids", "y")]).values == "whole numbers from 0 to 999, the rows of 'table'"
+
+
 def loop(*before: onnx.NodeProto, trips: str = "n", **values: Any) -> onnx.ModelProto:
     body = helper.make_graph(
         [node("Identity", "go", "again"), node("Relu", "s", "t")],
@@ -124,6 +128,15 @@ def test_a_size_is_never_made_up(nodes: list[onnx.NodeProto]) -> None:
     shape = () if name == "last" else (1,)
     with pytest.raises(InputError, match=f"input '{name}' decides how much is computed"):
         random_inputs(network(nodes, {"x": (1, 8), name: shape}, None, values, **{name: TensorProto.INT64}), seed=0)
+
+
+def test_floats_and_masks_are_what_they_were() -> None:
+    proto = network([node("Where", "mask x zero", "y")], {"x": (2, 3), "mask": (2, 3)}, None,
+                    {"zero": np.float32(0)}, mask=TensorProto.BOOL)  # fmt: skip
+    generator = np.random.default_rng(7)
+    arrays = random_inputs(proto, seed=7)
+    assert np.array_equal(arrays["x"], generator.random((2, 3), dtype=np.float32))
+    assert np.array_equal(arrays["mask"], generator.integers(0, 2, (2, 3)).astype(bool))
 
 
 def test_samples_of_a_file_lie_along_the_batch_axis(tmp_path: Any) -> None:

@@ -89,6 +89,12 @@ def test_weights_behind_links_in_a_circle_or_an_endless_name_are_refused(tmp_pat
             load(save_external(tmp_path, location))
 
 
+def test_a_model_folder_reached_through_a_link_is_fine(tmp_path: Path) -> None:
+    save_external(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert load(tmp_path / "link" / "net.onnx").graph.initializer[0].raw_data
+
+
 def test_a_missing_external_file_is_named_already_by_resolve(tmp_path: Path) -> None:
     path = save_external(tmp_path)
     (tmp_path / "net.data").unlink()
@@ -145,6 +151,22 @@ def test_external_tensors_in_attributes_and_branches_are_checked(tmp_path: Path)
         load(path)
 
 
+def test_a_zoo_network_with_and_without_weights() -> None:
+    workload = resolve("zoo:squeezenet")
+    bare, full = load_model(workload, weights=False), load_model(workload, weights=True)
+    assert bare.ByteSize() < 1_000_000 < full.ByteSize()
+
+
+def test_a_python_workload_has_no_graph(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no graph of operators"):
+        load_model(Workload("t.py", "t", "python", tmp_path / "t.py", ""), weights=False)
+
+
 def test_input_specs_are_the_data_inputs_with_numpy_types() -> None:
     proto = model([node("MatMul", "x w", "y")], {"x": (2, 4), "w": (4, 3)}, values={"w": WEIGHT})
     assert input_specs(proto) == [("x", (2, 4), "float32")]
+
+
+def test_input_specs_of_an_open_model_are_refused() -> None:
+    with pytest.raises(InputError, match="open dimension 'batch'"):
+        input_specs(model([node("Relu", "x", "y")], {"x": ("batch", 4)}))

@@ -8,7 +8,7 @@ import warnings
 import onnxruntime
 import pytest
 
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 from edgetune.workloads import ort_session, ort_tensorrt
 from edgetune.workloads.engines import EngineOptions
 from edgetune.workloads.resolve import resolve
@@ -73,3 +73,31 @@ def test_the_real_onnxruntime_refuses_an_operator_on_the_cpu(monkeypatch):
         warnings.simplefilter("ignore")  # CUDAExecutionProvider is not in this build
         with pytest.raises(InputError, match="would run operators of zoo:squeezenet on the CPU"):
             open_step(resolve(NETWORK), "infer", 1, options())
+
+
+def test_a_build_without_the_provider_says_what_to_install():
+    if "TensorrtExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this ONNX Runtime has TensorRT")
+    with pytest.raises(DeviceError, match="no TensorrtExecutionProvider") as caught:
+        open_step(resolve(NETWORK), "infer", 1, options())
+    assert "NVIDIA's onnxruntime-gpu wheel" in caught.value.hint
+
+
+def test_an_old_onnxruntime_cannot_refuse_the_cpu(install):
+    install(FakeOrt(version="1.15.1"))
+    with pytest.raises(DeviceError, match=r"1\.15\.1 cannot refuse the CPU"):
+        open_step(resolve(NETWORK), "infer", 1, options())
+
+
+def test_int8_needs_scales(install):
+    install(FakeOrt())
+    with pytest.raises(InputError, match="no scales for INT8"):
+        open_step(resolve(NETWORK), "infer", 1, options("int8"))
+
+
+def test_a_cache_that_cannot_be_written_is_two_lines(install, tmp_path, monkeypatch):
+    install(FakeOrt())
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(DeviceError, match="for built engines"):
+        open_step(resolve(NETWORK), "infer", 1, options())

@@ -13,8 +13,10 @@ from onnx_graphs import model, node
 
 from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
+from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.partition.check import PrepareOptions, planned_weight_bytes, run_layers
 from edgetune.workloads.partition.prepare import kept, prepare
+from edgetune.workloads.partition.rows import _bounds
 from edgetune.workloads.prepared import processor_kind
 from edgetune.workloads.resolve import resolve
 
@@ -77,6 +79,14 @@ def test_a_branch_is_joined_where_its_last_input_is_made(tmp_path):
     assert other.outputs == ("y",)
 
 
+def test_biases_and_scales_start_no_layer(tmp_path):
+    nodes = [node("MatMul", "x w", "a"), node("Mul", "a scale", "b"), node("Add", "b bias", "y")]
+    vectors = {"scale": np.ones(512, np.float32) * 2, "bias": np.ones(512, np.float32)}
+    prepared = made(tmp_path, model(nodes, {"x": [1, 2, 16]}, values={"w": matrix(16, 512), **vectors}, outputs=["y"]))
+    assert len(prepared.layers) == 1
+    assert sorted(weight.shape for weight in prepared.layers[0].weights) == [(16, 512), (512,), (512,)]
+
+
 def test_a_shared_weight_is_stored_once_in_a_file_of_its_own(tmp_path):
     nodes = [node("MatMul", "x w", "a"), node("Tanh", "a", "b"), node("MatMul", "b w", "y")]
     prepared = made(tmp_path, model(nodes, {"x": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y"]))
@@ -129,6 +139,19 @@ def test_arithmetic_on_shapes_stays_inside_a_layer(tmp_path):
     prepared = made(tmp_path, model(nodes, {"x": ["batch", 16, 4, 4]}, values=values, outputs=["y"]))
     assert [layer.outputs for layer in prepared.layers] == [("flat",), ("y",)]
     assert prepared.outputs[0].shape == (1, 8)
+
+
+def test_operators_before_the_first_weight_go_with_it(tmp_path):
+    nodes = [
+        node("Neg", "x", "a"),
+        node("Cast", "mask", "b", to=1),
+        node("MatMul", "a w", "c"),
+        node("Add", "c b", "y"),
+    ]
+    proto = model(nodes, {"x": [1, 32], "mask": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y"])
+    prepared = made(tmp_path, proto)
+    assert len(prepared.layers) == 1
+    assert set(prepared.layers[0].inputs) == {"x", "mask"}
 
 
 def test_a_network_without_weights_is_one_layer(tmp_path):
@@ -237,6 +260,20 @@ def test_an_output_whose_size_no_run_shows_is_refused_by_name(tmp_path):
     assert made(tmp_path, proto, sized).outputs[1].shape == (7,)
 
 
+def test_a_network_without_outputs_is_refused(tmp_path):
+    proto = model([node("MatMul", "x w", "y")], {"x": [1, 32]}, values={"w": matrix(32, 32)})
+    del proto.graph.output[:]
+    with pytest.raises(InputError, match=r"no outputs|cannot load"):
+        made(tmp_path, proto)
+
+
+@pytest.mark.parametrize("output", ["x", "w"])
+def test_an_output_that_no_operator_makes_is_refused(tmp_path, output):
+    proto = model([node("MatMul", "x w", "y")], {"x": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y", output])
+    with pytest.raises(InputError, match=rf"'{output}'|ONNX Runtime cannot load"):
+        made(tmp_path, proto)
+
+
 def test_weights_that_are_computed_from_others_are_computed_where_they_are_read(tmp_path):
     """Eight-bit weights: the layer holds those, and not four times as much."""
     nodes = []
@@ -249,6 +286,16 @@ def test_weights_that_are_computed_from_others_are_computed_where_they_are_read(
     assert [layer.weight_bytes for layer in prepared.layers] == [64 * 64, 64 * 64]
     assert [layer.weights[0].dtype for layer in prepared.layers] == ["int8", "int8"]
     assert prepared.difference < 1e-5
+
+
+def test_half_precision(tmp_path):
+    values = {"w1": matrix(32, 32).astype(np.float16), "w2": matrix(32, 32, 1).astype(np.float16)}
+    nodes = [node("MatMul", "x w1", "a"), node("Tanh", "a", "b"), node("MatMul", "b w2", "y")]
+    proto = model(nodes, {"x": [1, 32]}, values=values, outputs=["y"], dtype=TensorProto.FLOAT16)
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    prepared = made(tmp_path, proto, PrepareOptions(optimise="extended"))
+    assert [layer.weight_bytes for layer in prepared.layers] == [2048, 2048]
+    assert (prepared.outputs[0].dtype, prepared.input_bytes) == ("float16", 64)
 
 
 def test_answers_by_chance_cannot_be_checked(tmp_path):
@@ -279,6 +326,11 @@ def test_an_open_dimension_without_a_size_is_refused(tmp_path):
     with pytest.raises(InputError, match="length"):
         made(tmp_path, proto)
     assert made(tmp_path, proto, PrepareOptions(2, {"length": 5})).inputs[0].shape == (2, 5, 32)
+
+
+def test_a_model_that_onnx_runtime_cannot_load_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot load"):
+        made(tmp_path, model([node("Unheard", "x", "y", domain="acme")], {"x": [1, 4]}))
 
 
 def test_split_parts_are_no_larger_than_asked_and_share_the_work(tmp_path):
@@ -312,6 +364,15 @@ def test_split_products_equal_whole_ones(tmp_path, transposed, bias):
     np.testing.assert_allclose(found, 0.5 * x @ w + 2.0 * values.get("b", np.float32(0)), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("width", "share"), [(1, 0.01), (7, 0.3), (16, 0.5), (1000, 0.07), (4096, 0.2), (17, 0.9)])
+def test_parts_cover_every_output_once_and_fit(width, share):
+    row_bytes, total = 128, 128 * width
+    bounds = _bounds(width, total, max(1, int(total * share)))
+    assert [first for first, _ in bounds] == [0, *(end for _, end in bounds[:-1])]
+    assert bounds[-1][1] == width
+    assert all((end - first) * row_bytes <= max(row_bytes, int(total * share)) for first, end in bounds)
+
+
 def test_a_folder_is_kept_while_model_and_options_are_the_same(tmp_path):
     first = made(tmp_path, chain())
     workload = resolve(str(tmp_path / "net.onnx"))
@@ -332,6 +393,14 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
     with pytest.raises(InputError, match="no prepared network"):
         made(tmp_path, chain())
     assert precious.read_text() == "all of it"
+
+
+def test_the_old_folder_stays_when_preparing_again_fails(tmp_path):
+    first = made(tmp_path, chain())
+    with pytest.raises(InputError):
+        made(tmp_path, model([node("Unheard", "x", "y", domain="acme")], {"x": [1, 4]}))
+    assert kept_files(first.folder) == {MANIFEST, *first.files}
+    assert [path.name for path in first.folder.parent.iterdir()] == ["net"]
 
 
 MANIFEST = "manifest.json"
@@ -383,6 +452,13 @@ def test_kinds_of_processor(tmp_path, flags, kind):
     if flags is not None:
         info.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
     assert processor_kind(info).split()[1:] == kind.split()
+
+
+def test_small_constants_stay_in_the_graph_and_large_ones_do_not(tmp_path):
+    proto = load_model(resolve("zoo:squeezenet"), weights=False)
+    large = [w for w in proto.graph.initializer if np.prod(w.dims) * 4 >= 1024]
+    prepared = prepare(resolve("zoo:squeezenet"), PLAIN, tmp_path / "made")
+    assert sum(layer.weight_bytes for layer in prepared.layers) == sum(int(np.prod(w.dims)) * 4 for w in large)
 
 
 def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(tmp_path):

@@ -98,6 +98,13 @@ def test_a_changed_bit_is_found_in_every_file(original, folder):
         assert "edgetune schedule prepare --fresh" in refused.value.hint
 
 
+def test_no_folder_and_no_manifest(tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(InputError, match="no prepared network"):
+            open_prepared(place)
+        assert not is_prepared(place)
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "\xff", '{"kind": "profile"}', '{"kind": "prepared", "version": 1}']
 )
@@ -105,6 +112,12 @@ def test_a_manifest_that_is_none(tmp_path, text):
     (tmp_path / "manifest.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=r"manifest\.json"):
         open_prepared(tmp_path)
+
+
+def test_another_version_is_named(folder):
+    rewrite(folder, lambda document: document.update(version=2))
+    with pytest.raises(InputError, match="version 2, this reads 1"):
+        open_prepared(folder)
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "sub/file", "", "..", "a\0b"])

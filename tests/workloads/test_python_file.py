@@ -30,6 +30,19 @@ def test_file_is_executed_once_for_all_batch_sizes(write):
     assert [open_training(path, size).step() for size in (1, 2)] == [1, 1]
 
 
+def test_files_beside_it_can_be_imported(write):
+    write("ANSWER = 42\n", "h5_neighbour.py")
+    path = write("from h5_neighbour import ANSWER\ndef make(batch_size):\n    return lambda: ANSWER\n")
+    assert open_training(path, 1).step() == 42
+
+
+def test_classes_of_the_file_can_be_pickled(write):
+    path = write(
+        "import pickle\nclass Sample:\n    pass\ndef make(batch_size):\n    return lambda: pickle.dumps(Sample())\n"
+    )
+    assert open_training(path, 1).step()
+
+
 MAKE = "def make(batch_size):\n    "
 
 
@@ -81,6 +94,19 @@ def test_broken_step(write, body, message):
     assert message in caught.value.message
 
 
+def test_file_of_another_kind(write):
+    with pytest.raises(InputError, match="not a Python file"):
+        open_training(write("make = 1", "train.txt"), 1)
+
+
+def test_place_is_the_users_line_not_the_librarys(write):
+    path = write(
+        "import statistics\ndef make(batch_size):\n    def step():\n\n        statistics.mean([])\n    return step\n"
+    )
+    with pytest.raises(InputError, match=r"train\.py:5: step\(\) raised StatisticsError"):
+        open_training(path, 1).step()
+
+
 def test_a_file_may_save_and_load_as_functions_or_of_its_step(tmp_path):
     path = tmp_path / "learns.py"
     path.write_text(
@@ -92,6 +118,12 @@ def test_a_file_may_save_and_load_as_functions_or_of_its_step(tmp_path):
     assert training.save("there") == "there!"
     with pytest.raises(InputError, match=r"learns.py:2: load\(\) raised OSError: no such state"):
         training.load("there")
+
+
+def test_a_file_need_not_save(tmp_path):
+    path = tmp_path / "forgets.py"
+    path.write_text("def make(batch_size):\n    return lambda: None\n")
+    assert (open_training(path, 2).save, open_training(path, 2).load) == (None, None)
 
 
 def test_the_example_trains_without_a_warning(recwarn):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import onnx
@@ -74,6 +75,14 @@ def test_a_zoo_network_has_a_stable_hash() -> None:
     assert workload.sha256 == resolve("zoo:resnet18").sha256 != resolve("zoo:resnet50").sha256
 
 
+def test_a_misspelt_zoo_network_is_suggested_and_all_are_listed() -> None:
+    with pytest.raises(InputError, match="'resnet81'") as caught:
+        resolve("zoo:resnet81")
+    assert "zoo:resnet18" in caught.value.hint
+    assert "bert_large" in caught.value.hint
+    assert_two_lines(caught.value)
+
+
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
@@ -87,6 +96,12 @@ def test_a_prefix_counts_and_not_the_ending_behind_it(reference: str, message: s
         resolve(reference)
     assert not names_path(reference)
     assert names_path(f"./{reference}")
+
+
+def test_a_bare_zoo_name_is_pointed_to_the_zoo() -> None:
+    with pytest.raises(InputError, match="no file resnet18") as caught:
+        resolve("resnet18")
+    assert "zoo:resnet18" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -117,6 +132,22 @@ def test_a_model_without_operators(tmp_path: Path) -> None:
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(InputError, match="without operators"):
         resolve(str(path))
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no file"):
+        resolve(str(tmp_path / "absent.onnx"))
+    with pytest.raises(InputError, match="is a folder"):
+        resolve(str(tmp_path))
+    with pytest.raises(InputError, match=r"cannot read|no file"):
+        resolve("a\0b.onnx")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_file(file: Path) -> None:
+    file.chmod(0)
+    with pytest.raises(InputError, match="Permission denied"):
+        resolve(str(file))
 
 
 @settings(deadline=None, max_examples=60)

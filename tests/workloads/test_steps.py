@@ -74,6 +74,11 @@ def test_dynamic_batch_runs_at_every_size(save, batch_size):
     assert y.shape == (batch_size, 2)
 
 
+def test_fixed_batch_is_rewritten(save):
+    (y,) = open_step(save(linear(batch=4)), "infer", 2, RunOptions(threads=1))()
+    assert y.shape == (2, 2)
+
+
 def test_same_seed_same_inputs(save):
     workload = save(linear())
     one, same, other = (open_step(workload, "infer", 3, RunOptions(threads=1, seed=seed))()[0] for seed in (1, 1, 2))
@@ -88,6 +93,12 @@ def test_indices_stay_within_the_tables_they_look_up(save):
     assert feed["kinds"].dtype == np.int32
     assert feed["mask"].dtype == np.bool_
     assert open_step(save(lookup()), "infer", 8, RunOptions(threads=1))()[0].shape == (8, 50, 4)
+
+
+def test_weights_outside_the_file_are_found_beside_it(save):
+    workload = save(linear(), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (y,) = open_step(workload, "infer", 2, RunOptions(threads=1))()
+    assert y.shape == (2, 2)
 
 
 def test_dynamic_batch_is_opened_by_its_path_without_reading_the_weights(save, monkeypatch):
@@ -135,6 +146,11 @@ def test_inputs_that_do_not_fit(save, tmp_path, arrays, message):
     assert message in caught.value.message
 
 
+def test_double_precision_inputs_are_converted(save, tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3)))
+    assert open_step(save(linear()), "infer", 2, RunOptions(threads=1, inputs=str(tmp_path / "in.npz")))()
+
+
 def spoil(path, content):
     path.write_bytes(content)
     return str(path)
@@ -180,6 +196,12 @@ def test_failure_while_running_names_the_batch_size(save):
     assert "batch size" in caught.value.hint
 
 
+def test_provider_that_is_not_installed(save):
+    with pytest.raises(DeviceError, match="lacks CUDAExecutionProvider") as caught:
+        open_step(save(linear()), "infer", 1, RunOptions(ort_providers=("CUDAExecutionProvider",)))
+    assert "ort-gpu" in caught.value.hint
+
+
 def test_an_unrequested_fallback_is_refused(save):
     workload = save(linear())
     with pytest.raises(DeviceError, match="was to run on CUDAExecutionProvider, but ONNX Runtime chose CPU"):
@@ -207,9 +229,24 @@ def test_missing_onnxruntime(save, monkeypatch):
     assert "pip install 'edgetune[ort]'" in caught.value.hint
 
 
+def test_missing_torch(save, monkeypatch):
+    workload = save(linear())
+    without(monkeypatch, "torch")
+    with pytest.raises(DeviceError, match="PyTorch") as caught:
+        open_step(workload, "train", 1)
+    assert "pip install 'edgetune[torch]'" in caught.value.hint
+
+
 def test_training_file_trains_and_does_not_infer(tmp_path):
     (tmp_path / "train.py").write_text("def make(batch_size):\n    return lambda: batch_size\n")
     workload = resolve(str(tmp_path / "train.py"))
     assert open_step(workload, "train", 6)() == 6
     with pytest.raises(InputError, match="training only"):
         open_step(workload, "infer", 6)
+
+
+def test_cuda_that_is_not_there(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text("def make(batch_size):\n    return lambda: batch_size\n")
+    with pytest.raises(DeviceError, match="cuda:0"):
+        open_step(resolve(str(tmp_path / "train.py")), "train", 6, RunOptions(torch_device="cuda:0"))

@@ -105,6 +105,12 @@ def test_inputs_reach_the_gpu(tmp_path):
     assert np.array([[1, 2, 3]] * 2, np.float32).tobytes() in cudart.gpu.contents.values()
 
 
+def test_a_fixed_batch_is_rewritten_for_another(tmp_path):
+    step = open_step(network(tmp_path / "net.onnx", batch=1), "infer", 5, options())
+    step()
+    assert 5 * 3 * 4 in cudart.gpu.sizes.values()
+
+
 def test_memory_is_returned_when_the_step_goes(tmp_path):
     step = open_step(network(tmp_path / "net.onnx"), "infer", 2, options())
     assert cudart.gpu.sizes
@@ -292,6 +298,22 @@ def test_a_truncated_engine_and_other_files_are_refused(tmp_path):
         resolve(str(path))
 
 
+def test_serialisation_tags_of_old_versions_are_named():
+    messages = tensorrt_library.Messages(tensorrt)
+    text = "Version tag does not match. Note: Current Version: 232, Serialized Engine Version: 96"
+    messages.logger.log(tensorrt.ILogger.Severity.ERROR, text)
+    error = tensorrt_library._refusal(tensorrt, messages, "net.engine", "Orin")
+    assert error.message == (
+        "net.engine was built by another TensorRT (serialisation 96); this is TensorRT 10.3.0 (serialisation 232)"
+    )
+
+
+def test_a_gpu_without_memory_is_two_lines(tmp_path):
+    cudart.gpu.limit_bytes = 10
+    with pytest.raises(InputError, match="no memory left"):
+        open_step(engine_file(tmp_path, profiles=RANGE), "infer", 8, RunOptions())
+
+
 def test_a_machine_without_a_gpu_or_a_library_is_two_lines(tmp_path, monkeypatch):
     workload = engine_file(tmp_path, profiles=RANGE)
     cudart.gpu.devices = 0
@@ -308,6 +330,13 @@ def test_a_machine_without_a_gpu_or_a_library_is_two_lines(tmp_path, monkeypatch
     assert caught.value.hint.startswith("pip install 'edgetune[tensorrt]'")
     monkeypatch.setattr(tensorrt_library, "_ON_JETSON", tmp_path)
     assert tensorrt_library.install_hint().startswith("sudo apt install python3-libnvinfer")
+
+
+def test_a_tensorrt_that_does_not_start_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensorrt, "STARTS", False)
+    for workload in (engine_file(tmp_path, profiles=RANGE), network(tmp_path / "net.onnx")):
+        with pytest.raises(DeviceError, match="does not start: CUDA initialization failure with error: 35"):
+            open_step(workload, "infer", 1, options())
 
 
 def test_the_real_bindings_of_cuda_are_used_as_they_are(monkeypatch):
@@ -330,6 +359,52 @@ def test_an_old_tensorrt_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tensorrt, "__version__", "8.5.2.2")
     with pytest.raises(DeviceError, match=r"older than 8\.6"):
         open_step(engine_file(tmp_path), "infer", 1, RunOptions())
+
+
+def test_memory_through_pytorch_is_that_of_its_tensors():
+    class Tensor:
+        def __init__(self, size):
+            self.content = np.zeros(size, np.uint8)
+
+        def data_ptr(self):
+            return self.content.ctypes.data
+
+        def copy_(self, other):
+            self.content[:] = other
+
+    class Torch:
+        uint8 = "uint8"
+
+        class cuda:
+            OutOfMemoryError = MemoryError
+
+            @staticmethod
+            def get_device_name(index):
+                return "Orin"
+
+            @staticmethod
+            def synchronize(device):
+                pass
+
+            class Stream:
+                cuda_stream = 5
+
+                def __init__(self, device):
+                    pass
+
+        @staticmethod
+        def empty(size, dtype, device):
+            assert (dtype, device) == ("uint8", "cuda:0")
+            return Tensor(size)
+
+        @staticmethod
+        def from_numpy(array):
+            return array
+
+    memory = gpu_memory.TorchMemory(Torch, 0)
+    assert (memory.gpu, memory.stream) == ("Orin", 5)
+    memory.upload(np.arange(3, dtype=np.float32))
+    assert memory._kept[0].content.tobytes() == np.arange(3, dtype=np.float32).tobytes()
 
 
 UNFIT = [

@@ -1,5 +1,7 @@
 """ONNX graphs in PyTorch: the same answers as ONNX Runtime, and weights that train."""
 
+import copy
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -151,6 +153,24 @@ def test_a_trained_network_goes_back_into_its_graph():
     assert trained.metadata_props == model.metadata_props
 
 
+def test_an_untrained_network_goes_back_unchanged():
+    model = zoo.with_weights(zoo.weightless("yolov8n"))
+    assert with_trained(model, OnnxModule(model)).SerializeToString(deterministic=True) == model.SerializeToString(
+        deterministic=True
+    )
+
+
+def test_a_copy_is_independent():
+    module = OnnxModule(zoo.with_weights(zoo.weightless("lstm"))).eval()
+    twin = copy.deepcopy(module)
+    with torch.no_grad():
+        for weight in twin.parameters():
+            weight.zero_()
+    feed = feed_for("lstm", 1)
+    assert not torch_run(twin, feed)[0].any()
+    assert torch_run(module, feed)[0].any()
+
+
 def test_inner_values_can_be_asked_for_and_the_rest_is_left_out():
     model = zoo.with_weights(zoo.weightless("yolov8n"))
     whole, backbone = OnnxModule(model), OnnxModule(model, ["model.9.concat"])
@@ -225,3 +245,33 @@ def test_an_unimplemented_operator_is_named_with_its_node(node, message):
     model = graph_of([node], {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, None)}, {"s": np.ones(2, np.float32)})
     with pytest.raises(InputError, match=message):
         OnnxModule(model)
+
+
+def test_a_weight_without_data_is_named():
+    with pytest.raises(InputError, match=r"weight 'embedding\.weight' has no data"):
+        OnnxModule(zoo.weightless("lstm"))
+
+
+def test_a_network_without_weights_cannot_train():
+    model = graph_of([helper.make_node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, ["n", 3])})
+    with pytest.raises(InputError, match="no weights to train"):
+        trainer(model, 2)
+
+
+def test_values_are_dropped_after_their_last_use():
+    module = OnnxModule(two_layers())
+    released = [slot for step in module._plan for slot in step.release]
+    assert len(released) == len(set(released)) == 6  # the input and every value but the output
+
+
+def test_model_functions_are_inlined():
+    body = [helper.make_node("Mul", ["a", "a"], ["b"])]
+    square = helper.make_function("own", "Square", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    model = graph_of(
+        [helper.make_node("Square", ["x"], ["y"], domain="own")],
+        {"x": (FLOAT, ["n", 3])},
+        {"y": (FLOAT, ["n", 3])},
+        functions=[square],
+    )
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    assert torch_run(OnnxModule(model), {"x": np.full((1, 3), 3, np.float32)})[0].tolist() == [[9.0, 9.0, 9.0]]
