@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from edgetune.errors import InputError
 from edgetune.workloads import model_storage, zoo
 from edgetune.workloads.initial_weights import has_data, role_of
 from edgetune.workloads.zoo.yolo import cell_centres
