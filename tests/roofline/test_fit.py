@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import KernelRun
+from edgetune.errors import InputError
 from edgetune.stages.roofline.energy import nonnegative_fit
 from edgetune.stages.roofline.fit import fit_roofs
 
@@ -39,6 +41,10 @@ def _relu(size: int, **changes: object) -> KernelRun:
 
 _IDLE = KernelRun("idle", 0, "fp32", _MODE, 0.0, 0.0, 10.0, _STATIC)
 _KERNELS = (_matmul(4096), _matmul(8192), _thin(64), _thin(128), _relu(8192), _relu(16384))
+
+
+def _codes(runs: Sequence[KernelRun]) -> list[str]:
+    return [caution.code for caution in fit_roofs(runs).data_warnings]
 
 
 @pytest.mark.parametrize("idle", [(_IDLE,), ()], ids=["idle measured", "idle told from the kernels"])
@@ -127,6 +133,22 @@ def test_without_power_there_is_a_roof_of_time_and_a_word_about_it() -> None:
     assert "no kernel has a power reading" in caution.advice
 
 
+@pytest.mark.parametrize(
+    ("runs", "missing"),
+    [
+        ([_matmul(4096)], "no kernel bound by memory was measured in fp32 at GPU 1300.5 MHz, memory 3199 MHz"),
+        ([_relu(4096)], "no kernel bound by compute was measured in fp32"),
+        ([_IDLE], "no kernel was measured"),
+        ([], "no kernel was measured"),
+    ],
+)
+def test_one_point_is_no_roofline(runs: list[KernelRun], missing: str) -> None:
+    with pytest.raises(InputError) as caught:
+        fit_roofs(runs)
+    assert missing in caught.value.message
+    assert "copies" in caught.value.hint
+
+
 def test_a_mode_that_lacks_kernels_is_left_out_and_reported() -> None:
     low = replace(_matmul(4096), mode=Mode(gpu_mhz=300.0))
     fit = fit_roofs([_IDLE, *_KERNELS, low])
@@ -162,6 +184,12 @@ def test_a_constant_at_its_bound_is_zero_and_reported() -> None:
     assert fit.roofs[0].flop_j > 0
     assert [(caution.code, caution.numbers) for caution in fit.data_warnings] == [("energy-at-bound", {"roofs": 1.0})]
     assert "energy per byte came out as zero" in fit.data_warnings[0].advice
+
+
+def test_two_kernels_leave_nothing_to_err() -> None:
+    (roof,) = fit_roofs([_IDLE, _matmul(8192), _relu(8192)]).roofs
+    assert roof.flop_j == pytest.approx(_FLOP)
+    assert (roof.flop_j_error, roof.byte_j_error, roof.residual_share) == (None, None, None)
 
 
 def test_every_kernel_counts_alike_whatever_its_length() -> None:

@@ -55,6 +55,12 @@ def test_bytes_between_fused_rows_are_left_out_where_the_runtime_tells_its_input
     assert (layer.row.bytes_read, layer.row.bytes_written) == (50, 20)
 
 
+def test_views_in_a_fused_layer_are_not_named():
+    ops = table(row("view", "Reshape", flops=0, read=0, written=0, ledger="zero"), row("gemm", "Gemm"))
+    (layer,) = join(ops, times(time("view", "gemm"))).layers
+    assert (layer.rows, layer.row.op, layer.how) == (("gemm",), "Gemm", "node")
+
+
 def test_two_kernels_of_one_row_are_one_layer():
     layers = join(table(row("gelu")), times(time("gelu", seconds=1.0), time("gelu", seconds=2.0)))
     assert [(layer.rows, layer.seconds) for layer in layers.layers] == [(("gelu",), 3.0)]

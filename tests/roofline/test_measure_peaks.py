@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.roofline import KernelRun
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import LiveSource
 from edgetune.devices.discover import open_device
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.options import ProfileOptions
@@ -19,6 +21,7 @@ from edgetune.stages.roofline.fit import IDLE, fit_roofs
 from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
 from edgetune.stages.roofline.measure import idle_run, measure_peaks
 from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, kernel_of
+from fakes.sysfs import FakeSysfs
 
 HIGH, MIDDLE, LOW = Mode(gpu_mhz=1300.5), Mode(gpu_mhz=726.75), Mode(gpu_mhz=318.75)
 GIB = 1 << 30
@@ -69,12 +72,23 @@ def test_planned_kernels_fit_the_memory_and_exceed_the_cache(gib, precisions, ca
     assert all(size & (size - 1) == 0 for size in rows)
 
 
+def test_sizes_ascend_to_the_largest_that_fits():
+    sizes = [k.rows for k in plan_kernels(16 * GIB, ["fp32"]) if k.label == "matmul"]
+    assert sizes == [1024, 2048, 4096, 8192, 16384]  # three matrices of 1 GiB; the next needs 12 GiB of the 8
+    assert [k.rows for k in plan_kernels(16 * GIB, ["fp32"], quick=True) if k.label == "matmul"] == [2048, 8192]
+
+
 def test_thin_products_lie_on_both_sides_of_every_balance():
     thin = [k for k in plan_kernels(8 * GIB, ["tf32"]) if k.label.startswith("matmul_k")]
     intensities = [kernel.flops / kernel.bytes_moved for kernel in thin]
     assert intensities == sorted(intensities)
     assert intensities[0] < 67
     assert intensities[-1] > 113
+
+
+def test_quick_is_fewer():
+    full, quick = (plan_kernels(16 * GIB, ["fp32", "fp16"], quick=choice) for choice in (False, True))
+    assert len(quick) < len(full) / 2
 
 
 def test_too_little_memory_and_unknown_precisions():
@@ -202,6 +216,19 @@ def test_a_size_that_fails_ends_its_family_and_is_reported(failure):
     assert "it was killed" in note.advice
 
 
+def test_a_failure_in_another_mode_costs_that_run_only():
+    device = Ideal()
+
+    def measure(workload, mode):
+        if mode == MIDDLE:
+            raise InputError("the process crashed", "see --verbose")
+        return device.measure(workload, mode)
+
+    peaks = measure_peaks(measure, device.idle, [HIGH, MIDDLE, LOW], [BenchmarkKernel.square("relu", 8192, "fp32")])
+    assert [run.mode for run in peaks.runs if run.kernel == "relu"] == [HIGH, LOW]
+    assert [note.code for note in peaks.notes] == ["kernel-failed"]
+
+
 def test_a_size_expected_to_take_too_long_is_not_begun():
     """A product of twice the size takes eight times as long: 0.11 s, 0.88 s, 7 s, of which 2 s are allowed."""
     device = Ideal()
@@ -273,6 +300,11 @@ def test_the_twin_in_half_precision_and_at_rest(twin_peaks):
     assert idle[MAXN].seconds >= 5.0
 
 
+def test_a_precision_unknown_to_the_twin_is_reported_once(twin_peaks):
+    assert [note.code for note in twin_peaks.notes] == ["kernel-failed"]
+    assert "the twin has no precision 'fp8'" in twin_peaks.notes[0].advice
+
+
 # Static power and room
 
 
@@ -281,3 +313,36 @@ def test_idle_power_is_that_of_the_mode_once_settled():
     high, low = (idle_run(device, replace(MAXN, gpu_mhz=mhz)) for mhz in (1300.5, 318.75))
     again = idle_run(device, MAXN)
     assert high.power_w == again.power_w > low.power_w
+
+
+def test_no_sensor_no_idle_power():
+    device = replace(open_device("twin:orin-agx"), power=Absent("none"))
+    assert idle_run(device, MAXN) is None
+
+
+def test_a_mode_where_none_can_be_set():
+    device = replace(open_device("twin:orin-agx"), modes=Absent("fixed"))
+    assert idle_run(device, Mode()).power_w > 10
+    with pytest.raises(DeviceError, match="cannot set"):
+        idle_run(device, MAXN)
+
+
+def host_like(torch_device, **conditions):
+    source = LiveSource(("CPUExecutionProvider",), torch_device)
+    return replace(open_device("twin:orin-agx"), source=source, conditions=conditions)
+
+
+def test_room_on_hosts_boards_and_cards(tmp_path):
+    sysfs = FakeSysfs(tmp_path)
+    sysfs.put("proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable:    4000000 kB\n")
+    assert buffer_limits_on(host_like("cpu"), sysfs).cache_bytes is None
+    for cpu, index, level, size, shared in (
+        (0, 0, 1, "32K", "0"), (0, 3, 3, "8192K", "0-1"), (1, 3, 3, "8192K", "0-1"), (2, 3, 3, "4M", "2-3"),
+    ):  # fmt: skip
+        folder = f"sys/devices/system/cpu/cpu{cpu}/cache/index{index}"
+        for name, value in (("level", level), ("size", size), ("shared_cpu_list", shared)):
+            sysfs.put(f"{folder}/{name}", value)
+    host, board = buffer_limits_on(host_like("cpu"), sysfs), buffer_limits_on(host_like("cuda:0"), sysfs)
+    assert (host.memory_bytes, host.cache_bytes) == (4_096_000_000, 12 << 20)
+    assert (board.memory_bytes, board.cache_bytes) == (4_096_000_000, None)
+    assert buffer_limits_on(host_like("cuda:0", gpu_memory_bytes=80 * GIB), sysfs).memory_bytes == 80 * GIB

@@ -32,6 +32,7 @@ def _table(rows: Sequence[OpRow], **changed: object) -> OpsTable:
 
 
 _VIEW = _row("view", 0, 0, op="Reshape", op_class="view", ledger="zero", kernels=0)
+_UNKNOWN = _row("own", 0, 0, op="com.acme:Own", op_class="unmodelled", ledger="unmodelled", kernels=0)
 _COMPUTE, _COPY = _row("conv", 400, 10), _row("relu", 0, 30, bytes_read=20, bytes_written=10)
 
 
@@ -86,6 +87,18 @@ def test_bert_is_bound_by_compute_in_energy_and_by_memory_in_time() -> None:
     moved = weights + 4 * (2_601_010_000 - weights)
     fourth = place(_table([_row("bert", 4 * 79_140_000_000, moved)], batch_size=4), orin)
     assert (fourth.bound, fourth.energy_bound) == ("memory", "compute")
+
+
+def test_unknown_operators_are_reported() -> None:
+    found = place(_table([_COMPUTE, _UNKNOWN, _UNKNOWN]), _ROOF)
+    assert (found.unmodelled, found.unmodelled_nodes) == (("com.acme:Own",), 2)
+    assert found.rows[1].bound is None
+
+
+@pytest.mark.parametrize("rows", [[], [_VIEW], [_UNKNOWN]])
+def test_nothing_to_place_is_refused(rows: list[OpRow]) -> None:
+    with pytest.raises(InputError, match="nothing to place"):
+        place(_table(rows), _ROOF)
 
 
 def test_a_roof_of_another_precision_is_refused() -> None:

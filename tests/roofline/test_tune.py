@@ -138,6 +138,13 @@ def test_time_above_the_roofs_may_be_anything() -> None:
     assert ratios.max() > 1.7
 
 
+def test_a_device_that_draws_nothing_beyond_static_power() -> None:
+    roofs = [replace(roof, flop_j=0.0, byte_j=0.0) for roof in ROOFS]
+    forecast = forecast_modes(MIXED, roofs, TOP, _measured(TOP, 5.0, 50.0))
+    column = forecast.column(Mode(8, 1000.0, 1000.0, 2000.0))
+    assert forecast.learn(column, 1.0, 45.0).expected(column) == pytest.approx((1.0, 45.0), rel=0.05)
+
+
 @given(st.floats(0.1, 20), st.floats(0.1, 20), st.floats(0, 20), st.sampled_from([1.0, 2.0, 4.0]))
 def test_no_explanation_has_lower_clocks_faster_and_all_agree_on_the_reference(
     compute_s: float, memory_s: float, host_s: float, overlap: float
@@ -173,6 +180,20 @@ def test_a_measured_mode_makes_explanations_miss_less_and_the_correction_nears_i
         assert abs(learnt.expected(column)[0] - ratio) == pytest.approx(left, abs=1e-12)
 
 
+def test_a_mean_that_was_right_by_chance_may_move_away() -> None:
+    """The board overlaps its work as no explanation does: errors of 14 % on both sides cancel to 0.14 % before the
+    measurement, and the errors of 4 % that remain after it cancel to 0.17 %."""
+    board = Board(1.0, 18.25, 16.0, 2.0)
+    forecast, column, ratio = _foreseen_and_seen(board, RIGHT_BY_CHANCE)
+    learnt = forecast.learn(column, ratio, board.row(RIGHT_BY_CHANCE).energy_j)  # type: ignore[arg-type]
+    assert forecast.expected(column)[0] == pytest.approx(ratio, abs=0.00141)
+    assert learnt.expected(column)[0] - ratio == pytest.approx(-0.00175, abs=1e-5)
+    squared = np.log(forecast.ratios[:, column] / ratio) ** 2
+    assert [float(each.weights @ squared) ** 0.5 for each in (forecast, learnt)] == pytest.approx(
+        [0.144, 0.038], abs=1e-3
+    )
+
+
 def _foreseen_and_seen(board: Board, mode: Mode) -> tuple[Forecast, int, float]:
     """Return a forecast from the reference, the column of a mode, and its time as a multiple of the reference's."""
     forecast = forecast_modes(MIXED, ROOFS, TOP, board.row(TOP))
@@ -189,6 +210,12 @@ def test_a_measurement_tells_what_the_time_is_made_of() -> None:
     known = forecast.learn(forecast.column(slow_cpu), 1.0, seen.energy_j)  # type: ignore[arg-type]
     assert known.expected(known.column(slow_gpu))[0] > before
     assert known.expected(known.column(Mode(8, 1000.0, 1000.0, 2000.0)))[0] == pytest.approx(1, abs=0.03)
+
+
+def test_inferred_peaks_that_rise_with_lower_clocks_are_not_believed() -> None:
+    odd = replace(_roof(MODES[0]), bytes_per_s=40.0, flops_per_s=400.0)
+    forecast = _at_roofs(MIXED, [odd, _roof(TOP)])
+    assert forecast.expected(0)[0] == pytest.approx(1)
 
 
 # The reference
@@ -241,6 +268,15 @@ def test_candidates_keep_the_bound_and_come_by_energy() -> None:
     assert found[0].why == "+0% time bound by memory (100% of it); 5.5 W at rest, not 10 W"
 
 
+def test_why_names_each_part_of_the_time() -> None:
+    forecast = forecast_modes(MIXED, ROOFS, TOP, _measured(TOP, 10.0, 500.0))
+    found = {one.mode: one.why for one in candidates(forecast, 9.0, limit=99)}
+    assert found[Mode(8, 1000.0, 500.0, 2000.0)] == (
+        "+100% time bound by compute (30% of it), +0% time bound by memory (20% of it), "
+        "+100% time launching kernels (at most 50% of it); 7 W at rest, not 10 W"
+    )
+
+
 def test_a_knob_that_saves_nothing_is_left_alone() -> None:
     roofs = [replace(roof, static_w=4.0 + 4 * (roof.mode.gpu_mhz or 0) / 1000) for roof in ROOFS]
     found = candidates(_at_roofs(_table(_row("copy", 10, 40)), roofs), 0.05)
@@ -287,6 +323,13 @@ def test_five_measurements_come_near_the_best_possible(board: Board, allowed: fl
     possible = _best_possible(board, allowed)
     assert possible > 0.05
     assert _tune(board, allowed).saving_share >= share * possible - 1e-9
+
+
+def test_the_reference_stands_when_nothing_else_keeps_the_bound() -> None:
+    """Every lower clock costs time, and no time was allowed."""
+    found = _tune(Board(5.0, 3.0, 3.0), 0.0)
+    assert found.best is None
+    assert (found.row.mode, found.saving_share, found.slowdown_share) == (TOP, 0.0, 0.0)
 
 
 def test_a_mode_measured_too_slow_corrects_the_forecast_and_rules_out_lower_modes() -> None:
@@ -369,3 +412,9 @@ def test_the_reference_stands_against_a_saving_within_noise() -> None:
     noisy = _tune(board, 0.05, noise=exact.saving_share + 0.01)
     assert noisy.best is None
     assert noisy.tried
+
+
+@pytest.mark.parametrize(("allowed", "points"), [(-0.1, 5), (float("nan"), 5), (float("inf"), 5), (0.05, 0)])
+def test_invalid_requests_are_refused(allowed: float, points: int) -> None:
+    with pytest.raises(InputError):
+        _tune(Board(3.0, 2.0, 1.0), allowed, points=points)

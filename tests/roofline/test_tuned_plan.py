@@ -80,6 +80,11 @@ def test_the_plan_says_what_was_asked_found_and_measured() -> None:
     assert io.from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
 
 
+def test_training_has_no_latency() -> None:
+    plan = tuned_plan(_tuned(lambda mode: _row(mode, 4.1, 12.0, "train"), "train"))
+    assert (plan.problem.kind, plan.measured.latency_s) == ("train", None)
+
+
 def test_a_plan_of_the_reference_names_failed_modes() -> None:
     plan = tuned_plan(_tuned(lambda mode: replace(_row(mode, 4.1, 12.0), status="throttled", reason="too hot")))
     assert plan.configuration.mode == TOP
@@ -90,6 +95,11 @@ def test_a_plan_of_the_reference_names_failed_modes() -> None:
     assert failed.advice.endswith(f"{LOW}: too hot")
     assert (nothing.code, nothing.numbers) == ("tune-saves-nothing", {"slowdown_share": 0.05})
     assert io.from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
+
+
+def test_power_that_is_missing_is_named() -> None:
+    plan = tuned_plan(_tuned(lambda mode: replace(_row(mode, 4.1, 12.0), power_w=None, energy_j=None)))
+    assert plan.header.warnings[0].advice.endswith("no power was measured")
 
 
 # A twin, measured as any device is
