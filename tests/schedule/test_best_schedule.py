@@ -107,7 +107,7 @@ def test_the_bound_holds_for_durations_and_arrivals_that_lie_on_no_grid(seed):
     ]  # fmt: skip
     requests = [Request(0, "a", 0), Request(1, "b", rng.randint(0, 10**7)), Request(2, "a", 10**7 + 1)]
     case, machine = problem(networks, requests, budget_bytes=60, streams=None), Machine(cores=2, streams=2)
-    found = best_schedule(case, "response", machine, limit_s=3.0)
+    found = best_schedule(case, "response", machine, limit_s=60.0)
     assert 0.97 * found.value_ns <= found.bound_ns <= found.value_ns
     tasks, answers = ran(Optimum(plan=found), case, machine)
     assert sum(each.response_ns for each in answers) / len(answers) == found.value_ns
