@@ -201,15 +201,6 @@ def test_clusters_that_the_first_mode_left_off_get_the_limits_of_the_new_one(ben
     assert board.kernel.settings() == chosen(mode, **options)
 
 
-def test_a_mode_that_was_only_saved_changes_nothing_in_what_goes_back(board):
-    """As nvpmodel in a container, and tools that defer a mode to the next boot, write it."""
-    board.guard(SLOW, request_line(2, "keep"))
-    (board.kernel.root / STATUS).write_text("pmode:0001\n")
-    board.guard(request_line(1, "undo"))
-    assert board.kernel.settings() == board.at.before
-    assert board.journals() == []
-
-
 def test_a_mode_that_was_only_saved_is_not_the_one_in_force(board):
     (board.kernel.root / STATUS).write_text("pmode:0001\n")
     found = nvpmodel_in_force(board.kernel)
