@@ -72,7 +72,8 @@ def open_jetson_control(
 
     if detect_jetson(sysfs) is None:
         raise DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
-    knobs, nvpmodel = find_knobs(sysfs), nvpmodel_in_force(sysfs, _found_before(sysfs))
+    knobs = find_knobs(sysfs)
+    nvpmodel = nvpmodel_in_force(sysfs, _found_before(sysfs), knobs)
     presets, caps = None, limits_in_force(knobs, sysfs)
     if not isinstance(nvpmodel, str):
         presets = presets_of(nvpmodel, knobs.tables, present_masks(sysfs, nvpmodel))

@@ -84,19 +84,22 @@ def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) 
     )
 
 
-def nvpmodel_in_force(sysfs: Sysfs, found: Mapping[str, str] | None = None) -> Nvpmodel | str:
+def nvpmodel_in_force(
+    sysfs: Sysfs, found: Mapping[str, str] | None = None, knobs: JetsonKnobs | None = None
+) -> Nvpmodel | str:
     """Return the configuration, whose active mode is known only where the kernel's limits are those of the mode.
 
     Args:
         sysfs: The board's files.
         found: Values before edgetune's own changes; none where it has made none.
+        knobs: The board's knobs, where they were found already.
     """
     nvpmodel = read_nvpmodel(sysfs)
     if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
         return nvpmodel
     model = nvpmodel.active_model
     try:
-        knobs = find_knobs(sysfs)
+        knobs = knobs or find_knobs(sysfs)
     except DeviceError:
         return nvpmodel
     if not (wrong := ModeValues(nvpmodel, model, "", knobs, sysfs).differing(found or {})):
