@@ -70,7 +70,8 @@ class BoardPower:
         self._total = total
         self._channels = tuple(dict.fromkeys((*total.channels, *channels)))
         self._before: _Counts = {}
-        self._since_ns = self._begun_ns = 0
+        self._since_ns = self._begun_ns = self._read_ns = 0
+        self._equal_s = 0.0
         chips = dict.fromkeys(channel.chip for channel in total.channels)
         self.source = f"{'+'.join(chips)}:{total.name}"
         self.refresh_s = refresh_s
@@ -153,12 +154,13 @@ class BoardPower:
 
     def _watch(self, counts: _Counts, now_ns: int) -> None:
         """Raise ``SensorStoppedError`` when no value has changed for too long, also across recordings."""
+        read_ns, self._read_ns = self._read_ns, now_ns
         if counts != self._before:
-            self._before, self._since_ns = counts, now_ns
+            self._before, self._since_ns, self._equal_s = counts, now_ns, 0.0
             return
-        equal_s = (now_ns - self._since_ns) / 1e9
-        if equal_s >= (_STUCK_S if self._begun_ns >= self._since_ns else _STEADY_S):
-            text = f"the power sensor is stuck: no rail has moved for {equal_s:.0f} s"
+        self._equal_s += min((now_ns - read_ns) / 1e9, self.settle_s)  # between recordings nothing is read
+        if self._equal_s >= (_STUCK_S if self._begun_ns >= self._since_ns else _STEADY_S):
+            text = f"the power sensor is stuck: no rail has moved for {self._equal_s:.0f} s"
             raise SensorStoppedError(text, since_ns=self._since_ns)
 
 

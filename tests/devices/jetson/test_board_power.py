@@ -279,6 +279,15 @@ def test_a_sensor_that_work_does_not_move_is_stuck_after_half_a_minute_and_may_r
     assert polls.watts == pytest.approx([5.0])
 
 
+def test_equal_readings_with_minutes_between_are_not_stuck(sysfs, clock):
+    power = opened(sysfs, clock)
+    for _ in range(5):
+        clock.sleep_s(120)
+        polls = Polls(power, clock)
+        polls.after()
+        assert polls.recording.failure is None
+
+
 def test_steady_power_with_one_step_of_noise_anywhere_is_not_stuck(sysfs, clock):
     polls = Polls(opened(sysfs, clock), clock)
     for number in range(200):
