@@ -52,6 +52,7 @@ class GuardianJournalEntry(BaseModel):
         pid: Process id of the guardian that wrote it.
         started_s: Time of the snapshot, seconds since 1970.
         configuration: The device's configuration at the time; empty where unknown.
+        left: Every setting as the kept mode left it; empty where the configuration had changed by then.
         edgetune: Version of the program.
         version: Version of this format.
     """
@@ -65,6 +66,7 @@ class GuardianJournalEntry(BaseModel):
     pid: int
     started_s: float
     configuration: str = ""
+    left: Snapshot = {}
     edgetune: str = __version__
     version: int = VERSION
 
@@ -138,7 +140,7 @@ class Journals:
         except OSError as error:
             raise self._unusable(error) from None
 
-    def keep(self, snapshot: Snapshot, configuration: str = "") -> None:
+    def keep(self, snapshot: Snapshot, configuration: str = "", left: Snapshot | None = None) -> None:
         """Turn the run's journal into the kept one.
 
         The snapshot of an earlier ``keep`` remains the restore target, extended by settings that only this run found
@@ -149,11 +151,13 @@ class Journals:
             NotRestoredError: the earlier kept journal is damaged.
             DeviceError: the journal could not be written to the disk; the run's own remains.
         """
+        entry = self._entry("kept", snapshot, configuration)
         earlier = self.read("kept")
-        if earlier is None or earlier.boot_id != self.boot_id:
-            self._write(self._entry("kept", snapshot, configuration))
-        elif more := {name: value for name, value in snapshot.items() if name not in earlier.snapshot}:
-            self._write(earlier.model_copy(update={"snapshot": earlier.snapshot | more}))
+        if earlier is not None and earlier.boot_id == self.boot_id:
+            more = {name: value for name, value in snapshot.items() if name not in earlier.snapshot}
+            entry = earlier.model_copy(update={"snapshot": earlier.snapshot | more})
+        same = entry.configuration == configuration
+        self._write(entry.model_copy(update={"left": (left or {}) if same else {}}))
         self.end("run")
 
     def restarted_since(self, entry: GuardianJournalEntry) -> bool:

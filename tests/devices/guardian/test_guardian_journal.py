@@ -291,5 +291,5 @@ def test_it_is_json_that_a_person_can_read(journals):
     told = json.loads(journals.path("run").read_text())
     assert told["snapshot"] == FOUND
     assert set(told) == {
-        "device", "state", "snapshot", "boot_id", "pid", "started_s", "configuration", "edgetune", "version", "crc32"
+        "device", "state", "snapshot", "boot_id", "pid", "started_s", "configuration", "left", "edgetune", "version", "crc32"
     }  # fmt: skip
