@@ -13,6 +13,7 @@ from edgetune.artifacts.origin import command_runs
 from edgetune.cli.screen import print_document, print_lines, show_warnings
 from edgetune.errors import FILE_HINTS, EdgetuneError, ExitCode, InputError, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
+from edgetune.processes.start import forget_working_folder
 from edgetune.processes.streams import hold_closed_streams, leave_lost_terminal, settle_stdout, write
 from edgetune.visible import one_line
 from edgetune.workflows.stopping import STOPS, Stopped, stop_code
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     enables it; without one, e.g. for ``--help``, it stays off.
     """
     gc.disable()
+    forget_working_folder()
     sys.meta_path.insert(0, _PandasLater)
     code = run(sys.argv[1:] if argv is None else argv, act_as_caller)
     if not gc.isenabled():

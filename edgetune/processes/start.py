@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _WITHOUT_FIRST = "import sys; del sys.path[0], sys.argv[1]; import runpy; "
 _LAUNCHER = _WITHOUT_FIRST + "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
@@ -16,9 +16,15 @@ _LAUNCHER = _WITHOUT_FIRST + "runpy.run_module(sys.argv.pop(1), run_name='__main
 
 def python_command(module: str, *arguments: str) -> list[str]:
     """Return the command line that runs a module of edgetune as a program."""
-    if sys.version_info >= (3, 11):
-        return [sys.executable, "-P", "-m", module, *arguments]
-    return [sys.executable, "-c", _LAUNCHER, "-m", module, *arguments]
+    safely = ["-P"] if sys.version_info >= (3, 11) else ["-c", _LAUNCHER]
+    return [sys.executable, *safely, "-m", module, *arguments]
+
+
+def forget_working_folder() -> None:
+    """Remove the working folder from the module path of this process, where ``python -m edgetune`` puts it first."""
+    with suppress(OSError):
+        if sys.path[0] in ("", os.getcwd()):
+            del sys.path[0]
 
 
 @contextmanager

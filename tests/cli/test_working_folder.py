@@ -74,6 +74,6 @@ def test_only_one_function_starts_a_module_of_edgetune():
     package = Path(edgetune.__file__).parent
     found = {str(path.relative_to(package)) for path in package.rglob("*.py") if "sys.executable" in path.read_text()}
     assert found == {
-        "processes/start.py", "devices/guardian/client.py", "processes/privilege.py", "workflows/fleet/join.py",
-        "workflows/profile/script.py", "workloads/python_file.py", "stages/schedule/worker.py",
+        "processes/start.py", "processes/privilege.py", "devices/guardian/client.py", "devices/guardian/steps.py",
+        "workflows/fleet/join.py", "workflows/profile/script.py", "workloads/python_file.py",
     }  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 from edgetune.devices.guardian.protocol import PROTOCOL, shortened
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError, NotRestoredError
-from edgetune.processes.privilege import start
+from edgetune.processes.privilege import RootCommand, RootProcess
 from edgetune.processes.replies import ReplyLines, signal_name
 
 _KINDS: tuple[type[EdgetuneError], ...] = (InputError, DeviceError, NotRestoredError)
@@ -70,15 +70,15 @@ class GuardianProcess:
         self._patience_s = patience_s
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
         try:
-            with _no_interrupt():
-                self._process = start(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=self._log,
-                    bufsize=0,
-                    **_out_of_reach(command),
-                )
+            self._process: subprocess.Popen[bytes] | RootProcess
+            if isinstance(command, RootCommand):
+                self._process = RootProcess(command[-1], self._log)
+            else:
+                with _no_interrupt():
+                    self._process = subprocess.Popen(
+                        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0,
+                        **_out_of_reach(command),
+                    )  # fmt: skip
         except OSError as error:
             self._log.close()
             raise DeviceError(

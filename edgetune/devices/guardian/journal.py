@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from edgetune.devices.control import Snapshot
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.processes.private_folder import open_beneath, sync
+from edgetune.processes.privilege import by_root
 from edgetune.version import __version__
 
 FOLDER = "var/lib/edgetune"
@@ -39,6 +40,16 @@ _LARGEST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9_.:@,+-]+(/[A-Za-z0-9_.:@,+-]+)*")
 _LONGEST_VALUE = 4096
 """Length limit of a value: a sysfs file holds at most a page."""
+
+
+@by_root
+def journals_left() -> list[str]:
+    """Return the names of the files in the folder of this machine's journals.
+
+    Raises:
+        OSError: there is none, or only root may look.
+    """
+    return os.listdir(Path("/", FOLDER))
 
 
 class GuardianJournalEntry(BaseModel):

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.processes.privilege import as_root
 from edgetune.stages.schedule.cgroups import (
     GROUP_PREFIX,
     GroupV1,
     GroupV2,
     MemoryLimit,
     ScopeV2,
-    ask_systemd,
     read_number,
     read_words,
+    remove_group,
+    systemd_answers,
 )
 
 
@@ -112,7 +111,7 @@ def sweep(parent: Path, root: Path) -> None:
         pid = left.name.removeprefix(GROUP_PREFIX).partition("-")[0]
         if pid.isdecimal() and not (root / "proc" / pid).exists():
             with contextlib.suppress(OSError):
-                as_root(left.rmdir)
+                remove_group(str(left))
 
 
 def scopes(root: Path) -> Path | None:
@@ -124,7 +123,4 @@ def scopes(root: Path) -> Path | None:
         or shutil.which("busctl") is None
     ):
         return None
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        ask_systemd("get-property", "Version")
-        return mount.point
-    return None
+    return mount.point if systemd_answers() else None

@@ -53,7 +53,8 @@ def main(arguments: list[str]) -> None:
     if arguments[-1] != _ENTERED:
         while os.read(int(arguments[0]), 1) not in (b"\n", b""):
             pass
-        os.execv(sys.executable, python_command(__spec__.name, *arguments, _ENTERED))
+        command = python_command(__spec__.name, *arguments, _ENTERED)
+        os.execv(command[0], command)
     with pipes(arguments[:3]) as (commands, replies):
         lines = _Lines(commands.fileno())
         replies.write(encoded(answer(lambda command: _Run(command, lines, replies).run(), lines.next())))
