@@ -51,6 +51,21 @@ def test_names_in_a_network_are_shown_harmlessly(edgetune_raw, line, op, domain)
         assert_harmless(ended.out + ended.err)
 
 
+@pytest.mark.parametrize("line", ["schedule prepare net.onnx", "schedule profile net.onnx -o s.parquet"])
+def test_what_onnx_runtime_says_of_an_attribute_is_shown_escaped(shell, tmp_path, line):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 4, 4])
+    scales = helper.make_tensor("s", TensorProto.FLOAT, [4], [1, 1, 1, 1])
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode=UNICODE)
+    graph = helper.make_graph([node], "g", [x], [y], [scales])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    ended = shell(*line.split())
+    assert ended.code == 2, ended.err
+    assert "mode attribute is" in ended.err
+    assert_harmless(ended.out + ended.err)
+
+
 SCRIPTS = {
     "module": f"raise RuntimeError({UNICODE!r})",
     "make": f"def make(batch_size):\n    raise ValueError({UNICODE!r})",

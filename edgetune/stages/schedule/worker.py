@@ -259,7 +259,7 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
     from edgetune.stages.schedule.executor import PreparedLayers, WholeNetwork
     from edgetune.workloads.prepared import check_runtime, open_prepared, processor_kind
 
-    ort.set_default_logger_severity(3)
+    ort.set_default_logger_severity(4)  # an error is an exception
     runnables: dict[str, Any] = {}
     prepared, folders, handlers = {}, {}, {}
     for each in command["networks"]:
