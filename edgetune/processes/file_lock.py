@@ -42,6 +42,7 @@ class Holder:
         started_s: Start time, seconds since 1970.
         seen: Whether the process was verified to have the file open and locked. Otherwise the id may belong to a later
             process: the kernel names the parent of a lock inherited by a child, even after the parent's end.
+        stopped: Whether it is stopped (SIGSTOP, Ctrl-Z), and so hears no signal but SIGKILL and SIGCONT.
     """
 
     pid: int
@@ -50,6 +51,7 @@ class Holder:
     command: str
     started_s: float
     seen: bool
+    stopped: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -66,7 +68,9 @@ class Holder:
     @property
     def ending(self) -> str | None:
         """The command that ends the process; ``None`` if it is unverified or another user's."""
-        return f"kill {self.pid}" if self.is_ours or (self.seen and os.geteuid() == 0) else None
+        if not (self.is_ours or (self.seen and os.geteuid() == 0)):
+            return None
+        return f"kill -9 {self.pid}" if self.stopped else f"kill {self.pid}"
 
 
 def holder_of(descriptor: int) -> Holder | None:
@@ -78,7 +82,9 @@ def holder_of(descriptor: int) -> Holder | None:
             process = psutil.Process(pid)
             uid = process.uids().real
             command = _printable(process.cmdline() or [process.name()])
-            return Holder(pid, uid, _user_name(uid), command, process.create_time(), _has_locked(pid, descriptor))
+            stopped = process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+            seen = _has_locked(pid, descriptor)
+            return Holder(pid, uid, _user_name(uid), command, process.create_time(), seen, stopped)
     return None
 
 

@@ -201,6 +201,8 @@ def _answer_all(session: Session, lines: LineChannel) -> None:
             line = lines.read()
             if line is None:
                 return
+            if not line:
+                continue
             request = parse_request(line)
         except EdgetuneError as error:
             lines.write(failure(None, error))
