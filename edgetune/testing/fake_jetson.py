@@ -75,7 +75,7 @@ def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool =
         asked, ask = os.pipe()
         told, tell = os.pipe()
         stack.callback(os.close, asked)
-        replies = stack.enter_context(open(told))
+        replies = stack.enter_context(open(told, encoding="utf-8"))
         os.write(ask, b"".join(lines))
         os.close(ask)
         errors = stack.enter_context(contextlib.redirect_stderr(io.StringIO()))

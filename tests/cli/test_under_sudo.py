@@ -142,7 +142,7 @@ def attacked(world):
 
 
 def secret_of(world):
-    return (world / "root/secret").read_text()
+    return (world / "root/secret").read_text(encoding="utf-8")
 
 
 def test_the_files_of_the_attacks_exist_and_belong_to_the_user(attacked, world):
@@ -180,7 +180,7 @@ def test_a_model_that_plants_links_while_it_runs_gains_nothing(world, closed):
     assert "out.parquet was written by another program since this command began" in ended.stderr
     written = world / "user/out-2.parquet"
     assert (written.read_bytes()[:4], written.stat().st_uid) == (b"PAR1", USER)
-    report = json.loads((world / "user/report.json").read_text())
+    report = json.loads((world / "user/report.json").read_text(encoding="utf-8"))
     assert report["ids"] == [[USER] * 3, [USER] * 3, [USER]]
     for way in ("seteuid", "setuid", "memory", "descriptors", "environment"):
         assert report[way] == "refused"
@@ -247,7 +247,7 @@ from edgetune.devices.host import open_host
 LIMITS = [Path("/sys/devices/system/cpu/cpufreq/policy0") / f"scaling_{end}_freq" for end in ("min", "max")]
 
 def limits():
-    return [path.read_text().strip() for path in LIMITS]
+    return [path.read_text(encoding="utf-8").strip() for path in LIMITS]
 
 def refused(path, flags):
     try:

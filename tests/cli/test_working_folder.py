@@ -61,7 +61,7 @@ def test_no_command_runs_or_reads_what_lies_in_its_working_folder(folder):
         ended = subprocess.run(python_command("edgetune", *line.split()), cwd=folder, capture_output=True, check=False)
         assert ended.returncode == 0, (line, ended.stderr)
         assert b"matplotlibrc" not in ended.stderr, line
-        assert not (folder.parent / "ran").exists(), (line, (folder.parent / "ran").read_text())
+        assert not (folder.parent / "ran").exists(), (line, (folder.parent / "ran").read_text(encoding="utf-8"))
 
 
 def test_the_folder_shows_what_runs_its_modules(folder):
@@ -72,7 +72,11 @@ def test_the_folder_shows_what_runs_its_modules(folder):
 def test_only_one_function_starts_a_module_of_edgetune():
     """Others start the user's own commands, the guardian (isolated), or tell a command line."""
     package = Path(edgetune.__file__).parent
-    found = {str(path.relative_to(package)) for path in package.rglob("*.py") if "sys.executable" in path.read_text()}
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "sys.executable" in path.read_text(encoding="utf-8")
+    }
     assert found == {
         "processes/start.py", "processes/privilege.py", "devices/guardian/client.py", "devices/guardian/steps.py",
         "workflows/fleet/join.py", "workflows/profile/script.py", "workloads/python_file.py",
