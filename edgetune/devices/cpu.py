@@ -71,17 +71,25 @@ def _groups(sysfs: Sysfs) -> list[str]:
 
 
 def _physical_first(cpus: list[int], sysfs: Sysfs) -> list[int]:
-    """Return the CPUs ordered so that every core appears once before any appears twice."""
-    seen: dict[tuple[int, int], int] = {}
-    keyed: list[tuple[int, int]] = []
+    """Return the CPUs ordered so that every core appears once before any appears twice, the fastest cores first.
+
+    ``cpu_capacity`` is the kernel's figure of a core's speed on boards with big and small cores
+    (Documentation/ABI/testing/sysfs-devices-system-cpu); where it is missing or equal, the highest clock decides.
+    ``core_id`` counts from 0 in each cluster of some kernels, so that the list of a core's threads counts first.
+    """
+    seen: dict[object, int] = {}
+    keyed: list[tuple[int, int, int, int]] = []
     for cpu in cpus:
-        topology = f"sys/devices/system/cpu/cpu{cpu}/topology"
-        core = sysfs.read_int(f"{topology}/core_id")
-        package = sysfs.read_int(f"{topology}/physical_package_id")
+        folder = f"sys/devices/system/cpu/cpu{cpu}"
+        core = sysfs.read_int(f"{folder}/topology/core_id")
+        package = sysfs.read_int(f"{folder}/topology/physical_package_id")
         place = (package or 0, core) if core is not None else (-1, cpu)
-        keyed.append((seen.get(place, 0), cpu))
-        seen[place] = seen.get(place, 0) + 1
-    return [cpu for _, cpu in sorted(keyed)]
+        threads = sysfs.text(f"{folder}/topology/thread_siblings_list") or place
+        capacity = sysfs.read_int(f"{folder}/cpu_capacity") or 0
+        khz = sysfs.read_int(f"{folder}/cpufreq/cpuinfo_max_freq") or 0
+        keyed.append((seen.get(threads, 0), -capacity, -khz, cpu))
+        seen[threads] = seen.get(threads, 0) + 1
+    return [cpu for *_, cpu in sorted(keyed)]
 
 
 def cpu_model(sysfs: Sysfs) -> str:

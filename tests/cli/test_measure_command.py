@@ -58,6 +58,17 @@ def test_a_board_keeps_its_mode_and_gives_power(edgetune, tmp_path):
     assert board.as_found
 
 
+@pytest.mark.parametrize("words", ["cat < in", "true && false", "echo $(date)", "echo a;true", "sh -c true > out"])
+def test_an_operator_that_no_shell_reads_is_refused(edgetune, words):
+    ended = edgetune(*QUICK, words)
+    assert_two_lines(ended, 2)
+    assert f"sh -c '{words}'" in ended.err
+
+
+def test_a_quoted_operator_is_a_word(edgetune):
+    assert edgetune(*QUICK, r"""sh -c 'true < /dev/null' "a > b" a\;b""").code == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -30,6 +30,23 @@ def test_second_threads_of_a_core_come_last(sysfs, four_cpus):
     assert usable_cpus(sysfs) == [0, 2, 1, 3]
 
 
+@pytest.mark.parametrize(("capacities", "mhz", "order"), [
+    ((530, 530, 1024, 1024), (1800, 1800, 2256, 2304), [3, 2, 0, 1]),
+    ((None,) * 4, (1800, 1800, 2400, 2400), [2, 3, 0, 1]),
+    ((1024,) * 4, (2000,) * 4, [0, 1, 2, 3]),
+])  # fmt: skip
+def test_the_fastest_cores_come_first(sysfs, four_cpus, capacities, mhz, order):
+    """As on an RK3588, whose ``core_id`` counts from 0 in each cluster."""
+    for cpu in range(4):
+        folder = f"sys/devices/system/cpu/cpu{cpu}"
+        sysfs.put(f"{folder}/topology/core_id", cpu % 2)
+        sysfs.put(f"{folder}/topology/thread_siblings_list", cpu)
+        sysfs.put(f"{folder}/cpufreq/cpuinfo_max_freq", mhz[cpu] * 1000)
+        if capacities[cpu] is not None:
+            sysfs.put(f"{folder}/cpu_capacity", capacities[cpu])
+    assert usable_cpus(sysfs) == order
+
+
 @pytest.mark.parametrize(("limit", "cpus"), [("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1)])
 def test_quota_of_the_control_group(sysfs, four_cpus, limit, cpus):
     sysfs.put("proc/self/cgroup", "0::/app/job")
