@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from edgetune.devices.clock import Clock
 from edgetune.devices.sysfs import Sysfs
+from edgetune.processes.cgroup import cpu_periods, cpu_quota
 from edgetune.processes.families import family, stat_fields
 
 
@@ -30,44 +31,9 @@ def usable_cpus(sysfs: Sysfs | None = None) -> list[int]:
     """
     sysfs = sysfs or Sysfs()
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    quota = cpu_quota(sysfs)
+    quota = cpu_quota(sysfs.root)
     ordered = _physical_first(allowed, sysfs)
     return ordered if quota is None else ordered[: max(1, math.floor(quota))]
-
-
-def cpu_quota(sysfs: Sysfs) -> float | None:
-    """Return the CPU quota of the control group, in CPUs; ``None`` for no limit.
-
-    Reads ``cpu.max`` of control groups version 2 from this process's group up to the root, and the quota of version 1,
-    and returns the smallest. See the kernel's Documentation/admin-guide/cgroup-v2.rst.
-    """
-    quotas: list[float] = []
-    for group in _groups(sysfs):
-        try:
-            limit, period = sysfs.read(f"sys/fs/cgroup{group}/cpu.max").split()
-            if limit != "max":
-                quotas.append(int(limit) / int(period))
-        except (OSError, ValueError, ZeroDivisionError):
-            continue
-    limit_us = sysfs.read_int("sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-    period_us = sysfs.read_int("sys/fs/cgroup/cpu/cpu.cfs_period_us")
-    if limit_us is not None and limit_us > 0 and period_us:
-        quotas.append(limit_us / period_us)
-    return min(quotas, default=None)
-
-
-def _groups(sysfs: Sysfs) -> list[str]:
-    """Return this process's version 2 control group and its parents, as paths below the mount point."""
-    try:
-        lines = sysfs.read("proc/self/cgroup").splitlines()
-    except OSError:
-        return [""]
-    path = next((line[3:].rstrip("/") for line in lines if line.startswith("0::")), "")
-    groups = [path]
-    while path:
-        path = path.rpartition("/")[0]
-        groups.append(path)
-    return groups
 
 
 def _physical_first(cpus: list[int], sysfs: Sysfs) -> list[int]:
@@ -125,12 +91,14 @@ class CpuTimes:
         busy, total: Ticks of each CPU, by its number.
         own: Ticks of our processes.
         runnable: Threads of all users that run or wait for a CPU.
+        quota_periods: By control group, the periods of its CPU quota, and those in which it throttled the group.
     """
 
     busy: Mapping[int, int]
     total: Mapping[int, int]
     own: int
     runnable: int
+    quota_periods: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +136,8 @@ class CpuLoad:
     def read(self) -> CpuTimes | None:
         """Return the present counters; ``None`` where the kernel does not show them."""
         try:
-            return replace(read_cpu_times(self._sysfs), own=_own_ticks(self._sysfs, self._process))
+            own, periods = _own_ticks(self._sysfs, self._process), cpu_periods(self._sysfs.root)
+            return replace(read_cpu_times(self._sysfs), own=own, quota_periods=periods)
         except OSError:
             return None
 
@@ -204,6 +173,13 @@ def others_share(before: CpuTimes, after: CpuTimes, cpus: Sequence[int]) -> floa
         return None
     busy = sum(after.busy[cpu] - before.busy[cpu] for cpu in known)
     return min(max((busy - (after.own - before.own)) / total, 0.0), 1.0)
+
+
+def throttled_share(before: CpuTimes, after: CpuTimes) -> float | None:
+    """Return the share of the periods in which a CPU quota throttled this process's groups; ``None`` without one."""
+    looks = [(before.quota_periods.get(group, (0, 0)), now) for group, now in after.quota_periods.items()]
+    shares = [(end[1] - start[1]) / (end[0] - start[0]) for start, end in looks if end[0] > start[0]]
+    return max(shares, default=None)
 
 
 def read_cpu_times(sysfs: Sysfs) -> CpuTimes:

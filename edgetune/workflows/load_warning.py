@@ -31,6 +31,6 @@ def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
 
 
 def warn_of_contention(point: Point, row: ProfileRow, reporter: Reporter) -> None:
-    """Warn if other processes used the CPUs while a point was measured."""
-    if (words := describe_contention(row.others_cpu_share)) is not None:
+    """Warn if other processes or a CPU quota disturbed a point."""
+    if (words := describe_contention(row.others_cpu_share, row.cpu_throttled_share)) is not None:
         reporter.info(f"note: {point}: {words}")

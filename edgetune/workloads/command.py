@@ -78,7 +78,7 @@ def split(reference: str, known: Sequence[str] = KNOWN) -> list[str]:
     operators = [found[1] for found in _OPERATOR.finditer(text) if found[1]]
     if operators:
         message = f"{text[:80]!r} has {operators[0]} outside quotes, and no shell reads the command"
-        raise InputError(message, f"have a shell read it: \"sh -c {shlex.quote(text)}\"; or quote the word")
+        raise InputError(message, f'have a shell read it: "sh -c {shlex.quote(text)}"; or quote the word')
     for word in words:
         filled(word, dict.fromkeys(known, ""), known)
     return words
