@@ -52,7 +52,7 @@ def read_arrivals(source: str) -> Arrivals:
     header, delimiter, body = split_header(text.lstrip())
     place, unit = 0, cast("Unit", "s")
     columns = len(header)
-    if is_number(header[0]):
+    if header and is_number(header[0]):
         body, columns = text, 0
     elif text.strip():
         place, unit = _column(header, name)

@@ -137,8 +137,8 @@ def plain_numbers(table: Any, *, name: str) -> Any:
     texts = [column for column, kind in zip(table.column_names, table.schema.types, strict=True) if kind == pa.string()]
     if not any(pc.any(pc.match_substring(table.column(column), ",")).as_py() for column in texts):
         return table
-    for column, plain in plain_cells({of: table.column(of).to_pylist() for of in texts}, name=name).items():
-        table = table.set_column(table.column_names.index(column), column, pa.array(plain, pa.string()))
+    for column, numbers in plain_cells({of: table.column(of).to_pylist() for of in texts}, name=name).items():
+        table = table.set_column(table.column_names.index(column), column, pa.array(numbers, pa.string()))
     return table
 
 

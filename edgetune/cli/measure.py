@@ -78,11 +78,12 @@ def _report(row: ProfileRow, *, told: set[str]) -> None:
 
 def _compare(rows: Sequence[ProfileRow]) -> None:
     """Print how the fastest command compares with each other one, from the turns of both."""
-    from edgetune.artifacts.repeats import rows_by_point, together
+    from edgetune.artifacts.repeats import rows_by_point, standing, together
     from edgetune.cli.screen import print_folded
     from edgetune.stages.profiling.comparison import CANNOT_TELL, compare_rows
 
-    commands = sorted(rows_by_point(rows).values(), key=lambda own: together(own).minibatch_s or 0.0)
+    turns = map(standing, rows_by_point(rows).values())
+    commands = sorted(turns, key=lambda own: together(own).minibatch_s or 0.0)
     for other in commands[1:]:
         found, names = compare_rows(commands[0], other), (commands[0][0].workload, other[0].workload)
         ratio = found.ratios["time"]

@@ -141,6 +141,11 @@ class CpuLoad:
         except OSError:
             return None
 
+    @property
+    def quota(self) -> float | None:
+        """CPUs of which a CPU quota gives the time; ``None`` without a quota."""
+        return cpu_quota(self._sysfs.root)
+
     def cpus(self, cores: int | None = None) -> list[int]:
         """Return the CPUs assigned to a workload on ``cores`` cores."""
         return usable_cpus(self._sysfs)[:cores]

@@ -112,7 +112,7 @@ def describe_contention(others_share: float | None, throttled_share: float | Non
         notes.append(f"other processes used {others_share:.0%} of its CPUs while it was measured")
     if throttled_share:
         mean = ", so that its time is the mean" if throttled_share >= THROTTLED_SHARE else ""
-        notes.append(f"a CPU quota stopped it in {throttled_share:.2%} of the periods{mean}")
+        notes.append(f"a CPU quota stopped it in {throttled_share:.1%} of the periods{mean}")
     return "; ".join(notes) or None
 
 

@@ -11,12 +11,11 @@ from dataclasses import replace
 from edgetune.artifacts.file_names import storable
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
-from edgetune.artifacts.repeats import together
+from edgetune.artifacts.repeats import standing, together
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.profiling.sweep import SweepProgress, request_header
 from edgetune.stats import summarise
 from edgetune.workflows.device_option import open_named
@@ -25,11 +24,10 @@ from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import MeasureCommandOptions, MeasuringOptions
 from edgetune.workflows.profile.subject import check_command
-from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.reporting import OnProgress, Reporter, SimulationLabel
 from edgetune.workflows.stopping import STOPS, reporting_saved
 from edgetune.workloads.command import PREFIX
 from edgetune.workloads.resolve import resolve
-from edgetune.workloads.workload import Workload
 
 _TURNS = 5
 """Turns of each of several commands: what changes on a machine within seconds then changes for all of them."""
@@ -93,7 +91,14 @@ def measure_commands(
 
     with reporting_saved(reporter, lambda: _kept(rows, target)):
         try:
-            error = _measure(device, workloads, options, rows, reporter, label)
+            with ExitStack() as stack:
+                on_progress = stack.enter_context(reporter.sweep(label))
+                profilers = {
+                    each.name: stack.enter_context(open_profiler(device, each, "infer", options, reporter.points))
+                    for each in workloads
+                }
+                turns = _turns(options) if len(workloads) > 1 else [options]
+                error = _measure(profilers, turns, rows, on_progress)
         except STOPS:
             keep()
             raise
@@ -103,28 +108,21 @@ def measure_commands(
 
 
 def _measure(
-    device: Device, workloads: Sequence[Workload], options: ProfileOptions, rows: Mapping[str, list[ProfileRow]],
-    reporter: Reporter, label: SimulationLabel,
+    profilers: Mapping[str, Profiler], turns: Sequence[ProfileOptions], rows: Mapping[str, list[ProfileRow]],
+    on_progress: OnProgress,
 ) -> EdgetuneError | None:  # fmt: skip
     """Measure the commands in turns, which share what changes on the machine; return the error of the last failure."""
-    turns = _turns(options) if len(workloads) > 1 else [options]
-    error = None
-    with ExitStack() as stack:
-        on_progress = stack.enter_context(reporter.sweep(label))
-        profilers = {
-            workload.name: stack.enter_context(open_profiler(device, workload, "infer", options, reporter.points))
-            for workload in workloads
-        }
-        for number, turn in enumerate(turns, 1):
-            for place, (name, profiler) in enumerate(profilers.items()):
-                on_progress(SweepProgress((number - 1) * len(workloads) + place, len(turns) * len(workloads), 0))
-                if profiler.last_error is not None:
-                    continue
-                row = profiler.attempts(Point(name, "infer", 1, Mode()), options=turn)[-1].row
-                if profiler.last_error is not None:
-                    rows[name].clear()  # the command fails now and then: it has no time
-                rows[name].append(replace(row, round=number if len(turns) > 1 else None))
-                error = profiler.last_error or error
+    error, total = None, len(turns) * len(profilers)
+    for number, turn in enumerate(turns, 1):
+        for place, (name, profiler) in enumerate(profilers.items()):
+            on_progress(SweepProgress((number - 1) * len(profilers) + place, total, 0))
+            if profiler.last_error is not None:
+                continue
+            row = profiler.attempts(Point(name, "infer", 1, Mode()), options=turn)[-1].row
+            if profiler.last_error is not None:
+                rows[name].clear()  # a command that fails now and then has no time
+                error = profiler.last_error
+            rows[name].append(replace(row, round=number if len(turns) > 1 else None))
     return error
 
 
@@ -144,10 +142,11 @@ def _turns(options: ProfileOptions) -> list[ProfileOptions]:
 
 def in_one(rows: Sequence[ProfileRow]) -> ProfileRow:
     """Return the turns of a command as one row, with all its steady runs."""
-    row = together(rows)
-    if len(rows) == 1:
+    used = standing(rows)
+    row = together(used)
+    if len(used) == 1:
         return row
-    times_s = [time_s for each in rows for time_s in (each.times_s or ())[each.warmups or 0 :]]
+    times_s = [time_s for each in used for time_s in (each.times_s or ())[each.warmups or 0 :]]
     runs = summarise(times_s, mean=row.is_mean)
     return replace(
         row, minibatch_s=runs.median, minibatch_p95_s=runs.p95, minibatch_ci95_low_s=runs.low,
