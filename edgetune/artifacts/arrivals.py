@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from edgetune.artifacts.csv_format import is_number, plain_cells, split_header
 from edgetune.artifacts.files import name_of, read_source
@@ -50,7 +50,8 @@ def read_arrivals(source: str) -> Arrivals:
     except UnicodeDecodeError:
         raise InputError(f"{name} is not UTF-8 text", _HINT) from None
     header, delimiter, body = split_header(text.lstrip())
-    place, unit = 0, cast("Unit", "s")
+    place: int = 0
+    unit: Unit = "s"
     columns = len(header)
     if header and is_number(header[0]):
         body, columns = text, 0

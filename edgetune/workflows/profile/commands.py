@@ -118,11 +118,11 @@ def _measure(
             on_progress(SweepProgress((number - 1) * len(profilers) + place, total, 0))
             if profiler.last_error is not None:
                 continue
-            row = profiler.attempts(Point(name, "infer", 1, Mode()), options=turn)[-1].row
-            if profiler.last_error is not None:
+            attempt = profiler.attempts(Point(name, "infer", 1, Mode()), options=turn)[-1]
+            if attempt.error is not None:
                 rows[name].clear()  # a command that fails now and then has no time
-                error = profiler.last_error
-            rows[name].append(replace(row, round=number if len(turns) > 1 else None))
+                error = attempt.error
+            rows[name].append(replace(attempt.row, round=number if len(turns) > 1 else None))
     return error
 
 
