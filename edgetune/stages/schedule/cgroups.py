@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import ClassVar, Literal, TypeVar
 
 from edgetune.errors import DeviceError
+from edgetune.processes.cgroup import read_number, read_table, read_words
 from edgetune.processes.private_folder import open_beneath
 from edgetune.processes.privilege import by_root, served_user
 
@@ -174,10 +175,10 @@ class GroupV1(_Group):
             _write_if_there(path / "memory.swappiness", 0)
 
     def _read(self, path: Path) -> CgroupFigures:
-        stat = _table(path / "memory.stat")
+        stat = read_table(path / "memory.stat")
         return CgroupFigures(
             read_number(path / "memory.max_usage_in_bytes"), stat.get("swap"), stat.get("pgmajfault"), _refaults(stat),
-            read_number(path / "memory.failcnt"), _table(path / "memory.oom_control").get("oom_kill"),
+            read_number(path / "memory.failcnt"), read_table(path / "memory.oom_control").get("oom_kill"),
         )  # fmt: skip
 
 
@@ -193,7 +194,7 @@ class GroupV2(_Group):
             _write_if_there(path / "memory.swap.max", swap_bytes)
 
     def _read(self, path: Path) -> CgroupFigures:
-        stat, events = _table(path / "memory.stat"), _table(path / "memory.events")
+        stat, events = read_table(path / "memory.stat"), read_table(path / "memory.events")
         peak = read_number(path / "memory.swap.peak")
         return CgroupFigures(
             read_number(path / "memory.peak"), read_number(path / "memory.swap.current") if peak is None else peak,
@@ -398,27 +399,4 @@ def _write_if_there(path: Path, value: int) -> None:
 
 
 def _kills(group: Path) -> int | None:
-    return _table(group / "memory.events").get("oom_kill")
-
-
-def read_words(path: Path) -> list[str]:
-    """Return the words of a file of a control group; none where it cannot be read."""
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
-
-
-def read_number(path: Path) -> int | None:
-    """Return the number in a file of a control group; ``None`` where there is none."""
-    words = read_words(path)
-    return int(words[0]) if words and words[0].isdecimal() else None
-
-
-def _table(path: Path) -> dict[str, int]:
-    """Return a file of lines ``name number``."""
-    try:
-        lines = [line.split() for line in path.read_text().splitlines()]
-    except OSError:
-        return {}
-    return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdecimal()}
+    return read_table(group / "memory.events").get("oom_kill")
