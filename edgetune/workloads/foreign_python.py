@@ -65,7 +65,7 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
         feed = feeds(workload, graph, batch_size, options.dimensions, inputs_file=options.inputs, seed=options.seed)
         with scratch_folder() as folder:
             command |= {"command": "network", "model": source, "dimensions": overrides, "inputs": list(feed)}
-            command |= {"arrays": str(folder / "inputs.npz"), "providers": options.ort_providers}
+            command |= {"arrays": str(folder / "inputs.npz"), "providers": list(options.ort_providers)}
             np.savez(command["arrays"], *feed.values())
             if isinstance(source, bytes):
                 command["model"] = str(folder / "network.onnx")
