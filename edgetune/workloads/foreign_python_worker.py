@@ -38,7 +38,7 @@ def version(*names: str) -> Any:
     """Return the version of the first of some distributions that is installed, or ``None``."""
     for name in names:
         try:
-            if sys.version_info >= (3, 8):
+            if importlib.util.find_spec("importlib.metadata") is not None:  # since Python 3.8
                 return importlib.import_module("importlib.metadata").version(name)
             return importlib.import_module("pkg_resources").get_distribution(name).version
         except Exception:  # each module has its own
