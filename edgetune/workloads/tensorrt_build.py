@@ -133,7 +133,7 @@ def _built(request: EngineRequest) -> tuple[bytes, str]:
     explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)  # the only kind since TensorRT 10
     network = builder.create_network(0 if explicit is None else 1 << int(explicit))
     parser = trt.OnnxParser(network, messages.logger)
-    source = model_source(workload, batch_size, options.dimensions)
+    source, _, _ = model_source(workload, batch_size, options.dimensions)
     if not (parser.parse_from_file(source) if isinstance(source, str) else parser.parse(source)):
         said = parser.get_error(0).desc() if parser.num_errors else messages.reason()
         raise InputError(

@@ -47,6 +47,7 @@ class ProfileOptions:
         start: Command that starts a server for each point.
         engine: Name of what infers an ONNX network, see ``engines.ENGINES``.
         calibration, dla_core, allow_gpu_fallback: See ``engines.EngineOptions``.
+        python: Another Python that runs the workload, see ``workloads.foreign_python``.
     """
 
     target_ci: float = 0.02
@@ -72,6 +73,7 @@ class ProfileOptions:
     calibration: str | None = None
     dla_core: int | None = None
     allow_gpu_fallback: bool = False
+    python: str | None = None
 
     @property
     def engine_options(self) -> EngineOptions:

@@ -42,6 +42,10 @@ class PointOptions:
         int | None, Option("Core of the DLA that TensorRT uses, from 0.", metavar="N", least=0, most=7)
     ] = None
     allow_gpu_fallback: Annotated[bool, Option("Run layers that the DLA lacks on the GPU.")] = False
+    python: Annotated[
+        str | None,
+        Option("Run an ONNX network, a Python file or script in this Python (3.6 or newer).", metavar="FILE"),
+    ] = None
     step_pattern: StepPattern = None
     steps: Steps = False
     start: Annotated[
