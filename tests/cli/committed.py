@@ -36,7 +36,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {**os.environ, "PATH": paths, "XDG_STATE_HOME": str(folder / ".state"), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
     return subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=env, text=True, check=False,
+        ["bash", "-c", command], cwd=folder, env=env, encoding="utf-8", check=False,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
