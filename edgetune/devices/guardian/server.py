@@ -83,7 +83,7 @@ class Session:
                 "run the command again: it keeps to the limits that hold then",
             )
 
-    def apply(self, mode: Mode) -> Mode:
+    def apply(self, mode: Mode, *, fan: bool = False) -> Mode:
         """Set a mode and return the mode read back; the first call writes the journal before any change.
 
         Raises:
@@ -96,6 +96,8 @@ class Session:
         assert self._found is not None
         self._require_configuration()
         with self._stop.interruptible():
+            if fan:
+                self._control.fan_to_maximum(self._found)
             return self._control.apply(mode, self._found)
 
     def read(self) -> Mode:
@@ -198,7 +200,7 @@ def _answer_all(session: Session, lines: LineChannel) -> None:
         try:
             if isinstance(request, Apply):
                 mode = check_mode(request.mode, session.space, session.device)
-                reply = success(request.id, mode=session.apply(mode).knobs())
+                reply = success(request.id, mode=session.apply(mode, fan=request.fan).knobs())
             else:
                 reply = success(request.id, **_execute(request.request, session))
         except EdgetuneError as error:
