@@ -12,13 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.board_files import BoardFiles
 from edgetune.devices.capabilities import Absent, check_mode
 from edgetune.devices.control import BoardControl, RestorePlan, Snapshot
-from edgetune.devices.jetson.cpu import choose, online, switch_off, switch_on
+from edgetune.devices.jetson.cpu import CpuClock, choose, online, switch_off, switch_on
 from edgetune.devices.jetson.knobs import JetsonKnobs, Presets, find_knobs, offered
 from edgetune.devices.jetson.restore import BoardRestore, configuration_in_force, plan_restore
 from edgetune.devices.jetson.throttle import open_board_throttle
@@ -125,7 +124,7 @@ class JetsonControl(BoardControl):
         if knobs.emc is not None:
             knobs.emc.apply(files, scaled.get("mem_mhz"), found)
         switch_off(files, set(knobs.cores.switchable) - wanted)
-        now = self._limits()
+        now = self.read(measured=False)
         for knob, value in asked.items():
             back = now.knobs().get(knob)
             if back != value:
@@ -149,21 +148,20 @@ class JetsonControl(BoardControl):
         for path, value in self._fan.items():
             self._files.set(path, value)
 
-    def read(self) -> Mode:
-        """Return the present knobs; a clock that is not pinned is ``None``, a CPU that is held back has its real clock.
+    def read(self, *, measured: bool = True) -> Mode:
+        """Return the present knobs; a clock that is not pinned is ``None``.
+
+        Args:
+            measured: Return the real clock of a CPU that is held back, else the one that is set.
 
         Raises:
             DeviceError: a file cannot be read.
         """
-        now, cpu = self._limits(), self._knobs.cpu
-        if cpu is None or now.cpu_mhz is None:
-            return now
-        return replace(now, cpu_mhz=cpu.measured_khz(self._files, round(now.cpu_mhz * cpu.per_mhz)) / cpu.per_mhz)
-
-    def _limits(self) -> Mode:
         now: dict[str, float] = {"cpu_cores": len(online(self._files, self._knobs.cores))}
         for knob, clock in self._knobs.clocks.items():
             if (value := clock.read(self._files)) is not None:
+                if measured and isinstance(clock, CpuClock):
+                    value = clock.measured_khz(self._files, value)
                 now[knob] = value / clock.per_mhz
         return Mode.of(now)
 
@@ -185,10 +183,7 @@ class JetsonControl(BoardControl):
 
 
 def fan_at_maximum(sysfs: Sysfs) -> dict[str, str]:
-    """Return the values of the fan's files at its highest speed, in the order of writes; empty without a fan.
-
-    Sources: NVIDIA's jetson_clocks of JetPack 4; a report of Thor: ``pwm1`` first, and 0 in ``pwm1_enable`` stops it.
-    """
+    """Return the fan's files at its highest speed, in the order of writes (from jetson_clocks and a report of Thor)."""
     files = {"sys/devices/pwm-fan/temp_control": "0", "sys/devices/pwm-fan/target_pwm": "255"}
     for path in sysfs.glob("sys/class/hwmon/hwmon*/pwm1"):
         if sysfs.text(f"{path.rpartition('/')[0]}/name") == "pwmfan":

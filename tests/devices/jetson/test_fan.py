@@ -126,6 +126,7 @@ def test_killed_at_any_write_the_fan_is_put_back_from_the_journal(bench, board, 
 def test_a_fan_that_cannot_be_set_is_an_error_before_anything_is_written(bench):
     at = bench("jetson-orin-nano-8gb")
     at.kernel.put("proc/812/comm", "nvfancontrol")
+    at.kernel.forget_writes()
     found = at.control.snapshot()
     with pytest.raises(DeviceError, match="nvfancontrol sets the fan") as caught:
         at.control.fan_to_maximum(found)
@@ -133,6 +134,6 @@ def test_a_fan_that_cannot_be_set_is_an_error_before_anything_is_written(bench):
     for path in at.kernel.glob("sys/class/hwmon/hwmon*/pwm1"):
         (at.kernel.root / path).unlink()
     for control in (at.open(), open_control("host", at.kernel.root)):
-        with pytest.raises(DeviceError, match="no fan of .* that can be set"):
+        with pytest.raises(DeviceError, match=r"no fan of (jetson|host) that"):
             control.fan_to_maximum(found)
-    assert at.differences() == {}
+    assert at.kernel.writes == []
