@@ -91,7 +91,9 @@ class GuardianModes:
             return self.read()
         guardian = self._start()
         self._changed = True
-        return Mode.of(self._ask(guardian, "apply", mode=mode.knobs(), fan=self.fan_to_maximum))
+        return Mode.of(
+            self._ask(guardian, "apply", mode=mode.knobs(), **({"fan": True} if self.fan_to_maximum else {}))
+        )
 
     def read(self) -> Mode:
         """Return the present knobs."""
