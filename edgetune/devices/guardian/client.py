@@ -89,11 +89,9 @@ class GuardianModes:
         """
         if self._guardian is None and not mode.knobs() and not self.fan_to_maximum:
             return self.read()
-        guardian = self._start()
+        guardian, fan = self._start(), {"fan": True} if self.fan_to_maximum else {}
         self._changed = True
-        return Mode.of(
-            self._ask(guardian, "apply", mode=mode.knobs(), **({"fan": True} if self.fan_to_maximum else {}))
-        )
+        return Mode.of(self._ask(guardian, "apply", mode=mode.knobs(), **fan))
 
     def read(self) -> Mode:
         """Return the present knobs."""
