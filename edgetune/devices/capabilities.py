@@ -91,6 +91,10 @@ class SlightThrottleCounter(Protocol):
         """Return the number of slight events so far, by kind."""
         ...
 
+    def counts(self) -> Mapping[str, int]:
+        """Return the number of all events so far, by kind: the slight ones, and those that ``read`` counts."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ModeSpace:
@@ -170,6 +174,13 @@ class ModeReader(Protocol):
     def read(self) -> Mode:
         """Return the present knobs without setting anything."""
         ...
+
+
+@runtime_checkable
+class FanControl(Protocol):
+    """A mode control that also sets the fan to its highest speed, with each mode, if ``fan_to_maximum`` is true."""
+
+    fan_to_maximum: bool
 
 
 class Telemetry(Protocol):

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import ModeSpace
+from edgetune.errors import DeviceError
 
 Snapshot: TypeAlias = dict[str, str]
 """Found values of every setting that may change, by path, in the order of a restore; plain JSON."""
@@ -65,6 +66,10 @@ class BoardControl(ABC):
             DeviceError: a value is not on offer, or the board refused it, changed it or ignored it. Earlier writes
                 stay until ``restore``.
         """
+
+    def fan_to_maximum(self, found: Snapshot) -> None:  # noqa: ARG002 - for boards with a fan
+        """Set the fan to its highest speed, its settings first added to ``found`` (``learnt``); errors as ``apply``."""
+        raise DeviceError(f"the kernel shows no fan of {self.name} that can be set", "leave --fan out")
 
     @abstractmethod
     def read(self) -> Mode:

@@ -162,6 +162,7 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         retries=sweep.retries,
         cool_to_c=None if cool_to is None else parse_quantity(cool_to, _DEGREES, what="--cool-to", example="50C"),
         cool_timeout_s=parse_time_s(opts.cool_timeout, what="--cool-timeout"),
+        fan=None if sweep.fan is None else choose(sweep.fan, ["max"], what="--fan"),
         interleave_repeats=sweep.interleave_repeats or 1,
         soak_s=None if sweep.soak is None else parse_time_s(sweep.soak, what="--soak"),
         idle_gaps_s=_idle_gaps_s(sweep.idle_gap),

@@ -10,6 +10,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
+from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.modes import parse_modes
 from edgetune.errors import DeviceError
 from edgetune.stages.profiling.options import ProfileOptions
@@ -129,6 +130,7 @@ def test_a_throttled_point_is_measured_again_and_both_are_kept(orin_nano):
     first, last = profile.rows
     assert (first.status, first.throttled) == ("throttled", True)
     assert first.reason.startswith("the device throttled while it was measured")
+    assert first.reason.endswith("; over-current events: oc1 1")
     assert (last.status, last.throttled, last.reason) == ("ok", False, None)
     assert first.mode == last.mode
     assert not profile.header.warnings
@@ -141,6 +143,37 @@ def test_a_point_that_always_throttles_is_given_up_and_marked(orin_nano):
     assert [(caution.code, caution.numbers) for caution in profile.header.warnings] == [
         ("points-throttled", {"points": 1})
     ]
+
+
+def test_a_network_is_loaded_with_the_clocks_found_and_the_cores_of_its_point(orin_nano):
+    """At the lowest clocks loading PyTorch alone takes longer than the time limit of a point."""
+    gpu, core = "sys/class/devfreq/17000000.gpu/max_freq", "sys/devices/system/cpu/cpu{}/online"
+    seen = orin_nano.folder / "seen"
+    here = f"[int(kernel.read({gpu!r})) // 10**6, *(kernel.read({core!r}.format(n)) for n in (1, 3))]"
+    network = orin_nano.network("pass", times=0)
+    source = network.path.read_text().replace("return step", f"seen('load', {here})\n    return step", 1)
+    looks = f"    seen('run', {here})\n\ndef seen(when, what):\n    with open({str(seen)!r}, 'a') as f:\n"
+    network.path.write_text(f"{source}\n{looks}        print(when, *what, file=f)\n")
+    modes = [Mode(cpu_cores=cores, gpu_mhz=mhz) for cores, mhz in ((1, 306.0), (1, 408.0), (2, 306.0))]
+    rows = orin_nano.sweep(resolve(str(network.path)), "train", modes, minibatches=2).rows
+    assert [(row.status, row.mode.gpu_mhz) for row in rows] == [("ok", 306), ("ok", 408), ("ok", 306)]
+    again = ["load 624 1 0"] if len(usable_cpus()) > 1 else []  # of cores that this machine has, threads are started
+    lines = list(dict.fromkeys(seen.read_text().splitlines()))
+    assert lines == ["load 624 0 0", "run 306 0 0", "run 408 0 0", *again, "run 306 1 0"]
+
+
+def test_the_fan_is_at_its_maximum_while_a_point_is_measured(orin_nano):
+    (pwm,) = orin_nano.kernel.glob("sys/class/hwmon/hwmon*/pwm1")
+    network = orin_nano.network(f"assert kernel.read({pwm!r}) == '255'", times=1_000)
+    profile = orin_nano.sweep(network, "train", [Mode()], minibatches=10, fan="max")  # which also finds it put back
+    assert (profile.rows[0].status, profile.rows[0].reason) == ("ok", None)
+    assert profile.header.conditions["options"]["fan"] == "max"
+
+
+def test_a_mode_that_only_the_measured_clock_shows_is_not_held(orin_nano):
+    network = orin_nano.network("kernel.throttle(True)", times=1)
+    (row,) = orin_nano.sweep(network, "train", orin_nano.modes("cpu_mhz=1344"), minibatches=10, retries=0).rows
+    assert (row.status, row.reason) == ("drifted", "the mode changed while it was measured: cpu_mhz is 672, not 1344")
 
 
 def test_a_power_mode_that_somebody_chooses_ends_the_run_and_holds(tmp_path):

@@ -9,7 +9,7 @@ from edgetune.stages.profiling.disturbances import ThrottleWatch
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.testing.fake_clock import FakeClock
-from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, fake_device
+from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
 POINT = Point("net", "infer", 1, Mode())
 
@@ -22,6 +22,9 @@ class Counters:
 
     def read(self):
         return 7
+
+    def counts(self):
+        return self.slight_counts()
 
     def slight_counts(self):
         return {name: int(rate * self.clock.now_ns() / 1e9) for name, rate in self.per_s.items()}
@@ -69,6 +72,28 @@ def test_a_point_with_slight_throttling_is_ok_and_says_so():
     )
     assert (row.status, row.throttled, row.power_w) == ("ok", False, pytest.approx(9.0))
     assert row.reason == "slight throttling while measured: oc3 20/s"
+
+
+class Serious(Counters):
+    """A mode that draws too much current each time."""
+
+    def read(self):
+        return sum(self.counts().values())
+
+    def counts(self):
+        return {"oc1": 0, "oc2": int(self.clock.now_ns() / 1e9)}
+
+
+def test_after_over_current_a_point_is_measured_again_once_and_heat_as_often_as_asked():
+    clock = FakeClock()
+    for throttle, tries in ((Serious(clock, {}), 2), (FakeThrottle(list(range(1000))), 5)):
+        device = fake_device(clock, FakeSource(None), modes=FakeModes(), throttle=throttle)
+        attempts = measure_point(
+            device, lambda _: FakeRunner(clock, lambda _: 500_000_000), POINT, ProfileOptions(retries=4)
+        )
+        assert [attempt.row.status for attempt in attempts] == ["throttled"] * tries
+        assert [attempt.over_current for attempt in attempts] == [tries == 2] * tries
+    assert "over-current" not in attempts[-1].row.reason
 
 
 class Passing:

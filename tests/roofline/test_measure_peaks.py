@@ -20,7 +20,11 @@ from edgetune.stages.profiling.profiler import open_profiler
 from edgetune.stages.roofline.fit import IDLE, fit_roofs
 from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
 from edgetune.stages.roofline.measure import idle_run, measure_peaks
+from edgetune.testing.fake_clock import FakeClock
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.roofline import peaks
 from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, kernel_of
+from fakes.device import FakePower
 from fakes.sysfs import FakeSysfs
 
 HIGH, MIDDLE, LOW = Mode(gpu_mhz=1300.5), Mode(gpu_mhz=726.75), Mode(gpu_mhz=318.75)
@@ -346,3 +350,27 @@ def test_room_on_hosts_boards_and_cards(tmp_path):
     assert (host.memory_bytes, host.cache_bytes) == (4_096_000_000, 12 << 20)
     assert (board.memory_bytes, board.cache_bytes) == (4_096_000_000, None)
     assert buffer_limits_on(host_like("cuda:0", gpu_memory_bytes=80 * GIB), sysfs).memory_bytes == 80 * GIB
+
+
+@pytest.mark.parametrize(("fails", "told"), [(False, "with kernel:"), (True, "with nothing loaded")])
+def test_power_at_rest_is_measured_with_a_kernel_loaded_and_the_table_says_so(monkeypatch, fails, told):
+    """A GPU without an open context may be powered off, which is not the rest of a run."""
+    ideal, done = Ideal(), []
+
+    def once(_, workload, mode):
+        done.append(workload.reference)
+        if fails and len(done) == 1:
+            raise DeviceError("not now", "later")
+        return ideal.measure(workload, mode)
+
+    def rest(_, mode):
+        done.append("rest")
+        return ideal.idle(mode)
+
+    monkeypatch.setattr(peaks.KernelBench, "_once", once)
+    monkeypatch.setattr(peaks, "idle_run", rest)
+    power = FakePower(FakeClock(), lambda t: t)
+    device = replace(open_device("host"), power=power, modes=Absent("not here"), load=None)
+    found = peaks.measured_peaks(device, [HIGH, LOW], ["fp32"], quick=True, reporter=Reporter())
+    assert done[:4] == [done[3], "rest", "rest", done[0]]
+    assert found.header.conditions["power_at_rest"].startswith(told)

@@ -70,6 +70,7 @@ class GuardianModes:
         self._guardian: GuardianProcess | None = None
         self._changed = False
         self._space = control.space if space is None and control is not None else space
+        self.fan_to_maximum = False
         self.recovered: tuple[str, ...] = ()
         """Sentences: what the guardian restored of an earlier run, and restored of this run other than as found."""
 
@@ -88,11 +89,11 @@ class GuardianModes:
             DeviceError: no privilege, a mode not on offer, or a different mode read back.
             NotRestoredError: the guardian ended, and the board may not be as it was found.
         """
-        if self._guardian is None and not mode.knobs():
+        if self._guardian is None and not mode.knobs() and not self.fan_to_maximum:
             return self.read()
-        guardian = self._start()
+        guardian, fan = self._start(), {"fan": True} if self.fan_to_maximum else {}
         self._changed = True
-        return Mode.of(self._ask(guardian, "apply", mode=mode.knobs()))
+        return Mode.of(self._ask(guardian, "apply", mode=mode.knobs(), **fan))
 
     def read(self) -> Mode:
         """Return the present knobs."""

@@ -61,10 +61,11 @@ class Plain(_Strict):
 
 
 class Apply(_Strict):
-    """Set a mode; knobs that it leaves out get the value that was found."""
+    """Set a mode; knobs that it leaves out get the value that was found. With ``fan``, set the fan to its maximum."""
 
     request: Literal["apply"]
     mode: dict[str, float]
+    fan: bool = False
 
 
 Request: TypeAlias = Plain | Apply

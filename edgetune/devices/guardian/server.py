@@ -84,7 +84,7 @@ class Session:
                 "run the command again: it keeps to the limits that hold then",
             )
 
-    def apply(self, mode: Mode) -> Mode:
+    def apply(self, mode: Mode, *, fan: bool = False) -> Mode:
         """Set a mode and return the mode read back; the first call writes the journal before any change.
 
         Raises:
@@ -98,6 +98,8 @@ class Session:
         self._require_configuration()
         self._left = {}
         with self._stop.interruptible():
+            if fan:
+                self._control.fan_to_maximum(self._found)
             now = self._control.apply(mode, self._found)
         self._left = self._present()
         return now
@@ -212,7 +214,7 @@ def _answer_all(session: Session, lines: LineChannel) -> None:
         try:
             if isinstance(request, Apply):
                 mode = check_mode(request.mode, session.space, session.device)
-                reply = success(request.id, mode=session.apply(mode).knobs())
+                reply = success(request.id, mode=session.apply(mode, fan=request.fan).knobs())
             else:
                 reply = success(request.id, **_execute(request.request, session))
         except EdgetuneError as error:

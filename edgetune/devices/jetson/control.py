@@ -3,20 +3,21 @@
     apply     cores on -> CPU limits -> GPU awake, limits, asleep again -> memory -> other cores off
     restore   memory -> GPU -> cores on -> CPU limits -> cores off
 
-Only limits, the memory's lock and cap, ``power/control`` and ``online`` files are written: no governor, fan, current
-limit or power-gating mask, so that no change needs a reboot. Source: the configurations of nvpmodel.
+Only limits, the memory's lock and cap, ``power/control``, ``online`` and, if asked for, fan files are written: no
+governor, current limit or power-gating mask, so that no change needs a reboot. Source: the configurations of nvpmodel.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.board_files import BoardFiles
 from edgetune.devices.capabilities import Absent, check_mode
 from edgetune.devices.control import BoardControl, RestorePlan, Snapshot
-from edgetune.devices.jetson.cpu import choose, online, switch_off, switch_on
+from edgetune.devices.jetson.cpu import CpuClock, choose, online, switch_off, switch_on
 from edgetune.devices.jetson.knobs import JetsonKnobs, Presets, find_knobs, offered
 from edgetune.devices.jetson.restore import BoardRestore, configuration_in_force, plan_restore
 from edgetune.devices.jetson.throttle import open_board_throttle
@@ -57,7 +58,9 @@ class JetsonControl(BoardControl):
     ) -> None:
         self.name = "jetson"
         self._knobs = knobs = find_knobs(sysfs) if knobs is None else knobs
-        self._files = BoardFiles(sysfs, [path for paths in knobs.files.values() for path in paths], sleep)
+        self._fan = fan_at_maximum(sysfs)
+        settable = [*self._fan, *(path for paths in knobs.files.values() for path in paths)]
+        self._files = BoardFiles(sysfs, settable, sleep)
         self.settable = self._files.settable
         limits = {} if beyond_caps else self._with_kernel_cap(caps or {})
         self.space = offered(knobs, sysfs, limits, presets or Presets({}, {}))
@@ -121,7 +124,7 @@ class JetsonControl(BoardControl):
         if knobs.emc is not None:
             knobs.emc.apply(files, scaled.get("mem_mhz"), found)
         switch_off(files, set(knobs.cores.switchable) - wanted)
-        now = self.read()
+        now = self.read(measured=False)
         for knob, value in asked.items():
             back = now.knobs().get(knob)
             if back != value:
@@ -131,8 +134,25 @@ class JetsonControl(BoardControl):
                 )
         return now
 
-    def read(self) -> Mode:
+    def fan_to_maximum(self, found: Snapshot) -> None:
+        """See ``BoardControl.fan_to_maximum``; NVIDIA's daemon would slow the fan down again within two seconds."""
+        sysfs = self._files.sysfs
+        if not self._fan:
+            super().fan_to_maximum(found)
+        if any(sysfs.text(path) == "nvfancontrol" for path in sysfs.glob("proc/[0-9]*/comm")):
+            hint = "sudo systemctl stop nvfancontrol, and start it after the run; or leave --fan out"
+            raise DeviceError("nvfancontrol sets the fan", hint)
+        if not self._fan.keys() <= found.keys():
+            found |= {path: self._files.read(path) for path in self._fan}
+            self.learnt(found)
+        for path, value in self._fan.items():
+            self._files.set(path, value)
+
+    def read(self, *, measured: bool = True) -> Mode:
         """Return the present knobs; a clock that is not pinned is ``None``.
+
+        Args:
+            measured: Return the real clock of a CPU that is held back, else the one that is set.
 
         Raises:
             DeviceError: a file cannot be read.
@@ -140,6 +160,8 @@ class JetsonControl(BoardControl):
         now: dict[str, float] = {"cpu_cores": len(online(self._files, self._knobs.cores))}
         for knob, clock in self._knobs.clocks.items():
             if (value := clock.read(self._files)) is not None:
+                if measured and isinstance(clock, CpuClock):
+                    value = clock.measured_khz(self._files, value)
                 now[knob] = value / clock.per_mhz
         return Mode.of(now)
 
@@ -151,10 +173,22 @@ class JetsonControl(BoardControl):
         """
         wrong: list[str] = []
         for _ in range(_ATTEMPTS):
+            for path in filter(found.__contains__, self._fan):
+                with suppress(DeviceError):  # ``run`` tells of a file that differs
+                    self._files.set(path, found[path])
             wrong = BoardRestore(self._files, self._knobs, found).run()
             if not wrong:
                 break
         return wrong
+
+
+def fan_at_maximum(sysfs: Sysfs) -> dict[str, str]:
+    """Return the fan's files at its highest speed, in the order of writes (from jetson_clocks and a report of Thor)."""
+    files = {"sys/devices/pwm-fan/temp_control": "0", "sys/devices/pwm-fan/target_pwm": "255"}
+    for path in sysfs.glob("sys/class/hwmon/hwmon*/pwm1"):
+        if sysfs.text(f"{path.rpartition('/')[0]}/name") == "pwmfan":
+            files |= {path: "255", f"{path}_enable": "1"}
+    return {path: value for path, value in files.items() if sysfs.text(path)}
 
 
 def _require_cool(sysfs: Sysfs) -> None:

@@ -17,12 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgetune.devices.board_files import BoardFiles, ClockLimits, LimitFiles, limit_files
+from edgetune.devices.board_files import POLL_S, BoardFiles, ClockLimits, LimitFiles, limit_files
 from edgetune.devices.control import Snapshot
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
 
 FOLDER = "sys/devices/system/cpu"
+_LOOKS, _NOISE_KHZ = 3, 115_200
+"""Readings in a row of a clock that is held back; a difference that the driver logs (Linux tegra194-cpufreq.c)."""
 PATIENCE_S = 1.0
 """How long a core may take to switch or answer that it is busy, s: longer than a race with another hotplug."""
 
@@ -253,6 +255,19 @@ class CpuClock:
         running = online(files, self.cores)
         clocks = {policy.limits.pinned(files) for policy in policies(files.sysfs) if policy.cores & running}
         return clocks.pop() if len(clocks) == 1 else None
+
+    def measured_khz(self, files: BoardFiles, khz: int) -> int:
+        """Return ``khz``, to which all is pinned, or the highest measured clock of the clusters where it stays lower.
+
+        Only ``cpuinfo_cur_freq``, which root may read, shows that over-current protection divides the clocks. A slight
+        event lasts 1 ms, so a low clock is read again before it counts. An idle cluster may measure too little, or 0.
+        """
+        for _ in range(_LOOKS):
+            clocks = (files.sysfs.read_int(f"{each.folder}/cpuinfo_cur_freq") for each in policies(files.sysfs))
+            if (highest := max(filter(None, clocks), default=khz)) >= khz - _NOISE_KHZ:
+                return khz
+            files.sleep(POLL_S)
+        return highest
 
     def restore_limits(self, files: BoardFiles, pair: LimitFiles, core: int, found: Snapshot) -> None:
         """Restore the limits of one policy; if they are hidden or differ, first switch on the core that names it.

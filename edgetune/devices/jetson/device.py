@@ -30,6 +30,7 @@ from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, read_fan
 from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.memory import MachineMemory
+from edgetune.devices.nvml.gpu import gpu_load
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
@@ -184,7 +185,9 @@ def open_jetson(
         temperature=temperature,
         throttle=throttle,
         conditions=_conditions(sysfs, jetson, power, choices, made_up),
-        telemetry=BoardTelemetry(sysfs, modes, power, temperature, throttle),
+        telemetry=BoardTelemetry(
+            sysfs, modes, power, temperature, throttle, gpu_load=gpu_load if sysfs.root == Path("/") else lambda: None
+        ),
         exclusive=Exclusive("jetson", sysfs.root),
         load=CpuLoad(sysfs) if made_up is None else None,
         memory=MachineMemory(sysfs) if made_up is None else None,

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from edgetune.devices.capabilities import Absent, PowerReading, PowerSensor
 from edgetune.devices.clock import Clock
-from edgetune.devices.jetson.rails import DEFAULT_REFRESH_S, Channel, Total, choose_total, find_channels, named
+from edgetune.devices.jetson.rails import DEFAULT_REFRESH_S, VDDQ, Channel, Total, choose_total, find_channels, named
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.devices.telemetry import PolledRecording, SensorStoppedError, polled
 from edgetune.errors import DeviceError
@@ -69,6 +69,8 @@ class BoardPower:
         self._clock = clock
         self._total = total
         self._channels = tuple(dict.fromkeys((*total.channels, *channels)))
+        self._left_out = [each for each in self._channels if each.label == VDDQ and each not in total.channels]
+        self._low_by: dict[str, float] = {}
         self._before: _Counts = {}
         self._since_ns = self._begun_ns = self._read_ns = 0
         self._equal_s = 0.0
@@ -94,6 +96,8 @@ class BoardPower:
             found["power_note"] = self._total.note
         if self._total.others:
             found["power_alternatives"] = list(self._total.others)
+        if self._left_out:
+            found["power_left_out"] = {VDDQ: self._low_by}  # filled in by readings
         return found
 
     def record(self) -> AbstractContextManager[PolledRecording]:
@@ -127,7 +131,14 @@ class BoardPower:
             if channel not in counts:
                 counts[channel] = self._maybe(channel)
         self._watch(counts, now_ns)
-        return PowerReading(now_ns, self._sum_w(counts))
+        total_w = self._sum_w(counts)
+        for channel in self._left_out:
+            if (values := counts[channel]) and (power_w := channel.power_w(values)) is not None:
+                self._low_by["readings"] = count = self._low_by.get("readings", 0) + 1
+                for name, value in (("mean_w", power_w), ("mean_share_of_total", power_w / total_w)):
+                    before = self._low_by.get(name, 0.0)
+                    self._low_by[name] = before + (value - before) / count
+        return PowerReading(now_ns, total_w)
 
     def _maybe(self, channel: Channel) -> tuple[int, ...] | None:
         """Return the counts of a rail outside the total; ``None`` on an error."""

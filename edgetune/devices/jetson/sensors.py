@@ -4,13 +4,13 @@ A zone of a power-gated block (CV on Orin, the GPU on Thor) answers EAGAIN while
 -256 degrees instead. ``PMIC-Die`` shows a constant, 100 or 50 degrees (board captures), and is left out.
 Source: kernel Documentation/driver-api/thermal/sysfs-api.rst; values in thousandths of a degree Celsius.
 
-Results are comparable only with the same fan profile. The fan is never set: on Thor, a fan handed over in the wrong
-order stops.
+Results are comparable only with the same fan profile.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgetune.devices.board_files import read_text
@@ -151,6 +151,7 @@ class BoardTelemetry:
         sysfs: The board's files.
         modes: Source of the present mode, without clocks that are not pinned.
         power, temperature, throttle: The board's sensors, or the reason why one is absent.
+        gpu_load: Returns the load of the GPU where the kernel shows none (Thor), per cent; ``None`` if unknown.
     """
 
     def __init__(
@@ -160,12 +161,15 @@ class BoardTelemetry:
         power: object,
         temperature: BoardThermometer | Absent,
         throttle: BoardThrottle | Absent,
+        *,
+        gpu_load: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._sysfs = sysfs
         self._modes = modes
         self._power = power
         self._temperature = temperature
         self._throttle = throttle
+        self._gpu_load = gpu_load
         emc = find_emc(sysfs)
         self._emc = None if isinstance(emc, str) else emc.rate.now
 
@@ -188,12 +192,11 @@ class BoardTelemetry:
         return {group: values for group, values in found.items() if values}
 
     def _load(self) -> Values:
-        """Return the load of the GPU and, where debugfs can be read, of the memory; not of what shows none (Thor)."""
+        """Return the load of the GPU and, where debugfs can be read, of the memory; not of what shows none."""
         found: Values = {}
-        for path in _GPU_LOAD:
-            if (thousandths := self._sysfs.read_int(path)) is not None:
-                found["gpu"] = thousandths / 10
-                break
+        thousandths = next((n for path in _GPU_LOAD if (n := self._sysfs.read_int(path)) is not None), None)
+        if (load := self._gpu_load() if thousandths is None else thousandths / 10) is not None:
+            found["gpu"] = load
         hz = None if self._emc is None else self._sysfs.read_int(self._emc)
         for path in _MEMORY_ACTIVITY:
             if hz and (active_khz := self._sysfs.read_int(path)) is not None:

@@ -209,6 +209,15 @@ def gpu_count(nvml: Nvml) -> int:
     return int(nvml.call("nvmlDeviceGetCount"))
 
 
+def gpu_load(module: Any = None) -> float | None:
+    """Return the load of the first GPU, per cent; ``None`` where NVML tells none. For ``module`` see ``load_nvml``."""
+    try:
+        rates = Gpu(load_nvml(module), 0).maybe("nvmlDeviceGetUtilizationRates")
+    except DeviceError:
+        return None
+    return None if rates is None else float(rates.gpu)
+
+
 def text(value: str | bytes) -> str:
     """Decode a string, which older releases of nvidia-ml-py return as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value

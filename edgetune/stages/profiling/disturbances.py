@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import THROTTLED_SHARE, ProfileRow
-from edgetune.devices.capabilities import Absent, ModeReader, SlightThrottleCounter
+from edgetune.devices.capabilities import Absent, FanControl, ModeReader, SlightThrottleCounter
 from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share, throttled_share
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
@@ -28,7 +28,7 @@ class ThrottleWatch:
         self._throttle = device.throttle
         self._clock = device.clock
         self._begun_ns = self._clock.now_ns()
-        self._slight = self._slight_counts()
+        self._slight, self._all = self._slight_counts(), self._counts()
         self._before = None if isinstance(self._throttle, Absent) else self._throttle.read()
 
     def throttled(self) -> bool | None:
@@ -45,6 +45,15 @@ class ThrottleWatch:
         rates = {name: count / elapsed_s for name, count in more.items() if count > 0 and elapsed_s > 0}
         told = ", ".join(f"{name} {float(f'{rate:.0e}'):g}/s" for name, rate in rates.items())
         return f"slight throttling while measured: {told}" if told else None
+
+    def over_current(self) -> str | None:
+        """Return the serious over-current events since, in words; ``None`` without any."""
+        more = {name: count - self._all.get(name, count) for name, count in self._counts().items()}
+        told = ", ".join(f"{name} {count}" for name, count in more.items() if count > 0 and name not in self._slight)
+        return f"over-current events: {told}" if told else None
+
+    def _counts(self) -> dict[str, int]:
+        return dict(self._throttle.counts()) if isinstance(self._throttle, SlightThrottleCounter) else {}
 
     def _slight_counts(self) -> dict[str, int]:
         return dict(self._throttle.slight_counts()) if isinstance(self._throttle, SlightThrottleCounter) else {}
@@ -121,11 +130,13 @@ _EVERY_S = 1.0
 
 
 def check_possible(device: Device, options: ProfileOptions) -> None:
-    """Refuse to wait for a temperature without a thermometer, and to soak or idle without a real device.
+    """Refuse to wait for a temperature without a thermometer, a fan without one, and to soak a simulation.
 
     Raises:
-        InputError: The device has no thermometer, or neither heat nor a governor.
+        InputError: The device has no thermometer, no fan, or neither heat nor a governor.
     """
+    if options.fan is not None and not isinstance(device.modes, FanControl):
+        raise InputError(f"--fan: {device.name} has no fan that edgetune sets", "leave --fan out")
     if not isinstance(device.source, LiveSource) and (options.soak_s is not None or options.idle_gaps_s):
         raise InputError(
             f"--soak and --idle-gap: {device.name} has neither heat nor governors to show", "measure on a real device"

@@ -54,6 +54,7 @@ class Attempt:
         error: What failed, when it failed.
         failed_at: Whether setting the mode, loading the workload or running it failed.
         cooled: Whether the device was as cool as asked for before it.
+        over_current: Whether serious over-current events were counted.
     """
 
     row: ProfileRow
@@ -62,6 +63,7 @@ class Attempt:
     error: EdgetuneError | None = None
     failed_at: Stage | None = None
     cooled: bool = True
+    over_current: bool = False
 
 
 def measure_point(
@@ -69,6 +71,8 @@ def measure_point(
     sampling: bool = True,
 ) -> list[Attempt]:  # fmt: skip
     """Measure a point, repeatedly while it throttles, drifts or swaps, and return every attempt; the last one counts.
+
+    After over-current events, which the mode causes, it is measured again once at most.
 
     Args:
         device: Where to measure.
@@ -89,7 +93,8 @@ def measure_point(
         if on_state is not None:
             on_state(Loading(point))
         attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns, report=report), cooled=cooled))
-        if attempts[-1].row.status not in ("throttled", "drifted", "swapped"):
+        disturbed = attempts[-1].row.status in ("throttled", "drifted", "swapped")
+        if not disturbed or sum(attempt.over_current for attempt in attempts) > 1:
             break
     return attempts
 
@@ -115,6 +120,7 @@ def _attempt(
                 samples = collect(device, runner, options, recording, watch, others=others, report=report)
             quota_share = others.throttled_share()
             throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
+            over_current = throttling.over_current()
             watch.poll_now()
             columns = {} if watch.drift else after_idling(device, runner, options)
         status, reason = _verdict(throttled, watch.drift, swapped=memory.swapped())
@@ -134,8 +140,11 @@ def _attempt(
         cpu_throttled_share=quota_share, **columns,
     )  # fmt: skip
     attempt = _summarised(device, row, samples, recording.readings, options)
-    notes = (attempt.row.reason, recording.failure, slight, describe_contention(others_share, quota_share))
-    return replace(attempt, row=replace(attempt.row, reason="; ".join(filter(None, notes)) or None))
+    notes = (
+        attempt.row.reason, over_current, recording.failure, slight, describe_contention(others_share, quota_share),
+    )  # fmt: skip
+    row = replace(attempt.row, reason="; ".join(filter(None, notes)) or None)
+    return replace(attempt, row=row, over_current=over_current is not None)
 
 
 def apply_mode(device: Device, mode: Mode) -> Mode:
@@ -152,6 +161,24 @@ def apply_mode(device: Device, mode: Mode) -> Mode:
     if difference := mode_difference(mode, applied):
         raise DeviceError(f"{device.name} did not take the mode: {difference}", "edgetune device lists what it can set")
     return applied
+
+
+@contextlib.contextmanager
+def clocks_as_found(device: Device, mode: Mode) -> Iterator[None]:
+    """Set the clocks found, to load a network, then ``mode`` again: at its lowest clocks loading PyTorch takes minutes.
+
+    The cores are those of the mode: a library starts as many threads as there are cores while it is loaded. If loading
+    fails, the clocks stay as found.
+
+    Raises:
+        DeviceError: see ``apply_mode``.
+    """
+    cores_alone = Mode(cpu_cores=mode.cpu_cores)
+    if mode != cores_alone:
+        apply_mode(device, cores_alone)
+    yield
+    if mode != cores_alone:
+        apply_mode(device, mode)
 
 
 def _verdict(throttled: bool | None, drift: str, *, swapped: bool) -> tuple[Status, str | None]:

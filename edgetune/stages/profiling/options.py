@@ -35,6 +35,7 @@ class ProfileOptions:
         point_timeout_s: A point that has not finished after this is given up, its process killed, s.
         retries: How often a point that throttled, drifted or swapped is measured again.
         cool_to_c: Wait before each point until the device is no hotter than this, degrees Celsius.
+        fan: ``max`` for the fan's highest speed while points are measured.
         cool_timeout_s: Measure the point anyway after waiting for so long, s.
         interleave_repeats: Visit all points so many times, each round in an order of its own.
         soak_s: Sample for so long whatever the interval, s, and keep what the device reads meanwhile; see ``soak``.
@@ -59,6 +60,7 @@ class ProfileOptions:
     retries: int = 2
     cool_to_c: float | None = None
     cool_timeout_s: float = 300.0
+    fan: str | None = None
     interleave_repeats: int = 1
     soak_s: float | None = None
     idle_gaps_s: tuple[float, ...] = ()

@@ -11,11 +11,11 @@ from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
-from edgetune.devices.capabilities import Absent
+from edgetune.devices.capabilities import Absent, FanControl
 from edgetune.devices.device import Device, LiveSource, ModelSource, RoundSource, Runner, TableSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.profiling.disturbances import check_possible
-from edgetune.stages.profiling.measure import Attempt, measure_point
+from edgetune.stages.profiling.measure import Attempt, clocks_as_found, measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import OnState
 from edgetune.stages.profiling.queue import GIVE_UP_AFTER
@@ -83,6 +83,8 @@ class Profiler:
             DeviceError: Another process of edgetune uses the device.
         """
         self._hold.enter_context(self._device.exclusive())
+        if isinstance(self._device.modes, FanControl):
+            self._device.modes.fan_to_maximum = self._options.fan is not None
         return self
 
     def __exit__(
@@ -177,7 +179,7 @@ class Profiler:
     def _open(self, point: Point) -> Runner:
         """Load the workload for a point: in the child process, or as a cost model."""
         if self._supervisor is not None:
-            return self._supervisor.open(point)
+            return self._supervisor.open(point, lambda: clocks_as_found(self._device, point.mode))
         source = self._device.source
         assert isinstance(source, ModelSource)
         return source.open(self._table(point.batch_size))

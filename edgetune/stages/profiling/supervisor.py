@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -75,8 +75,14 @@ class Supervisor:
         self._prepared: Mapping[str, Any] | None = None
         self._asking = False
 
-    def open(self, point: Point) -> ChildRunner:
+    def open(
+        self, point: Point, loading: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    ) -> ChildRunner:
         """Load ``point`` in the child unless it is loaded; the point's time limit starts here.
+
+        Args:
+            point: With the cores of its mode online, by which threads are counted.
+            loading: Context of a load, see ``measure.clocks_as_found``.
 
         Raises:
             InputError: The workload cannot be loaded, crashed, was killed or took too long.
@@ -87,7 +93,9 @@ class Supervisor:
         if self._child is not None and not self._child.alive:
             self.close()
         if command != self._prepared or self._child is None:
-            self.ask(command, deadline_s=deadline_s)
+            loads = not self._per_mode or self._options.start is not None  # a command loads in its runs
+            with loading() if loads else contextlib.nullcontext():
+                self.ask(command, deadline_s=deadline_s)
             self._prepared = command
         return ChildRunner(self, deadline_s)
 

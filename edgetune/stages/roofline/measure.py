@@ -41,7 +41,7 @@ def idle_run(device: Device, mode: Mode) -> KernelRun | None:
     The mode stays set; the caller that opened the device restores it.
 
     Args:
-        device: With nothing of ours running on it.
+        device: With nothing of ours running on it, and a network loaded: a GPU without a context may be powered off.
         mode: Without knobs it is left as found.
 
     Returns:

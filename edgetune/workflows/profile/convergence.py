@@ -95,7 +95,7 @@ def _refuse_measuring(opts: ProfileCommandOptions) -> None:
         raise InputError("--convergence trains, and --task is infer", "leave --task out")
     measuring = {
         "--modes": opts.modes, "--ops": opts.ops, "--inputs": opts.inputs, "--minibatches": opts.minibatches,
-        "--dim": opts.dim, "--batch-axis": opts.batch_axis, "--cool-to": opts.cool_to,
+        "--dim": opts.dim, "--batch-axis": opts.batch_axis, "--cool-to": opts.cool_to, "--fan": opts.fan,
         "--interleave-repeats": opts.interleave_repeats,
     }  # fmt: skip
     for option, value in measuring.items():

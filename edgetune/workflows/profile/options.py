@@ -93,6 +93,9 @@ class MeasuringOptions(PointOptions):
         Option("Time exactly N minibatches instead, e.g. 40.", metavar="N", least=1, most=1_000_000),
     ] = None
     retries: Annotated[int, Option("Measure a throttled point again up to N times.", metavar="N", least=0)] = 2
+    fan: Annotated[str | None, Option("max: a board's fan at full speed meanwhile, then as found.", metavar="max")] = (
+        None
+    )
     interleave_repeats: Annotated[
         int | None,
         Option("Visit all points N times, each round in a new random order.", metavar="N", least=1, most=1000),

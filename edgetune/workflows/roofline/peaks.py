@@ -25,7 +25,7 @@ from edgetune.stages.roofline.placement import NOTABLY, place
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline.placed import Placed
-from edgetune.workloads.kernels import BenchmarkKernel
+from edgetune.workloads.kernels import BenchmarkKernel, resolve_kernel
 from edgetune.workloads.workload import Workload
 
 
@@ -64,6 +64,7 @@ def measured_peaks(
     kernels = plan_kernels(limits.memory_bytes, precisions, cache_bytes=limits.cache_bytes, quick=quick)
     warn_of_load(device, reporter)
     reporter.info(f"measuring peaks of {device.name}: {len(modes)} mode{'s' if len(modes) > 1 else ''}")
+    conditions = {**device.conditions, "device": device.name, "device_description": device.description}
     with reporter.bar("measuring kernels", len(modes) * len(kernels)) as advance, bench_on(device, reporter) as bench:
 
         def measure(workload: Workload, mode: Mode) -> ProfileRow:
@@ -72,9 +73,10 @@ def measured_peaks(
                 advance(1, "measuring kernels")
             return row
 
+        if isinstance(device.source, LiveSource) and not isinstance(device.power, Absent):
+            conditions["power_at_rest"] = bench.load(kernels[0], modes[0])
         peaks: Peaks = measure_peaks(measure, lambda mode: idle_run(device, mode), modes, kernels)
     fit = fit_roofs(peaks.runs)
-    conditions = {**device.conditions, "device": device.name, "device_description": device.description}
     header = Header.new(
         rooflines.KIND, rooflines.VERSION, conditions={**conditions, "simulated": device.simulated},
         warnings=(*peaks.notes, *bench.data_warnings, *fit.data_warnings),
@@ -130,6 +132,20 @@ class KernelBench:
         most = max(row.others_cpu_share or 0.0 for row in self._disturbed)
         advice = "other processes used the CPUs, so peaks may be too low; stop them and measure the peaks again"
         return (DataWarning("peaks-busy", advice, {"kernels": len(self._disturbed), "others_cpu_share_max": most}),)
+
+    def load(self, kernel: BenchmarkKernel, mode: Mode) -> str:
+        """Run a kernel, which stays loaded, and return what is loaded then.
+
+        A GPU with an open context is powered, as while kernels run; without one the board may gate it, and power at
+        rest is another figure.
+        """
+        try:
+            self._once(resolve_kernel(kernel.reference), mode)
+        except NotRestoredError:
+            raise
+        except EdgetuneError:  # it fails again where it is measured, with a note
+            return "with nothing loaded: a GPU may have been powered off"
+        return f"with {kernel.reference} loaded, which does not run"
 
     def measure(self, workload: Workload, mode: Mode) -> ProfileRow:
         """Measure a kernel, repeatedly while others use the CPUs; return an undisturbed run, else the fastest one."""

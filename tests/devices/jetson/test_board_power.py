@@ -145,10 +145,14 @@ def test_both_sums_of_agx_orin(sysfs, clock):
     facts = power.conditions()
     assert facts["power_source"] == power.source
     assert "unverified" in facts["power_note"]
+    assert facts["power_left_out"] == {
+        "VDDQ_VDD2_1V8AO": {"readings": 2, "mean_w": 1.0, "mean_share_of_total": pytest.approx(1 / 18.3)}
+    }  # the sensor was tried when it was opened
     (other,) = facts["power_alternatives"]
     with_memory = opened(sysfs, clock, choice=other)
     assert with_memory.source == "ina3221:VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0+VDDQ_VDD2_1V8AO"
     assert with_memory.read().power_w == pytest.approx(9.5 + 3.8 + 5.0 + 1.0)
+    assert "power_left_out" not in with_memory.conditions()
 
 
 def test_thors_input_is_its_ina238(sysfs, clock):

@@ -9,12 +9,14 @@ from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import open_board_power
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer
 from edgetune.devices.jetson.throttle import open_board_throttle
+from edgetune.devices.nvml.gpu import gpu_load
 from edgetune.testing.fake_kernel import FakeKernel
+from fakes.nvml import FakeGpu, FakeNvml
 
 SWITCHES = "sys/devices/system/cpu/cpu*/online"
 
 
-def opened(at, kernel=None) -> BoardTelemetry:
+def opened(at, kernel=None, module=()) -> BoardTelemetry:
     kernel = kernel or at.kernel
     return BoardTelemetry(
         kernel,
@@ -22,6 +24,7 @@ def opened(at, kernel=None) -> BoardTelemetry:
         open_board_power(kernel, at.clock, kernel.board.soc),
         open_board_thermometer(kernel),
         open_board_throttle(kernel),
+        gpu_load=lambda: gpu_load(module),  # ``()`` is no NVML
     )
 
 
@@ -104,7 +107,11 @@ def test_the_load_of_the_gpu_and_of_the_memory_is_shown_where_the_kernel_shows_i
     activity.parent.mkdir(parents=True)
     activity.write_text("1599500\n")  # kHz, of 3199 MHz
     assert telemetry.read()["load_percent"] == {"gpu": 97.3, "memory": 50.0}
-    assert "load_percent" not in opened(bench("jetson-agx-thor")).read()
+    thor = bench("jetson-agx-thor")
+    assert "load_percent" not in opened(thor).read()
+    shown = FakeNvml([FakeGpu(load=0.5)])
+    for telemetry, load in ((opened(thor, module=shown), 50), (opened(at, module=shown), 97.3)):
+        assert telemetry.read()["load_percent"]["gpu"] == load
 
 
 def test_a_rail_that_does_not_answer_is_missing_and_the_others_are_not(bench):

@@ -49,6 +49,20 @@ def test_clusters_pinned_apart_are_no_clock(bench):
     assert at.control.read().cpu_mhz is None
 
 
+def test_a_clock_that_over_current_holds_back_is_read_as_it_is_and_a_slight_event_is_none(bench):
+    at = bench("jetson-orin-nano-8gb")
+    found = at.control.snapshot()
+    at.control.apply(Mode(cpu_mhz=1344.0), found)
+    at.kernel.throttle(True)
+    assert at.control.read().cpu_mhz == 672
+    assert at.control.apply(Mode(cpu_mhz=1344.0), found).cpu_mhz == 1344  # it is set, which is all that can be done
+    at.kernel.deny_reading("sys/devices/system/cpu/cpufreq/policy0/cpuinfo_cur_freq")
+    assert at.control.read().cpu_mhz == 672  # of the other cluster
+    slight = at.open(sleep=lambda _: at.kernel.throttle(False))
+    at.kernel.throttle(True)
+    assert slight.read().cpu_mhz == 1344
+
+
 def test_only_clocks_that_all_clusters_have_are_on_offer(bench):
     at = bench()
     at.kernel.put(f"{FOLDER}/policy4/scaling_available_frequencies", "115200 729600 1510400 1728000")

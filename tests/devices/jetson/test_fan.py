@@ -1,9 +1,15 @@
-"""The fan, which is only ever read."""
+"""The fan: read, and at its highest speed if a run asks for it, until everything is put back."""
+
+import json
 
 import pytest
 
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.guardian.controls import open_control
 from edgetune.devices.jetson.sensors import Fan, read_fan
+from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_files import Killed
 from fakes.sysfs import FakeSysfs
 
 CONF = (
@@ -73,3 +79,61 @@ def test_the_fan_of_a_whole_board(tmp_path, kernel):
     assert fan is not None
     assert (fan.pwm, fan.profile, fan.governor, fan.control) == (88, "quiet", "cont", "close_loop")
     assert fan.rpm is not None
+
+
+OLD = {"sys/devices/pwm-fan/temp_control": "0", "sys/devices/pwm-fan/target_pwm": "255"}
+
+
+@pytest.mark.parametrize(
+    ("board", "found"),
+    [("jetson-nano", "auto"), ("jetson-orin-nano-8gb", "1"), pytest.param("jetson-agx-thor", "0", id="thor, fan off")],
+)
+def test_killed_at_any_write_the_fan_is_put_back_from_the_journal(bench, board, found):
+    at = bench(board)
+    paths = {path: "255" if path.endswith("pwm1") else "1" for path in at.kernel.glob("sys/class/hwmon/hwmon*/pwm1*")}
+    fan = paths or OLD
+    for path in fan:
+        if path.endswith("_enable"):
+            at.put(path, found)
+    journal = {}
+
+    def run(stop=None):
+        control = at.open()
+        control.learnt = lambda snapshot: journal.update(text=json.dumps(snapshot))
+        settings = control.snapshot()
+        if stop is not None:
+            at.kernel.fail_at(stop, "kill-after")
+        control.fan_to_maximum(settings)
+        control.apply(Mode(), settings)
+        control.fan_to_maximum(settings)  # with each mode
+        if stop is None:
+            assert {path: at.kernel.read(path) for path in fan} == fan
+            assert control.restore(settings) == []
+            assert at.differences() == {}
+
+    before = len(at.kernel.writes)
+    run()
+    assert set(fan) >= {path for path, _ in at.kernel.writes[before:]}
+    for number in range(1, 1 + sum(at.kernel.read(path) != value for path, value in fan.items())):
+        with pytest.raises(Killed):
+            run(stop=number)
+        at.kernel.revive()
+        assert at.differences()
+        assert at.open().restore(json.loads(journal["text"])) == []
+        assert at.differences() == {}
+
+
+def test_a_fan_that_cannot_be_set_is_an_error_before_anything_is_written(bench):
+    at = bench("jetson-orin-nano-8gb")
+    at.kernel.put("proc/812/comm", "nvfancontrol")
+    at.kernel.forget_writes()
+    found = at.control.snapshot()
+    with pytest.raises(DeviceError, match="nvfancontrol sets the fan") as caught:
+        at.control.fan_to_maximum(found)
+    assert "systemctl stop nvfancontrol" in caught.value.hint
+    for path in at.kernel.glob("sys/class/hwmon/hwmon*/pwm1"):
+        (at.kernel.root / path).unlink()
+    for control in (at.open(), open_control("host", at.kernel.root)):
+        with pytest.raises(DeviceError, match=r"no fan of (jetson|host) that"):
+            control.fan_to_maximum(found)
+    assert at.kernel.writes == []

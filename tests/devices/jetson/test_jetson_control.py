@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import BoardControl
 from edgetune.devices.jetson.catalog import board_names, load_board
+from edgetune.devices.jetson.control import fan_at_maximum
 from edgetune.devices.jetson.knobs import Presets
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import Killed
@@ -335,7 +336,8 @@ def test_limits_that_heat_holds_down_are_not_noted_as_found(bench):
 
 def test_nothing_but_the_listed_files_can_be_written(bench):
     at = bench()
-    forbidden = ("governor", "pwm", "crit", "pg_mask", "cpu0/online", "trip_point", "disable", "railgate")
+    assert {path for path in at.control.settable if "pwm" in path} == set(fan_at_maximum(at.kernel))  # if asked for
+    forbidden = ("governor", "crit", "pg_mask", "cpu0/online", "trip_point", "disable", "railgate")
     assert not [path for path in at.control.settable if any(word in path for word in forbidden)]
     with pytest.raises(DeviceError, match="no setting of this board"):
         at.control._files.write("sys/class/thermal/thermal_zone0/mode", "disabled")
