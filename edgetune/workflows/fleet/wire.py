@@ -89,7 +89,7 @@ def contact_of(text: str, scheme: str) -> tuple[str, int]:
     """
     try:
         parts = urlsplit(f"{scheme}://{text}")
-        if parts.hostname and parts.port and parts.netloc == text:
+        if parts.hostname and parts.port and parts.netloc == text and parts.username is None:
             return f"{scheme}://{text}", parts.port
     except ValueError:
         pass
