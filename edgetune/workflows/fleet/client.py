@@ -101,6 +101,7 @@ class Fleet:
         from edgetune.workflows.fleet.worker import run_task
 
         self._sent += 1
+        self._worked_s = max(self._worked_s, time.monotonic())
         text = json.dumps({"edgetune": __version__, **request})
         future = self.client.submit(
             run_task, text, key=f"{self.client.id}-{self._sent}", resources={"BOARD": 1, f"board:{board}": 1}, retries=0

@@ -20,7 +20,6 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.guardian.lock import hold
 from edgetune.errors import DeviceError
-from edgetune.processes.privilege import invoking_user
 from edgetune.version import __version__
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.fleet.options import JoinOptions, StartOptions
@@ -194,14 +193,14 @@ async def _first(*awaited: Awaitable[Any]) -> None:
 
 
 def unit(words: Sequence[str], tls: Path | None, description: str) -> str:
-    """Return a systemd unit that runs an edgetune command as the calling user.
+    """Return a systemd unit that runs an edgetune command as this user, who is the caller under sudo too.
 
     Args:
         words: Of the command, which may name the folder of the certificate.
         tls: That folder; ``None`` without TLS.
         description: Of the unit.
     """
-    user, given, left = invoking_user(), iter(words), list[str]()
+    given, left = iter(words), list[str]()
     for word in given:
         if word == "--tls":
             next(given, None)
@@ -214,7 +213,7 @@ Wants=network-online.target
 After=network-online.target
 
 [Service]
-User={os.geteuid() if user is None else user.uid}
+User={os.geteuid()}
 ExecStart={shlex.join([sys.executable, "-m", "edgetune", *left])}
 Restart=on-failure
 RestartSec=10

@@ -80,11 +80,19 @@ class BoardWorker(Worker):  # type: ignore[misc]
 
 
 class BoardNanny(Nanny):  # type: ignore[misc]
-    """A nanny that starts a ``BoardWorker`` again when it dies."""
+    """A nanny that starts a ``BoardWorker`` again when it dies, and closes where that one cannot join."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, worker_class=BoardWorker, **settings)
         restrict(self.handlers, NANNY)
+
+    async def instantiate(self) -> Any:
+        """Start the worker; close if it does not start, since Dask's nanny would go on without one."""
+        try:
+            return await super().instantiate()
+        except Exception:
+            await self.close(reason="its worker does not start")
+            raise
 
     async def plugin_add(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Add no plug-in of a scheduler."""
