@@ -122,7 +122,7 @@ def test_a_unit_has_the_account_and_the_certificate(capfd, monkeypatch, tmp_path
     monkeypatch.setattr(sys, "argv", ["edgetune", *words])
     assert run(words) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert f"User={os.geteuid()}" in lines
+    assert {f"User={os.geteuid()}", "Restart=on-failure", "RestartPreventExitStatus=2"} <= set(lines)
     (command,) = (line for line in lines if line.startswith("ExecStart="))
     assert command.endswith(f"fleet join tls://host:8786 --device host --tls {tmp_path / 'certs'}")
 

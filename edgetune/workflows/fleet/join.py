@@ -19,7 +19,7 @@ from typing import Any
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.guardian.lock import hold
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, ExitCode
 from edgetune.version import __version__
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.fleet.options import JoinOptions, StartOptions
@@ -216,6 +216,7 @@ After=network-online.target
 User={os.geteuid()}
 ExecStart={shlex.join([sys.executable, "-m", "edgetune", *left])}
 Restart=on-failure
+RestartPreventExitStatus={int(ExitCode.USAGE)}
 RestartSec=10
 
 [Install]

@@ -138,12 +138,13 @@ def require_private(host: str) -> None:
     """Check that an address without TLS is reachable from a private network only.
 
     Raises:
-        InputError: it is public, or unknown.
+        InputError: it is public.
+        DeviceError: it is unknown, as before a board that starts has a network.
     """
     try:
         found = {ipaddress.ip_address(each[4][0]) for each in socket.getaddrinfo(host, None)}
     except OSError as error:
-        raise InputError(f"the host {host} is not known: {error.strerror or error}", "check its name") from None
+        raise DeviceError(f"the host {host} is not known: {error.strerror or error}", "check its name") from None
     public = [str(each) for each in found if each.is_unspecified or not (each.is_private or each.is_loopback)]
     if public:
         raise InputError(f"{public[0]} is a public address, and TLS is off", "leave --no-tls out, or write tls://")
