@@ -25,9 +25,11 @@ def start(opts: StartOptions, terminal: QuietTerminal) -> None:
     """
     from edgetune.workflows.fleet.join import start as workflow
     from edgetune.workflows.fleet.join import unit
+    from edgetune.workflows.fleet.wire import certificate_folder
 
     if opts.unit:
-        print_document(unit(_words(), "edgetune fleet: scheduler"))
+        tls = None if opts.no_tls else certificate_folder(opts.tls)
+        print_document(unit(sys.argv[1:], tls, "edgetune fleet: scheduler"))
         return
     workflow(opts, terminal.screen)
 
@@ -41,9 +43,11 @@ def join(opts: JoinOptions, terminal: QuietTerminal) -> None:
     """
     from edgetune.workflows.fleet.join import join as workflow
     from edgetune.workflows.fleet.join import unit
+    from edgetune.workflows.fleet.wire import parse_address
 
     if opts.unit:
-        print_document(unit(_words(), f"edgetune fleet: board for {opts.address}"))
+        tls = parse_address(opts.address, opts.tls).tls
+        print_document(unit(sys.argv[1:], tls, f"edgetune fleet: board for {opts.address}"))
         return
     workflow(opts, terminal.screen)
 
@@ -66,8 +70,3 @@ def stop(opts: FleetOptions, terminal: QuietTerminal) -> None:
     from edgetune.workflows.fleet.show import stop as workflow
 
     workflow(opts, terminal.screen)
-
-
-def _words() -> list[str]:
-    """Return the words of this command, without the option that prints them."""
-    return [word for word in sys.argv[1:] if word != "--unit"]

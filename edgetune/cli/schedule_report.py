@@ -66,11 +66,22 @@ def report_prepared(prepared: Sequence[Prepared], terminal: Terminal) -> None:
     rows = [
         (
             row["network"], row["layers"], *(format_bytes(row[key]) for key in sizes),
-            cell(row["difference"], ".1e"),
+            cell(row["difference"], ".1e"), cell(row["check_peak_bytes"], format_bytes),
         )
         for row in found
     ]  # fmt: skip
-    table(("network", "layers>", "weights>", "largest layer>", "least budget>", "differs by at most>"), rows)
+    table(
+        (
+            "network",
+            "layers>",
+            "weights>",
+            "largest layer>",
+            "least budget>",
+            "differs by at most>",
+            "peak of comparison>",
+        ),
+        rows,
+    )
 
 
 def _figures(prepared: Prepared) -> dict[str, Any]:
@@ -85,4 +96,5 @@ def _figures(prepared: Prepared) -> dict[str, Any]:
         "largest_layer_bytes": max(layer.weight_bytes for layer in prepared.layers),
         "least_budget_bytes": least_budget_bytes(network_of(prepared)),
         "difference": prepared.difference,
+        "check_peak_bytes": prepared.check_peak_bytes,
     }

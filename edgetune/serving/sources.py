@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from edgetune import limits
+
 _READ_AT_ONCE = 1 << 20
 
 Each = TypeVar("Each")
@@ -123,7 +125,8 @@ class ClosedLoopArrivals:
 class LineArrivals:
     """Requests from outside, one per line; a stage may ``select`` on this source until it has ``ended``.
 
-    A request arrives when it is taken, which the loop does as soon as the stage sees readable input.
+    A request arrives when it is taken, which the loop does as soon as the stage sees readable input. While as many
+    requests wait as the limit ``requests`` allows, no lines are taken: the writer waits.
 
     Args:
         descriptor: Descriptor of the file or pipe to read; 0 is standard input.
@@ -131,9 +134,16 @@ class LineArrivals:
     """
 
     def __init__(self, descriptor: int = 0, *, end_ns: int | None = None) -> None:
-        self._descriptor, self._end_ns, self._partial, self._ended = descriptor, end_ns, b"", False
+        self._descriptor, self._end_ns, self._unread, self._closed, self._ended = descriptor, end_ns, b"", False, False
         self._texts: dict[int, str] = {}
         self._count = 0
+        self.was_full = False
+        """Whether lines had to wait until others were answered."""
+
+    @property
+    def full(self) -> bool:
+        """Whether as many requests wait as the limit allows, so that no lines are taken."""
+        return len(self._texts) >= limits.limit("requests")
 
     def fileno(self) -> int:
         """Return the descriptor to ``select`` on until the source has ended, because an ended input stays readable."""
@@ -146,14 +156,16 @@ class LineArrivals:
         """Read the available input without waiting; each whole line is a request that arrives now."""
         if self._ended:
             return []
-        self._ended = self._end_ns is not None and now_ns >= self._end_ns
-        if not select.select([self._descriptor], [], [], 0)[0]:
-            return []
-        data = os.read(self._descriptor, _READ_AT_ONCE)
-        self._ended |= not data
-        *whole, self._partial = (self._partial + data).split(b"\n")
-        if not data and self._partial:
-            whole, self._partial = [self._partial], b""
+        free = max(limits.limit("requests") - len(self._texts), 0)
+        unread = free and not self._closed and b"\n" not in self._unread
+        if unread and select.select([self._descriptor], [], [], 0)[0]:
+            data = os.read(self._descriptor, _READ_AT_ONCE)
+            self._unread, self._closed = self._unread + data, not data
+        *whole, self._unread = self._unread.split(b"\n", free)
+        if self._closed and self._unread and len(whole) < free:
+            whole, self._unread = [*whole, self._unread], b""
+        self._ended = (self._closed and not self._unread) or (self._end_ns is not None and now_ns >= self._end_ns)
+        self.was_full |= b"\n" in self._unread
         for line in whole:
             self._texts[self._count] = line.decode("utf-8", "replace").rstrip("\r")
             self._count += 1

@@ -136,7 +136,8 @@ class Prepared:
         files: Every file of the folder except the manifest, by name.
         whole: Files of the whole network: ``external`` and, unless it would be too large, ``default``.
         difference: Largest difference between the outputs of the layers and of the whole network on random inputs, as a
-            share of the largest magnitude; ``None`` if undecidable.
+            share of the largest magnitude; ``None`` if undecidable, or if not compared.
+        check_peak_bytes: Most memory of the process that compared them, bytes; ``None`` if unknown, or if not compared.
     """
 
     folder: Path
@@ -153,6 +154,12 @@ class Prepared:
     files: Mapping[str, StoredFile]
     whole: Mapping[str, str]
     difference: float | None
+    check_peak_bytes: int | None = None
+
+    @property
+    def compared(self) -> bool:
+        """Whether the layers were compared with the whole network."""
+        return (self.difference, self.check_peak_bytes) != (None, None)
 
     @property
     def weight_bytes(self) -> int:
@@ -284,6 +291,7 @@ def _prepared(folder: Path, document: Mapping[str, Any]) -> Prepared:
         files={_file_name(name): _read_as(StoredFile, each) for name, each in files.items()},
         whole={_text(form): _file_name(name) for form, name in document["whole"].items()},
         difference=_number(document["difference"]),
+        check_peak_bytes=None if (peak := document.get("check_peak_bytes")) is None else _count(peak),
     )
 
 

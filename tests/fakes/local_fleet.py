@@ -58,11 +58,11 @@ class LocalFleet:
     def device(self) -> str:
         return f"fleet:{self.url}" + (f"?tls={self.folder / 'certs'}" if self.tls else "")
 
-    def run(self, *words: str, name: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a command of edgetune, its output in a log."""
+    def run(self, *words: str, name: str, before: Sequence[str] = (), **environment: str) -> subprocess.Popen[bytes]:
+        """Start a command of edgetune, its output in a log; another command may run it, see ``tunnel``."""
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "edgetune", *words], stdout=log, stderr=log, cwd=self.folder,
+                [*before, sys.executable, "-m", "edgetune", *words], stdout=log, stderr=log, cwd=self.folder,
                 env={**self.environment, **environment},
             )  # fmt: skip
 
@@ -80,12 +80,15 @@ class LocalFleet:
         until(lambda: self.log("scheduler").count("the fleet is at") > before, self.log("scheduler"))
         self.port = int(re.findall(r"the fleet is at \S+:([0-9]+)", self.log("scheduler"))[-1])
 
-    def join(self, name: str, *words: str, wait: bool = True, limit_kib: int | None = None, **environment: str) -> None:
+    def join(
+        self, name: str, *words: str, wait: bool = True, limit_kib: int | None = None, before: Sequence[str] = (),
+        **environment: str,
+    ) -> None:  # fmt: skip
         """Have a board join; ``limit_kib`` limits the size of each file that it writes, as a full disk does."""
         safe = ("--tls", "certs") if self.tls else ()
         state = {"XDG_STATE_HOME": str(self.folder / f"state-{name}"), **environment}
         command = ("fleet", "join", self.url, *safe, "--board", name, *words)
-        self.boards[name] = self.run(*command, name=name, **state)
+        self.boards[name] = self.run(*command, name=name, before=before, **state)
         if limit_kib is not None:
             import resource
 

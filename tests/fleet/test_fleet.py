@@ -1,13 +1,20 @@
 """A fleet of two twins through real processes of Dask, with TLS: a sweep, a killed worker, and what is refused."""
 
+import asyncio
+import os
+import shutil
 import signal
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from edgetune.artifacts.io import read_profile
 from edgetune.cli.main import run
-from edgetune.workflows.fleet.client import connect
+from edgetune.workflows.fleet.client import Fleet, connect
 from edgetune.workflows.fleet.wire import parse_address
+from fakes import tunnel
 from fakes.local_fleet import LocalFleet, until, words_of
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'edgetune[fleet]'")
@@ -56,3 +63,86 @@ def test_no_scheduler_is_two_lines(capfd, monkeypatch):
     error = capfd.readouterr().err
     assert error.startswith("error: no scheduler answers at tcp://127.0.0.1:9\nhint: ")
     assert len(error.splitlines()) == 2
+
+
+def own_network():
+    """Return the words that run a command in a network namespace of its own; skip where none can be made."""
+    words = ("unshare", "-n")
+    if shutil.which("unshare") is None or subprocess.run((*words, "true"), capture_output=True, check=False).returncode:
+        pytest.skip("network namespaces cannot be made here: they need root and unshare")
+    return words
+
+
+def test_a_board_that_the_scheduler_cannot_reach_is_told_to_give_an_address(tmp_path):
+    words = own_network()
+    with LocalFleet(tmp_path, tls=True) as fleet:
+        back = fleet.port - 1
+        ends = (sys.executable, tunnel.__file__, str(tmp_path), str(fleet.port), str(back))
+        fleet.boards["tunnel"] = subprocess.Popen(ends)
+        before = (*words, *ends)
+        fleet.join("far", "--device", "twin:orin-agx", wait=False, before=before)
+        until(lambda: "cannot join" in fleet.log("far"), fleet.log("far"))
+        assert "cannot reach the board" in fleet.log("far")
+        assert "--contact HOST:PORT" in fleet.log("far")
+        assert "board far cannot join: the scheduler cannot reach" in fleet.log("scheduler")
+        LocalFleet.end(fleet.boards["far"])
+        (tmp_path / "in").unlink()
+        contact = ("--contact", f"127.0.0.1:{back}")
+        fleet.join("far", "--device", "twin:orin-agx", *contact, before=before)
+        swept = fleet.edgetune(
+            "profile", "zoo:squeezenet", *words_of(fleet.device, "grid:1"), "--anchors", "0", "-o", "s.parquet"
+        )
+        assert swept.returncode == 0, swept.stderr
+        assert "Warning" not in fleet.log("far") + fleet.log("scheduler") + swept.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "said"),
+    [
+        ("left", "tcp://127.0.0.1:1", "--board NAME"),
+        ("right", "tcp://127.0.0.1:2", "another board has the address"),
+        ("right", "tcp://127.0.0.1:9", "cannot reach the board"),
+    ],
+)
+def test_a_board_that_cannot_join_is_told_why(name, address, said):
+    from edgetune.workflows.fleet.join import _first_cause
+    from edgetune.workflows.fleet.worker import FleetScheduler
+
+    known = SimpleNamespace(aliases={"left": ""}, workers={"tcp://127.0.0.1:2": ""}, connection_args={})
+    why = asyncio.run(FleetScheduler._refusal(known, address, name))
+    assert said in why
+    answer = {"status": "error", "message": why, "time": 0.0}
+    assert _first_cause(ValueError(f"Unexpected response from register: {answer!r}")) == why
+
+
+@pytest.mark.parametrize("tls", [("--tls", "certs"), ("--tls=certs",)])
+def test_a_unit_has_the_account_and_the_certificate(capfd, monkeypatch, tmp_path, tls):
+    monkeypatch.chdir(tmp_path)
+    words = ("fleet", "join", "tls://host:8786", "--device", "host", *tls, "--unit")
+    monkeypatch.setattr(sys, "argv", ["edgetune", *words])
+    assert run(words) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert {f"User={os.geteuid()}", "Restart=on-failure", "RestartPreventExitStatus=2"} <= set(lines)
+    (command,) = (line for line in lines if line.startswith("ExecStart="))
+    assert command.endswith(f"fleet join tls://host:8786 --device host --tls {tmp_path / 'certs'}")
+
+
+@pytest.mark.parametrize("contact", ["9001", "host", "host:port", "host:99999", "tls://host:1", "host:1/x", "a@host:1"])
+def test_a_contact_is_a_host_and_a_port(capfd, contact):
+    assert run(("fleet", "join", "tcp://127.0.0.1:9", "--device", "host", "--contact", contact)) == 2
+    assert "is not HOST:PORT\nhint: " in capfd.readouterr().err
+
+
+def test_silence_is_told_once(monkeypatch):
+    monkeypatch.setattr("edgetune.workflows.fleet.client._SILENCE_S", 0)
+    doing, told = {"doing": "measure"}, []
+    workers = {"tcp://127.0.0.1:2": {"metrics": {"edgetune": {"board": "left", **doing}}}}
+    client = SimpleNamespace(status="running", scheduler_info=lambda **_: {"workers": workers})
+    fleet = Fleet(client, "tcp://127.0.0.1:9", told.append)
+    fleet.replies(0)
+    assert told == []
+    workers["tcp://127.0.0.1:2"]["metrics"]["edgetune"]["doing"] = ""
+    fleet.replies(0)
+    fleet.replies(0)
+    assert len(told) == 1
+    assert "nothing has run" in told[0]

@@ -1,5 +1,7 @@
 """The loop on a simulated device: what is written down, what is abandoned, and what watchers may do."""
 
+import os
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,7 +9,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.serving.clock import EventClock
-from edgetune.serving.sources import ScheduledArrivals
+from edgetune.serving.sources import LineArrivals, ScheduledArrivals
 from edgetune.stages.interleave.demand import NEVER_NS
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
@@ -33,7 +35,19 @@ class FullBatchesFirst:
         return Train(willing[0]) if willing else Wait(None)
 
 
-def run(arrivals_ms, *, batch=1, end_ms=1000, infer_ms=10, train_ms=30, training=True, fault=None, watchers=(), **turn):
+def run(
+    arrivals_ms,
+    *,
+    batch=1,
+    end_ms=1000,
+    infer_ms=10,
+    train_ms=30,
+    training=True,
+    fault=None,
+    watchers=(),
+    source=None,
+    **turn,
+):
     clock = EventClock()
     tenants = [Inference("cam", batch, 0.05, 10.0, infer_ms / 1e3)]
     tenants += [Training("job", 16, train_ms / 1e3)] if training else []
@@ -42,7 +56,7 @@ def run(arrivals_ms, *, batch=1, end_ms=1000, infer_ms=10, train_ms=30, training
     stage = SimulatedMinibatchBackend(
         clock, tenants, SimulatedDevice(lambda name, size, mode: times[name], fault=faults)
     )
-    sources = {"cam": ScheduledArrivals(iter([round(ms * MS) for ms in arrivals_ms]))}
+    sources = {"cam": source or ScheduledArrivals(iter([round(ms * MS) for ms in arrivals_ms]))}
     turn = EngineTurn("simulated", end_ms * MS, **turn)
     loop = InterleaveLoop(turn, stage, FullBatchesFirst(), tenants, sources, watchers=watchers)
     loop.run()
@@ -70,6 +84,18 @@ def test_requests_of_a_batch_share_their_minibatch_and_late_ones_are_violations(
     ]  # fmt: skip
     late = of(run([10, 80], batch=2, training=False), "request")
     assert [row.met for row in late] == [False, True]
+
+
+def test_live_requests_that_wait_at_the_end_are_abandoned():
+    read, write = os.pipe()
+    os.write(write, b"line\n" * 8)
+    loop = run([], end_ms=25, training=False, source=LineArrivals(read, end_ns=25 * MS))
+    os.close(read)
+    os.close(write)
+    rows = of(loop, "request")
+    assert Counter(row.status for row in rows) == {"ok": 3, "abandoned": 5}
+    assert {row.finished_s for row in rows if row.status == "abandoned"} == {0.025}
+    assert max(row.finished_s for row in rows) == 0.03
 
 
 def test_waiting_requests_are_answered_at_the_end_and_training_stops():

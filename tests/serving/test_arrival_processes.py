@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
+from edgetune.limits import limited
 from edgetune.serving.arrivals import PROCESSES, ArrivalProcess, ArrivalSpec, parse_arrivals
 from edgetune.serving.sources import ClosedLoopArrivals, LineArrivals
 from edgetune.stages.schedule.jobs import times_s
@@ -247,6 +248,19 @@ def test_lines_are_forgotten_once_answered_and_need_not_be_text(pipe):
     assert lines.text(1) == "\ufffd"
     with pytest.raises(KeyError):
         lines.text(0)
+
+
+def test_no_more_lines_are_taken_than_the_limit_allows_to_wait(pipe):
+    reader, writer, close = pipe
+    lines = LineArrivals(reader)
+    os.write(writer, b"a\nb\nc\nd")
+    close(writer)
+    with limited(requests=2):
+        assert (lines.take(1), lines.full, lines.was_full, lines.take(2)) == ([1, 1], True, True, [])
+        lines.answered([0], 3)
+        assert (lines.full, lines.take(3), lines.text(2), lines.ended) == (False, [3], "c", False)
+        lines.answered([1], 4)
+        assert (lines.take(4), lines.text(3), lines.ended) == ([4], "d", True)
 
 
 def test_standard_input_is_asked_for_with_a_dash():

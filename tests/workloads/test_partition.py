@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from onnx_graphs import model, node
 
 from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
+from edgetune.workflows.schedule.networks import open_reference
 from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.partition.check import PrepareOptions, planned_weight_bytes, run_layers
 from edgetune.workloads.partition.prepare import kept, prepare
@@ -384,6 +386,24 @@ def test_a_folder_is_kept_while_model_and_options_are_the_same(tmp_path):
     with pytest.raises(InputError, match="otherwise: the model") as refused:
         kept(resolve(str(tmp_path / "net.onnx")), PLAIN, first.folder)
     assert "--fresh" in refused.value.hint
+
+
+def test_a_comparison_beyond_the_memory_of_a_run_is_left_to_prepare(tmp_path):
+    onnx.save(chain(), tmp_path / "net.onnx")
+    said = []
+    reporter = SimpleNamespace(info=said.append)
+    words = {"folder": tmp_path / "made", "reporter": reporter, "make": True}
+    for _ in range(2):
+        found = open_reference(str(tmp_path / "net.onnx"), within_bytes=1000, **words)
+        assert (found.compared, found.difference) == (False, None)
+    assert [line.partition(" ")[0] for line in said] == ["preparing", "the", "the"]
+    assert f"edgetune schedule prepare {tmp_path / 'net.onnx'} --batch-size 1 -o {tmp_path / 'made'}" in said[-1]
+    found = kept(resolve(str(tmp_path / "net.onnx")), PrepareOptions(), tmp_path / "made" / "net")
+    assert found.difference < 1e-4
+    assert found.check_peak_bytes > found.weight_bytes
+    assert kept_files(found.folder) == {MANIFEST, *found.files}
+    assert open_reference(str(tmp_path / "net.onnx"), within_bytes=1000, **words) == found
+    assert len(said) == 3
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):

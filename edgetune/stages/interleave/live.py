@@ -200,7 +200,7 @@ class LiveMinibatchBackend:
     def _select(self, busy: Sequence[_Held], until_ns: int | None, now_ns: int) -> bool:
         """Sleep until a reply, a request, a signal or the first time of interest; return whether the wait is over."""
         children = list({id(held.child): held.child for held in busy}.values())
-        outside = [] if until_ns is None else [source for source in self._outside.values() if not source.ended]
+        outside = [] if until_ns is None else [each for each in self._outside.values() if not (each.ended or each.full)]
         times_ns = [held.since_ns + self._limit_ns(held) for held in busy]
         times_ns += [] if until_ns is None else [until_ns]
         sleep_s = max(min(times_ns) - now_ns, 0) / NS

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import Outcome
-from edgetune.serving.sources import ArrivalSource
+from edgetune.serving.sources import ArrivalSource, LineArrivals
 from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
 from edgetune.stages.interleave.snapshot import InterleavePolicy, Serve, Snapshot, Train, Wait
 from edgetune.stages.interleave.tenant_state import DurationEstimate, InferenceTenant, TrainingTenant
@@ -67,7 +67,8 @@ class EngineTurn:
 
     Args:
         engine: Name of the engine, for the rows.
-        end_ns: End of the turn, on the backend's clock; requests that wait then are answered or abandoned.
+        end_ns: End of the turn, on the backend's clock; requests that wait then are answered, those from standard
+            input abandoned.
         number: Turns of this engine before, see ``RunRow``.
         stopped: Called often; once true, running minibatches are finished and waiting requests are abandoned.
         begin_ns: Begin of the turn, from which the times of rows count; ``None`` is the time when the loop is made.
@@ -133,7 +134,11 @@ class InterleaveLoop:
                 pass
             self.settle()
         finally:
-            self._abandon()
+            self._write()
+            for served in self._served.values():
+                running = [request for taken in served.on_device.values() for request in taken]
+                served.on_device.clear()
+                self._abandon(served, (*running, *served.waiting.take_all()))
 
     def _step(self) -> bool:
         """Take requests, call watchers, start a minibatch or wait; return whether the run goes on."""
@@ -141,6 +146,9 @@ class InterleaveLoop:
         self._take_requests(min(now_ns, self._turn.end_ns))
         if not over:
             self._poll_watchers(now_ns)
+        for served in self._served.values():
+            if over and isinstance(served.source, LineArrivals):
+                self._abandon(served, served.waiting.take_all())
         if self._turn.stopped() or ((over or self._nothing_will_come()) and not self._waiting()):
             return False
         return self._decide(over=over)
@@ -373,16 +381,12 @@ class InterleaveLoop:
     def _busy(self) -> bool:
         return any(state.since_ns for state in self._tenants.values())
 
-    def _abandon(self) -> None:
-        """Record the requests that were not answered."""
-        self._write()
+    def _abandon(self, served: InferenceTenant, requests: Iterable[tuple[int, int]]) -> None:
+        """Record requests that are not answered."""
         now_ns = self._backend.now_ns()
-        for served in self._served.values():
-            unanswered = [request for taken in served.on_device.values() for request in taken]
-            for _, arrived_ns in (*unanswered, *served.waiting.take_all()):
-                reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
-                self.record(self._request(served.tenant, arrived_ns, now_ns, "abandoned", reason))
-            served.on_device.clear()
+        reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
+        for _, arrived_ns in requests:
+            self.record(self._request(served.tenant, arrived_ns, now_ns, "abandoned", reason))
 
     def _since(self, time_ns: int) -> float:
         return (time_ns - self._begin_ns) / NS

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import math
 import queue
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +21,10 @@ from edgetune.workflows.fleet.wire import FleetAddress, dask
 
 _CHUNK_BYTES = 4 * 2**20
 _CONNECT_S = 15
+_FETCH_S = 30.0
+"""How long the result of a board may take through the scheduler, s."""
+_SILENCE_S = 30.0
+"""After how long without a board that works the user is told, s."""
 DIED = "its worker ended while it measured"
 
 
@@ -57,14 +63,23 @@ class LostSchedulerError(PartialError):
 
 @dataclass(slots=True)
 class Fleet:
-    """The boards that have joined a scheduler; use ``connect``."""
+    """The boards that have joined a scheduler; use ``connect``.
+
+    Args:
+        client: Dask's.
+        url: Of the scheduler.
+        note: Reports a sentence.
+    """
 
     client: Any
     url: str
+    note: Callable[[str], None] = lambda _: None
     _asked: dict[str, list[Any]] = field(default_factory=dict)
     _came: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
     _others: list[Reply] = field(default_factory=list)
     _sent: int = 0
+    _worked_s: float = field(default_factory=time.monotonic)
+    """When a board was last known to work, s."""
 
     def present(self) -> dict[str, Mapping[str, Any]]:
         """See ``Boards``.
@@ -78,7 +93,7 @@ class Fleet:
         for address, worker in workers.items():
             facts = worker.get("metrics", {}).get("edgetune")
             if facts is not None:
-                found[facts["board"]] = {**facts, "worker": address}
+                found[facts["board"]] = {**facts, "address": address}
         return found
 
     def ask(self, board: str, request: Mapping[str, Any]) -> None:
@@ -86,6 +101,7 @@ class Fleet:
         from edgetune.workflows.fleet.worker import run_task
 
         self._sent += 1
+        self._worked_s = max(self._worked_s, time.monotonic())
         text = json.dumps({"edgetune": __version__, **request})
         future = self.client.submit(
             run_task, text, key=f"{self.client.id}-{self._sent}", resources={"BOARD": 1, f"board:{board}": 1}, retries=0
@@ -108,11 +124,23 @@ class Fleet:
             while True:
                 found.append(self._came.get_nowait())
         self._check()
+        self._watch(bool(found))
         for board, request, future in found:
             if future in self._asked.get(board, ()):
                 self._asked[board].remove(future)
                 made.append(Reply(board, request, _value(future)))
         return made
+
+    def _watch(self, came: bool) -> None:
+        """Tell the user once when no board has worked for ``_SILENCE_S``."""
+        now_s = time.monotonic()
+        if not came and now_s - self._worked_s < _SILENCE_S:
+            return
+        if not came and not any(facts["doing"] for facts in self.present().values()):
+            hint = f"edgetune fleet show {self.url} lists the boards"
+            self.note(f"nothing has run on any board for {_SILENCE_S:g} s: {hint}")
+            now_s = math.inf
+        self._worked_s = now_s
 
     def forget(self, board: str) -> None:
         """See ``Boards``."""
@@ -155,14 +183,22 @@ class Fleet:
 def _value(future: Any) -> Mapping[str, Any]:
     """Return a reply; that of a board whose worker has died is an error too."""
     if future.status == "finished":
-        value: Mapping[str, Any] = json.loads(future.result())
+        try:
+            value: Mapping[str, Any] = json.loads(future.result(timeout=_FETCH_S))
+        except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
+            message = f"the scheduler could not fetch its result within {_FETCH_S:g} s"
+            return {"error": message, "hint": "give edgetune fleet join there an address that leads to it: --contact"}
         return value
     return {"error": DIED, "hint": "see the log of edgetune fleet join there", "died": True}
 
 
 @contextmanager
-def connect(address: FleetAddress) -> Iterator[Fleet]:
+def connect(address: FleetAddress, note: Callable[[str], None] = lambda _: None) -> Iterator[Fleet]:
     """Connect to a scheduler.
+
+    Args:
+        address: Where it is.
+        note: See ``Fleet``.
 
     Raises:
         DeviceError: none answers, or the certificate is another one.
@@ -177,7 +213,7 @@ def connect(address: FleetAddress) -> Iterator[Fleet]:
     except (OSError, TimeoutError, ValueError) as error:
         raise _unreachable(address, error) from None
     try:
-        yield Fleet(client, address.url)
+        yield Fleet(client, address.url, note)
     finally:
         client.close(timeout=2)
 

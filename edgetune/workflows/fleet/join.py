@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import shlex
 import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from typing import Any
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.guardian.lock import hold
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, ExitCode
 from edgetune.version import __version__
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.fleet.options import JoinOptions, StartOptions
@@ -24,24 +27,17 @@ from edgetune.workflows.fleet.task import Board
 from edgetune.workflows.fleet.wire import (
     FleetAddress,
     certificate_folder,
+    contact_of,
     dask,
     make_certificate,
     parse_address,
     require_private,
-    restrict,
 )
 from edgetune.workflows.profile.shard import board_name
 from edgetune.workflows.reporting import Reporter
 
 _AGAIN_S = 5.0
 """How long a board waits before it looks for a lost scheduler again."""
-_SCHEDULER_OFF = (
-    "run_function",
-    "plugin_add",
-    "register_worker_plugin",
-    "register_scheduler_plugin",
-    "run_on_scheduler",
-)
 
 
 def start(opts: StartOptions, reporter: Reporter) -> None:
@@ -85,19 +81,20 @@ def _cannot_listen(address: FleetAddress, why: BaseException) -> DeviceError:
 
 
 async def _schedule(address: FleetAddress, reporter: Reporter) -> None:
-    from distributed import Scheduler
     from distributed.scheduler import DEFAULT_EXTENSIONS
+
+    from edgetune.workflows.fleet.worker import FleetScheduler
 
     stopped = _stop_event()
     host, _, port = address.url.partition("://")[2].rpartition(":")
     protocol = address.url.partition("://")[0]
     try:
-        scheduler = Scheduler(
+        scheduler = FleetScheduler(
             host=host or None, port=int(port), protocol=protocol, security=address.security(), dashboard=False,
             dashboard_address="127.0.0.1:0",
             extensions={name: of for name, of in DEFAULT_EXTENSIONS.items() if name in ("events", "spans")},
+            note=reporter.info,
         )  # fmt: skip
-        restrict(scheduler.handlers, frozenset({*scheduler.handlers} - {*_SCHEDULER_OFF}))
         await scheduler
     except (OSError, RuntimeError) as error:
         raise _cannot_listen(address, error.__cause__ or error) from None
@@ -118,6 +115,8 @@ def join(opts: JoinOptions, reporter: Reporter) -> None:
     dask()
     address = parse_address(opts.address, opts.tls)
     security = address.security()
+    scheme = address.url.partition("://")[0]
+    contact = (None, 0) if opts.contact is None else contact_of(opts.contact, scheme)
     device = open_named(opts.device, opts.root)
     name = opts.board or board_name(device, opts.root)
     root = None if opts.root is None else str(Path(opts.root).resolve())
@@ -125,7 +124,7 @@ def join(opts: JoinOptions, reporter: Reporter) -> None:
         name, device.name if opts.device == "auto" else opts.device, root, opts.allow_code, facts_of(name, device)
     )
     with hold(f"fleet board {name}"):
-        asyncio.run(_work(address.url, security, board, reporter))
+        asyncio.run(_work(address.url, security, contact, board, reporter))
 
 
 def facts_of(name: str, device: Device) -> dict[str, Any]:
@@ -138,36 +137,41 @@ def facts_of(name: str, device: Device) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def _work(url: str, security: Any, board: Board, reporter: Reporter) -> None:
+async def _work(url: str, security: Any, contact: tuple[str | None, int], board: Board, reporter: Reporter) -> None:
     from edgetune.workflows.fleet.worker import BoardNanny
 
-    stopped, waits = _stop_event(), False
+    stopped, said = _stop_event(), ""
     while not stopped.is_set():
         nanny = BoardNanny(
             url, nthreads=1, name=board.name, memory_limit=0, security=security, dashboard=False,
             resources={"BOARD": 1, f"board:{board.name}": 1}, board=asdict(board),
             local_directory=tempfile.gettempdir(), death_timeout=30,
+            contact_address=contact[0], worker_port=contact[1],
         )  # fmt: skip
         try:
             await _first(nanny, stopped.wait())
             if not stopped.is_set():
                 reporter.info(f"{board.name} has joined {url}")
-                waits = False
+                said = ""
                 await _first(nanny.finished(), stopped.wait())
         except Exception as error:
-            if not waits:
-                reporter.info(f"cannot join {url}, and tries again every {_AGAIN_S:g} s: {_first_cause(error)}")
-            waits = True
+            why = _first_cause(error)
+            if why != said:
+                reporter.info(f"cannot join {url}, and tries again every {_AGAIN_S:g} s: {why}")
+            said = why
         finally:
-            await nanny.close(timeout=5)
+            with suppress(AssertionError):  # Dask's, of a worker stopped while it begins, which ends with this process
+                await nanny.close(timeout=5)
         if not stopped.is_set():
             await _first(stopped.wait(), asyncio.sleep(_AGAIN_S))
 
 
-def _first_cause(error: BaseException) -> BaseException:
+def _first_cause(error: BaseException) -> str:
+    """Return the first cause of an error; of a refusal, the message of ``FleetScheduler``."""
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
-    return error
+    told = re.search(r"'message': (?P<quote>['\"])(?P<why>.*?)(?P=quote), '", str(error))
+    return str(error) if told is None else told["why"]
 
 
 def _stop_event() -> asyncio.Event:
@@ -188,16 +192,31 @@ async def _first(*awaited: Awaitable[Any]) -> None:
         task.result()
 
 
-def unit(words: list[str], description: str) -> str:
-    """Return a systemd unit that runs an edgetune command."""
+def unit(words: Sequence[str], tls: Path | None, description: str) -> str:
+    """Return a systemd unit that runs an edgetune command as this user, who is the caller under sudo too.
+
+    Args:
+        words: Of the command, which may name the folder of the certificate.
+        tls: That folder; ``None`` without TLS.
+        description: Of the unit.
+    """
+    given, left = iter(words), list[str]()
+    for word in given:
+        if word == "--tls":
+            next(given, None)
+        elif word != "--unit" and not word.startswith("--tls="):
+            left.append(word)
+    left += [] if tls is None else ["--tls", str(tls.absolute())]
     return f"""[Unit]
 Description={description}
 Wants=network-online.target
 After=network-online.target
 
 [Service]
-ExecStart={shlex.join([sys.executable, "-m", "edgetune", *words])}
+User={os.geteuid()}
+ExecStart={shlex.join([sys.executable, "-m", "edgetune", *left])}
 Restart=on-failure
+RestartPreventExitStatus={int(ExitCode.USAGE)}
 RestartSec=10
 
 [Install]

@@ -48,6 +48,13 @@ class JoinOptions:
         str | None,
         Option("Name of this board. Default: its serial number, else host and device.", ("--board",), "Where", "NAME"),
     ] = None  # fmt: skip
+    contact: Annotated[
+        str | None,
+        Option(
+            "Address where the scheduler reaches this board, which listens on PORT. Default: the board's own.",
+            ("--contact",), "Where", "HOST:PORT",
+        ),
+    ] = None  # fmt: skip
     allow_code: Annotated[
         bool, Option("Also run Python files, commands and servers that the fleet's users send: code.")
     ] = False

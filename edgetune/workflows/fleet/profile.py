@@ -112,7 +112,7 @@ def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, T
 
 def plan_profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Any, list[Point], SweepEstimate | None]:
     """Return the sweep, the points to measure, and their expected cost on all boards together."""
-    with connect(parse_address(opts.device)) as fleet:
+    with connect(parse_address(opts.device), reporter.info) as fleet:
         sweep = sweep_of(fleet, opts, asked_of(opts), reporter, estimate=True)
         header = sweep.open()
         request = _request(opts, sweep, header, reporter)
@@ -136,7 +136,7 @@ def connected(address: FleetAddress, reporter: Reporter) -> Iterator[Fleet]:
     give_up_s: float | None = None
     while True:
         try:
-            with connect(address) as fleet:
+            with connect(address, reporter.info) as fleet:
                 yield fleet
             give_up_s = time.monotonic() + _AGAIN_S
         except DeviceError:

@@ -73,7 +73,7 @@ def peaks_of_boards(opts: RooflineOptions, reporter: Reporter, *, dry_run: bool 
             f"{what}: a fleet measures peaks alone", "--peaks FILE places a network beneath those of a board"
         )
     told = {name: value for name in _TOLD if (value := getattr(opts, name)) != _default(opts, name)}
-    with connect(parse_address(str(opts.device))) as fleet:
+    with connect(parse_address(str(opts.device)), reporter.info) as fleet:
         boards = sorted(fleet.present())
         if not boards:
             raise none_joined()

@@ -43,7 +43,7 @@ def fleet_candidates(
     shared = {each.name for each in fields(ProfileCommandOptions)} & {each.name for each in fields(opts)}
     given: dict[str, Any] = {name: getattr(opts, name) for name in shared - {"output", "force"}}
     words = ProfileCommandOptions(**{**given, "task": task or opts.task, "model": opts.sources[0]})
-    with connect(parse_address(str(opts.device))) as fleet:
+    with connect(parse_address(str(opts.device)), note) as fleet:
         sweep = sweep_of(fleet, words, asked_of(words), Reporter(), estimate=dry_run)
         sweep.note = note
         header = sweep.open()

@@ -13,6 +13,7 @@ import logging
 import os
 import pickle
 import socket
+import warnings
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ PORT = 8786
 _CERTIFICATE, _KEY = "cert.pem", "key.pem"
 WORKER = frozenset({"gather", "get_data", "free_keys", "terminate", "ping", "keys", "versions", "get_logs"})
 NANNY = frozenset({"kill", "restart", "terminate", "close_gracefully", "instantiate", "get_logs"})
+SCHEDULER_OFF = frozenset(
+    {"run_function", "plugin_add", "register_worker_plugin", "register_scheduler_plugin", "run_on_scheduler"}
+)
 _BASE = frozenset({"identity", "echo", "connection_stream"})
 _NAMES = frozenset(
     {
@@ -72,6 +76,26 @@ class FleetAddress:
         return Security(require_encryption=True, tls_ca_file=files["cert"], **roles)
 
 
+def host_of(address: str) -> str | None:
+    """Return the host of an address ``tls://host:port``."""
+    return urlsplit(address).hostname
+
+
+def contact_of(text: str, scheme: str) -> tuple[str, int]:
+    """Return the address and the port in ``HOST:PORT``, at which the scheduler reaches a board.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        parts = urlsplit(f"{scheme}://{text}")
+        if parts.hostname and parts.port and parts.netloc == text and parts.username is None:
+            return f"{scheme}://{text}", parts.port
+    except ValueError:
+        pass
+    raise InputError(f"--contact {text!r} is not HOST:PORT", "e.g. --contact 192.168.1.20:9001")
+
+
 def parse_address(text: str, tls: str | None = None) -> FleetAddress:
     """Return the address in ``tls://host:8786``, ``tcp://host:8786``, ``host`` or ``fleet:...?tls=DIR``.
 
@@ -114,12 +138,13 @@ def require_private(host: str) -> None:
     """Check that an address without TLS is reachable from a private network only.
 
     Raises:
-        InputError: it is public, or unknown.
+        InputError: it is public.
+        DeviceError: it is unknown, as before a board that starts has a network.
     """
     try:
         found = {ipaddress.ip_address(each[4][0]) for each in socket.getaddrinfo(host, None)}
     except OSError as error:
-        raise InputError(f"the host {host} is not known: {error.strerror or error}", "check its name") from None
+        raise DeviceError(f"the host {host} is not known: {error.strerror or error}", "check its name") from None
     public = [str(each) for each in found if each.is_unspecified or not (each.is_private or each.is_loopback)]
     if public:
         raise InputError(f"{public[0]} is a public address, and TLS is off", "leave --no-tls out, or write tls://")
@@ -184,6 +209,7 @@ def dask() -> Any:
     except ImportError:
         raise DeviceError("Dask distributed is not installed, which hands out the work", INSTALL) from None
     of_dask.loads = restricted_loads
+    warnings.filterwarnings("ignore", module=r"(dask|distributed|tornado)\b")
     for name in ["distributed", *(each for each in logging.root.manager.loggerDict if each.startswith("distributed."))]:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters, the commands say in their own words
     return library

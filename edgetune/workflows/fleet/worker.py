@@ -1,6 +1,7 @@
-"""The one function that a fleet runs on a board: it hands a request to a process of its own and returns the reply.
+"""Dask's processes as a fleet runs them, and the one function that it runs on a board.
 
-The measuring process is ended by the kernel with this one, see ``task``.
+The function hands a request to a process of its own and returns the reply. The kernel ends the measuring process with
+the worker, see ``task``.
 """
 
 from __future__ import annotations
@@ -8,15 +9,55 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from distributed import Nanny, Worker, get_worker
+from distributed import Nanny, Scheduler, Worker, get_worker
+from distributed.comm import connect
 
 from edgetune.processes.start import python_command
-from edgetune.workflows.fleet.wire import NANNY, WORKER, dask, restrict
+from edgetune.workflows.fleet.wire import NANNY, SCHEDULER_OFF, WORKER, dask, host_of, restrict
 
 dask()
+_REACH_S = 5.0
+"""How long the scheduler tries to connect to a board that joins, s."""
+
+
+class FleetScheduler(Scheduler):  # type: ignore[misc]
+    """A scheduler that admits a board only if it can fetch results from it: it connects to the board's worker.
+
+    Args:
+        note: Reports a board that cannot join.
+    """
+
+    def __init__(self, *args: Any, note: Callable[[str], None], **settings: Any) -> None:
+        self._note, self._refused = note, dict[str, str]()
+        super().__init__(*args, **settings)
+        restrict(self.handlers, frozenset({*self.handlers} - SCHEDULER_OFF))
+
+    async def add_worker(self, comm: Any, *, address: str, name: str, **facts: Any) -> None:
+        """Register a board, or answer why it cannot join."""
+        if why := await self._refusal(address, name):
+            if self._refused.get(name) != why:
+                self._note(f"board {name} cannot join: {why}")
+            self._refused[name] = why
+            await comm.write({"status": "error", "message": why, "time": 0.0})
+            return
+        self._refused.pop(name, None)
+        await super().add_worker(comm, address=address, name=name, **facts)
+
+    async def _refusal(self, address: str, name: str) -> str:
+        if name in self.aliases:
+            return f"the name {name} is taken: give the board another one with --board NAME"
+        if address in self.workers:
+            return f"another board has the address {address}: give an address of its own with --contact HOST:PORT"
+        try:
+            (await connect(address, timeout=_REACH_S, **self.connection_args)).abort()
+        except OSError:
+            found = "the scheduler cannot reach the board, whose results it fetches, at"
+            return f"{found} {host_of(address)}: give an address that leads to the board with --contact HOST:PORT"
+        return ""
 
 
 class BoardWorker(Worker):  # type: ignore[misc]
@@ -39,11 +80,19 @@ class BoardWorker(Worker):  # type: ignore[misc]
 
 
 class BoardNanny(Nanny):  # type: ignore[misc]
-    """A nanny that starts a ``BoardWorker`` again when it dies."""
+    """A nanny that starts a ``BoardWorker`` again when it dies, and closes where that one cannot join."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, worker_class=BoardWorker, **settings)
         restrict(self.handlers, NANNY)
+
+    async def instantiate(self) -> Any:
+        """Start the worker; close if it does not start, since Dask's nanny would go on without one."""
+        try:
+            return await super().instantiate()
+        except Exception:
+            await self.close(reason="its worker does not start")
+            raise
 
     async def plugin_add(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Add no plug-in of a scheduler."""
@@ -51,8 +100,14 @@ class BoardNanny(Nanny):  # type: ignore[misc]
 
 
 def _facts(worker: BoardWorker) -> dict[str, Any]:
-    """Return what ``edgetune fleet show`` lists of a board."""
-    return {**worker.board["facts"], "doing": worker.doing, "failed": worker.failed, "temp_c": worker.temp_c}
+    """Return what ``edgetune fleet show`` lists of a board, and the id of this worker, which another one has not."""
+    return {
+        **worker.board["facts"],
+        "worker": worker.id,
+        "doing": worker.doing,
+        "failed": worker.failed,
+        "temp_c": worker.temp_c,
+    }
 
 
 def run_task(request: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 
+from edgetune import limits
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.rows_file import RowsFile
@@ -324,6 +325,12 @@ class Turns:
             if self._rows is not None:
                 self._rows.flush()
             self._outcome.lost |= set(loop.lost)
+        self._outcome.notes += [
+            f"{name}: {limits.limit('requests')} requests waited, as many as the limit requests allows; "
+            "the lines behind them waited in standard input, and count as arrived later"
+            for name, source in sources.items()
+            if isinstance(source, LineArrivals) and source.was_full
+        ]
         self._outcome.notes += [note_of_probes(loop, name, times_s) for name, times_s in loop.probed.items()]
         self._keep_overhead(engine.name, loop)
         self._newest = self._newest if recorder is None else recorder.recorded()

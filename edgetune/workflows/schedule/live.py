@@ -210,6 +210,7 @@ def _feed(run: LiveRun, job: Job, seed: Sequence[int], until_s: float | None, ov
                     break
                 select.select([lines], [], [], _LOOK_S)
                 for _ in lines.take(time.monotonic_ns())[: None if job.count is None else job.count - arrived]:
+                    lines.answered([arrived], 0)
                     arrived += 1
                     for network in next(chosen):
                         run.ask(network, job=job.name, due_s=job.deadline_s)

@@ -18,9 +18,10 @@ from edgetune.errors import InputError
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.units import format_bytes
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter
-from edgetune.workloads.partition.check import PrepareOptions
+from edgetune.workloads.partition.check import CHECK_SHARE, PrepareOptions
 from edgetune.workloads.partition.optimised import runtime_version
 from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.prepared import Prepared, check_runtime, is_prepared, open_prepared, processor_kind
@@ -120,7 +121,9 @@ def read_located_jobs(file: str) -> Jobs:
     return replace(jobs, networks=tuple(networks))
 
 
-def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, reporter: Reporter) -> Scenario:
+def known_networks(
+    jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, limit_bytes: int, reporter: Reporter
+) -> Scenario:
     """Return the networks of the jobs, prepared if necessary.
 
     Args:
@@ -128,6 +131,7 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
         costs_file: A table of layer costs, which takes precedence over costs measured during preparation.
         folder: The folder of prepared networks.
         simulate: Whether only bytes and times are needed, and no files.
+        limit_bytes: Memory of the run.
         reporter: Receives progress.
 
     Raises:
@@ -142,7 +146,11 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
         _simulated_only(source, source.costs, tables, simulate=simulate)
         if source.costs is not None
         else _modelled(
-            source, wide, open_reference(source.reference or "", folder, reporter, make=not simulate), simulate, models
+            source,
+            wide,
+            open_reference(source.reference or "", folder, reporter, make=not simulate, within_bytes=limit_bytes),
+            simulate,
+            models,
         )
         for source in jobs.networks
     ]
@@ -214,7 +222,11 @@ def _choose(
     source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool, models: str
 ) -> JobNetwork:
     """Return a network with its costs: those of a separate table take precedence over those of its folder."""
-    origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
+    origin: dict[str, Any] = {"reference": source.reference}
+    if prepared is not None:
+        origin["sha256"] = prepared.source_sha256
+    if prepared is not None and prepared.check_peak_bytes is not None:
+        origin["check_peak_bytes"] = prepared.check_peak_bytes
     if costed is not None:
         if prepared is not None:
             _check_same_layers(source.name, costed, prepared)
@@ -255,10 +267,13 @@ def _costs(file: str) -> CostTable:
     return CostTable(networks_of(costs), hashes, device, cores, host_of(costs))
 
 
-def open_reference(reference: str, folder: Path, reporter: Reporter, *, make: bool) -> Prepared | None:
+def open_reference(
+    reference: str, folder: Path, reporter: Reporter, *, make: bool, within_bytes: int | None = None
+) -> Prepared | None:
     """Return a prepared network: the reference if it is a prepared folder, else one in ``folder``, made with ``make``.
 
-    A cached network that this machine cannot run is made again.
+    A cached network that this machine cannot run is made again. It is compared with the whole network unless that takes
+    more memory than ``within_bytes``.
 
     Raises:
         InputError: the model cannot be split, or the folder has other content.
@@ -270,11 +285,16 @@ def open_reference(reference: str, folder: Path, reporter: Reporter, *, make: bo
     target = _place_of(workload, folder)
     found = open_prepared(target) if is_prepared(target) else None
     unfit = _unfit(found) if found is not None and make and folder == prepared_folder() else None
-    if not make or (found is not None and unfit is None):
+    if not make:
         return found
-
-    reporter.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
-    return prepare(workload, PrepareOptions(), target)
+    if found is None or unfit is not None:
+        reporter.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
+        found = prepare(workload, PrepareOptions(), target, check_within_bytes=within_bytes)
+    if not found.compared:
+        needed, command = format_bytes(round(CHECK_SHARE * found.weight_bytes)), "edgetune schedule prepare"
+        words = shlex.join((reference, "--batch-size", str(found.batch_size), "-o", str(target.parent)))
+        reporter.info(f"the layers of {reference} are not compared with it, which takes {needed}: {command} {words}")
+    return found
 
 
 def _place_of(workload: Workload, folder: Path) -> Path:

@@ -111,7 +111,9 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
     target = _target(opts, jobs, reporter)
     folder = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
     with reporting_saved(reporter, lambda: f"networks prepared by now are in {folder}, and the same command goes on"):
-        scenario = known_networks(jobs, opts.costs, folder, simulate=opts.simulate, reporter=reporter)
+        scenario = known_networks(
+            jobs, opts.costs, folder, simulate=opts.simulate, limit_bytes=limit_bytes, reporter=reporter
+        )
     if live is None:
         _check_times(policies, scenario)
     seed, workers = jobs.seed if opts.seed is None else opts.seed, opts.workers or jobs.workers

@@ -69,6 +69,8 @@ def planned_weight_bytes(workload: Workload, *, batch_size: int, dimensions: Map
         return sum(tensor_bytes(tensor.data_type, tensor.dims) for tensor in model.graph.initializer)
 
 
+CHECK_SHARE = 1.7
+"""Memory that the comparison with the whole network takes, as a share of the weights."""
 TOLERANCE = 1e-4
 """Allowed difference, as a share of an output's largest magnitude: FP32 rounds each of some thousand sums by 6e-8."""
 

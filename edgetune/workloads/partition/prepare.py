@@ -22,6 +22,7 @@ from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
+from edgetune.processes.memory import peak_bytes, reset_peaks
 from edgetune.processes.private_folder import sync
 from edgetune.version import __version__
 from edgetune.workloads.dimensions import data_inputs, input_specs
@@ -29,7 +30,7 @@ from edgetune.workloads.graphs import known_shape
 from edgetune.workloads.model_limits import check_constants, check_inputs
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.partition import whole
-from edgetune.workloads.partition.check import PrepareOptions, largest_difference
+from edgetune.workloads.partition.check import CHECK_SHARE, PrepareOptions, largest_difference
 from edgetune.workloads.partition.cut import CutLayer, cut, cut_layers, layer_model, uncut
 from edgetune.workloads.partition.optimised import StoredGraph, optimise, refuse_bodies, runtime_version, stored_graph
 from edgetune.workloads.partition.rows import split_rows
@@ -55,6 +56,8 @@ __all__ = ["PrepareOptions", "kept", "prepare"]
 def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared | None:
     """Return the network prepared in ``target`` from the same model with the same options; ``None`` without a folder.
 
+    Layers that were not compared with the whole network are compared now.
+
     Args:
         workload: See ``prepare``.
         options: Options of the cut.
@@ -79,16 +82,23 @@ def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared 
             f"{target} was prepared otherwise: {', '.join(differing)}",
             "edgetune schedule prepare --fresh replaces it; -o DIR puts another beside it",
         )
-    return found
+    try:
+        return found if found.compared else _compare(found)
+    except OSError as error:
+        raise _unwritable(target, error) from None
 
 
-def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepared:
+def prepare(
+    workload: Workload, options: PrepareOptions, target: Path, *, check_within_bytes: int | None = None
+) -> Prepared:
     """Cut a network into layers, write them into a folder, replacing an earlier prepared one, and return them.
 
     Args:
         workload: A network of the zoo or an ONNX file.
         options: Options of the cut.
         target: The folder; it is put in place in one step, after all its files are written.
+        check_within_bytes: Memory for the comparison with the whole network: where it takes more, it is left to
+            ``kept``. ``None`` for no limit.
 
     Raises:
         InputError: the network cannot be cut, or the folder cannot be written or holds something else.
@@ -100,17 +110,19 @@ def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepar
             _refuse_other(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         with partial_folder(target.parent, f".{target.name}.", ".partial", mode=0o777) as partial:
-            write_contents(partial, workload, options, _runtime())
+            write_contents(partial, workload, options, _runtime(), check_within_bytes)
             for path in (*partial.iterdir(), partial):
                 sync(path)
             file_operations.put_folder(partial, target)
             sync(target.parent)
     except OSError as error:
-        raise InputError(
-            f"{target} cannot be written: {error.strerror or error}",
-            "check the folder, its permissions and the free space: four times the weights",
-        ) from None
+        raise _unwritable(target, error) from None
     return open_prepared(target)
+
+
+def _unwritable(target: Path, error: OSError) -> InputError:
+    hint = "check the folder, its permissions and the free space: four times the weights"
+    return InputError(f"{target} cannot be written: {error.strerror or error}", hint)
 
 
 def _refuse_other(target: Path) -> None:
@@ -126,7 +138,9 @@ _LONGEST_NAME = 60
 """Most characters of an operator's name in a file name; file names are limited to 255 characters in all."""
 
 
-def write_contents(folder: Path, workload: Workload, options: PrepareOptions, runtime: dict[str, str]) -> Prepared:
+def write_contents(
+    folder: Path, workload: Workload, options: PrepareOptions, runtime: dict[str, str], check_within_bytes: int | None
+) -> Prepared:
     """Write layers and manifest into a folder, check that they compute the network, and return them.
 
     Args:
@@ -134,6 +148,7 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
         workload: A network of the zoo or an ONNX file.
         options: Options of the cut.
         runtime: Version of ONNX Runtime and kind of processor.
+        check_within_bytes: See ``prepare``.
 
     Raises:
         InputError: the network cannot be cut, or its layers do not compute the same as the network.
@@ -172,13 +187,28 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
         "difference": None,
     }
     _write(document, folder)
-    document["difference"] = largest_difference(open_prepared(folder))
-    _write(document, folder)
-    return open_prepared(folder)
+    made = open_prepared(folder)
+    fits = check_within_bytes is None or CHECK_SHARE * made.weight_bytes <= check_within_bytes
+    return _compare(made) if fits else made
+
+
+def _compare(prepared: Prepared) -> Prepared:
+    """Compare the layers with the whole network, record the difference and the memory, and return them.
+
+    Raises:
+        InputError: see ``largest_difference``.
+    """
+    reset_peaks()
+    difference = largest_difference(prepared)
+    document = json.loads((prepared.folder / MANIFEST).read_bytes())
+    _write({**document, "difference": difference, "check_peak_bytes": peak_bytes()}, prepared.folder)
+    return open_prepared(prepared.folder)
 
 
 def _write(document: dict[str, Any], folder: Path) -> None:
-    (folder / MANIFEST).write_text(json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial = folder / f"{MANIFEST}.partial"
+    partial.write_text(json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(folder / MANIFEST)
 
 
 def _to_be_cut(
