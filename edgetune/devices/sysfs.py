@@ -19,7 +19,7 @@ from edgetune.processes.privilege import acting_as, as_root, holds_root
 
 _T = TypeVar("_T")
 _KERNEL = "sys/"
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 16
 _MAY_HANG = re.compile(r"sys/class/devfreq/gpu-[^/]+/(min|max|cur)_freq")
 """Files whose reads may never return (Thor under JetPack 7.2, whose driver deadlocks)."""
@@ -46,12 +46,16 @@ class Sysfs:
                 block is powered off, ``TimeoutError`` where the driver does not answer.
         """
         try:
-            content = self._content(path, lambda: os.open(self.root / path, _READ))
+            content = self._content(path, lambda: self.open_to_read(path))
         except PermissionError:
             if not self._root_may_help(path):
                 raise
-            content = as_root(lambda: self._content(path, lambda: self._open(path, _READ)))
+            content = as_root(lambda: self._content(path, lambda: self._open(path, READ)))
         return content.decode(errors="replace").strip()
+
+    def open_to_read(self, path: str) -> int:
+        """Open a file to read it; fakes of the kernel open one that answers as its driver does."""
+        return os.open(self.root / path, READ)
 
     def _content(self, path: str, opened: Callable[[], int]) -> bytes:
         descriptor = opened()

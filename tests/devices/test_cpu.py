@@ -5,12 +5,12 @@ import os
 import pytest
 
 from edgetune.devices.cpu import cpu_model, cpu_quota, usable_cpus
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 @pytest.fixture

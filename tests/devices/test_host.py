@@ -12,13 +12,14 @@ from edgetune.devices.capabilities import Absent, ModeControl
 from edgetune.devices.device import LiveSource
 from edgetune.devices.host import host_device, open_host
 from edgetune.errors import DeviceError
-from fakes.sysfs import FakeSysfs, add_cpufreq, add_rapl
+from edgetune.testing.fake_files import KernelFiles
+from fakes.sysfs import add_cpufreq, add_rapl
 
 
 @pytest.fixture
 def sysfs(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 class TestThisMachine(DeviceContract):

@@ -22,8 +22,9 @@ from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.processes.replies import ReplyLines
 from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_files import KernelFiles
 from edgetune.testing.fake_jetson import apply_line, fake_guardian_command, request_line
-from fakes.sysfs import FakeSysfs, add_cpufreq
+from fakes.sysfs import add_cpufreq
 
 FAST = Mode(gpu_mhz=200, mem_mhz=1600)
 PATIENCE_S = 60.0
@@ -329,10 +330,8 @@ def guardian(*arguments, environment=None, **options):
 
 @pytest.fixture
 def host(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
-    add_cpufreq(
-        sysfs, khz=(1_000_000, 2_000_000, 3_000_000)
-    )  # plain files: values of equal length, for no driver is there
+    sysfs = KernelFiles(tmp_path)
+    add_cpufreq(sysfs, {0: (1_000_000, 2_000_000, 3_000_000)})  # to others plain files: values of equal length
     return sysfs
 
 

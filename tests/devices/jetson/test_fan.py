@@ -4,7 +4,7 @@ import pytest
 
 from edgetune.devices.jetson.sensors import Fan, read_fan
 from edgetune.testing.fake_board import make_board
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 CONF = (
     "POLLING_INTERVAL 2\n<FAN 1>\n\tTMARGIN ENABLED\n\tFAN_PROFILE cool {\n\t\t#TEMP HYST PWM RPM\n\t}\n"
@@ -14,7 +14,7 @@ CONF = (
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 def test_a_board_without_a_fan_has_none(sysfs):
