@@ -172,7 +172,6 @@ def why(error: OSError) -> str:
         errno.EACCES: "permission denied",
         errno.EPERM: "operation not permitted",
         errno.EROFS: "it is read-only here",
-        errno.EINVAL: "the kernel refused the value",
         errno.EBUSY: "the device is busy",
         errno.EAGAIN: "it has no value while its block is powered off",
         errno.ETIMEDOUT: f"its driver did not answer within {_PATIENCE_S:g} s",

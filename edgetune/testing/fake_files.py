@@ -141,7 +141,10 @@ class KernelFiles(Sysfs):
     # Control by tests.
 
     def deny_reading(self, path: str, error: int = errno.EACCES) -> None:
-        """Refuse to read a file, also in other processes."""
+        """Refuse to read a file, also in other processes.
+
+        With EAGAIN its block is off; a file that ``Sysfs`` reads with a time limit never answers then.
+        """
         self._deny("read", path, error)
 
     def deny_writing(self, path: str, error: int = errno.EACCES) -> None:
