@@ -76,7 +76,8 @@ def test_a_container_that_hides_the_device_tree_hides_no_setting(tmp_path, edget
     board = make_board(tmp_path, "jetson-orin-nano-8gb", kernel="5.15", container=True)
     root = ("--root", str(tmp_path))
     shown = looks(edgetune, root)[0]
-    board.remove("proc/device-tree")
+    for path in ("proc/device-tree", "etc/nv_tegra_release"):
+        board.remove(path)
     board.put(".dockerenv", "")
     for name, text in {"family": "Tegra", "soc_id": 35, "machine": "NVIDIA Jetson Orin Nano Developer Kit"}.items():
         board.put(f"sys/devices/soc0/{name}", text)
