@@ -16,6 +16,8 @@ from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
 from edgetune.workloads.workload import RunOptions, Workload
 
+_FATAL = 4
+"""Level of ONNX Runtime's log above its errors, which repeat texts of the file as they are."""
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 """Largest protobuf message, and so the largest model passed in memory."""
 _SOURCE_LINE = re.compile(r"\S+\.(?:h|cc|cpp|cu):\d+ [^()]*\([^()]*\)(?: const)? ?")
@@ -107,19 +109,18 @@ def optimisation_level(level: str) -> Any:
     return getattr(require_onnxruntime(()).GraphOptimizationLevel, name)
 
 
-def session_options(level: str = "all", *, threads: int | None = None, silent: bool = False) -> Any:
-    """Return options of a session that logs errors only.
+def session_options(level: str = "all", *, threads: int | None = None) -> Any:
+    """Return options of a session that logs nothing: an error is an exception, whose text is shown escaped.
 
     Args:
         level: See ``optimisation_level``.
         threads: CPU threads of an operator; ``None`` for the library's default.
-        silent: Whether to log nothing, since the caller handles the exception.
 
     Raises:
         DeviceError: ONNX Runtime is missing.
     """
     options = require_onnxruntime(()).SessionOptions()
-    options.log_severity_level = 4 if silent else 3  # warnings about node placement do not help the user
+    options.log_severity_level = _FATAL
     options.graph_optimization_level = optimisation_level(level)
     if threads is not None:
         options.intra_op_num_threads = threads
@@ -181,7 +182,7 @@ def require_onnxruntime(providers: tuple[str, ...]) -> Any:
         raise DeviceError(
             f"inference needs ONNX Runtime: {error}", "pip install 'edgetune[ort]' (on a Jetson: NVIDIA's wheel)"
         ) from None
-    ort.set_default_logger_severity(3)
+    ort.set_default_logger_severity(_FATAL)
     missing = [name for name in providers if name not in ort.get_available_providers()]
     if missing:
         raise DeviceError(

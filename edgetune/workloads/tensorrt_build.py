@@ -85,7 +85,7 @@ def build_engine(request: EngineRequest) -> tuple[bytes, BuiltEngine]:
     file = engine_folder("tensorrt") / f"{request.workload.name}-{request.digest}.engine"
     note = file.with_suffix(".json")
     try:
-        plan, noted = file.read_bytes(), json.loads(note.read_text())
+        plan, noted = file.read_bytes(), json.loads(note.read_text(encoding="utf-8"))
         if noted["engine_bytes"] == len(plan):
             return plan, BuiltEngine(noted["build_s"], len(plan), cached=True, note=noted["note"])
     except (OSError, ValueError, KeyError, TypeError):

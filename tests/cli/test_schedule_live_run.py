@@ -96,7 +96,7 @@ def test_the_optimum_is_planned_before_the_clock_starts(edgetune, folder):
 
 def made_by_another_runtime(folder):
     manifest = folder / "manifest.json"
-    document = json.loads(manifest.read_text())
+    document = json.loads(manifest.read_text(encoding="utf-8"))
     document["runtime"]["onnxruntime"] = "0.1"
     manifest.write_text(json.dumps(document))
 

@@ -272,9 +272,10 @@ class CompareOptions:
     ] = field(kw_only=False)  # fmt: skip
     fail_above: Annotated[
         str | float | None,
-        Option("End with 5 if a point is slower by more than this with certainty, or cannot be compared.",
+        Option("End with 5 if a point is slower by more than this with certainty, is missing, or cannot be compared.",
                metavar="SHARE"),
     ] = None  # fmt: skip
+    allow_missing: Annotated[bool, Option("--fail-above accepts points that only the baseline has.")] = False
     plot: Annotated[
         str | None, Option("Draw the ratios: .svg, .png, .pdf or .html.", ("--plot",), "Files", "FIGURE")
     ] = None
