@@ -22,7 +22,7 @@ _SENSORS = re.compile(
     r"|sys/kernel/debug/(bpmp/debug/clk/emc|clk/override\.emc|tegra_bwmgr|cactmon)(/[^/]+)?"
 )
 """What the process of root reads for its caller: energy counters, and the clock and load of a Jetson's memory."""
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 16
 _MAY_HANG = re.compile(r"sys/class/devfreq/gpu-[^/]+/(min|max|cur)_freq")
 """Files whose reads may never return (Thor under JetPack 7.2, whose driver deadlocks)."""
@@ -49,12 +49,16 @@ class Sysfs:
                 block is powered off, ``TimeoutError`` where the driver does not answer.
         """
         try:
-            content = self.content(path, lambda: os.open(self.root / path, _READ))
+            content = self.content(path, lambda: self.open_to_read(path))
         except PermissionError:
             if not self._root_may_help(path):
                 raise
             return read_sensor(path)
         return content.decode(errors="replace").strip()
+
+    def open_to_read(self, path: str) -> int:
+        """Open a file to read it; fakes of the kernel open one that answers as its driver does."""
+        return os.open(self.root / path, READ)
 
     def content(self, path: str, opened: Callable[[], int]) -> bytes:
         """Return the bytes of a file that ``opened`` opens; errors as of ``read``."""
@@ -132,7 +136,7 @@ def read_sensor(path: str) -> str:
     if not _SENSORS.fullmatch(path):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     sysfs = Sysfs()
-    return sysfs.content(path, lambda: sysfs.open(path, _READ)).decode(errors="replace").strip()
+    return sysfs.content(path, lambda: sysfs.open(path, READ)).decode(errors="replace").strip()
 
 
 @by_root
@@ -199,7 +203,6 @@ def why(error: OSError) -> str:
         errno.EACCES: "permission denied",
         errno.EPERM: "operation not permitted",
         errno.EROFS: "it is read-only here",
-        errno.EINVAL: "the kernel refused the value",
         errno.EBUSY: "the device is busy",
         errno.EAGAIN: "it has no value while its block is powered off",
         errno.ETIMEDOUT: f"its driver did not answer within {_PATIENCE_S:g} s",

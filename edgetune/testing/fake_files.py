@@ -14,10 +14,11 @@ import signal
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from edgetune.devices.sysfs import Sysfs
+from edgetune.devices.sysfs import READ, Sysfs
 
 HIDDEN = ".fake-kernel"
 """Folder of the fake's own state below its root; not a kernel path."""
@@ -25,6 +26,15 @@ HIDDEN = ".fake-kernel"
 DEBUGFS = "sys/kernel/debug"
 
 Fault = str | Callable[[str, str], None]
+
+_silent_pipe = cache(os.pipe)
+_FAILING: dict[int | None, Callable[[], int]] = {
+    errno.EAGAIN: lambda: os.open(f"/proc/self/fd/{_silent_pipe()[0]}", READ),
+    errno.EINVAL: lambda: os.pidfd_open(os.getpid()),
+    errno.EIO: lambda: os.open("/proc/self/mem", READ),
+}
+"""Open files of this machine whose read(2) fails with an error: a pipe whose writer is silent, at which a read that
+waits hangs; a process; the page at address 0. Other errors are raised when the file is opened."""
 
 
 class Killed(BaseException):
@@ -131,7 +141,10 @@ class KernelFiles(Sysfs):
     # Control by tests.
 
     def deny_reading(self, path: str, error: int = errno.EACCES) -> None:
-        """Refuse to read a file, also in other processes."""
+        """Refuse to read a file, also in other processes.
+
+        With EAGAIN its block is off; a file that ``Sysfs`` reads with a time limit never answers then.
+        """
         self._deny("read", path, error)
 
     def deny_writing(self, path: str, error: int = errno.EACCES) -> None:
@@ -189,15 +202,24 @@ class KernelFiles(Sysfs):
 
     # Access by the program under test.
 
-    def read(self, path: str) -> str:
-        """Return a file's present text from its driver."""
+    def open_to_read(self, path: str) -> int:
+        """Open a file that gives its present text, or an error of its driver: where there is one, at read(2)."""
         self._alive()
         real = self.real(path)
-        self._check(path, real, "read")
-        answer = self.answers.get(real)
-        if answer is not None and answer.read is not None:
-            return answer.read().strip()
-        return self.raw(path)
+        try:
+            self._check(path, real, "read")
+            answer = self.answers.get(real)
+            if answer is None or answer.read is None:
+                return os.open(f"{self._base}/{real}", READ)
+            text = answer.read()
+        except OSError as error:
+            if error.errno not in _FAILING:
+                raise
+            return _FAILING[error.errno]()
+        descriptor, writer = os.pipe()
+        with open(writer, "w") as pipe:
+            pipe.write(text)
+        return descriptor
 
     def write(self, path: str, value: str) -> None:
         """Pass a value to a file's driver, or fail as set by ``fail_at``."""

@@ -15,18 +15,18 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.control import BoardControl
-from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.program import run
-from edgetune.devices.jetson.device import open_jetson
-from edgetune.devices.jetson.options import parse_jetson_options
 from edgetune.processes.start import python_command
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import DESCRIPTION, FakeKernel
+
+if TYPE_CHECKING:
+    from edgetune.devices.device import Device
 
 
 def fake_guardian_command(root: Path, *options: str) -> list[str]:
@@ -116,11 +116,17 @@ def is_fake(root: Path) -> bool:
 def open_fake_jetson(root: Path, name: str = "jetson", *, clock: Clock | None = None) -> Device:
     """Open the fake board below ``root`` as ``--device jetson --root ROOT`` does.
 
+    What only a device needs is imported here: the guardian, a process of its own, starts faster without it.
+
     Args:
         root: Folder of ``make_board``.
         name: ``jetson``, with options.
         clock: Clock of the device; the system's monotonic clock by default.
     """
+    from edgetune.devices.device import LiveSource
+    from edgetune.devices.jetson.device import open_jetson
+    from edgetune.devices.jetson.options import parse_jetson_options
+
     return open_jetson(
         FakeKernel(root, clock=clock),
         name,

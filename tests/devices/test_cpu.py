@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.devices.cpu import cpu_model, usable_cpus
 from edgetune.processes.cgroup import cpu_periods, cpu_quota
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 MOUNTS = """\
 30 24 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro
@@ -17,7 +17,7 @@ V1, V2 = "sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/unified"
 
 @pytest.fixture
 def sysfs(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     sysfs.put("proc/self/mountinfo", MOUNTS)
     return sysfs
 

@@ -7,14 +7,15 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.cpufreq import HostControl
 from edgetune.errors import DeviceError
-from fakes.sysfs import FakeSysfs, add_cpufreq
+from edgetune.testing.fake_files import KernelFiles
+from fakes.sysfs import KHZ, RK3588, add_cpufreq
 
 POLICY = "sys/devices/system/cpu/cpufreq/policy0"
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 def limits(sysfs, policy=POLICY):
@@ -30,12 +31,12 @@ def reason(sysfs):
 
 
 def test_choices_are_the_listed_ones(sysfs):
-    add_cpufreq(sysfs, policies=2)
+    add_cpufreq(sysfs, {0: KHZ, 1: KHZ})
     assert choices(sysfs) == (800.0, 1600.0, 2400.0)
 
 
 def test_choices_without_a_list_are_steps_between_the_ends(sysfs):
-    add_cpufreq(sysfs, khz=(750_000, 1_030_000))
+    add_cpufreq(sysfs, {0: (750_000, 1_030_000)})
     sysfs.remove(f"{POLICY}/scaling_available_frequencies")
     assert choices(sysfs) == (750.0, 800.0, 900.0, 1000.0, 1030.0)
 
@@ -50,7 +51,7 @@ def test_up_and_down_never_crosses_minimum_and_maximum(sysfs):
 
 
 def test_restore_puts_back_what_was_found_and_may_be_repeated(sysfs):
-    add_cpufreq(sysfs, policies=2)
+    add_cpufreq(sysfs, {0: KHZ, 1: KHZ})
     sysfs.put(f"{POLICY}/scaling_max_freq", 1_600_000)
     cpu = HostControl(sysfs)
     found = cpu.snapshot()
@@ -108,26 +109,16 @@ def test_foreign_content_is_a_reason(sysfs):
     assert "cannot be read" in reason(sysfs)
 
 
-def add_cluster(sysfs, number, khz):
-    folder = f"sys/devices/system/cpu/cpufreq/policy{number}"
-    for end, value in {"min": khz[0], "max": khz[-1]}.items():
-        sysfs.put(f"{folder}/scaling_{end}_freq", value)
-        sysfs.put(f"{folder}/cpuinfo_{end}_freq", value)
-    sysfs.put(f"{folder}/scaling_available_frequencies", " ".join(map(str, khz)))
-
-
 def test_a_clock_is_that_of_the_fastest_cluster_and_others_run_at_their_nearest_below(sysfs):
-    """As on an RK3588."""
-    add_cluster(sysfs, 0, (1_008_000, 1_416_000, 1_800_000))
-    add_cluster(sysfs, 4, (1_200_000, 1_608_000, 2_400_000))
+    add_cpufreq(sysfs, RK3588)
     cpu = HostControl(sysfs)
     assert cpu.space.knobs["cpu_mhz"] == (1200.0, 1608.0, 2400.0)
     assert "policy0 with other clocks" in cpu.space.limited["cpu_mhz"]
-    slow, fast = POLICY, POLICY.replace("0", "4")
+    slow, fast, fast_too = (f"{POLICY[:-1]}{number}" for number in RK3588)
     found = cpu.snapshot()
     for mhz, share in ((2400, 1_800_000), (1608, 1_416_000), (1200, 1_008_000)):
         assert cpu.apply(Mode(cpu_mhz=mhz), found) == Mode(cpu_mhz=mhz)
-        assert limits(sysfs, fast) == [mhz * 1000] * 2
+        assert limits(sysfs, fast) == limits(sysfs, fast_too) == [mhz * 1000] * 2
         assert limits(sysfs, slow) == [share] * 2
     sysfs.put(f"{slow}/scaling_max_freq", 1_800_000)
     assert cpu.read() == Mode()
@@ -136,9 +127,7 @@ def test_a_clock_is_that_of_the_fastest_cluster_and_others_run_at_their_nearest_
 
 
 def test_an_entry_that_stands_for_boost_clocks_is_not_on_offer(sysfs):
-    add_cpufreq(sysfs)
-    sysfs.put(f"{POLICY}/scaling_driver", "acpi-cpufreq")
-    sysfs.put("sys/devices/system/cpu/cpufreq/boost", 1)
+    add_cpufreq(sysfs, boost=1)
     space = HostControl(sysfs).space
     assert space.knobs["cpu_mhz"] == (800.0, 1600.0)
     assert "2400 MHz stands for any boost clock" in space.limited["cpu_mhz"]

@@ -12,13 +12,14 @@ from edgetune.devices.capabilities import Absent, ModeControl
 from edgetune.devices.device import LiveSource
 from edgetune.devices.host import host_device, open_host
 from edgetune.errors import DeviceError
-from fakes.sysfs import FakeSysfs, add_cpufreq, add_rapl
+from edgetune.testing.fake_files import KernelFiles
+from fakes.sysfs import RK3588, add_cpufreq, add_rapl
 
 
 @pytest.fixture
 def sysfs(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 class TestThisMachine(DeviceContract):
@@ -30,8 +31,8 @@ class TestThisMachine(DeviceContract):
 class TestMachineWithEverything(DeviceContract):
     @pytest.fixture
     def device(self, sysfs):
-        add_cpufreq(sysfs)
-        add_rapl(sysfs)
+        add_cpufreq(sysfs, RK3588, boost=1)
+        add_rapl(sysfs, ["package-0-die-0", "package-0-die-1"], memory=True, mirrored=True)
         sysfs.put("sys/class/thermal/thermal_zone0/temp", 40_000)
         sysfs.put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", 0)
         return host_device(sysfs)
@@ -57,6 +58,19 @@ def test_default_preset_is_all_cores(sysfs):
     device = host_device(sysfs)
     assert modes(device).space.presets["default"] == Mode(cpu_cores=4)
     assert modes(device).apply(Mode()) == Mode(cpu_cores=4)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "mhz"), [(RK3588, 2400), ({0: (800_000, 5_400_000), 12: (800_000, 4_100_000)}, 5400)]
+)
+@pytest.mark.parametrize("listed", [True, False])
+def test_max_is_the_highest_clock_of_the_fastest_cluster(sysfs, clusters, mhz, listed):
+    add_cpufreq(sysfs, clusters)
+    for path in [] if listed else sysfs.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_available_frequencies"):
+        sysfs.remove(path)
+    control = modes(host_device(sysfs))
+    assert control.space.presets["max"] == Mode(cpu_cores=4, cpu_mhz=mhz)
+    assert control.apply(control.space.presets["max"]).cpu_mhz == mhz
 
 
 def test_cores_and_clock_are_set_and_put_back(sysfs):

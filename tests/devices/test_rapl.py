@@ -7,14 +7,15 @@ import pytest
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.host_sensors import Counter, RaplMeter, RaplSensor, open_rapl
 from edgetune.testing.fake_clock import FakeClock
-from fakes.sysfs import FakeSysfs, add_rapl
+from edgetune.testing.fake_files import KernelFiles
+from fakes.sysfs import add_rapl
 
 PACKAGE = "sys/class/powercap/intel-rapl:0"
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 def test_package_and_memory_are_counted_and_core_is_not(sysfs):
@@ -24,25 +25,21 @@ def test_package_and_memory_are_counted_and_core_is_not(sysfs):
     assert sensor.source == "rapl:package-0+dram"
 
 
-def test_dies_that_show_the_counter_of_their_package_are_counted_once(sysfs):
-    for zone, (name, energy_uj) in enumerate(
-        [("package-0-die-0", 10**9), ("package-0-die-1", 10**9 + 700), ("package-1-die-0", 10**9 + 100)]
-    ):
-        for file, text in {"name": name, "energy_uj": energy_uj, "max_energy_range_uj": 10**12}.items():
-            sysfs.put(f"sys/class/powercap/intel-rapl:{zone}/{file}", text)
-    sensor = open_rapl(sysfs, FakeClock())
+@pytest.mark.parametrize(("mirrored", "watts"), [(True, 68.0 + 60.0), (False, 68.0 + 20.0 + 60.0)])
+def test_dies_that_show_the_counter_of_their_package_are_counted_once(sysfs, mirrored, watts):
+    dies = ["package-0-die-0", "package-0-die-1", "package-1-die-0"]
+    paths = add_rapl(sysfs, dies, mirrored=mirrored)
+    for path, energy_uj in zip(paths, (1_000_000_000, 2_000_000_000, 1_000_000_100), strict=True):
+        sysfs.put(f"{path}/energy_uj", energy_uj)
+    clock = FakeClock()
+    sensor = open_rapl(sysfs, clock)
     assert isinstance(sensor, RaplSensor)
-    assert sensor.source == "rapl:package-0-die-0+package-1-die-0"
-
-
-def test_dies_with_counters_of_their_own_are_added(sysfs):
-    for die in range(2):
-        for file, text in {"name": f"package-0-die-{die}", "energy_uj": 10**9 * (die + 1)}.items():
-            sysfs.put(f"sys/class/powercap/intel-rapl:{die}/{file}", text)
-        sysfs.put(f"sys/class/powercap/intel-rapl:{die}/max_energy_range_uj", 10**12)
-    sensor = open_rapl(sysfs, FakeClock())
-    assert isinstance(sensor, RaplSensor)
-    assert sensor.source == "rapl:package-0-die-0+package-0-die-1"
+    assert sensor.source == "rapl:" + "+".join(dies[::2] if mirrored else dies)
+    with sensor.record() as recording:
+        clock.sleep_s(1)
+        for path, energy_uj in zip(paths, (1_068_000_000, 2_020_000_000, 1_060_000_100), strict=True):
+            sysfs.put(f"{path}/energy_uj", energy_uj)
+    assert sum(reading.power_w for reading in recording.readings) == pytest.approx(watts)
 
 
 def test_energy_over_time_is_power(sysfs):

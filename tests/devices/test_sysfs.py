@@ -7,14 +7,12 @@ import pytest
 
 from edgetune.devices.board_files import follow
 from edgetune.devices.sysfs import Sysfs, why
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
-    yield sysfs
-    sysfs.speak()
+    return KernelFiles(tmp_path)
 
 
 def test_bytes_that_are_no_text_are_read_as_such_and_not_as_an_error(tmp_path):
@@ -24,7 +22,8 @@ def test_bytes_that_are_no_text_are_read_as_such_and_not_as_an_error(tmp_path):
 
 
 def test_a_file_of_a_block_that_is_off_has_no_value_now_and_is_no_error(sysfs):
-    sysfs.silence("temp")
+    sysfs.put("temp", 41_000)
+    sysfs.deny_reading("temp", errno.EAGAIN)
     with pytest.raises(BlockingIOError) as caught:
         sysfs.read("temp")
     assert "powered off" in why(caught.value)
@@ -42,7 +41,8 @@ def test_a_file_without_a_number_does_not_answer(sysfs, text):
 
 def test_a_driver_that_never_answers_is_given_up_and_not_asked_again_until_it_does(sysfs):
     path = "sys/class/devfreq/gpu-gpc-0/min_freq"
-    sysfs.silence(path)
+    sysfs.put(path, 315_000_000)
+    sysfs.deny_reading(path, errno.EAGAIN)
     with pytest.raises(TimeoutError) as caught:
         sysfs.read(path)
     assert caught.value.errno == errno.ETIMEDOUT

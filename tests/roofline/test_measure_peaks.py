@@ -21,11 +21,11 @@ from edgetune.stages.roofline.fit import IDLE, fit_roofs
 from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
 from edgetune.stages.roofline.measure import idle_run, measure_peaks
 from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_files import KernelFiles
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline import peaks
 from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, kernel_of
 from fakes.device import FakePower
-from fakes.sysfs import FakeSysfs
 
 HIGH, MIDDLE, LOW = Mode(gpu_mhz=1300.5), Mode(gpu_mhz=726.75), Mode(gpu_mhz=318.75)
 GIB = 1 << 30
@@ -337,7 +337,7 @@ def host_like(torch_device, **conditions):
 
 
 def test_room_on_hosts_boards_and_cards(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     sysfs.put("proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable:    4000000 kB\n")
     assert buffer_limits_on(host_like("cpu"), sysfs).cache_bytes is None
     for cpu, index, level, size, shared in (

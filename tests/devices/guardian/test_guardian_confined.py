@@ -13,16 +13,17 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.guardian import client
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
+from edgetune.testing.fake_files import KernelFiles
 from edgetune.workflows.device.guardian_permission import changeable
-from fakes.sysfs import FakeSysfs, add_cpufreq
+from fakes.sysfs import add_cpufreq
 
 SCRIPT = Path(client.__file__).with_name("edgetune-guardian.sh")
 
 
 @pytest.fixture
 def host(tmp_path):
-    sysfs = FakeSysfs(tmp_path / "host")
-    add_cpufreq(sysfs, khz=(1_000_000, 2_000_000, 3_000_000))
+    sysfs = KernelFiles(tmp_path / "host")
+    add_cpufreq(sysfs, {0: (1_000_000, 2_000_000, 3_000_000)})
     return sysfs
 
 

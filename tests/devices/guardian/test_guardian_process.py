@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
+from toy_board import FOUND, HIGH, ToyControl, make_toy, toy_command
 
 from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
@@ -24,8 +24,9 @@ from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.processes.replies import ReplyLines
 from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_files import KernelFiles
 from edgetune.testing.fake_jetson import apply_line, fake_guardian_command, request_line
-from fakes.sysfs import FakeSysfs, add_cpufreq
+from fakes.sysfs import add_cpufreq
 
 FAST = Mode(gpu_mhz=200, mem_mhz=1600)
 PATIENCE_S = 60.0
@@ -84,7 +85,7 @@ def test_the_board_is_put_back_when_the_measuring_process_is_killed(kernel):
 
 @pytest.mark.parametrize("write", [1, 2, 3])
 def test_a_guardian_killed_while_it_sets_a_mode_is_followed_by_one_that_puts_it_back(kernel, guarded, write):
-    plan_fault(kernel.root, write, "SIGKILL")
+    kernel.fail_at(write, "SIGKILL")
     with pytest.raises(DeviceError, match="was killed by SIGKILL") as failed:
         guarded.apply(FAST)
     assert failed.value.hint == "the board is as it was found: run the command again"
@@ -93,7 +94,7 @@ def test_a_guardian_killed_while_it_sets_a_mode_is_followed_by_one_that_puts_it_
 
 
 def test_one_killed_while_it_puts_back_is_followed_by_one_that_does(kernel, guarded):
-    plan_fault(kernel.root, 5, "SIGKILL")
+    kernel.fail_at(5, "SIGKILL")
     guarded.apply(FAST)
     guarded.restore()
     wait_until_as_found(kernel)
@@ -126,7 +127,7 @@ def test_a_signal_puts_back_and_ends_with_0(kernel, number):
 
 @pytest.mark.parametrize("write", [1, 3, 5])
 def test_a_signal_it_gets_while_it_writes_puts_back_and_ends_with_0(kernel, write):
-    plan_fault(kernel.root, write, "SIGTERM")
+    kernel.fail_at(write, "SIGTERM")
     process = start(toy_command(kernel.root))
     process.communicate(apply_line(1, gpu_mhz=200, mem_mhz=1600))
     assert process.returncode == 0
@@ -177,12 +178,13 @@ def test_a_guardian_that_comes_while_another_still_works_waits_for_it(kernel):
 
 def test_what_could_not_be_put_back_reaches_the_caller(kernel):
     for write in range(4, 40):
-        plan_fault(kernel.root, write, "EBUSY")
+        kernel.fail_at(write, "EBUSY")
     modes = GuardianModes(toy_command(kernel.root))
     modes.apply(FAST)
     with pytest.raises(NotRestoredError, match=r"toy is not as it was found: /sys/toy/gpu/min_freq is 200, was 100; "):
         modes.restore()
     modes.restore()
+    kernel.forget_faults()
     later = GuardianModes(toy_command(kernel.root))
     assert later.space.knobs
     assert "was killed" in later.recovered[0]
@@ -250,7 +252,7 @@ def test_a_reply_that_nobody_waited_for_is_not_taken_for_the_next_one(kernel, mo
 
 
 def test_a_guardian_that_does_not_answer_is_an_error_and_still_puts_back(kernel):
-    plan_fault(kernel.root, 2, "SIGSTOP")
+    kernel.fail_at(2, "SIGSTOP")
     modes = GuardianModes(toy_command(kernel.root), patience_s=0.5)
     with pytest.raises(DeviceError, match=r"has not answered for 0\.5 s"):
         modes.apply(FAST)
@@ -331,10 +333,8 @@ def guardian(*arguments, environment=None, **options):
 
 @pytest.fixture
 def host(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
-    add_cpufreq(
-        sysfs, khz=(1_000_000, 2_000_000, 3_000_000)
-    )  # plain files: values of equal length, for no driver is there
+    sysfs = KernelFiles(tmp_path)
+    add_cpufreq(sysfs, {0: (1_000_000, 2_000_000, 3_000_000)})  # to others plain files: values of equal length
     return sysfs
 
 

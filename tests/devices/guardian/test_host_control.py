@@ -8,16 +8,17 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.cpufreq import HostControl
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_files import KernelFiles
 from edgetune.testing.fake_jetson import apply_line, guard, request_line
-from fakes.sysfs import FakeSysfs, add_cpufreq
+from fakes.sysfs import KHZ, add_cpufreq
 
 POLICIES = [f"sys/devices/system/cpu/cpufreq/policy{number}" for number in (0, 1)]
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    fake = FakeSysfs(tmp_path)
-    add_cpufreq(fake, policies=2)
+    fake = KernelFiles(tmp_path)
+    add_cpufreq(fake, {0: KHZ, 1: KHZ})
     return fake
 
 
@@ -106,7 +107,7 @@ def test_what_no_snapshot_of_it_says_is_never_written(sysfs, found):
 
 
 def test_without_cpufreq_there_is_nothing_to_set_and_nothing_to_put_back(tmp_path):
-    control = HostControl(FakeSysfs(tmp_path))
+    control = HostControl(KernelFiles(tmp_path))
     assert "offers no cpufreq" in control.space.fixed["cpu_mhz"]
     with pytest.raises(DeviceError, match="host cannot set cpu_mhz: this kernel offers no cpufreq"):
         control.apply(Mode(cpu_mhz=1600), {})
@@ -114,7 +115,7 @@ def test_without_cpufreq_there_is_nothing_to_set_and_nothing_to_put_back(tmp_pat
 
 
 def test_what_was_found_before_cpufreq_went_away_is_told(sysfs, tmp_path):
-    told, _ = HostControl(FakeSysfs(tmp_path / "other")).restore(HostControl(sysfs).snapshot())
+    told, _ = HostControl(KernelFiles(tmp_path / "other")).restore(HostControl(sysfs).snapshot())
     assert told.startswith(f"/{POLICIES[0]} is not put back to 800000 and 2400000: this kernel offers no cpufreq")
 
 

@@ -1,92 +1,49 @@
-"""A board of three settings for the guardian's tests; run as a program its guardian: toy_board.py ROOT [--restore].
-
-``plan_fault`` lets the N-th write of the next such process fail.
-"""
+"""A board of three settings for the guardian's tests; run as a program its guardian: toy_board.py ROOT [--restore]."""
 
 import argparse
 import errno
-import os
-import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.program import run
-from edgetune.devices.sysfs import Sysfs, why
+from edgetune.devices.sysfs import why
 from edgetune.errors import DeviceError
+from edgetune.testing.fake_files import Answer, KernelFiles, refuse
 
 LOW, HIGH, MEMORY = "sys/toy/gpu/min_freq", "sys/toy/gpu/max_freq", "sys/toy/emc/rate"
-FAULTS = "faults"
 CLOCKS = (100, 200, 300, 400)
 FOUND = {LOW: "100", HIGH: "400", MEMORY: "800"}
 TABLES = {LOW: {str(clock) for clock in CLOCKS}, HIGH: {str(clock) for clock in CLOCKS}, MEMORY: {"800", "1600"}}
 
 
-class Killed(BaseException):
-    """The process was killed."""
-
-
-class ToyKernel(Sysfs):
+class ToyKernel(KernelFiles):
     """Three files, of which the lower limit may never pass the upper one, as on kernel 4.9."""
 
     def __init__(self, root):
         super().__init__(root)
-        self.writes = []
-        self._faults = {}
-        self._dead = False
-
-    def fail_at(self, number, fault):
-        """Let the ``number``-th write from now on (1, 2, ...) meet an error's name, "ignored", or a call."""
-        self._faults[len(self.writes) + number] = fault
-
-    def revive(self):
-        self._dead = False
-        self._faults.clear()
+        self.answers = {path: Answer(write=partial(self._keep, path)) for path in (LOW, HIGH)}
 
     def settings(self):
-        return {path: super(ToyKernel, self).read(path) for path in FOUND}
-
-    def read(self, path):
-        if self._dead:
-            raise Killed
-        return super().read(path)
-
-    def write(self, path, value):
-        if self._dead:
-            raise Killed
-        self.writes.append((path, value))
-        fault = self._faults.pop(len(self.writes), None)
-        if fault == "kill-before":
-            self._die()
-        if isinstance(fault, str) and fault.startswith("E"):
-            raise OSError(getattr(errno, fault), os.strerror(getattr(errno, fault)), path)
-        if fault != "ignored":
-            self._keep(path, value)
-        if fault == "kill-after":
-            self._die()
-        if callable(fault):
-            fault()
-
-    def _die(self):
-        self._dead = True
-        raise Killed
+        return {path: self.raw(path) for path in FOUND}
 
     def _keep(self, path, value):
-        low, high = (int(value) if path == end else int(super(ToyKernel, self).read(end)) for end in (LOW, HIGH))
+        low, high = (int(value if path == end else self.raw(end)) for end in (LOW, HIGH))
         if low > high:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
-        (self.root / path).write_text(value + "\n")
+            refuse(errno.EINVAL, path)
+        self.put(path, value)
 
 
 def make_toy(root):
+    kernel = ToyKernel(root)
     for path, value in {**FOUND, "proc/sys/kernel/random/boot_id": "boot-1"}.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(value + "\n")
+        kernel.put(path, value)
     for folder in ("run", "var/lib"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    return ToyKernel(root)
+    return kernel
 
 
 def power_cut(root):
@@ -159,26 +116,12 @@ def toy_command(root, *arguments):
     return [sys.executable, __file__, str(root), *arguments]
 
 
-def plan_fault(root, number, fault):
-    """Let the ``number``-th write of the next guardian meet ``fault``; also the name of a signal it sends itself."""
-    with (root / FAULTS).open("a") as planned:
-        planned.write(f"{number} {fault}\n")
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root", type=Path)
     parser.add_argument("--restore", action="store_true")
     asked = parser.parse_args()
-    kernel = ToyKernel(asked.root)
-    planned = asked.root / FAULTS
-    lines = planned.read_text().splitlines() if planned.exists() else []
-    planned.unlink(missing_ok=True)
-    for line in lines:
-        number, _, fault = line.partition(" ")
-        number_of = getattr(signal, fault, None)
-        kernel.fail_at(int(number), fault if number_of is None else lambda sent=number_of: os.kill(os.getpid(), sent))
-    return run("toy", lambda name, root: ToyControl(kernel), asked.root, only_restore=asked.restore)
+    return run("toy", lambda _, root: ToyControl(ToyKernel(root)), asked.root, only_restore=asked.restore)
 
 
 if __name__ == "__main__":

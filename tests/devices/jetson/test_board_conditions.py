@@ -13,7 +13,7 @@ from edgetune.devices.jetson.knobs import caps_of, presets_of
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, present_masks, read_nvpmodel
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 JETPACKS = {"4.9": 4, "5.10": 5, "5.15": 6, "6.8": 7}
 BOARDS = [
@@ -131,14 +131,14 @@ def test_a_user_without_rights_learns_the_same(tmp_path):
 
 
 def test_governors_that_differ_are_all_told(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     for number, governor in enumerate(("schedutil", "performance", "schedutil")):
         sysfs.put(f"sys/devices/system/cpu/cpufreq/policy{number}/scaling_governor", governor)
     assert board_conditions(sysfs)["governors"] == {"cpu": "performance, schedutil", "gpu": None}
 
 
 def test_what_a_board_does_not_tell_is_none_and_not_made_up(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     sysfs.put("proc/device-tree/compatible", "nvidia,tegra234\0")
     found = board_conditions(sysfs)
     known = {"board", "soc", "super_variant", "nvpmodel", "governors", "board_notes", "python", "onnxruntime", "torch"}

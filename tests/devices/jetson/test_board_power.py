@@ -12,7 +12,7 @@ from edgetune.devices.telemetry import PolledRecording
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 CHIP = "sys/class/hwmon/hwmon1"
 SECOND = "sys/class/hwmon/hwmon2"
@@ -27,7 +27,7 @@ def clock():
 
 @pytest.fixture
 def sysfs(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     add_chip(sysfs, CHIP, VDD_IN=(5000, 2000), VDD_CPU_GPU_CV=(5000, 800), VDD_SOC=(5000, 400))
     return sysfs
 
@@ -318,7 +318,7 @@ def test_the_thread_reads_on_the_devices_clock(sysfs):
 
 
 def test_a_kernel_without_chips_is_absent(tmp_path, clock):
-    assert "INA3221" in open_board_power(FakeSysfs(tmp_path), clock, "tegra234").reason
+    assert "INA3221" in open_board_power(KernelFiles(tmp_path), clock, "tegra234").reason
 
 
 def test_rails_of_an_unknown_board_are_named(sysfs, clock):
@@ -338,7 +338,7 @@ def test_a_chip_that_never_answers_is_absent_with_the_reason(sysfs, clock):
 
 
 def test_permission_denied_says_how_to_permit_it(tmp_path, clock):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     folder = "sys/bus/i2c/drivers/ina3221x/6-0040/iio:device0"
     for number, label in enumerate(("POM_5V_IN", "POM_5V_GPU", "POM_5V_CPU")):
         sysfs.put(f"{folder}/rail_name_{number}", label)

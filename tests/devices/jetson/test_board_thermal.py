@@ -10,14 +10,14 @@ from edgetune.devices.jetson.sensors import open_board_thermometer
 from edgetune.testing import fake_thermal
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 BOARDS = [(name, kernel) for name in board_names() for kernel in load_board(name).kernels]
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 def add_zones(sysfs, **zones_mc):

@@ -8,14 +8,14 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 OC = "sys/class/hwmon/hwmon4"
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 def add_counters(sysfs, *counts):

@@ -5,7 +5,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.cpu import PATIENCE_S, choose, find_cores, online_file, parse_ranges
 from edgetune.errors import DeviceError
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 FOLDER = "sys/devices/system/cpu"
 
@@ -19,7 +19,7 @@ def test_lists_of_cores_are_read_as_the_kernel_writes_them(text, numbers):
 
 
 def test_core_0_and_cores_without_a_file_always_run(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     sysfs.put(f"{FOLDER}/present", "0-3")
     for core in (0, 1, 3):
         sysfs.put(online_file(core), 1)
@@ -32,7 +32,7 @@ def test_core_0_and_cores_without_a_file_always_run(tmp_path):
 
 def test_without_a_list_of_cores_there_is_no_control(tmp_path):
     with pytest.raises(DeviceError, match="present does not list the cores"):
-        find_cores(FakeSysfs(tmp_path))
+        find_cores(KernelFiles(tmp_path))
 
 
 def test_the_lowest_numbers_run(bench):

@@ -3,7 +3,7 @@
 import pytest
 
 from edgetune.devices.jetson.detect import detect_jetson
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 ORIN = ("nvidia,p3737-0000+p3701-0005", "nvidia,p3701-0005", "nvidia,tegra234")
 NANO_SUPER = ("nvidia,p3768-0000+p3767-0005-super", "nvidia,p3767-0005", "nvidia,tegra234")
@@ -11,7 +11,7 @@ NANO_SUPER = ("nvidia,p3768-0000+p3767-0005-super", "nvidia,p3767-0005", "nvidia
 
 def board(tmp_path, compatible=ORIN, *, l4t=(36, "4.3"), kernel="5.15.148-tegra", model="Jetson AGX Orin"):
     """A machine with the files by which boards are told apart; NULs and all."""
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     for path, words in (("compatible", compatible), ("model", (model,))):
         (tmp_path / "proc/device-tree").mkdir(parents=True, exist_ok=True)
         (tmp_path / "proc/device-tree" / path).write_bytes("".join(f"{word}\0" for word in words).encode())
@@ -119,7 +119,7 @@ def test_a_container_under_control_groups_2_is_told_by_its_namespace(tmp_path, n
 
 
 def test_a_container_that_hides_the_device_tree_does_not_hide_the_board(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     texts = {".dockerenv": "", "sys/devices/soc0/family": "Tegra", "sys/devices/soc0/soc_id": 35}
     texts["sys/devices/soc0/machine"] = "NVIDIA Jetson Orin Nano Developer Kit"
     for path, text in texts.items():

@@ -7,8 +7,8 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.emc import find_emc
 from edgetune.errors import DeviceError
+from edgetune.testing.fake_files import KernelFiles
 from edgetune.testing.fake_jetson import apply_line, guard, request_line
-from fakes.sysfs import FakeSysfs
 
 BPMP = "sys/kernel/debug/bpmp/debug"
 LOCK = f"{BPMP}/clk/emc/mrq_rate_locked"
@@ -233,7 +233,7 @@ def test_what_fails_in_putting_the_memory_back_does_not_keep_the_rest_from_it(be
 
 
 def test_a_thor_whose_memory_has_no_upper_limit_says_so_and_is_held_by_the_firmware(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     for name, text in {"min_freq": 665_600_000, "cur_freq": 665_600_000, "available_frequencies": ""}.items():
         sysfs.put(f"sys/class/devfreq/bwmgr/{name}", text)
     sysfs.put("sys/class/devfreq/gpu-gpc-0/available_frequencies", 315_000_000)

@@ -9,8 +9,7 @@ from edgetune.devices.guardian.controls import open_control
 from edgetune.devices.jetson.sensors import Fan, read_fan
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_files import Killed
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles, Killed
 
 CONF = (
     "POLLING_INTERVAL 2\n<FAN 1>\n\tTMARGIN ENABLED\n\tFAN_PROFILE cool {\n\t\t#TEMP HYST PWM RPM\n\t}\n"
@@ -20,7 +19,7 @@ CONF = (
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 def test_a_board_without_a_fan_has_none(sysfs):

@@ -7,7 +7,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.gpu import find_gpu
 from edgetune.errors import DeviceError
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def add_devfreq(sysfs, name, *, compatible=None, node=None):
 
 
 def test_the_node_of_the_gpu_goes_before_names(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     add_devfreq(sysfs, "a-gpu-by-name-only")
     add_devfreq(sysfs, "b", node="gv11b")
     add_devfreq(sysfs, "c", compatible="nvidia,ga10b")
@@ -53,7 +53,7 @@ def test_the_node_of_the_gpu_goes_before_names(tmp_path):
 
 
 def test_a_name_alone_will_do(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     add_devfreq(sysfs, "15340000.vic", node="vic")
     assert "no GPU clock" in find_gpu(sysfs)
     add_devfreq(sysfs, "17000000.gpu")
@@ -61,7 +61,7 @@ def test_a_name_alone_will_do(tmp_path):
 
 
 def test_a_gpu_without_a_table_is_not_guessed(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     add_devfreq(sysfs, "17000000.gpu")
     for listed in ("", "fast"):
         sysfs.put("sys/class/devfreq/17000000.gpu/available_frequencies", listed)
@@ -189,7 +189,7 @@ def test_power_gating_masks_are_never_touched(bench):
 
 
 def test_on_thor_the_pci_device_above_the_clock_is_kept_awake(tmp_path):
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     pci = "sys/devices/platform/d0b0000000.pcie/0000:01:00.0"
     node = f"{pci}/gpu-gpc-0/devfreq/gpu-gpc-0"
     texts = {"available_frequencies": "315000000 1575000000", "min_freq": 315_000_000, "max_freq": 1_575_000_000}

@@ -5,14 +5,14 @@ import errno
 import pytest
 
 from edgetune.devices.jetson.rails import DEFAULT_REFRESH_S, find_channels
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 LABELS = ("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC")
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    return KernelFiles(tmp_path)
 
 
 def add_hwmon(sysfs, folder, labels=LABELS, *, mv=5000, ma=1000, shunt_uohm=5000):

@@ -15,7 +15,7 @@ from edgetune.devices.jetson.nvpmodel import (
     present_masks,
     read_nvpmodel,
 )
-from fakes.sysfs import FakeSysfs
+from edgetune.testing.fake_files import KernelFiles
 
 CONF = """\
 < PARAM TYPE=FILE NAME=TPC_POWER_GATING >
@@ -38,7 +38,7 @@ REAL = "etc/nvpmodel/nvpmodel_p3701_0000.conf"
 @pytest.fixture
 def sysfs(tmp_path):
     """A board whose /etc/nvpmodel.conf is a link to the file of its module, as NVIDIA makes it."""
-    sysfs = FakeSysfs(tmp_path)
+    sysfs = KernelFiles(tmp_path)
     (tmp_path / "etc/nvpmodel").mkdir(parents=True)
     (tmp_path / REAL).write_text(CONF)
     (tmp_path / "etc/nvpmodel.conf").symlink_to(f"/{REAL}")
