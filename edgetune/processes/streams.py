@@ -34,6 +34,11 @@ def hold_closed_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def stdout_is_pipe() -> bool:
+    """Return whether standard output is a pipe; a log, ``/dev/null`` or a socket is none."""
+    return stat.S_ISFIFO(os.fstat(1).st_mode)
+
+
 def abandon_stdout() -> None:
     """Discard buffered standard output, so that the end of the program does not fail."""
     _point_at_nothing(sys.stdout.fileno())
