@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from edgetune import limits
+from edgetune.artifacts.file_names import in_home
 
 FLOAT = re.compile(
     r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+"
@@ -59,6 +60,10 @@ class StrictLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+    def construct_scalar(self, node: Any) -> Any:
+        """Return the text of a scalar; a file in ``~/`` is in the home folder."""
+        return in_home(super().construct_scalar(node))
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """Return a mapping of unique, scalar keys."""

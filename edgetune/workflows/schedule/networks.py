@@ -15,11 +15,12 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.jobs import Jobs, NetworkSource
 from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.errors import InputError
+from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter
+from edgetune.workloads.model_file import model_name
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.optimised import runtime_version
 from edgetune.workloads.partition.prepare import prepare
@@ -190,7 +191,12 @@ def _modelled(
         models: All models of the jobs, as words of a command: one table is to have the costs of each.
     """
     reference = source.reference or ""
-    names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
+    names = [
+        source.name,
+        reference.rpartition(":")[2],
+        model_name(Path(reference)),
+        *([prepared.network] if prepared else []),
+    ]
     name = None if wide is None else next((name for name in names if name in wide.networks), None)
     costed = None if wide is None or name is None else wide.networks[name]
     if wide is not None and prepared is not None and wide.sha256.get(name or "") not in (None, prepared.source_sha256):
