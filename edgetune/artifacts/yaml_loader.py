@@ -72,6 +72,9 @@ class StrictLoader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 problem = "a key is a list or a mapping, and no text"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            if key.tag in _WANTED:
+                problem = f"the key {key.value!r} is no text in YAML: quote it"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             if key.value in seen:
                 problem = f"the key {key.value!r} is given twice"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)

@@ -163,8 +163,9 @@ RUN_ALL = f"""
 import contextlib, json, os, sys
 from edgetune.cli.main import run
 for words in json.loads(sys.argv[1]):
-    with contextlib.suppress(OSError):
-        if sys.argv[2] == "closed":  # also where the command before had it opened
+    if sys.argv[2] == "closed":  # again: the command before occupies its number
+        sys.stdout = None
+        with contextlib.suppress(OSError):
             os.close(1)
     code = run(words)
     for stream, text in ((1, "{END}"), (2, f"{{code}}{END}")):

@@ -280,7 +280,7 @@ def open_reference(reference: str, folder: Path, reporter: Reporter, *, make: bo
         return found
 
     reporter.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
-    return prepare(workload, PrepareOptions(), target)
+    return prepare(workload, PrepareOptions(), target, "--prepared")
 
 
 def _place_of(workload: Workload, folder: Path) -> Path:

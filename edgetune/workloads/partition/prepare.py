@@ -82,13 +82,14 @@ def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared 
     return found
 
 
-def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepared:
+def prepare(workload: Workload, options: PrepareOptions, target: Path, option: str = "-o") -> Prepared:
     """Cut a network into layers, write them into a folder, replacing an earlier prepared one, and return them.
 
     Args:
         workload: A network of the zoo or an ONNX file.
         options: Options of the cut.
         target: The folder; it is put in place in one step, after all its files are written.
+        option: The option that names another folder, for messages.
 
     Raises:
         InputError: the network cannot be cut, or the folder cannot be written or holds something else.
@@ -108,7 +109,7 @@ def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepar
     except OSError as error:
         raise InputError(
             f"{target} cannot be written: {error.strerror or error}",
-            "check the folder, its permissions and the free space: four times the weights",
+            f"check permissions and free space (four times the weights), or name another folder with {option}",
         ) from None
     return open_prepared(target)
 
