@@ -41,6 +41,13 @@ def test_several_are_compared_and_kept(edgetune, tmp_path):
     ]  # fmt: skip
 
 
+def test_a_quiet_answer_is_the_same_answer(edgetune):
+    ended = edgetune(*QUICK, "-q", "sleep 0.01", "false")
+    assert (ended.code, ended.err) == (5, "")
+    assert re.search(r"^sleep 0.01\n  median ", ended.out, re.MULTILINE)
+    assert "false\n  failed: false ended with exit code 1" in ended.out
+
+
 def test_the_answer_for_machines(edgetune):
     words = "sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.02; echo took 3.5 ms; done'"
     ended = edgetune(*QUICK, "--json", "--step-pattern", "took (?P<value>[0-9.]+)", words)

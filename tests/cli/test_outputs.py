@@ -20,6 +20,7 @@ from command_line import Ended, assert_two_lines
 from edgetune.artifacts import io as artifacts
 from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS
+from edgetune.cli.screen import SIMULATED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TWIN = ("--device", "twin:orin-agx")
@@ -144,6 +145,26 @@ def test_commands_that_end_a_chain_print_a_summary_into_a_pipe_and_keep_files(ed
         assert_is(folder / path, command.kind)
         kept.append(default.read_bytes())
     assert kept[0] == kept[1], "the first file is as it was"
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_quiet_answer_is_an_answer(edgetune, folder, name):
+    ended = edgetune(*ENDS[name].words, "-q")
+    assert ended.code == 0, ended.err
+    assert len(ended.out.splitlines()) > 1
+    assert ended.err in ("", f"{SIMULATED}\n")
+
+
+def test_a_tilde_that_no_shell_expanded_is_the_home_folder(edgetune, folder):
+    home = Path(os.environ["HOME"])
+    (folder / "costs.csv").rename(home / "costs.csv")
+    jobs = (folder / "jobs.yaml").read_text()
+    assert "costs.csv" in jobs
+    (folder / "jobs.yaml").write_text(jobs.replace("costs.csv", "~/costs.csv"))
+    ended = edgetune(*ENDS["schedule run"].words, "--output=~/t.json")
+    assert ended.code == 0, ended.err
+    assert_is(home / "t.json", "timeline")
+    assert not (folder / "~").exists()
 
 
 @pytest.mark.parametrize("name", [name for name, each in ENDS.items() if each.kind not in ("benchmark", "energy")])
