@@ -16,6 +16,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from edgetune.artifacts.evaluation import EvaluationRun
+from edgetune.processes.start import in_root_folder
 from edgetune.stages.search.evaluation.answering import Contender, StrategyAnswers, answer_each, answer_once
 from edgetune.stages.search.evaluation.cases import EvaluationCase
 from edgetune.stages.search.evaluation.problems import Array, ProblemSet, Rows
@@ -162,7 +163,8 @@ class EvaluationRunner:
         with _single_threaded():
             pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (tuple(self.cases),))
             try:
-                futures = {pool.submit(_run_task, self.tasks[number]): number for number in left}
+                with in_root_folder():  # a process starts with each of the first tasks
+                    futures = {pool.submit(_run_task, self.tasks[number]): number for number in left}
                 for future in as_completed(futures):
                     yield futures.pop(future), future.result()
             finally:
