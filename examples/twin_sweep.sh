@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Sweep a simulated board and search the table, in one pipe; then the same by looking at every mode.
+# Sweep a simulated board and search the table, in a file; then the same by looking at every mode.
 set -euo pipefail
-sweep=$(mktemp --suffix .parquet)
-trap 'rm -f "$sweep"' EXIT
-edgetune profile zoo:resnet18 --task train --batch-sizes 16 --device twin:orin-agx --modes grid:441 --quiet 2> /dev/null > "$sweep"
+sweep=$(mktemp -d)/sweep.parquet
+trap 'rm -r "$(dirname "$sweep")"' EXIT
+edgetune profile zoo:resnet18 --task train --batch-sizes 16 --device twin:orin-agx --modes grid:441 --quiet -o "$sweep" 2> /dev/null
 for strategy in roofline gmd exhaustive; do
     edgetune search - --power-budget 30W --strategy "$strategy" < "$sweep" 2> /dev/null | sed -n '/^problem/,$p'
 done

@@ -127,8 +127,8 @@ def _why_invalid(error: ValidationError, document: Mapping[str, Any], *, name: s
         return InputError(f"{name} has no {_dotted((*path, found['loc'][-1]))}", example)
     key = _dotted(path)
     hint = found["msg"].replace("Input should be", f"{key} must be")
-    if found["type"] == "string_type" and isinstance(found["input"], int | float):
-        hint = f"{key} is a text; a quantity is written with its unit, e.g. 80ms, 30W, 4KiB"
+    if found["type"] == "string_type" and isinstance(found["input"], bool | int | float | None):
+        hint = f"{key} is a text: quote a name such as 'no' or '2024', and write a quantity with its unit, e.g. 80ms"
     return InputError(f"{name}: {key} is {found['input']!r}", hint)
 
 

@@ -26,11 +26,18 @@ def storable(text: str) -> str:
     return text
 
 
+def in_home(name: str) -> str:
+    """Return a file's name with a leading ``~/``, which no shell has expanded, as the user's home folder."""
+    return os.path.expanduser(name) if name.startswith("~/") else name
+
+
 def as_found(name: str) -> str:
     """Return the name to open a file by that is stored as ``name``.
 
-    This is ``name`` itself if such a file exists, or if no file has the name with its escapes as bytes.
+    This is ``name`` itself if such a file exists, or if no file has the name with its escapes as bytes; ``~/`` is the
+    home folder.
     """
+    name = in_home(name)
     meant = _BYTE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), name)
     return meant if meant != name and not os.path.lexists(name) and os.path.lexists(meant) else name
 

@@ -111,7 +111,7 @@ def make_partial(folder: int) -> tuple[str, int]:
     while True:
         name = partial_name()
         descriptor = file_operations.create(name, os.O_WRONLY | _CREATE, 0o666, folder=folder)
-        if _lock(descriptor) and identity_at(name, folder) == Identity.of(os.fstat(descriptor)):
+        if try_lock(descriptor) and identity_at(name, folder) == Identity.of(os.fstat(descriptor)):
             return name, descriptor
         os.close(descriptor)  # taken for a leftover in the moment before it was locked
 
@@ -134,7 +134,7 @@ def make_partial_folder(
             raise
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            if _lock(descriptor) and identity_at(name, folder) is not None:
+            if try_lock(descriptor) and identity_at(name, folder) is not None:
                 return name, descriptor
             os.close(descriptor)
 
@@ -142,7 +142,8 @@ def make_partial_folder(
 def sweep_partials(folder: int, prefix: str = _PREFIX, suffix: str = _SUFFIX) -> None:
     """Remove the temporary files and folders of this user in ``folder`` that killed runs left.
 
-    Files in use are locked and stay. Links are not followed; a file that cannot be removed stays.
+    Files in use are locked and stay, as do all where there are no locks. Links are not followed; a file that cannot be
+    removed stays.
     """
     with contextlib.suppress(OSError):
         names = os.listdir(f"/proc/self/fd/{folder}")
@@ -160,7 +161,7 @@ def _remove_left(name: str, folder: int) -> None:
     descriptor = os.open(name, flags, dir_fd=folder)
     try:
         held = os.fstat(descriptor)
-        if (held.st_dev, held.st_ino) != (found.st_dev, found.st_ino) or not _lock(descriptor):
+        if (held.st_dev, held.st_ino) != (found.st_dev, found.st_ino) or not try_lock(descriptor, unsupported=False):
             return
         if stat.S_ISDIR(held.st_mode):
             shutil.rmtree(f"/proc/self/fd/{folder}/{name}", ignore_errors=True)
@@ -168,14 +169,6 @@ def _remove_left(name: str, folder: int) -> None:
             os.unlink(name, dir_fd=folder)
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    """Try to lock a file and return whether it is locked; a file system without locks counts as locked."""
-    try:
-        return try_lock(descriptor)
-    except OSError:
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +220,7 @@ def taking_turns(folder: int) -> Iterator[None]:
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         until_s = time.monotonic() + _LOCK_WITHIN_S
-        while descriptor is not None and not _lock(descriptor) and time.monotonic() < until_s:
+        while descriptor is not None and not try_lock(descriptor) and time.monotonic() < until_s:
             time.sleep(0.01)
         yield
     finally:

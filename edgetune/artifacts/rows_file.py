@@ -131,8 +131,7 @@ def _make(output: Path) -> tuple[int, Path]:
                 continue
             with contextlib.suppress(FileExistsError):
                 descriptor = file_operations.create(name, _CREATE, 0o666, folder=place.folder)
-                with contextlib.suppress(OSError):
-                    try_lock(descriptor)
+                try_lock(descriptor)
                 return descriptor, output.with_name(name)
     finally:
         os.close(place.folder)
@@ -149,15 +148,13 @@ def left_rows(output: Path) -> list[Path]:
 
 
 def _in_use(path: Path) -> bool:
-    """Return whether a run holds the lock on a file of rows."""
+    """Return whether a run holds the lock on a file of rows; true where there are no locks."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return True
     try:
-        return not try_lock(descriptor, shared=True)
-    except OSError:
-        return True
+        return not try_lock(descriptor, shared=True, unsupported=False)
     finally:
         os.close(descriptor)
 

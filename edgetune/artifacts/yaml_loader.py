@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from edgetune import limits
+from edgetune.artifacts.file_names import in_home
 
 FLOAT = re.compile(
     r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+"
@@ -60,12 +61,19 @@ class StrictLoader(yaml.SafeLoader):
         self._depth -= 1
         return node
 
+    def construct_scalar(self, node: Any) -> Any:
+        """Return the text of a scalar; a file in ``~/`` is in the home folder."""
+        return in_home(super().construct_scalar(node))
+
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """Return a mapping of unique, scalar keys."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 problem = "a key is a list or a mapping, and no text"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            if key.tag in _WANTED:
+                problem = f"the key {key.value!r} is no text in YAML: quote it"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             if key.value in seen:
                 problem = f"the key {key.value!r} is given twice"

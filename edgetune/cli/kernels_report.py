@@ -123,8 +123,6 @@ def report_costs(found: Calibrated, terminal: Terminal) -> None:
     if terminal.json:
         answer({**asdict(costs), "parts": {"offered": refused is None, "why_not": refused}})
         return
-    if terminal.quiet:
-        return
     print_lines(
         f"{costs.gpu}, {costs.sm_count} multiprocessors, CUDA {costs.cuda}: medians, with kernels that do nothing"
     )

@@ -35,13 +35,12 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
     from edgetune.workflows.cells import brief
     from edgetune.workflows.profile.commands import in_one, measure_commands
 
-    silent = terminal.json or terminal.screen.quiet
     table, target = measure_commands(
-        opts, terminal.screen, (lambda _: None) if silent else partial(_report, told=set())
+        opts, terminal.screen, (lambda _: None) if terminal.json else partial(_report, told=set())
     )
     if terminal.json:
         answer({**plain(table.header), "rows": [brief(in_one(own)) for own in rows_by_point(table.rows).values()]})
-    elif not silent:
+    else:
         _compare([row for row in table.rows if row.minibatch_s is not None])
     if target is not None:
         target.report(terminal.screen)

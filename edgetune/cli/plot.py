@@ -121,7 +121,7 @@ def report_finished(
     made, target = finished.artifact, finished.target
     if terminal.json:
         answer(answer_of(made))
-    elif not terminal.quiet:
+    elif target.path is not None or not terminal.quiet:  # --quiet leaves standard error empty, not the answer
         print_artifact(made, TextSection(sys.stderr if target.path is None else None))
     draw_kept(made, opts.plot, terminal.screen, view=opts.view, file=target.file)
     finished.checked()

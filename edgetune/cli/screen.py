@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from edgetune.processes.streams import write
+from edgetune.processes.streams import stdout_is_pipe, write
 from edgetune.visible import cut_in_middle, one_line, visible, visible_in_json
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel, Stdout
 
@@ -94,7 +94,9 @@ class Screen(Reporter):
     @property
     def stdout(self) -> Stdout:
         """The use of standard output."""
-        return "answer" if self.json else "terminal" if sys.stdout.isatty() else "bytes"
+        if self.json:
+            return "answer"
+        return "terminal" if sys.stdout.isatty() else "pipe" if stdout_is_pipe() else "text"
 
     def info(self, text: str) -> None:
         """Print a note, unless quiet."""

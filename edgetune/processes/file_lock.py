@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgetune.processes.streams import write
 from edgetune.visible import one_line
 
 _PROC = Path("/proc")
 _LONGEST_COMMAND = 60
 
 
-def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+def try_lock(descriptor: int, *, shared: bool = False, unsupported: bool = True) -> bool:
     """Try to lock an open file and return whether it is locked; closing the last descriptor releases the lock.
 
-    Raises:
-        OSError: the file system does not support locks.
+    Args:
+        descriptor: Of the file or folder.
+        shared: Whether others may hold a shared lock, too.
+        unsupported: The answer where the file system has no locks, e.g. NFS without lockd. The default goes on without
+            a lock, and says so once.
     """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if unsupported and error.errno != errno.EBADF:  # NFS locks for itself only what is open for writing
+            _report_unsupported(Path(os.readlink(f"/proc/self/fd/{descriptor}")), error.strerror)
+        return unsupported
     return True
+
+
+_reported: set[str | None] = set()
+
+
+def _report_unsupported(path: Path, reason: str | None) -> None:
+    if _reported:
+        return
+    _reported.add(reason)
+    text = f"{path if path.is_dir() else path.parent} has no file locks ({reason}): run one edgetune at a time there"
+    write(f"warning: {one_line(text)}\n", sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,14 @@ _LIKE = {"\u2022": "-", "\u2500": "-", "\u2501": "=", "\u2550": "=", "\u2502": "
 
 def _plainly(error: UnicodeError) -> tuple[str | bytes, int]:
     """Return what is written for a character that the encoding lacks: one like it, else its escape."""
-    assert isinstance(error, UnicodeEncodeError)
-    like = _LIKE.get(error.object[error.start])
-    return codecs.backslashreplace_errors(error) if like is None else (like, error.start + 1)
+    if isinstance(error, UnicodeEncodeError) and (like := _LIKE.get(error.object[error.start])):
+        return like, error.start + 1
+    return codecs.backslashreplace_errors(error)  # of bytes, too, which a test reads from a stream with these errors
+
+
+def stdout_is_pipe() -> bool:
+    """Return whether standard output is a pipe; a log, ``/dev/null`` or a socket is none."""
+    return stat.S_ISFIFO(os.fstat(1).st_mode)
 
 
 def abandon_stdout() -> None:

@@ -15,6 +15,8 @@ from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
+from edgetune.artifacts.file_names import in_home
+
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 else:
@@ -58,6 +60,8 @@ T = TypeVar("T")
 def options_class(kind: type[T]) -> type[T]:
     """Make a class a frozen dataclass, its fields by keyword, whose methods are made with its first instance.
 
+    Values that begin with ``~/`` are files in the home folder.
+
     A start needs the fields of many options classes and instances of few. The methods of a class take up to a
     millisecond to compile, ten times as long as its fields.
     """
@@ -82,7 +86,17 @@ def _make_methods(whole: type) -> None:
             for name, each in vars(kind).get("__dataclass_fields__", {}).items():
                 if name in kind.__annotations__:
                     setattr(kind, name, each)
+            kind.__post_init__ = _find_home  # type: ignore[attr-defined]
             dataclass(frozen=True, kw_only=True)(kind)
+
+
+def _find_home(self: Any) -> None:
+    for each in fields(self):
+        value = getattr(self, each.name)
+        if isinstance(value, str):
+            object.__setattr__(self, each.name, in_home(value))
+        elif isinstance(value, tuple | list):
+            object.__setattr__(self, each.name, tuple(in_home(one) if isinstance(one, str) else one for one in value))
 
 
 @cache

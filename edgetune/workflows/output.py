@@ -1,4 +1,4 @@
-"""The output of an artifact: a named file, or standard output if that is a pipe, but never a terminal."""
+"""The output of an artifact: a named file, else standard output if that is a pipe, else a file with a default name."""
 
 from __future__ import annotations
 
@@ -148,8 +148,9 @@ def choose_target(
 ) -> Target:
     """Return where ``-o output`` puts an artifact; ``Target.check`` says whether it can be written there.
 
-    Without ``-o``, a pipe or a file on standard output receives the bytes. If standard output is a terminal, or if this
-    is the last command of a chain, whose summary goes there, the bytes go to a file with a default name.
+    Without ``-o``, a pipe on standard output receives the bytes. If standard output is anything else, e.g. a terminal
+    or a log, or if this is the last command of a chain, whose summary goes there, the bytes go to a file with a default
+    name.
 
     Args:
         output: As written after ``-o``; ``None`` where there is none.
@@ -169,7 +170,7 @@ def choose_target(
         return Target(None)
     if output is None and stdout == "none":
         return Target(None, discards=True)
-    if output is None and stdout == "bytes" and not last:
+    if output is None and stdout == "pipe" and not last:
         return Target(None)
     if output is not None and not output.strip():
         raise InputError("-o names no file", f"e.g. -o {default_name}")

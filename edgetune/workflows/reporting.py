@@ -15,8 +15,9 @@ OnProgress = Callable[["SweepProgress"], None]
 OnAdvance = Callable[[float, str], None]
 """Takes the progress since the last call, in the unit of the total, and the name of the present work."""
 
-Stdout = Literal["bytes", "terminal", "answer", "none"]
-"""What standard output is for: an artifact's bytes, a person's reading, an answer in JSON, or nothing."""
+Stdout = Literal["pipe", "terminal", "text", "answer", "none"]
+"""What standard output takes: an artifact's bytes, for another command; text on a terminal, or in a file, a device or
+a socket (a log); an answer in JSON; or nothing of a workflow."""
 
 
 class Reporter:

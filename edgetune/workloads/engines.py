@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetune.errors import DeviceError, InputError
+from edgetune.processes.user_folders import user_folder
 
 ENGINES: Mapping[str, str] = {
     "ort": "edgetune.workloads.ort_session",
@@ -107,13 +107,12 @@ class BuiltStep:
 
 
 def engine_folder(*parts: str) -> Path:
-    """Return a folder for built engines after creating it: below ``$XDG_CACHE_HOME`` or ``~/.cache``.
+    """Return a folder for built engines after creating it.
 
     Raises:
         DeviceError: it cannot be created.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache").joinpath("edgetune", "engines", *parts)
+    folder = user_folder("cache", "engines", *parts)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

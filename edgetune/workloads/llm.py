@@ -17,6 +17,7 @@ from typing import Any, Literal
 from edgetune import limits
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
+from edgetune.workloads.model_file import model_name
 from edgetune.workloads.workload import Workload, WorkloadKind
 
 PREFIX = "llm:"
@@ -154,16 +155,10 @@ def resolve_llm(reference: str) -> Workload:
     """
     path = Path(reference[len(PREFIX) :])
     read_decoder(path)
-    return Workload(reference, _name(path), "llm", path, hashlib.sha256(path.read_bytes()).hexdigest())
+    return Workload(reference, model_name(path), "llm", path, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 KIND = WorkloadKind(resolve_llm, (PREFIX,))
-
-
-def _name(path: Path) -> str:
-    """Return the file's stem, or the folder's name for ``config.json``, Hugging Face's name of every file."""
-    folder = path.resolve().parent.name
-    return folder if path.stem == "config" and folder else path.stem
 
 
 def read_decoder(path: Path) -> Decoder:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from edgetune.artifacts.file_names import as_found
+from edgetune.artifacts.file_names import as_found, storable
 from edgetune.choices import closest
 from edgetune.errors import InputError
 from edgetune.workloads.foreign_files import refuse_foreign
@@ -31,6 +32,17 @@ def require_file(reference: str) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {reference!r}: {reason}", "check the path and its permissions") from None
     return path
+
+
+def model_name(path: Path) -> str:
+    """Return the name of a model: of its file, or of its folder where every model has a file of that name.
+
+    These are ``model.onnx`` of Triton's ``name/1/model.onnx``, 1 being a version, and Hugging Face's ``config.json``.
+    """
+    folder = Path(os.path.abspath(path)).parent
+    if path.stem == "model" and folder.name.isdecimal():
+        return storable(folder.parent.name or path.stem)
+    return storable(folder.name if path.stem == "config" and folder.name else path.stem)
 
 
 def _folder_hint(path: Path) -> str:

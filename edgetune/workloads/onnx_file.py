@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from edgetune.artifacts.file_hash import file_hash
-from edgetune.artifacts.file_names import require_utf8, storable
+from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.files import read_whole
 from edgetune.errors import InputError
 from edgetune.workloads import model_storage
@@ -15,7 +15,7 @@ from edgetune.workloads.batch import Batch
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.foreign_files import refuse_foreign
 from edgetune.workloads.lazy import onnx
-from edgetune.workloads.model_file import require_file
+from edgetune.workloads.model_file import model_name, require_file
 from edgetune.workloads.model_limits import HINT, check_model, refuse_malformed
 from edgetune.workloads.workload import Workload, WorkloadKind
 
@@ -38,7 +38,7 @@ def load(reference: str) -> Workload:
     except InputError:
         refuse_foreign(path, reference, by_name=True)
         raise
-    return Workload(reference, storable(path.stem), "onnx", path, sha256)
+    return Workload(reference, model_name(path), "onnx", path, sha256)
 
 
 def _hash(path: Path) -> str:

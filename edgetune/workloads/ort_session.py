@@ -73,10 +73,11 @@ def open_session(
     try:
         session = ort.InferenceSession(source, options, providers=asked)
     except Exception as error:  # its exception types share no base class but Exception
-        raise InputError(
-            f"ONNX Runtime cannot load {workload.reference}: {one_line(error)}",
-            "check the file with onnx.checker, and its opset against the version of onnxruntime",
-        ) from None
+        hint, step = "check the file with onnx.checker, and its opset against the version of onnxruntime", ""
+        if isinstance(source, bytes):
+            step = f" as edgetune rewrote it for batch size {batch_size}"
+            hint = "if the batch size of its export works, the model is in order: report this error"
+        raise InputError(f"ONNX Runtime cannot load {workload.reference}{step}: {one_line(error)}", hint) from None
     _refuse_fallback(session.get_providers(), providers, workload)
     return session, feed
 

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from edgetune.artifacts.file_hash import file_hash
-from edgetune.artifacts.file_names import storable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads.engines import BuiltEngine, BuiltStep
 from edgetune.workloads.foreign_files import ENGINE_MARKS, refuse_foreign
 from edgetune.workloads.gpu_memory import GpuMemory, open_gpu, volume
-from edgetune.workloads.model_file import require_file
+from edgetune.workloads.model_file import model_name, require_file
 from edgetune.workloads.tensorrt_library import LoadedEngine, deserialize, require_tensorrt
 from edgetune.workloads.workload import BatchLimits, RunOptions, Workload, WorkloadKind
 
@@ -55,7 +54,7 @@ def load(reference: str) -> Workload:
         marked = stream.read(4) in ENGINE_MARKS
     if not marked:
         refuse_foreign(path, reference)
-    return Workload(reference, storable(path.stem), "engine", path, file_hash(path).hexdigest())
+    return Workload(reference, model_name(path), "engine", path, file_hash(path).hexdigest())
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> BuiltStep:

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.file_hash import file_hash
-from edgetune.artifacts.file_names import storable
 from edgetune.errors import InputError
 from edgetune.workloads.foreign_files import refuse_foreign
-from edgetune.workloads.model_file import require_file
+from edgetune.workloads.model_file import model_name, require_file
 from edgetune.workloads.workload import BatchLimits, Workload, WorkloadKind
 
 EXPORT = "torch.export.save(torch.export.export(model, (example,)), 'net.pt2')"
@@ -105,7 +104,7 @@ def load(reference: str) -> Workload:
         InputError: the file is missing, unreadable, cut short, or no program.
     """
     path = require_file(reference)
-    workload = Workload(reference, storable(path.stem), "program", path, file_hash(path).hexdigest())
+    workload = Workload(reference, model_name(path), "program", path, file_hash(path).hexdigest())
     shapes_of(workload)
     return workload
 

@@ -79,6 +79,10 @@ def test_quantities_have_units() -> None:
         ("models/age.onnx", "7", "networks.age"),
         ("jobs:\n- {name: photos, networks: [faces, age]}", "jobs: []", "names no jobs"),
         ("version: 1", "version: 2", "newer edgetune"),
+        ("{faces:", "{no: x.onnx, faces:", "the key 'no' is no text in YAML: quote it"),
+        ("name: photos", "name: no", "jobs.0.name is False; jobs.0.name is a text: quote a name such as 'no'"),
+        ("[faces, age]", "[faces, 2024]", "jobs.0.networks.1 is 2024; jobs.0.networks.1 is a text: quote a name"),
+        ("name: photos", "name: ~", "jobs.0.name is None; jobs.0.name is a text: quote a name"),
     ],
 )
 def test_what_makes_no_sense_is_named(old: str, new: str, words: str) -> None:

@@ -36,6 +36,7 @@ from edgetune.artifacts.header import Header
 from edgetune.cli.plot import drawing_of, write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, InputError
+from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
@@ -54,7 +55,6 @@ from edgetune.stages.elastic.runner import runner
 from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import parse_time_s
-from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.kernels.gpu import gpu_index
 
 sys.path.append(str(Path(__file__).parents[1] / "elastic"))

@@ -42,6 +42,13 @@ def test_several_are_compared_and_kept(edgetune, tmp_path):
     ]  # fmt: skip
 
 
+def test_a_quiet_answer_is_the_same_answer(edgetune):
+    ended = edgetune(*QUICK, "-q", "sleep 0.01", "false")
+    assert (ended.code, ended.err) == (5, "")
+    assert re.search(r"^sleep 0.01\n  median ", ended.out, re.MULTILINE)
+    assert "false\n  failed: false ended with exit code 1" in ended.out
+
+
 def test_equal_commands_have_no_order(edgetune, tmp_path):
     """Two commands that are fast and slow by turns."""
     (tmp_path / "n").write_text("0")

@@ -1,18 +1,26 @@
-"""Every command and ``-o``: the ending says the format, and what ends a chain prints no bytes into a pipe."""
+"""Every command and its output: the ending of ``-o`` says the format; without ``-o``, only a pipe receives bytes."""
 
+import contextlib
 import csv
 import io
 import json
+import os
+import pty
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
-from command_line import assert_two_lines
+from command_line import Ended, assert_two_lines
 
 from edgetune.artifacts import io as artifacts
 from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS
+from edgetune.cli.screen import SIMULATED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TWIN = ("--device", "twin:orin-agx")
@@ -25,7 +33,7 @@ class Command:
     Args:
         words: On the command line, without ``-o``.
         kind: Of the file.
-        default: Its name where none is given and standard output is a pipe; ``None`` where the pipe gets it.
+        default: Its name where none is given and standard output does not get its bytes; ``None`` without one.
         code: With which it ends.
     """
 
@@ -51,10 +59,12 @@ ENDS = {
     ),
 }  # fmt: skip
 GOES_ON = {
-    "profile": Command(("profile", "zoo:squeezenet", "--task", "infer", *TWIN), "profile"),
+    "profile": Command(
+        ("profile", "zoo:squeezenet", "--task", "infer", *TWIN), "profile", "squeezenet-infer-twin.parquet"
+    ),
     "search": Command(("search", "table.csv", "--power-budget", "30W"), "plan"),
-    "merge": Command(("merge", "table.csv", "more.csv"), "profile"),
-    "schedule profile": Command(("schedule", "profile", "tiny.onnx", "--repeats", "3"), "layer_costs"),
+    "merge": Command(("merge", "table.csv", "more.csv"), "profile", "merged.parquet"),
+    "schedule profile": Command(("schedule", "profile", "tiny.onnx", "--repeats", "3"), "layer_costs", "costs.parquet"),
 }
 ASKED = {
     "roofline": Command(("roofline", "zoo:squeezenet", *TWIN), "roofline"),
@@ -137,6 +147,26 @@ def test_commands_that_end_a_chain_print_a_summary_into_a_pipe_and_keep_files(ed
     assert kept[0] == kept[1], "the first file is as it was"
 
 
+@pytest.mark.parametrize("name", ENDS)
+def test_a_quiet_answer_is_an_answer(edgetune, folder, name):
+    ended = edgetune(*ENDS[name].words, "-q")
+    assert ended.code == 0, ended.err
+    assert len(ended.out.splitlines()) > 1
+    assert ended.err in ("", f"{SIMULATED}\n")
+
+
+def test_a_tilde_that_no_shell_expanded_is_the_home_folder(edgetune, folder):
+    home = Path(os.environ["HOME"])
+    (folder / "costs.csv").rename(home / "costs.csv")
+    jobs = (folder / "jobs.yaml").read_text()
+    assert "costs.csv" in jobs
+    (folder / "jobs.yaml").write_text(jobs.replace("costs.csv", "~/costs.csv"))
+    ended = edgetune(*ENDS["schedule run"].words, "--output=~/t.json")
+    assert ended.code == 0, ended.err
+    assert_is(home / "t.json", "timeline")
+    assert not (folder / "~").exists()
+
+
 @pytest.mark.parametrize("name", [name for name, each in ENDS.items() if each.kind not in ("benchmark", "energy")])
 def test_commands_that_end_a_chain_write_bytes_into_a_pipe_on_request(edgetune, folder, name):
     ended = edgetune(*ENDS[name].words, "-o", "-")
@@ -147,13 +177,78 @@ def test_commands_that_end_a_chain_write_bytes_into_a_pipe_on_request(edgetune, 
     assert_two_lines(both, 2)
 
 
-@pytest.mark.parametrize("name", GOES_ON)
-def test_results_that_another_command_reads_go_into_the_pipe(edgetune, folder, name):
-    command = GOES_ON[name]
-    ended = edgetune(*command.words)
-    assert ended.code == 0, ended.err
-    assert ended.out.startswith("kind: plan" if command.kind == "plan" else "PAR1")
-    assert not list(folder.glob("*.parquet"))
+ROUTED = GOES_ON | {name: ALL[name] for name in ("roofline ops", "search evaluate", "schedule run")}
+"""Commands that write tables, in a form that takes little time."""
+END = "\x1e end of a command \x1e"
+RUN_ALL = f"""
+import contextlib, json, os, sys
+from edgetune.cli.main import run
+for words in json.loads(sys.argv[1]):
+    if sys.argv[2] == "closed":  # again: the command before occupies its number
+        sys.stdout = None
+        with contextlib.suppress(OSError):
+            os.close(1)
+    code = run(words)
+    for stream, text in ((1, "{END}"), (2, f"{{code}}{END}")):
+        with contextlib.suppress(OSError):
+            os.write(stream, text.encode())
+"""
+
+
+def run_all(folder: Path, stdout: str) -> dict[str, Ended]:
+    """Run the commands of ``ROUTED`` in one process with this kind of standard output."""
+    if stdout in ("file", "null", "closed"):
+        log = "log" if stdout == "file" else os.devnull
+        ours, theirs = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT)
+    else:
+        ours, theirs = {"terminal": pty.openpty, "pipe": os.pipe, "socket": socket_pair}[stdout]()
+    kept = ("PATH", "HOME", "PYTHONPATH", "XDG_CACHE_HOME", "EDGETUNE_TEST_PROCESS")
+    python = [sys.executable, "-c", RUN_ALL, json.dumps([each.words for each in ROUTED.values()]), stdout]
+    with subprocess.Popen(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *python] if stdout == "closed" else python, cwd=folder,
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE,
+        env={name: os.environ[name] for name in kept if name in os.environ},
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        with ThreadPoolExecutor() as pool:
+            read = pool.submit(read_to_end, ours)
+            errs = process.stderr.read().decode().split(END)[:-1]
+            out = read.result() if stdout != "file" else Path("log").read_bytes()
+    outs = out.decode(errors="replace").split(END)[: len(ROUTED)] if out else [""] * len(ROUTED)
+    codes = [int(text.rpartition("\n")[2]) for text in errs]
+    return {name: Ended(*each) for name, each in zip(ROUTED, zip(codes, outs, errs, strict=True), strict=True)}
+
+
+def socket_pair() -> tuple[int, int]:
+    ours, theirs = socket.socketpair()
+    return ours.detach(), theirs.detach()
+
+
+def read_to_end(descriptor: int) -> bytes:
+    blocks = []
+    with contextlib.suppress(OSError):  # of a terminal whose other end is closed
+        while block := os.read(descriptor, 1 << 16):
+            blocks.append(block)
+    os.close(descriptor)
+    return b"".join(blocks)
+
+
+@pytest.mark.parametrize("stdout", ["terminal", "pipe", "file", "null", "socket", "closed"])
+def test_only_a_pipe_receives_a_table(folder, stdout):
+    for name, ended in run_all(folder, stdout).items():
+        command = ROUTED[name]
+        if stdout == "pipe" and name in GOES_ON:
+            assert ended.code == 0, ended.err
+            assert ended.out.startswith("kind: plan" if command.kind == "plan" else "PAR1"), name
+            assert command.default is None or not (folder / command.default).exists()
+            continue
+        answers = command.default is None or name not in GOES_ON  # on standard output
+        assert ended.code == (2 if stdout == "closed" and answers else 0), ended.err
+        assert "PAR1" not in ended.out
+        assert bool(ended.out.strip()) == (answers and stdout not in ("null", "closed")), name
+        if command.default is not None:
+            assert f"wrote {command.default}" in ended.err
+            assert_is(folder / command.default, command.kind)
 
 
 def test_figures_of_a_benchmark_go_into_the_pipe_as_json(edgetune, folder):

@@ -126,11 +126,11 @@ def test_profile_pipes_into_search(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_full_disk_loses_nothing(tmp_path):
     command = f"{sys.executable} -m edgetune {' '.join(TWIN)} -q"
-    full = subprocess.run(["bash", "-c", f"{command} > /dev/full"], cwd=tmp_path, capture_output=True, check=False)
+    full = subprocess.run(["bash", "-c", f"{command} -o - > /dev/full"], cwd=tmp_path, capture_output=True, check=False)
     assert full.returncode == 2
     assert b"No space left" in full.stderr
     assert list((tmp_path / "state").rglob("*.journal"))
-    again = subprocess.run(["bash", "-c", f"{command} -q > p"], cwd=tmp_path, capture_output=True, check=False)
+    again = subprocess.run(["bash", "-c", f"{command} -o - > p"], cwd=tmp_path, capture_output=True, check=False)
     assert again.returncode == 0
     assert io.read_profile(str(tmp_path / "p")).header.conditions["points_resumed"] == 1
 

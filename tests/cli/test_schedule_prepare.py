@@ -103,3 +103,12 @@ def test_a_dimension_is_fixed(edgetune, tmp_path):
     open_dimension(tmp_path)
     assert edgetune("schedule", "prepare", "net.onnx", "--dim", "length=7", "--quiet").code == 0
     assert open_prepared(tmp_path / "prepared" / "net").inputs[0].shape == (1, 7)
+
+
+def test_a_cache_that_cannot_be_written_names_the_option_of_another(edgetune, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
+    ended = edgetune("schedule", "profile", "zoo:squeezenet", "-q", "-o", "costs.parquet")
+    assert_two_lines(ended, 2)
+    assert "/dev/null/cache/edgetune/prepared/squeezenet cannot be written" in ended.err
+    assert "--prepared" in ended.err

@@ -9,6 +9,7 @@ from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.timeline import Timeline
+from edgetune.cli.screen import SIMULATED
 from edgetune.stages.schedule.policies import POLICIES
 from edgetune.stages.schedule.policies.policy import SchedulePolicy, in_order
 
@@ -286,3 +287,38 @@ def test_optimum_follows_the_plan_that_was_made_for_all_requests(edgetune, jobs)
     (turn,) = io.read(Timeline, "t.parquet").header.conditions["policies"]["optimum"]
     least_s, both_s = 0.300 + 0.010, 0.010 + 0.020 + 0.300 + 2 * 0.010
     assert least_s <= turn["plan"]["bound_s"] <= turn["plan"]["value_s"] <= both_s
+
+
+ODD = (
+    "", " ", "trace:", "trace", "trace:@60/s", "-", ":", "~", "0", "-1", "nan", "1e999s", "live", "list", "batch:3",
+    "closed:", "closed:0", "normal:", "normal:1s,", "uniform:1-", "\0", "x" * 300, None, True, 0, -1, 0.5, 10**30, [],
+    {}, [[]], ["0s"], {"a": 1},
+)  # fmt: skip
+WHOLE = {
+    "kind": "jobs", "version": 1, "memory": "64MiB", "workers": 2, "policy": "reuse", "seed": 1,
+    "networks": {"faces": {"costs": "costs.csv", "network": "faces", "model": None, "inputs": None, "handler": None}},
+    "jobs": [
+        {
+            "name": "photos", "networks": ["faces"], "arrivals": "batch", "intensity": None, "count": 2,
+            "choose": "all", "deadline": "1s", "after": [],
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [*WHOLE, *WHOLE["networks"]["faces"], *WHOLE["jobs"][0]])
+def test_no_word_of_a_file_of_jobs_is_an_unexpected_error(edgetune_raw, jobs, tmp_path, key):
+    jobs()
+    for odd in ODD:
+        for arrivals in ("batch", "normal") if key in WHOLE["jobs"][0] else ("batch",):
+            network, job = ({**part} for part in (WHOLE["networks"]["faces"], WHOLE["jobs"][0]))
+            job |= {"arrivals": arrivals, "intensity": 0.5 if arrivals == "normal" else None}
+            whole = {**WHOLE, "networks": {"faces": network}, "jobs": [job]}
+            next(part for part in (whole, network, job) if key in part)[key] = odd
+            for part in (network, job):
+                for name in [name for name, value in part.items() if value is None and name != key]:
+                    del part[name]
+            (tmp_path / "jobs.json").write_text(json.dumps(whole))
+            ended = simulate(edgetune_raw, "jobs.json", "--json", "--force")
+            assert ended.code in (0, 2, 3), (odd, arrivals, ended.err)
+            assert ended.code == 0 or len(ended.err.removeprefix(f"{SIMULATED}\n").splitlines()) == 2, ended.err

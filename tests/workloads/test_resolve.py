@@ -178,3 +178,31 @@ def test_a_truncated_model_is_refused(cut: int, tmp_path_factory: pytest.TempPat
     path.write_bytes(content[: cut % len(content)])
     with pytest.raises(InputError):
         resolve(str(path))
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("det/1/model.onnx", "det"), ("cls/12/model.onnx", "cls"), ("det/model.onnx", "model"), ("det/1/net.onnx", "net")],
+)
+def test_a_version_of_a_model_is_named_by_the_folder_of_the_model(tmp_path: Path, place: str, name: str) -> None:
+    (tmp_path / place).parent.mkdir(parents=True)
+    onnx.save(small_model(), tmp_path / place)
+    assert resolve(str(tmp_path / place)).name == name
+
+
+def test_an_error_of_a_rewritten_network_names_the_rewriting(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    from edgetune.workloads.ort_session import open_session
+    from edgetune.workloads.workload import RunOptions
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no kernel")
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", fail)
+    rewritten = " as edgetune rewrote it for batch size 1"
+    for reference, step in ((str(file), ""), ("zoo:squeezenet", rewritten)):
+        with pytest.raises(InputError) as found:
+            open_session(resolve(reference), 1, RunOptions(threads=1))
+        assert found.value.message == f"ONNX Runtime cannot load {reference}{step}: no kernel"
+        assert_two_lines(found.value)

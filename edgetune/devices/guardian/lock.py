@@ -29,11 +29,10 @@ from edgetune.errors import DeviceError
 from edgetune.processes.file_lock import Holder, holder_of, try_lock
 from edgetune.processes.private_folder import make_private, open_beneath, temporary_folder
 from edgetune.processes.privilege import by_root, holds_root
+from edgetune.processes.user_folders import user_folder
 
 _SYSTEM = Path("/")
 _RUN, _FOLDER = "run", "edgetune"
-_RUNTIME = "/run/user/{}"
-"""Folder of a user's session, made by pam_systemd: see XDG_RUNTIME_DIR."""
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
 _STRANGE = re.compile(r"[^A-Za-z0-9]")
 _LONGEST_NAME = 64
@@ -205,7 +204,7 @@ def _open_private(device: str, root: Path) -> int:
     if root != _SYSTEM:
         name = f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]}-{name}"
     tried = ""
-    for folder in (Path(_RUNTIME.format(os.getuid())) / _FOLDER, temporary_folder()):
+    for folder in (user_folder("runtime"), temporary_folder()):
         try:
             if make_private(folder):
                 return open_beneath(folder, name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.processes.private_folder import make_private, temporary_folder
+from edgetune.processes.user_folders import user_folder
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.version import __version__
 from edgetune.workloads.batch import axes_words
@@ -87,8 +87,8 @@ def default_journal_path(output: Path | None, identity: Mapping[str, Any], point
 
     Args:
         output: The file of the profile: the journal is a hidden file beside it. ``None`` for standard output: the
-            journal is then in ``$XDG_STATE_HOME/edgetune/journals`` (``~/.local/state`` by default), or in
-            ``temporary_folder`` where that cannot be written, named by its request.
+            journal is then in the user's folder ``state``, or in ``temporary_folder`` where that cannot be written,
+            named by its request.
         identity: See ``identify``.
         points: The requested points or training runs.
 
@@ -102,9 +102,8 @@ def default_journal_path(output: Path | None, identity: Mapping[str, Any], point
 
 
 def _journals_folder() -> Path:
-    state = os.environ.get("XDG_STATE_HOME", "")
-    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: the home folder is unknown
-        folder = (Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state") / "edgetune/journals"
+    with contextlib.suppress(OSError, InputError):
+        folder = user_folder("state", "journals")
         folder.mkdir(parents=True, exist_ok=True)
         if _takes_files(folder):
             return folder

@@ -146,7 +146,10 @@ def open_session(path: Path, options: Any) -> Any:
     try:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exception types share no base class but Exception
-        raise InputError(f"ONNX Runtime cannot load {path}: {one_line(error)}", "prepare the network again") from None
+        message = f"ONNX Runtime cannot load {path}, which edgetune schedule prepare made: {one_line(error)}"
+        raise InputError(
+            message, "the model itself is in order: edgetune schedule prepare --fresh writes it again"
+        ) from None
 
 
 def run(session: Any, outputs: Sequence[str], values: Values) -> Values:

@@ -29,7 +29,8 @@ def arrivals_of(job: Job) -> ArrivalSpec:
     """
     word, _, rest = job.arrivals.partition(":")
     process, where = PROCESSES.get(word), f"job {job.name}"
-    if process is None or (rest and process.parse is None):
+    lacks = word in ("trace", "list") and not (rest or job.times_s)
+    if process is None or lacks or (rest and process.parse is None):
         known = [example for each in PROCESSES.values() for example in each.examples]
         hint = f"write {', '.join(known)}, live, or times, e.g. [0s, 1.5s]"
         raise InputError(f"{where}: unknown arrivals {job.arrivals!r}", hint)

@@ -27,6 +27,7 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.guardian.lock import hold
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
 from edgetune.processes.messages import die_with
+from edgetune.processes.user_folders import user_folder
 from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import estimate
 from edgetune.stages.profiling.identity import default_journal_path, identify, identity_sha256
@@ -34,7 +35,6 @@ from edgetune.stages.profiling.journal import discard_journal, open_journal
 from edgetune.stages.profiling.queue import Visit
 from edgetune.stages.profiling.sweep import request_header, sweep
 from edgetune.version import __version__
-from edgetune.workflows.cache_folder import cache_folder
 from edgetune.workflows.device_option import recovered
 from edgetune.workflows.output import begin_outputs
 from edgetune.workflows.profile.options import ProfileCommandOptions
@@ -224,7 +224,7 @@ def _place(sha256: str) -> Path:
     """
     if len(sha256) != 64 or set(sha256) - set("0123456789abcdef"):
         raise InputError("a file of the sweep has no SHA-256", "use the same version on all machines")
-    return cache_folder("fleet") / sha256 / "file"
+    return user_folder("cache", "fleet", sha256, "file")
 
 
 def _files(files: Mapping[str, tuple[str, str]]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from edgetune.errors import DeviceError, InputError
+from edgetune.processes.user_folders import user_folder
 
 PREFIX = "fleet:"
 PORT = 8786
@@ -130,8 +131,7 @@ def certificate_folder(named: str | None) -> Path:
         raise InputError(f"--tls {named!r} has a line break in its name", "name another folder")
     if named is not None:
         return Path(named).expanduser()
-    config = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(config) if Path(config).is_absolute() else Path.home() / ".config") / "edgetune" / "fleet"
+    return user_folder("config", "fleet")
 
 
 def require_private(host: str) -> None:

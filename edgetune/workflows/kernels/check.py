@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgetune.choices import nearest
 from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic import cpu_equivalence
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cpu_equivalence import Verdict
@@ -21,7 +22,6 @@ from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, sample_launches_in
 from edgetune.stages.elastic.shim.build import NotCompiledError
-from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.kernels.gpu import gpu_index
 from edgetune.workflows.reporting import Reporter
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError
+from edgetune.processes.user_folders import compiled_folder, user_folder
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
@@ -21,7 +22,6 @@ from edgetune.stages.elastic.cuda.driver import WITHOUT
 from edgetune.stages.elastic.cuda.gpu_session import Builder, GpuSession
 from edgetune.stages.elastic.cuda.green import why_not_green
 from edgetune.stages.elastic.work import KernelSequence
-from edgetune.workflows.cache_folder import cache_folder, compiled_folder
 from edgetune.workflows.kernels.options import CalibrateOptions
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter
@@ -44,7 +44,7 @@ class Calibrated:
 
 def costs_folder() -> Path:
     """Return the folder of launch costs that ``calibrate`` writes by default and ``run`` reads."""
-    return cache_folder("launch_costs")
+    return user_folder("cache", "launch_costs")
 
 
 def gpu_index(device: str, without: str = WITHOUT) -> int:

@@ -139,7 +139,7 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
     warn_of_load(device, reporter)
     identity = identify(device, workload, points[0].task, options)
     journal = default_journal_path(target.regular, identity, points)
-    if journal.parent == temporary_folder():
+    if journal.is_relative_to(temporary_folder()):
         reporter.info(f"note: no state folder can be written, so the journal is {journal}")
     if stands.before is not None:
         known = len(points) - len(stands.left)

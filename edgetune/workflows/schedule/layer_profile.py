@@ -10,10 +10,10 @@ from pathlib import Path
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCostRow, LayerCosts
 from edgetune.errors import InputError
+from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.measure import LayerOptions, measure_machine, measure_network
 from edgetune.stats import StoppingRule
 from edgetune.units import format_si, parse_share, parse_time_s
-from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.load_warning import warn_of_host_load
 from edgetune.workflows.output import Target, check_outputs, choose_target

@@ -15,12 +15,13 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.jobs import Jobs, NetworkSource
 from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.errors import InputError
+from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.units import format_bytes
-from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter
+from edgetune.workloads.model_file import model_name
 from edgetune.workloads.partition.check import CHECK_SHARE, PrepareOptions
 from edgetune.workloads.partition.optimised import runtime_version
 from edgetune.workloads.partition.prepare import prepare
@@ -198,7 +199,12 @@ def _modelled(
         models: All models of the jobs, as words of a command: one table is to have the costs of each.
     """
     reference = source.reference or ""
-    names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
+    names = [
+        source.name,
+        reference.rpartition(":")[2],
+        model_name(Path(reference)),
+        *([prepared.network] if prepared else []),
+    ]
     name = None if wide is None else next((name for name in names if name in wide.networks), None)
     costed = None if wide is None or name is None else wide.networks[name]
     if wide is not None and prepared is not None and wide.sha256.get(name or "") not in (None, prepared.source_sha256):
@@ -289,7 +295,7 @@ def open_reference(
         return found
     if found is None or unfit is not None:
         reporter.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
-        found = prepare(workload, PrepareOptions(), target, check_within_bytes=within_bytes)
+        found = prepare(workload, PrepareOptions(), target, "--prepared", check_within_bytes=within_bytes)
     if not found.compared:
         needed, command = format_bytes(round(CHECK_SHARE * found.weight_bytes)), "edgetune schedule prepare"
         words = shlex.join((reference, "--batch-size", str(found.batch_size), "-o", str(target.parent)))

@@ -9,13 +9,13 @@ from pathlib import Path
 from edgetune.artifacts.jobs import MOST_WORKERS, Job, Jobs
 from edgetune.choices import choose
 from edgetune.errors import InputError
+from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.costs import SAFETY, Host, with_safety
 from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
 from edgetune.stages.schedule.requests import Request
 from edgetune.units import format_bytes, parse_bytes, parse_time_s
-from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.figures import check_plot
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter

@@ -176,7 +176,9 @@ def optimise(source: Path, level: Level, scratch: Path) -> onnx.ModelProto:
         ("disable_prepacking", "1"),  # the session never runs
     ):
         options.add_session_config_entry(f"session.{key}", value)
-    _load(str(source), options)
+    _load(
+        str(source), options, "", "check the model with onnx.checker, and its opset against the version of onnxruntime"
+    )
     model = onnx.load(str(scratch / _GRAPH), load_external_data=False)
     for body in nested_bodies(model.graph.node):  # initialisers of a body cannot be fed
         names = [tensor.name for tensor in body.initializer]
@@ -219,7 +221,11 @@ def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     )
     made = [name for node in graph.node for name in node.output if name]
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in made if name not in declared)
-    session = _load(shown.SerializeToString(), session_options("disabled", threads=1))
+    step, hint = (
+        " once optimised, with all outputs declared",
+        "the model is in order: report this error, and try edgetune schedule prepare --optimise basic",
+    )
+    session = _load(shown.SerializeToString(), session_options("disabled", threads=1), step, hint)
     return [_value_info(each) for each in session.get_outputs() if each.name not in declared]
 
 
@@ -233,15 +239,12 @@ def _value_info(described: Any) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(described.name, kind, dims)
 
 
-def _load(source: str | bytes, options: Any) -> Any:
+def _load(source: str | bytes, options: Any, step: str, hint: str) -> Any:
     ort = require_onnxruntime(("CPUExecutionProvider",))
     try:
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exception types share no base class but Exception
-        raise InputError(
-            f"ONNX Runtime cannot load the network: {one_line(error)}",
-            "check the model with onnx.checker, and its opset against the version of onnxruntime",
-        ) from None
+        raise InputError(f"ONNX Runtime cannot load the network{step}: {one_line(error)}", hint) from None
 
 
 def runtime_version() -> str:

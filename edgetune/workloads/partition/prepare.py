@@ -89,7 +89,12 @@ def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared 
 
 
 def prepare(
-    workload: Workload, options: PrepareOptions, target: Path, *, check_within_bytes: int | None = None
+    workload: Workload,
+    options: PrepareOptions,
+    target: Path,
+    option: str = "-o",
+    *,
+    check_within_bytes: int | None = None,
 ) -> Prepared:
     """Cut a network into layers, write them into a folder, replacing an earlier prepared one, and return them.
 
@@ -97,6 +102,7 @@ def prepare(
         workload: A network of the zoo or an ONNX file.
         options: Options of the cut.
         target: The folder; it is put in place in one step, after all its files are written.
+        option: The option that names another folder, for messages.
         check_within_bytes: Memory for the comparison with the whole network: where it takes more, it is left to
             ``kept``. ``None`` for no limit.
 
@@ -116,12 +122,12 @@ def prepare(
             file_operations.put_folder(partial, target)
             sync(target.parent)
     except OSError as error:
-        raise _unwritable(target, error) from None
+        raise _unwritable(target, error, option) from None
     return open_prepared(target)
 
 
-def _unwritable(target: Path, error: OSError) -> InputError:
-    hint = "check the folder, its permissions and the free space: four times the weights"
+def _unwritable(target: Path, error: OSError, option: str = "-o") -> InputError:
+    hint = f"check permissions and free space (four times the weights), or name another folder with {option}"
     return InputError(f"{target} cannot be written: {error.strerror or error}", hint)
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -42,7 +43,7 @@ def private(tmp_path_factory, monkeypatch):
     """The folder of this user's own locks."""
     folder = tmp_path_factory.mktemp("private") / "edgetune-me"
     monkeypatch.setattr(lock, "temporary_folder", lambda: folder)
-    monkeypatch.setattr(lock, "_RUNTIME", "no/such/folder/{}")
+    monkeypatch.setattr(lock, "user_folder", lambda kind: Path("no/such/folder"))
     return folder
 
 
