@@ -44,7 +44,7 @@ _MOTION = """
 
 def drawn(commands: list[tuple[str, str]]) -> str:
     """Return the recording of commands and their outputs."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, _environ={})
     lines = shown(commands)
     console.print(Text("\n").join(lines))
     picture = console.export_svg(title="edgetune", code_format=_FORMAT, unique_id="story")
