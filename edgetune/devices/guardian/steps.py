@@ -34,7 +34,7 @@ _STEPS = {
     "start_scope": "edgetune.stages.schedule.cgroups",
 }
 """Every step and its module, which is imported when it is first asked for."""
-_DEVICE = re.compile(r"[a-z0-9:?=-]{1,64}")
+_DEVICE = re.compile(r"[a-z][a-z0-9:?=-]{0,63}")
 _LONGEST_REQUEST_BYTES = 1 << 16
 _STREAMS = 4
 """Descriptors of a guardian: its requests, its replies, its log, and where its exit code is written."""
