@@ -69,7 +69,7 @@ class BoardControl(ABC):
 
     def fan_to_maximum(self, found: Snapshot) -> None:  # noqa: ARG002 - for boards with a fan
         """Set the fan to its highest speed, its settings first added to ``found`` (``learnt``); errors as ``apply``."""
-        raise DeviceError(f"the kernel shows no fan of {self.name} that can be set", "leave --fan out")
+        raise DeviceError(f"the kernel shows no fan of {self.name} that can be set", "measure with the fan as it is")
 
     @abstractmethod
     def read(self) -> Mode:

@@ -107,9 +107,7 @@ def follow(hint, left, edgetune):
     return ended
 
 
-@pytest.mark.parametrize(
-    ("situation", "state"), [*((situation, "run") for situation in SITUATIONS), (cut, "kept"), (mode_unknown, "kept")]
-)
+@pytest.mark.parametrize(("situation", "state"), [*((situation, "run") for situation in SITUATIONS), (cut, "kept")])
 def test_the_hint_of_every_board_that_is_not_restored_leads_to_one_that_is(edgetune, tmp_path, situation, state):
     left = Left(tmp_path / "root", state)
     situation(left)

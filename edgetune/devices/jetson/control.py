@@ -140,7 +140,7 @@ class JetsonControl(BoardControl):
         if not self._fan:
             super().fan_to_maximum(found)
         if any(sysfs.text(path) == "nvfancontrol" for path in sysfs.glob("proc/[0-9]*/comm")):
-            hint = "sudo systemctl stop nvfancontrol, and start it after the run; or leave --fan out"
+            hint = "sudo systemctl stop nvfancontrol, and start it after the run; or measure with the fan as it is"
             raise DeviceError("nvfancontrol sets the fan", hint)
         if not self._fan.keys() <= found.keys():
             found |= {path: self._files.read(path) for path in self._fan}

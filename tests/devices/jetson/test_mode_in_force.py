@@ -222,8 +222,10 @@ def test_a_mode_that_is_only_saved_meanwhile_changes_nothing_of_what_goes_back(b
         assert "put back as it was found" in outcome.replies[0]["recovered"][0]
     else:
         control = open_jetson_control(board.kernel, sleep=board.at.clock.sleep_s)
-        read, reads = control.read, iter([lambda: None, save])  # read by the mode that is set, then by a request
-        control.read = lambda: (next(reads)(), read())[1]
+        read = control.read
+        control.read = lambda **how: (how or save(), read(**how))[
+            1
+        ]  # a request has no arguments, a mode that is set has
         outcome = guard(control, board.kernel.root, SLOW, request_line(2, "read"))
         assert all(reply["ok"] for reply in outcome.replies)
     assert (outcome.code, outcome.errors, board.at.differences(), board.journals()) == (0, "", {}, [])
