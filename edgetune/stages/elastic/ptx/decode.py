@@ -1,6 +1,8 @@
-"""Turns the instructions of a PTX kernel into functions on the threads that run them (see ``interpreter``).
+"""Turns a PTX kernel into segments of instructions without branches, each one function of Python (see ``operands``).
 
-    fma.rn.f32 %f3, %f1, %f2, 0f3F800000    threads -> registers[7] = fma(registers[5], registers[6], 1.0) where active
+    fma.rn.f32 %f3, %f1, %f2, 0f3F800000     def s3(T, R):  threads T and their registers R
+    setp.lt.f32 %p1, %f3, %f4                    v1 = R[4]; ...
+    @%p1 bra $L2                                 R[5] = v9; return v12       the threads that take the branch
 
 What an instruction does, which types it takes and what its words mean: NVIDIA, "PTX ISA", chapter 9.
 """
@@ -8,34 +10,52 @@ What an instruction does, which types it takes and what its words mean: NVIDIA, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.ptx import arithmetic
-from edgetune.stages.elastic.ptx.arithmetic import COMPARISONS, DTYPES, FLOATS, INTEGERS, ROUNDINGS, Array
-from edgetune.stages.elastic.ptx.meetings import barrier, warp_wide
-from edgetune.stages.elastic.ptx.memory import StoppedError
-from edgetune.stages.elastic.ptx.operands import Operands, Reader, parts
+from edgetune.stages.elastic.ptx.arithmetic import COMPARISONS, DTYPES, FLOAT_KINDS, INTEGERS, PAIRS, ROUNDINGS, Array
+from edgetune.stages.elastic.ptx.meetings import MEETINGS, meeting
+from edgetune.stages.elastic.ptx.memory import Layout, StoppedError
+from edgetune.stages.elastic.ptx.operands import CARRY, Operands, Statements, parts
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
-from edgetune.stages.elastic.ptx.tensor_cores import matrices, warp_product
 from edgetune.stages.elastic.ptx.transfers import TRANSFERS
 
-Step: TypeAlias = tuple[str, Any, Any]
-"""``plain``: function, predicate; ``jump``: target, predicate; ``end``: nothing, predicate; ``barrier``: what it does
-once all are there; ``warp``: function, lanes that it waits for."""
+NEXT, JUMP, END, BARRIER, WARP = range(5)
+"""How a segment ends, or that it is one instruction at which threads of a block or lanes of a warp meet."""
 
-_NOTHING = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep"})
-_PRODUCTS = {"mma": warp_product, "ldmatrix": matrices}
-_OF_TEXTURES = frozenset({"tex", "tld4", "txq", "suld", "suq", "sured", "sust"})
+_NOTHING = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"})
+_OF_SURFACES = frozenset({"tld4", "txq", "suld", "suq", "sured", "sust"})
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
+_FILE = "<ptx>"
 
 
 class UnknownInstructionError(InputError):
     """A kernel has an instruction that the interpreter does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Instructions that threads run one after the other, or one at which they meet.
+
+    Args:
+        kind: ``NEXT``, ``JUMP``, ``END``, ``BARRIER`` or ``WARP``.
+        run: From threads and their registers to a predicate of those that jump or end; ``None`` for all of them.
+        target: The segment to which they jump.
+        line: Of the text.
+        meeting: From threads and their registers to what they wait for.
+    """
+
+    kind: int
+    run: Callable[[Any, Any], Any]
+    target: int
+    line: int
+    meeting: Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +64,46 @@ class Code:
 
     Args:
         registers: numpy's type of each register.
-        steps: One for each instruction.
-        leaders: Numbers of instructions at which threads may meet again.
-        lines: Of the text, of each instruction.
+        segments: In order.
+        live: Registers that are read from each segment on, before they are written; of none behind the last.
+        lines: The instruction of each line of the functions.
     """
 
     registers: Sequence[np.dtype[Any]]
-    steps: Sequence[Step]
-    leaders: frozenset[int]
-    lines: Sequence[int]
+    segments: Sequence[Segment]
+    live: Sequence[Sequence[int]]
+    lines: Mapping[int, Instruction]
+
+    def instruction(self, trace: TracebackType | None) -> Instruction | None:
+        """Return the instruction that was run when an exception was raised."""
+        found = None
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == _FILE:
+                found = self.lines.get(trace.tb_lineno)
+            trace = trace.tb_next
+        return found
 
 
-def decoded(entry: Entry, symbols: Mapping[str, int], name: str) -> Code:
+@dataclass(slots=True)
+class _Draft:
+    """A segment that is not compiled yet: its statements, the expression that it returns, where it jumps to."""
+
+    kind: int
+    statements: Statements
+    each: Instruction
+    answer: str = "None"
+    label: int = -1
+    asks: Statements = field(default_factory=Statements)
+    waits: str = "None"
+    out: int = 0
+
+
+def decoded(entry: Entry, placed: Layout, name: str) -> Code:
     """Return a kernel, ready to run.
 
     Args:
         entry: The kernel.
-        symbols: Address of each variable and parameter in its state space.
+        placed: Where its variables and parameters are.
         name: Of the file, for messages.
 
     Raises:
@@ -69,240 +112,438 @@ def decoded(entry: Entry, symbols: Mapping[str, int], name: str) -> Code:
     if unknown := {kind for kind in entry.registers.values() if kind not in DTYPES}:
         message = f"{name}:{entry.line}: the interpreter does not know registers of type {', '.join(sorted(unknown))}"
         raise UnknownInstructionError(message, _HINT)
-    of = Operands(entry, symbols)
-    steps = []
-    for each in entry.instructions:
-        try:
-            steps.append(_step(of, entry, each))
-        except (KeyError, IndexError, ValueError):
-            raise unknown_instruction(each, name) from None
-    lines = [each.line for each in entry.instructions]
-    return Code(of.types, steps, frozenset(entry.labels.values()), lines)
+    of = Operands(entry, placed.symbols, placed.own)
+    drafts, starts = _drafts(of, entry, name)
+    live = _live(drafts, starts)
+    source, lines = _source(of, drafts)
+    exec(compile(source, _FILE, "exec"), of.names)
+    segments = [
+        Segment(
+            each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line,
+            of.names[f"m{number}"]
+        )
+        for number, each in enumerate(drafts)
+    ]  # fmt: skip
+    numbers = [tuple(number for number in range(each.bit_length()) if each >> number & 1) for each in live]
+    return Code(of.types, segments, numbers, lines)
 
 
 def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError:
     """Return the error for an instruction of a file."""
     written = f"{each.name} {', '.join(each.operands)}".strip()
     message = f"{name}:{each.line}: the interpreter does not know the instruction {written}"
-    if each.op[0] in _OF_TEXTURES:
-        message = f"{name}:{each.line}: the interpreter has no textures and surfaces: {written}"
+    if each.op[0] in _OF_SURFACES:
+        message = f"{name}:{each.line}: the interpreter has no surfaces: {written}"
     return UnknownInstructionError(message, _HINT)
 
 
-def _step(of: Operands, entry: Entry, each: Instruction) -> Step:
-    """Return what an instruction does."""
-    kind = each.op[0]
-    guard = None if each.guard is None else of.predicate("!" * each.guard[1] + each.guard[0])
-    if kind == "bra":
-        return "jump", entry.labels[each.operands[0]], guard
-    if kind in ("ret", "exit"):
-        return "end", None, guard
-    if kind in ("bar", "barrier") and "warp" not in each.op and guard is None:
-        return "barrier", barrier(of, each), None
-    if kind in ("shfl", "vote", "bar", "barrier", *_PRODUCTS) and guard is None:
-        run, named = (_PRODUCTS[kind](of, each), of.read("-1", "u32")) if kind in _PRODUCTS else warp_wide(of, each)
-        return "warp", run, named
-    if kind in _NOTHING or each.op[:3] == ("cp", "async", "commit_group"):
-        return "plain", lambda _: None, guard
-    make = TRANSFERS.get(kind) or _MAKERS.get(kind, _arithmetic)
-    return "plain", make(of, each), guard
+def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[int, int]]:
+    """Return the segments of a kernel, and which of them begins at an instruction."""
+    code, leaders = entry.instructions, {0, *entry.labels.values()}
+    drafts, starts = list[_Draft](), dict[int, int]()
+
+    def keep(kind: int, each: Instruction, **more: Any) -> None:
+        drafts.append(_Draft(kind, of.now, each, **more))
+        of.now = Statements()
+
+    for number, each in enumerate(code):
+        of.at = each
+        try:
+            if number in leaders:
+                if of.now.lines:
+                    keep(NEXT, code[number - 1])
+                starts[number] = len(drafts)
+            kind, of.guard = _kind(each), None
+            guard = None if each.guard is None else of.predicate("!" * each.guard[1] + each.guard[0])
+            if kind in (BARRIER, WARP):
+                if guard is not None:
+                    keep(JUMP, each, answer=of.let(f"~{guard}"), label=number + 1)
+                elif of.now.lines:
+                    keep(NEXT, each)
+                waits, of.now, asks = meeting(of, each), Statements(), of.now
+                MEETINGS[each.op[0]](of, each)
+                keep(kind, each, asks=asks, waits=waits)
+                leaders.add(number + 1)
+            elif kind in (JUMP, END):
+                keep(kind, each, answer=guard or "None", label=entry.labels[each.operands[0]] if kind == JUMP else -1)
+                leaders.add(number + 1)
+            else:
+                of.guard = guard
+                _write(of, each)
+        except (KeyError, IndexError, ValueError):
+            raise unknown_instruction(each, name) from None
+    if of.now.lines:
+        keep(NEXT, code[-1])
+    return drafts, starts
 
 
-def _arithmetic(of: Operands, each: Instruction) -> Reader:
-    """Return an instruction whose operands and result have its type, or that counts bits."""
+def _kind(each: Instruction) -> int:
+    """Return how a segment ends with an instruction, if it does."""
+    first = each.op[0]
+    if first == "bra":
+        return JUMP
+    if first in ("ret", "exit"):
+        return END
+    if first in ("bar", "barrier") and "warp" not in each.op:
+        return BARRIER
+    return WARP if first in MEETINGS else NEXT
+
+
+def _live(drafts: Sequence[_Draft], starts: Mapping[int, int]) -> list[int]:
+    """Return the registers that are read from each segment on before they are written, as the bits of numbers."""
+    end = len(drafts)
+    live = [0] * (end + 1)
+    used = [sum(1 << one for one in each.statements.used | each.asks.used) for each in drafts]
+    kept = [~sum(1 << one for one in each.statements.written) for each in drafts]
+    after = [
+        [*([starts.get(each.label, end)] if each.kind == JUMP else []),
+         *([number + 1] if each.kind not in (JUMP, END) or each.answer != "None" else [])]
+        for number, each in enumerate(drafts)
+    ]  # fmt: skip
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(range(end)):
+            out = 0
+            for each in after[number]:
+                out |= live[each]
+            found = used[number] | (out & kept[number])
+            if found != live[number]:
+                live[number], changed = found, True
+    for number, each in enumerate(drafts):  # of those that are kept at its end
+        each.out = 0
+        for one in after[number]:
+            each.out |= live[one]
+    return live
+
+
+def _source(of: Operands, drafts: Sequence[_Draft]) -> tuple[str, dict[int, Instruction]]:
+    """Return the text of the functions of all segments, and the instruction of each of its lines."""
+    text, lines = list[str](), dict[int, Instruction]()
+
+    def function(name: str, statements: Statements, ends: Sequence[str], answer: str) -> None:
+        text.append(f"def {name}(T, R):")
+        for line, each in statements.lines:
+            text.append(f" {line}")
+            if each is not None:
+                lines[len(text)] = each
+        text.extend(f" {line}" for line in (*ends, f"return {answer}"))
+
+    for number, each in enumerate(drafts):
+        function(f"s{number}", each.statements, of.ends(each.statements, each.out), each.answer)
+        function(f"m{number}", each.asks, (), each.waits)
+    return "\n".join(text), lines
+
+
+def _write(of: Operands, each: Instruction) -> None:
+    """Write what an instruction does."""
+    first = each.op[0]
+    if first not in _NOTHING and each.op[:3] != ("cp", "async", "commit_group"):
+        (TRANSFERS.get(first) or _MAKERS.get(first, _arithmetic))(of, each)
+
+
+def _arithmetic(of: Operands, each: Instruction) -> None:
+    """Write an instruction whose operands and result have its type, or that counts bits."""
+    kind, first, words = each.op[-1], each.op[0], set(each.op[1:-1])
+    if kind in FLOAT_KINDS:
+        return of.put(each, kind, arithmetic.floating(first, kind, words), of.operands(each, kind))
+    operation = INTEGERS[first]
+    if words == {"sat"} and kind == "s32":
+        wide, operation = {"add": np.add, "sub": np.subtract}[first], _limited_sum
+        return of.put(each, kind, partial(operation, wide), of.operands(each, kind))
+    if words - {"cc"}:
+        raise KeyError(", ".join(words))
+    if "cc" in words:
+        return _extended(of, each)
+    return of.put(each, "u32" if first in ("popc", "clz") else kind, operation, of.operands(each, kind))
+
+
+def _limited_sum(of: Callable[..., Any], a: Array, b: Array) -> Array:
+    return arithmetic.limited(of(a.astype(np.int64), b.astype(np.int64)), np.dtype("i4"))
+
+
+def _extended(of: Operands, each: Instruction) -> None:
+    """Write a sum that takes the carry flag of its thread or leaves one (``add.cc``, ``addc``, ``madc.hi.cc`` ...)."""
     kind, first = each.op[-1], each.op[0]
-    dtype, words = DTYPES[kind], set(each.op[1:-1])
+    dtype = np.dtype(f"u{DTYPES[kind].itemsize}")
+    takes, leaves, minus = first.endswith("c"), "cc" in each.op, first.startswith("sub")
     reads = of.operands(each, kind)
-    if dtype.kind != "f":
-        if words:
-            raise KeyError(", ".join(words))
-        return of.put(each, "u32" if first in ("popc", "clz") else kind, INTEGERS[first], reads)
-    if words - ROUNDINGS - {"ftz", "sat", "approx", "full"}:
-        raise KeyError(", ".join(words - ROUNDINGS))
-    mode = next(iter(words & ROUNDINGS), "rn")
-    if first in ("fma", "mad"):
-        compute: Callable[..., Any] = partial(arithmetic.fma, dtype=dtype, mode=mode)
-        if dtype.itemsize == 8 and mode != "rn":
-            raise KeyError(mode)
-    elif mode == "rn":
-        compute = FLOATS[first]
-    else:
-        raise KeyError(mode)
-    return of.put(each, kind, _adjusted(compute, words), reads)
+    if first.startswith("mad"):
+        product = of.let(f"{of.bind(_half(each.op[1], DTYPES[kind]))}({reads[0]}, {reads[1]})")
+        reads = [product, reads[2]]
+    carry = of.read(CARRY, "pred") if takes else of.bind(np.zeros(1, bool))
+    value = of.let(f"{of.bind(partial(_with_carry, dtype, minus))}({', '.join(reads)}, {carry})")
+    of.write(each.operands[0], kind, f"{value}[0].view({of.bind(DTYPES[kind])})")
+    if leaves:
+        of.write(CARRY, "pred", f"{value}[1]")
 
 
-def _product(of: Operands, each: Instruction) -> Reader:
-    """Return a product of integers, or a product and sum: its lower or upper half, or all of it."""
-    kind, way = each.op[-1], each.op[1]
+def _with_carry(dtype: np.dtype[Any], minus: bool, a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    """Return a sum or difference with a carry or borrow, and the new one."""
+    a, b, more = a.view(dtype), b.view(dtype), carry.astype(dtype)
+    if minus:
+        found = a - b
+        return found - more, (a < b) | (found < more)
+    found = a + b
+    return found + more, (found < a) | (found + more < found)
+
+
+def _half(way: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    """Return the product of integers of which one half or all is wanted."""
+    if way == "lo":
+        return np.multiply
+    if way == "hi":
+        return partial(_high, dtype)
+    wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}")
+    return {"wide": lambda a, b: a.astype(wide) * b.astype(wide)}[way]
+
+
+def _high(dtype: np.dtype[Any], a: Array, b: Array) -> Array:
+    return arithmetic.high_half(a, b, dtype)
+
+
+def _product(of: Operands, each: Instruction) -> None:
+    """Write a product of integers, or a product and sum: its lower or upper half, or all of it."""
+    kind, way, first = each.op[-1], each.op[1], each.op[0]
     dtype = DTYPES[kind]
-    if dtype.kind == "f" or each.op == ("mul", kind):
+    if kind in FLOAT_KINDS:
         return _arithmetic(of, each)
+    if "cc" in each.op or first == "madc":
+        return _extended(of, each)
+    if first.endswith("24"):
+        dtype = np.dtype(f"{dtype.kind}8")
+        if way != "lo":
+            raise KeyError(each.name)
+        product: Callable[..., Any] = _product_of_24
+    else:
+        product = _half(way, dtype)
     wide = f"{kind[0]}{int(kind[1:]) * 2}" if way == "wide" else kind
-    to = DTYPES[wide]
-    product: Callable[..., Any] = {
-        "lo": lambda a, b: a * b,
-        "hi": lambda a, b: arithmetic.high_half(a, b, dtype),
-        "wide": lambda a, b: a.astype(to) * b.astype(to),
-    }[way]
     reads = [of.read(operand, kind) for operand in each.operands[1:3]]
-    if each.op[0] == "mul":
+    if first.startswith("mul"):
         return of.put(each, wide, product, reads)
-    return of.put(each, wide, lambda a, b, c: product(a, b) + c, [*reads, of.read(each.operands[3], wide)])
+    value = of.let(f"{of.bind(product)}({', '.join(reads)})")
+    return of.put(each, wide, np.add, [value, of.read(each.operands[3], wide)])
 
 
-def _shift(of: Operands, each: Instruction) -> Reader:
+def _product_of_24(a: Array, b: Array) -> Array:
+    """Return the lowest 32 bits of products of integers of 24 bits."""
+    left, right = ((each << each.dtype.type(8)) >> each.dtype.type(8) for each in (a, b))
+    return np.asarray(left * right)
+
+
+def _shift(of: Operands, each: Instruction) -> None:
     kind = each.op[-1]
-    reads = [of.read(each.operands[1], kind), of.read(each.operands[2], "u32")]
-    return of.put(each, kind, partial(arithmetic.shifted, left=each.op[0] == "shl"), reads)
+    if each.op[0] == "shr":
+        kind = kind.replace("b", "u")
+    left, by = each.op[0] == "shl", each.operands[2]
+    value = of.read(each.operands[1], kind)
+    bits = DTYPES[kind].itemsize * 8
+    if not of.holds(by) and by.isdigit() and int(by) < bits:  # which is what compilers write
+        amount = of.bind(np.array([int(by)], DTYPES[kind]))
+        return of.put(each, kind, np.left_shift if left else np.right_shift, [value, amount])
+    return of.put(each, kind, partial(arithmetic.shifted, left=left), [value, of.read(by, "u32")])
 
 
-def _funnel(of: Operands, each: Instruction) -> Reader:
+def _funnel(of: Operands, each: Instruction) -> None:
     compute = partial(arithmetic.funnel, left=each.op[1] == "l", wrap=each.op[2] == "wrap")
-    return of.put(each, "b32", compute, of.operands(each, "b32"))
+    of.put(each, "b32", compute, of.operands(each, "b32"))
 
 
-def _bit_field(of: Operands, each: Instruction) -> Reader:
+def _bit_field(of: Operands, each: Instruction) -> None:
     kind = each.op[-1]
-    if DTYPES[kind].itemsize != 4:
-        raise KeyError(kind)
     values = 1 if each.op[0] == "bfe" else 2
     reads = [of.read(operand, "u32" if place >= values else kind) for place, operand in enumerate(each.operands[1:])]
-    return of.put(each, kind, arithmetic.field if values == 1 else arithmetic.inserted, reads)
+    of.put(each, kind, arithmetic.field if values == 1 else arithmetic.inserted, reads)
 
 
-def _lop3(of: Operands, each: Instruction) -> Reader:
+def _lop3(of: Operands, each: Instruction) -> None:
+    target, _, holds = each.operands[0].partition("|")
     reads = [of.read(operand, "b32") for operand in each.operands[1:4]]
-    return of.put(each, "b32", partial(arithmetic.looked_up, table=int(each.operands[4], 0)), reads)
+    value = of.let(f"{of.bind(partial(arithmetic.looked_up, table=int(each.operands[4], 0)))}({', '.join(reads)})")
+    if holds:
+        way = next(word for word in each.op if word in ("and", "or"))
+        flag = of.predicate(each.operands[5])
+        of.write(holds, "pred", f"{of.bind(INTEGERS[way])}({value} != 0, {flag})")
+    of.write(target, "b32", value)
 
 
-def _bfind(of: Operands, each: Instruction) -> Reader:
+def _prmt(of: Operands, each: Instruction) -> None:
+    mode = "" if each.op[-1] == "b32" else each.op[-1]
+    of.put(each, "b32", partial(arithmetic.permuted, mode=mode), of.operands(each, "b32"))
+
+
+def _bfind(of: Operands, each: Instruction) -> None:
     compute = partial(arithmetic.highest_bit, as_shift="shiftamt" in each.op)
-    return of.put(each, "u32", compute, of.operands(each, each.op[-1]))
+    of.put(each, "u32", compute, of.operands(each, each.op[-1]))
 
 
-def _selp(of: Operands, each: Instruction) -> Reader:
+def _bmsk(of: Operands, each: Instruction) -> None:
+    of.put(each, "b32", partial(arithmetic.bit_mask, wraps=each.op[1] == "wrap"), of.operands(each, "u32"))
+
+
+def _szext(of: Operands, each: Instruction) -> None:
+    value, bits = of.read(each.operands[1], each.op[-1]), of.read(each.operands[2], "u32")
+    limit = f"({bits} & 31)" if "wrap" in each.op else bits
+    of.put(each, each.op[-1], arithmetic.field, [value, of.bind(np.zeros(1, np.uint32)), limit])
+
+
+def _dot(of: Operands, each: Instruction) -> None:
+    """Write ``dp4a`` or ``dp2a``: a product of rows of small integers, added to a number."""
+    a, b = each.op[-2:]
+    by = 4 if each.op[0] == "dp4a" else 2
+    first = of.let(f"{of.read(each.operands[1], 'u32')}.view({of.bind(np.dtype(f'{DTYPES[a].kind}{4 // by}'))})")
+    second = of.let(f"{of.read(each.operands[2], 'u32')}.view({of.bind(np.dtype(f'{DTYPES[b].kind}1'))})")
+    compute = partial(_dot_of, by=by, start=2 if "hi" in each.op else 0)
+    of.put(each, "s32" if "s32" in (a, b) else "u32", compute, [first, second, of.read(each.operands[3], "s32")])
+
+
+def _dot_of(a: Array, b: Array, c: Array, by: int, start: int) -> Array:
+    found = arithmetic.dot_product(a.reshape(-1, by), b.reshape(-1, 4), c, start)
+    return np.asarray(found)
+
+
+def _selp(of: Operands, each: Instruction) -> None:
     kind, (a, b, p) = each.op[-1], each.operands[1:]
-    return of.put(each, kind, np.where, [of.predicate(p), of.read(a, kind), of.read(b, kind)])
+    of.put(each, kind, np.where, [of.predicate(p), of.read(a, kind), of.read(b, kind)])
 
 
-def _setp(of: Operands, each: Instruction) -> Reader:
-    kind = each.op[-1]
-    compare = COMPARISONS[each.op[1]]
+def _slct(of: Operands, each: Instruction) -> None:
+    kind, by = each.op[-2:]
     a, b = (of.read(operand, kind) for operand in each.operands[1:3])
-    combine = next((INTEGERS[word] for word in each.op[2:-1] if word in ("and", "or", "xor")), None)
-    third = of.predicate(each.operands[3]) if combine else None
-    yes, _, no = each.operands[0].partition("|")
-    write = of.writer(yes, "pred")
-    write_no = of.writer(no, "pred") if no else None
-
-    def run(threads: Any) -> None:
-        x, y = a(threads), b(threads)
-        held = compare(x, y)
-        other = ~held
-        if combine is not None and third is not None:
-            held, other = combine(held, third(threads)), combine(other, third(threads))
-        write(threads, held)
-        if write_no is not None:
-            write_no(threads, other)
-
-    return run
+    of.put(each, kind, np.where, [f"{of.read(each.operands[3], by)} >= 0", a, b])
 
 
-def _cvt(of: Operands, each: Instruction) -> Reader:
-    target, source = each.op[-2:]
-    to, words = DTYPES[target], set(each.op[1:-2])
-    if each.op == ("cvt", "rn", "f16x2", "f32"):
-        return of.put(each, "u32", _two_halves, [of.read(one, "f32") for one in each.operands[1:]])
-    mode = next(iter(words & ROUNDINGS), "")
+def _testp(of: Operands, each: Instruction) -> None:
+    of.put(each, "pred", arithmetic.PROPERTIES[each.op[1]], [of.read(each.operands[1], each.op[-1])])
 
-    def convert(value: Any) -> Any:
-        if to.kind == "f":
-            if value.dtype.kind != "f":
-                found = value.astype(to)
-            elif mode.endswith("i"):
-                found = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[mode](value).astype(to)
-            else:
-                found = arithmetic.rounded(value.astype(np.float64), to, mode or "rn")
-            return np.where(found > 0, np.minimum(found, to.type(1)), to.type(0)) if "sat" in words else found
-        if value.dtype.kind == "f":
-            return arithmetic.to_integer(value, to, mode)
-        if "sat" in words:
-            limits = np.iinfo(to)
-            wide = value.astype(object)
-            return np.array([min(max(int(one), int(limits.min)), int(limits.max)) for one in wide], to)
-        return value.astype(to)
 
-    if words - ROUNDINGS - {"sat", "ftz"} or (mode and mode[-1] != "i" and to.kind != "f"):
+def _setp(of: Operands, each: Instruction) -> None:
+    """Write a comparison into a predicate, or as a number (``set``), alone or with another predicate."""
+    words = each.op[2:-1] if each.op[0] == "setp" else each.op[2:-2]
+    kind, compare = each.op[-1], COMPARISONS[each.op[1]]
+    a, b = (of.read(operand, kind) for operand in each.operands[1:3])
+    if kind.startswith("bf16"):
+        a, b = (of.let(f"{of.bind(arithmetic.widened)}({one}, {kind!r})") for one in (a, b))
+    if "ftz" in words:
+        a, b = (of.let(f"{of.bind(arithmetic.flush)}({one})") for one in (a, b))
+    if set(words) - {"ftz", "and", "or", "xor"}:
         raise KeyError(each.name)
-    return of.put(each, target, _adjusted(convert, words - {"sat"}), [of.read(each.operands[1], source)])
+    yes, _, no = each.operands[0].partition("|")
+    held = of.let(f"{of.bind(compare)}({a}, {b})")
+    other = ""
+    if kind in PAIRS and each.op[0] == "setp":  # of each half
+        held, other = f"{held}[:, 0]", f"{held}[:, 1]"
+    elif no:
+        other = f"~{held}"
+    combine = next((INTEGERS[word] for word in words if word in ("and", "or", "xor")), None)
+    if combine is not None:
+        third = of.predicate(each.operands[3])
+        held, other = (f"{of.bind(combine)}({one}, {third})" if one else "" for one in (held, other))
+    if each.op[0] == "set":
+        to = each.op[-2]
+        yes = np.array([1], DTYPES[to]) if DTYPES[to].kind == "f" else np.array([-1]).astype(DTYPES[to])
+        if to == "bf16x2":
+            yes = np.array([0x3F80], "u2")
+        return of.put(each, to, np.where, [held, of.bind(yes), of.bind(np.zeros(1, DTYPES[to]))])
+    held = of.let(held)  # before a register that is compared is written
+    other = of.let(other) if no else ""
+    of.write(yes, "pred", held)
+    if no:
+        of.write(no, "pred", other)
+    return None
 
 
-def _two_halves(high: Array, low: Array) -> Array:
-    """Return two numbers as halves of a register."""
-    first, second = (
-        arithmetic.rounded(one.astype(np.float64), np.dtype("f2"), "rn").view(np.uint16) for one in (low, high)
+def _cvt(of: Operands, each: Instruction) -> None:
+    """Write a conversion between numbers, of one or of two that go into one register."""
+    target, source = each.op[-2:]
+    words = set(each.op[1:-2])
+    if words - ROUNDINGS - set(arithmetic.INTEGER_ROUNDINGS) - {"sat", "ftz", "satfinite", "relu", "pack"}:
+        raise KeyError(each.name)
+    if target in PAIRS and source not in PAIRS:  # the second operand is the lower one
+        high, low = (of.read(operand, source) for operand in each.operands[1:3])
+        pair = of.let(f"{of.bind(_pair)}({low}, {high})")
+        kind = source
+        return of.put(each, target, partial(_converted, kind, target, frozenset(words)), [pair])
+    if target in FLOAT_KINDS and source in FLOAT_KINDS and (target in PAIRS) != (source in PAIRS):
+        raise KeyError(each.name)
+    return of.put(
+        each, target, partial(_converted, source, target, frozenset(words)), [of.read(each.operands[1], source)]
     )
-    return _joined("u32", first, second)
 
 
-def _mov(of: Operands, each: Instruction) -> Reader:
+def _pair(low: Array, high: Array) -> Array:
+    """Return rows of two numbers."""
+    return np.stack(np.broadcast_arrays(low, high), axis=-1)
+
+
+def _converted(source: str, target: str, words: frozenset[str], value: Array) -> Array:
+    """Return values of a type as another one."""
+    to, mode = DTYPES[target], next(iter(words & ROUNDINGS), "")
+    whole = next(iter(words & set(arithmetic.INTEGER_ROUNDINGS)), "")
+    value = arithmetic.widened(value, source)
+    if "ftz" in words and value.dtype == np.float32:
+        value = arithmetic.flush(value)
+    if value.dtype.kind != "f":
+        if target not in FLOAT_KINDS:
+            return arithmetic.limited(value, to) if "sat" in words else value.astype(to)
+        if to.kind != "f":
+            value = arithmetic.from_integer(value, np.dtype("f4"), "rn")  # only small ones, which are exact
+        else:
+            found = arithmetic.from_integer(value, to, mode or "rn")
+            return arithmetic.saturated(found) if "sat" in words else found
+    if target not in FLOAT_KINDS:
+        return arithmetic.to_integer(value, to, whole)
+    if whole:
+        value = arithmetic.INTEGER_ROUNDINGS[whole](value)
+    if "relu" in words:
+        value = arithmetic.rectified(value)
+    found = arithmetic.narrowed(value, target, mode or "rn", finite="satfinite" in words)
+    if "sat" in words:
+        found = arithmetic.saturated(found)
+    return arithmetic.flush(found) if "ftz" in words and found.dtype == np.float32 else found
+
+
+def _mov(of: Operands, each: Instruction) -> None:
+    """Write a copy, or one between a register and the parts of it."""
     kind, (target, source) = each.op[-1], each.operands
     size_bytes = DTYPES[kind].itemsize
     if source.startswith("{"):  # several registers become one
         pieces = parts(source)
-        part, whole = f"u{size_bytes * 8 // len(pieces)}", f"u{size_bytes * 8}"
-        return of.put(each, kind, partial(_joined, whole), [of.read(one, part) for one in pieces])
+        part, joined = f"u{size_bytes * 8 // len(pieces)}", np.dtype(f"u{size_bytes}")
+        return of.put(each, f"u{size_bytes * 8}", partial(_joined, joined), [of.read(one, part) for one in pieces])
     if not target.startswith("{"):
-        return of.put(each, kind, lambda value: value, [of.read(source, kind)])
+        return of.write(target, kind, of.read(source, kind))
     pieces = parts(target)
     bits = size_bytes * 8 // len(pieces)
-    read, writes = of.read(source, f"u{size_bytes * 8}"), [of.writer(one, f"u{bits}") for one in pieces]
-
-    def run(threads: Any) -> None:
-        value = read(threads)
-        for place, write in enumerate(writes):
-            write(threads, (value >> value.dtype.type(bits * place)).astype(DTYPES[f"u{bits}"]))
-
-    return run
+    value = of.read(source, f"u{size_bytes * 8}")
+    for place, one in enumerate(pieces):
+        if one != "_":
+            by = of.bind(np.array([bits * place], f"u{size_bytes}"))
+            of.write(one, f"u{bits}", f"({value} >> {by}).astype({of.bind(DTYPES[f'u{bits}'])})")
+    return None
 
 
-def _joined(kind: str, *values: Array) -> Array:
+def _joined(dtype: np.dtype[Any], *values: Array) -> Array:
     """Return numbers made of smaller ones, the lowest first."""
-    dtype, bits = DTYPES[kind], values[0].dtype.itemsize * 8
+    bits = values[0].dtype.itemsize * 8
     found = values[0].astype(dtype)
     for place, value in enumerate(values[1:], 1):
         found = found | (value.astype(dtype) << dtype.type(bits * place))
     return found
 
 
-def _trap(*_: object) -> Reader:
-    """Return what stops the launch."""
-
-    def run(_: Any) -> None:
+def _trap(of: Operands, _: Instruction) -> None:
+    def stop(_: Any) -> None:
         raise StoppedError("crash", "trap")
 
-    return run
+    of.effect(stop, [])
 
 
-def _adjusted(of: Callable[..., Any], words: set[str]) -> Callable[..., Any]:
-    """Return an operation with its arguments and result flushed or limited, as its words say."""
-    if not words & {"ftz", "sat"}:
-        return of
-
-    def run(*values: Any) -> Any:
-        flushes = "ftz" in words
-        found = of(*(arithmetic.flush(one) if flushes and one.dtype == np.float32 else one for one in values))
-        found = arithmetic.flush(found) if flushes and found.dtype == np.float32 else found
-        if "sat" in words:
-            found = np.where(found > 0, np.minimum(found, found.dtype.type(1)), found.dtype.type(0))
-        return found
-
-    return run
-
-
-_MAKERS: dict[str, Callable[[Operands, Instruction], Reader]] = {
-    "mul": _product, "mad": _product, "shl": _shift, "shr": _shift, "shf": _funnel, "bfe": _bit_field,
-    "bfi": _bit_field, "lop3": _lop3, "bfind": _bfind, "selp": _selp, "setp": _setp, "cvt": _cvt, "mov": _mov,
+_MAKERS: dict[str, Callable[[Operands, Instruction], None]] = {
+    "mul": _product, "mad": _product, "mul24": _product, "mad24": _product, "madc": _product, "addc": _extended,
+    "subc": _extended, "shl": _shift, "shr": _shift, "shf": _funnel, "bfe": _bit_field, "bfi": _bit_field,
+    "lop3": _lop3, "prmt": _prmt, "bfind": _bfind, "bmsk": _bmsk, "szext": _szext, "dp4a": _dot, "dp2a": _dot,
+    "selp": _selp, "slct": _slct, "testp": _testp, "setp": _setp, "set": _setp, "cvt": _cvt, "mov": _mov,
     "trap": _trap,
 }  # fmt: skip
 """By the first word of the instruction; all others are plain arithmetic."""
