@@ -311,7 +311,8 @@ INSTRUCTIONS = {
     ),
     "tex.2d": (
         SINGLES, "mov.f32 %f1, 0f3F800000; tex.2d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [%rd1, {%f1, %f1}];"
-        "tex.2d.v4.f32.f32 {%f6, %f7, %f8, %f3}, [%rd1, {%f1, %f1}]; setp.eq.f32 %p1, %f5, %f3; selp.b32 %r6, 1, 0, %p1;",
+        "tex.2d.v4.f32.f32 {%f6, %f7, %f8, %f3}, [%rd1, {%f1, %f1}]; setp.eq.f32 %p1, %f5, %f3;"
+        "selp.b32 %r6, 1, 0, %p1;",
         [1] * 32,
     ),
     "atom.cas.b16": (

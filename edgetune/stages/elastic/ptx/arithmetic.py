@@ -192,7 +192,8 @@ def widened(value: Array, kind: str) -> Array:
     if kind == "e5m2x2":
         return (value.astype(np.uint16) << np.uint16(8)).view(np.float16)
     if kind == "e4m3x2":
-        return np.where(value & 128, -_E4M3[value & 127], _E4M3[value & 127]).astype(np.float32)
+        number: Array = _E4M3[value & 127].astype(np.float32)
+        return np.where((value & 128) > 0, -number, number)
     return value
 
 
@@ -379,7 +380,7 @@ def bit_mask(start: Array, length: Array, wraps: bool) -> Array:
     return (_lowest(np.minimum(size, np.uint64(32))) << np.minimum(at, np.uint64(32))).astype(np.uint32)
 
 
-_PERMUTATIONS = {
+_PERMUTATIONS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "f4e": lambda k: (k, k + 1, k + 2, k + 3), "b4e": lambda k: (k, (k + 7) % 8, (k + 6) % 8, (k + 5) % 8),
     "rc8": lambda k: (k, k, k, k), "ecl": lambda k: tuple(max(k, i) for i in range(4)),
     "ecr": lambda k: tuple(min(k, i) for i in range(4)),
@@ -406,7 +407,7 @@ def permuted(a: Array, b: Array, selector: Array, mode: str = "") -> Array:
 
 def looked_up(a: Array, b: Array, c: Array, table: int) -> Array:
     """Return any logical function of three values by its table (``lop3``)."""
-    found = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), a.dtype)
+    found: Array = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), a.dtype)
     for case in range(8):
         if table >> case & 1:
             found |= (a if case & 4 else ~a) & (b if case & 2 else ~b) & (c if case & 1 else ~c)

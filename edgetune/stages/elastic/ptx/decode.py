@@ -210,10 +210,9 @@ def _live(drafts: Sequence[_Draft], starts: Mapping[int, int]) -> list[int]:
             found = used[number] | (out & kept[number])
             if found != live[number]:
                 live[number], changed = found, True
-    for number, each in enumerate(drafts):  # of those that are kept at its end
-        each.out = 0
-        for one in after[number]:
-            each.out |= live[one]
+    for draft, behind in zip(drafts, after, strict=True):
+        for one in behind:
+            draft.out |= live[one]
     return live
 
 
@@ -441,10 +440,9 @@ def _setp(of: Operands, each: Instruction) -> None:
         held, other = (f"{of.bind(combine)}({one}, {third})" if one else "" for one in (held, other))
     if each.op[0] == "set":
         to = each.op[-2]
-        yes = np.array([1], DTYPES[to]) if DTYPES[to].kind == "f" else np.array([-1]).astype(DTYPES[to])
-        if to == "bf16x2":
-            yes = np.array([0x3F80], "u2")
-        return of.put(each, to, np.where, [held, of.bind(yes), of.bind(np.zeros(1, DTYPES[to]))])
+        one = 0x3F80 if to.startswith("bf16") else 1 if DTYPES[to].kind == "f" else -1
+        numbers = [of.bind(np.array([each]).astype(DTYPES[to])) for each in (one, 0)]
+        return of.put(each, to, np.where, [held, *numbers])
     held = of.let(held)  # before a register that is compared is written
     other = of.let(other) if no else ""
     of.write(yes, "pred", held)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.stages.elastic.abi import DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
 from edgetune.stages.elastic.ptx.arithmetic import Array
 from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError
@@ -26,8 +27,8 @@ from edgetune.stages.elastic.shim.run import ExecutionOrder, ShimLaunch
 WARP_THREADS = 32
 _POISON = 0xA5
 """Fills registers: what a kernel reads before it writes it is undefined."""
-_MOST_TURNS, _FEW_TURNS = 200, 20
-"""Segments after which others get their turn, and for how many: threads may wait for what others write."""
+_MOST_TURNS = 100
+"""Turns or jumps after which others get their turn: threads may wait for what others write."""
 _MULTIPROCESSORS = 4
 _NS_A_TICK = 1000
 _TEAMS, _MOST_WAVES = 4, 8
@@ -42,6 +43,12 @@ class Blocks:
 
     Attributes:
         memory: All of it.
+        block: The block of each thread among them.
+        number: Of this block in its grid.
+        unit: The launch of each thread.
+        slot: Its place among the lanes of all warps.
+        slots: Lanes of all warps.
+        control: Of persistent forms.
         copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
 
@@ -66,10 +73,10 @@ class Blocks:
         elif order.order == "random":
             place = random.permutation(total)
         self._thread, self.block = place % per_block, place // per_block
-        self._number = np.concatenate([blocks for *_, blocks in units])[self.block]
+        self.number = np.concatenate([blocks for *_, blocks in units])[self.block]
         unit = np.repeat(np.arange(len(units)), [len(blocks) for *_, blocks in units])[self.block]
         self._grids = np.array([each.grid for _, each, _ in units])
-        self._unit = unit if len(units) > 1 else np.zeros(1, np.int64)
+        self.unit = unit if len(units) > 1 else np.zeros(1, np.int64)
         self._starts = memory.starts[[copy for copy, *_ in units]]
         warps = -(-per_block // WARP_THREADS)
         self.slot = (self.block * warps + self._thread // WARP_THREADS) * WARP_THREADS + self._thread % WARP_THREADS
@@ -84,8 +91,9 @@ class Blocks:
         self._alive_count = total
         self._arrived: dict[int, Array] = {}
         self.copies: list[tuple[Array, Array, Array, Array, int]] = []
+        self.control = Control(self, units) if launch.taking is not None else None
         self._waiting: list[Group] = []
-        self._news = False
+        self._news = self._tired = False
         registers = [np.full(each.itemsize, _POISON, np.uint8).view(each) if each.kind != "b" else np.zeros(1, bool)
                      for each in code.registers]  # fmt: skip
         self._ready = self._by_team(Group(self, np.arange(total), registers, 0, 0))
@@ -127,17 +135,17 @@ class Blocks:
             return self._thread // math.prod(launch.block[:along]) % launch.block[along]
         if kind == "ntid":
             return launch.block[along]
-        sizes = self._grids[0] if (self._grids == self._grids[0]).all() else self._grids[self._unit].T
+        sizes = self._grids[0] if (self._grids == self._grids[0]).all() else self._grids[self.unit].T
         if kind == "nctaid":
             return sizes[along]
         if kind == "ctaid":
-            return self._number // np.prod(sizes[:along], axis=0, dtype=np.int64) % sizes[along]
+            return self.number // np.prod(sizes[:along], axis=0, dtype=np.int64) % sizes[along]
         per_block = math.prod(launch.block)
         return {
             "laneid": lane, "warpid": self._thread // WARP_THREADS, "nwarpid": -(-per_block // WARP_THREADS),
             "lanemask_eq": bit, "lanemask_lt": bit - np.uint32(1), "lanemask_le": bit | (bit - np.uint32(1)),
             "lanemask_gt": ~(bit | (bit - np.uint32(1))), "lanemask_ge": ~(bit - np.uint32(1)),
-            "smid": self._number % _MULTIPROCESSORS, "nsmid": _MULTIPROCESSORS, "gridid": 0,
+            "smid": self.number % _MULTIPROCESSORS, "nsmid": _MULTIPROCESSORS, "gridid": 0,
             "dynamic_smem_size": launch.dynamic_shared_bytes, "total_smem_size": self.memory.limit["shared"],
         }[name]  # fmt: skip
 
@@ -147,7 +155,7 @@ class Blocks:
             return self.memory.bases[space][self.block]
         if space == "local":
             return self.memory.bases[space]
-        return self._starts[self._unit]
+        return self._starts[self.unit]
 
     def run(self) -> None:
         """Run all threads to their end.
@@ -164,10 +172,12 @@ class Blocks:
                     return
                 raise StoppedError("deadlock", "threads wait for others that never come", self._line())
             turns += 1
-            if turns % (_MOST_TURNS + _FEW_TURNS) >= _MOST_TURNS:
-                if turns % (_MOST_TURNS + _FEW_TURNS) == _MOST_TURNS:
-                    self._release()
-                self._go(self._ready.pop(0))
+            if self.control is not None:
+                self.control.between_turns(self._random)
+            if self._tired or turns % _MOST_TURNS == 0:
+                self._tired = False
+                self._release()
+                self._go(self._ready.pop(0), ahead=True)
             else:
                 self._go(self._next())
             if time.process_time() > self._end_s:
@@ -234,10 +244,10 @@ class Blocks:
             return [group]
         return [self._part(group, np.flatnonzero(team == each), group.at, int(each)) for each in found]
 
-    def _go(self, group: Group) -> None:
-        """Run a group on to where it parts, waits or ends, or may meet others of its team."""
-        segments, jumps = self._code.segments, 0
-        alone, others = not any(each.team == group.team for each in self._ready), bool(self._ready or self._waiting)
+    def _go(self, group: Group, ahead: bool = False) -> None:
+        """Run a group on to where it parts, waits or ends, or, unless it goes ahead, may meet others of its team."""
+        segments, jumps, others = self._code.segments, 0, bool(self._ready or self._waiting)
+        alone = ahead or not any(each.team == group.team for each in self._ready)
         while True:
             if group.at >= len(segments):
                 return self._end(group)
@@ -264,6 +274,7 @@ class Blocks:
                     return self._end(first) if kind == END else self._ready.append(first)
             group.at = target
             if not alone or (others and jumps > _MOST_TURNS):
+                self._tired = alone
                 return self._ready.append(group)
             if jumps > _MOST_TURNS:
                 jumps = 0
@@ -332,16 +343,15 @@ class Blocks:
             places.setdefault(each.at, []).append(each)
         if count is None and len(places) > 1:
             seen = np.zeros(self._count, int)
-            for each in places.values():
-                seen += (
-                    np.bincount(np.concatenate([self.block[one.threads] for one in each]), minlength=self._count) > 0
-                )
+            for alike in places.values():
+                here = np.concatenate([self.block[each.threads] for each in alike])
+                seen += np.bincount(here, minlength=self._count) > 0
             if (free & (seen > 1)).any():
                 line = self._code.segments[max(places)].line
                 raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
         arrived[free] = 0
-        for each in places.values():
-            group = self._joined(each)
+        for alike in places.values():
+            group = self._joined(alike)
             self._pass(group, free[self.block[group.threads]])
 
     def _pass(self, group: Group, free: Array) -> None:
@@ -372,6 +382,59 @@ class Blocks:
             if not now.all():
                 rest.append((threads[~now], to[~now], start[~now], count[~now], size_bytes))
         self.copies = rest
+
+
+class Control:
+    """The control words of persistent forms: which are changed here, and how blocks use them (see ``abi``)."""
+
+    def __init__(self, blocks: Blocks, units: Sequence[Unit]) -> None:
+        self._blocks = blocks
+        self._taking = [(launch.taking, math.prod(launch.grid), blocks.memory.words(launch.taking.control, copy))
+                        for copy, launch, _ in units if launch.taking is not None]  # fmt: skip
+        self._at = np.array([blocks.memory.place(launch.taking.control, copy) for copy, launch, _ in units
+                             if launch.taking is not None])  # fmt: skip
+        self._seen = np.zeros(len(blocks.block), np.int64)
+
+    def between_turns(self, random: np.random.Generator) -> None:
+        """Change quotas where that is asked for."""
+        for taking, physical, words in self._taking:
+            if taking.quota_changes and not random.integers(4):
+                words[QUOTA_OFFSET_BYTES // 4] = random.integers(taking.rank + physical + 2)
+
+    def _at_word(self, threads: Group, places: Array, offset_bytes: int) -> Array:
+        """Return the places of the threads that access a control word."""
+        at = self._at[self._blocks.unit if len(self._at) == 1 else self._blocks.unit[threads.threads]]
+        return np.flatnonzero(threads.full(places == at + offset_bytes))
+
+    def loaded(self, threads: Group, places: Array, value: Array) -> None:
+        """Keep the quota that blocks have seen."""
+        there = self._at_word(threads, places, QUOTA_OFFSET_BYTES)
+        self._seen[self._blocks.block[threads.threads[there]]] = threads.full(value)[there]
+
+    def stored(self, threads: Group, places: Array) -> None:
+        """Check a write.
+
+        Raises:
+            StoppedError: it changes a counter, which only atomic operations may.
+        """
+        if any(self._at_word(threads, places, offset).size for offset in (0, DONE_OFFSET_BYTES)):
+            raise StoppedError("crash", "it changed a counter of logical blocks other than by an atomic operation")
+
+    def changed(self, threads: Group, places: Array) -> None:
+        """Check an atomic operation.
+
+        Raises:
+            StoppedError: a block takes a logical block that the quota which it saw since the last one forbids.
+        """
+        own = threads.threads[self._at_word(threads, places, 0)]
+        unit = self._blocks.unit if len(self._at) == 1 else self._blocks.unit[own]
+        rank = np.array([taking.rank for taking, *_ in self._taking])[unit] + self._blocks.number[own]
+        quota = self._seen[self._blocks.block[own]]
+        if (rank >= quota).any():
+            at = int(np.argmax(rank >= quota))
+            message = f"the block of rank {rank[at]} takes a logical block, and the quota that it saw is {quota[at]}"
+            raise StoppedError("crash", message)
+        self._seen[self._blocks.block[own]] = 0
 
 
 class Group:
@@ -434,7 +497,8 @@ class Group:
         """Return, to each thread, which lanes of its warp are among some threads, as the bits of a number."""
         held = np.zeros(self.blocks.slots, bool)
         held[self.slot] = which
-        return np.packbits(held, bitorder="little").view("<u4")[self.slot // WARP_THREADS].astype(np.uint32)
+        words: Array = np.packbits(held, bitorder="little").view("<u4")
+        return words[self.slot // WARP_THREADS].astype(np.uint32)
 
     def from_lane(self, value: Array, lane: Array) -> Array:
         """Return the value of another lane of the warp; its own where there is none, which PTX leaves undefined."""

@@ -22,7 +22,9 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,8 +38,13 @@ from edgetune.stages.elastic.shim.run import LIMIT_S, Buffers, ExecutionOrder, S
 
 _MOST_THREADS = 16384
 """That run at once."""
+_ALONE_S = 2.0
+"""CPU time after which a pool helps: its processes take as long to start."""
 _MOST_COPY_BYTES = 64 << 20
 """Of the memories of sequences that run at once."""
+
+Batch: TypeAlias = tuple[Sequence[Sequenced], Buffers, int]
+"""Sequences that run at once, the memory before them, and the CPU time of one, s."""
 
 
 @dataclass(slots=True)
@@ -47,20 +54,28 @@ class PtxProgram:
     Args:
         module: The text.
         name: Of the file, for messages.
+        pool: Processes that began with ``begin``, which help once the work is more than a moment's.
     """
 
     module: Module
     name: str
+    pool: Executor | None = None
+    _spent_s: float = 0.0
     _codes: dict[str, tuple[Entry, Layout, Code]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, text: str, name: str) -> PtxProgram:
+    def of(cls, text: str, name: str, pool: Executor | None = None) -> PtxProgram:
         """Read a PTX text.
+
+        Args:
+            text: Of one module.
+            name: Of the file, for messages.
+            pool: Processes that help.
 
         Raises:
             InputError: it is no PTX.
         """
-        return cls(parse(text, name), name)
+        return cls(parse(text, name), name, pool)
 
     def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[ShimResult]:
         """Run sequences of launches, each from the same buffers; yield their outcomes up to the first endless one.
@@ -73,16 +88,35 @@ class PtxProgram:
         Raises:
             InputError: a launch does not suit its kernel, or the kernel has an instruction that is not known here.
         """
+        left, batches = list(range(len(sequences))), list[list[int]]()
+        while left:
+            batches.append(self._alike(sequences, left, buffers))
+            left = [each for each in left if each not in batches[-1]]
         found: dict[int, ShimResult] = {}
+        ran = self._ran([([sequences[each] for each in batch], buffers, limit_s) for batch in batches])
+        waiting = iter(batches)
         for number in range(len(sequences)):
-            if number not in found:
-                alike = self._alike(
-                    sequences, [each for each in range(number, len(sequences)) if each not in found], buffers
-                )
-                found |= zip(alike, self._outcomes([sequences[each] for each in alike], buffers, limit_s), strict=False)
+            while number not in found:
+                found |= zip(next(waiting), next(ran), strict=False)
             yield found[number]
             if found[number].status == "hang":
                 return
+
+    def _ran(self, batches: Sequence[Batch]) -> Iterator[list[ShimResult]]:
+        """Yield the outcomes of each batch, with other processes once this one has worked for a while."""
+        for place, batch in enumerate(batches):
+            if self.pool is not None and self._spent_s > _ALONE_S and len(batches) - place > 1:
+                futures = [self.pool.submit(_outcomes_of, *each) for each in batches[place:]]
+                try:
+                    yield from (each.result() for each in futures)
+                finally:
+                    for each in futures:
+                        each.cancel()
+                return
+            began_s = time.process_time()
+            outcomes = self.outcomes(*batch)
+            self._spent_s += time.process_time() - began_s
+            yield outcomes
 
     def _alike(self, sequences: Sequence[Sequenced], left: Sequence[int], buffers: Buffers) -> list[int]:
         """Return the first of some sequences, and those that can run beside it."""
@@ -106,7 +140,7 @@ class PtxProgram:
                 room -= threads(number)
         return found
 
-    def _outcomes(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[ShimResult]:
+    def outcomes(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[ShimResult]:
         """Return the outcomes of sequences that run at once; one by one where they do not all come to their end."""
         memory, end_s = Memory(self.module, buffers, len(sequences)), time.process_time() + limit_s
         try:
@@ -120,7 +154,7 @@ class PtxProgram:
                 return [outcome]
             alone = list[ShimResult]()
             for each in sequences:
-                alone += self._outcomes([each], buffers, limit_s)
+                alone += self.outcomes([each], buffers, limit_s)
                 if alone[-1].status == "hang":
                     return alone
             return (
@@ -138,6 +172,8 @@ class PtxProgram:
             _check_block(entry, launch)
         memory.enter(entry, placed, launches)
         random = np.random.default_rng(order.seed)
+        taking = {copy: launch.taking for copy, launch in launches.items() if launch.taking is not None}
+        quotas = {copy: memory.words(each.control, copy)[-1].copy() for copy, each in taking.items()}
         for units in _units(launches, order, random):
             blocks = Blocks(code, units, memory, order=order, random=random, end_s=end_s)
             try:
@@ -150,6 +186,8 @@ class PtxProgram:
                 if (at := code.instruction(sys.exc_info()[2])) is None:
                     raise
                 raise unknown_instruction(at, self.name) from None
+        for copy, each in taking.items():
+            memory.words(each.control, copy)[-1] = quotas[copy]
 
     def _code(self, symbol: str) -> tuple[Entry, Layout, Code]:
         if symbol not in self._codes:
@@ -178,15 +216,27 @@ def _check_block(entry: Entry, launch: ShimLaunch) -> None:
 
 def _units(launches: dict[int, ShimLaunch], order: ExecutionOrder, random: np.random.Generator) -> Iterator[list[Unit]]:
     """Yield the blocks that run at once, of each launch."""
-    blocks = {}
-    for copy, launch in launches.items():
-        numbers = np.arange(math.prod(launch.grid))
-        blocks[copy] = {"forward": numbers, "reverse": numbers[::-1]}.get(order.order)
-        if order.order == "random":
-            blocks[copy] = random.permutation(numbers)
+    blocks = {copy: np.arange(math.prod(launch.grid)) for copy, launch in launches.items()}
+    if order.order == "reverse":
+        blocks = {copy: each[::-1] for copy, each in blocks.items()}
+    elif order.order == "random":
+        blocks = {copy: random.permutation(each) for copy, each in blocks.items()}
     threads = math.prod(next(iter(launches.values())).block)
     most, start = max(1, _MOST_THREADS // (threads * len(launches))), 0
     while units := [(copy, launches[copy], each[start : start + most]) for copy, each in blocks.items()
                     if start < len(each)]:  # fmt: skip
         yield units
         start += most
+
+
+_programs: list[PtxProgram] = []
+"""What a process of a pool runs."""
+
+
+def begin(text: str, name: str) -> None:
+    """Have a process of a pool run kernels of a text."""
+    _programs[:] = [PtxProgram.of(text, name)]
+
+
+def _outcomes_of(sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[ShimResult]:
+    return _programs[0].outcomes(sequences, buffers, limit_s)

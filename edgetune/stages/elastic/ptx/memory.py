@@ -167,9 +167,13 @@ class Memory:
                 found[name] = raw.view(_NUMBERS.get(each.type, "u1"))
         return found
 
+    def place(self, buffer: str, copy: int) -> int:
+        """Return the index of a buffer."""
+        return int(self.starts[copy]) + self.address[buffer]
+
     def words(self, buffer: str, copy: int) -> Array:
         """Return a buffer as 32-bit words that can be changed."""
-        start = int(self.starts[copy]) + self.address[buffer]
+        start = self.place(buffer, copy)
         return self._bytes[start : start + self._buffers[buffer].nbytes].view(np.uint32)
 
     def enter(self, entry: Entry, placed: Layout, launches: Mapping[int, ShimLaunch]) -> None:
@@ -283,7 +287,8 @@ class Memory:
 
     def load(self, at: Array, size_bytes: int) -> Array:
         """Return the values at checked indices."""
-        return self._views[size_bytes][at // size_bytes]
+        found: Array = self._views[size_bytes][at // size_bytes]
+        return found
 
     def store(self, at: Array, value: Array) -> None:
         """Write values at checked indices; of several at one place the last remains."""

@@ -74,14 +74,20 @@ def _product(of: Operands, each: Instruction) -> None:
     to, left, right, added = words[6:]
     if (words[3], left) not in _SHAPES or _KINDS[left][-1] != _KINDS[right][-1]:
         raise KeyError(each.name)
-    shape = tuple(map(int, _SHAPE.fullmatch(words[3]).groups()))  # type: ignore[union-attr]
-    fragments = [_fragment("a", shape, _bits(left)), _fragment("b", shape, _bits(right)), _fragment("c", shape, 32)]  # type: ignore[arg-type]
+    shape = _sizes(words[3])
+    fragments = [_fragment("a", shape, _bits(left)), _fragment("b", shape, _bits(right)), _fragment("c", shape, 32)]
     registers = [parts(operand) for operand in each.operands]
     kinds = [left, right, added]
     reads = [of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some]
     counts = [len(some) for some in registers[1:]]
     run = partial(_multiplied, shape=shape, fragments=fragments, kinds=kinds, to=to, counts=counts)
     of.effect(run, reads, [(one, _of_register(to)) for one in registers[0]])
+
+
+def _sizes(word: str) -> tuple[int, int, int]:
+    """Return m, n and k of a shape."""
+    m, n, k = map(int, re.findall(r"\d+", word))
+    return m, n, k
 
 
 def _bits(kind: str) -> int:
@@ -211,7 +217,7 @@ def _transposed(threads: Any, value: Array) -> list[Array]:
 def _fragments(of: Operands, each: Instruction) -> None:
     """Write ``wmma``: a load, product or store of fragments."""
     shape = next(word for word in each.op if _SHAPE.fullmatch(word))
-    m, n, k = map(int, _SHAPE.fullmatch(shape).groups())  # type: ignore[union-attr]
+    m, n, k = _sizes(shape)
     if each.op[1] == "mma":
         words = list(each.op[each.op.index(shape) + 1 :])
         to, left, right, added = words if len(words) == 4 else (words[0], "f16", "f16", words[1])
@@ -239,12 +245,12 @@ def _fragments(of: Operands, each: Instruction) -> None:
     )
     space = next((word for word in each.op if word in ("shared", "global")), "")
     row, column = _in_order(len(names) * _held(kind), rows, columns)
-    run = partial(
+    move = partial(
         _fragment_moved, space=space, offset=offset, kind=kind, place=(row, column) if by_row else (column, row)
     )
     if loads:
-        return of.effect(run, [read, stride], [(one, _of_register(kind)) for one in names])
-    return of.effect(run, [read, stride, *(of.read(one, _of_register(kind)) for one in names)])
+        return of.effect(move, [read, stride], [(one, _of_register(kind)) for one in names])
+    return of.effect(move, [read, stride, *(of.read(one, _of_register(kind)) for one in names)])
 
 
 def _held(kind: str) -> int:

@@ -66,8 +66,11 @@ def _ld(of: Operands, each: Instruction) -> None:
 def _loaded(threads: Any, address: Array, *, space: str, offset: int, dtype: np.dtype[Any], count: int) -> list[Array]:
     size_bytes, memory = dtype.itemsize, threads.memory
     places = memory.places(threads, space, _moved(address, offset), size_bytes * count, "a read")
-    return [memory.load(places + number * size_bytes if number else places, size_bytes).view(dtype)
+    found = [memory.load(places + number * size_bytes if number else places, size_bytes).view(dtype)
             for number in range(count)]  # fmt: skip
+    if threads.blocks.control is not None:
+        threads.blocks.control.loaded(threads, places, found[0])
+    return found
 
 
 def _moved(address: Array, offset: int) -> Array:
@@ -84,6 +87,8 @@ def _st(of: Operands, each: Instruction) -> None:
 def _stored(threads: Any, address: Array, *values: Array, space: str, offset: int) -> None:
     size_bytes, memory = values[0].itemsize, threads.memory
     places = memory.places(threads, space, _moved(address, offset), size_bytes * len(values), "a write")
+    if threads.blocks.control is not None:
+        threads.blocks.control.stored(threads, places)
     for number, value in enumerate(values):
         memory.store(places + number * size_bytes if number else places, value)
 
@@ -132,6 +137,8 @@ def _atomic(
     (space, offset), memory, change = where, threads.memory, _changing(name, kind)
     size_bytes = values[0].itemsize
     places = threads.full(memory.places(threads, space, _moved(address, offset), size_bytes, "an atomic operation"))
+    if threads.blocks.control is not None:
+        threads.blocks.control.changed(threads, places)
     given = [threads.full(value) for value in values]
     dtype = DTYPES[kind]
     if silent and name in _AT_ONCE and dtype.itemsize == size_bytes and not kind.startswith("bf16"):
