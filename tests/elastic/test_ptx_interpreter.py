@@ -249,7 +249,7 @@ INSTRUCTIONS = {
     "cvt.sat": (SIGNED, f"{LOAD} cvt.sat.u8.s32 %h2, %r5; {FROM_16}", np.clip(SIGNED, 0, 255)),
     "cvt.rz.f32.s32": (
         SIGNED, f"{LOAD} cvt.rz.f32.s32 %f1, %r5; mov.b32 %r6, %f1;",
-        np.sign(SIGNED) * (np.abs(SIGNED.astype(float)) // 2.0**7 * 2.0**7).astype(np.float32),
+        np.ldexp(np.trunc(np.ldexp(np.frexp(SIGNED)[0], 24)), np.frexp(SIGNED)[1] - 24).astype(np.float32),
     ),
     "bfi.b64": (
         BITS, f"{LOAD} {WIDE} bfi.b64 %rd6, %rd5, %rd1, 20, 30; shr.u64 %rd6, %rd6, 20; cvt.u32.u64 %r6, %rd6;"

@@ -29,6 +29,7 @@ _POISON = 0xA5
 """Fills registers: what a kernel reads before it writes it is undefined."""
 _MOST_TURNS = 100
 """Turns or jumps after which others get their turn: threads may wait for what others write."""
+_ENDLESS = "it does not end in time: it waits, or the launch is large"
 _MULTIPROCESSORS = 4
 _NS_A_TICK = 1000
 _TEAMS, _MOST_WAVES = 4, 8
@@ -180,8 +181,8 @@ class Blocks:
                 self._go(self._ready.pop(0), ahead=True)
             else:
                 self._go(self._next())
-            if time.process_time() > self._end_s:
-                raise StoppedError("hang", "it does not end in time: it waits, or the launch is large", self._line())
+            if turns % _MOST_TURNS == 0 and time.process_time() > self._end_s:
+                raise StoppedError("hang", _ENDLESS, self._line())
 
     @staticmethod
     def _wave(groups: Sequence[Group]) -> int:
@@ -247,7 +248,7 @@ class Blocks:
     def _go(self, group: Group, ahead: bool = False) -> None:
         """Run a group on to where it parts, waits or ends, or, unless it goes ahead, may meet others of its team."""
         segments, jumps, others = self._code.segments, 0, bool(self._ready or self._waiting)
-        alone = ahead or not any(each.team == group.team for each in self._ready)
+        alone, rounds = ahead or not any(each.team == group.team for each in self._ready), 0
         while True:
             if group.at >= len(segments):
                 return self._end(group)
@@ -277,9 +278,9 @@ class Blocks:
                 self._tired = alone
                 return self._ready.append(group)
             if jumps > _MOST_TURNS:
-                jumps = 0
-                if time.process_time() > self._end_s:
-                    return self._ready.append(group)
+                jumps, rounds = 0, rounds + 1
+                if rounds % _MOST_TURNS == 0 and time.process_time() > self._end_s:
+                    raise StoppedError("hang", _ENDLESS, segment.line)
 
     def _end(self, group: Group) -> None:
         """End the threads of a group."""
@@ -483,7 +484,7 @@ class Group:
 
     def full(self, value: Array) -> Array:
         """Return an array with an element for each thread."""
-        return np.broadcast_to(value, self.size)
+        return value if len(value) == self.size else np.broadcast_to(value, self.size)
 
     def places(self) -> Array:
         """Return the place in the arrays of this group of the lanes of all warps; -1 where one is not in it."""
