@@ -49,6 +49,7 @@ class Segment:
         target: The segment to which they jump.
         line: Of the text.
         meeting: From threads and their registers to what they wait for.
+        computes: Whether it has statements.
     """
 
     kind: int
@@ -56,6 +57,7 @@ class Segment:
     target: int
     line: int
     meeting: Callable[[Any, Any], Any]
+    computes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def decoded(entry: Entry, placed: Layout, name: str) -> Code:
     segments = [
         Segment(
             each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line,
-            of.names[f"m{number}"]
+            of.names[f"m{number}"], bool(each.statements.lines)
         )
         for number, each in enumerate(drafts)
     ]  # fmt: skip

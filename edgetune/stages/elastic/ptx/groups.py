@@ -29,10 +29,11 @@ _POISON = 0xA5
 """Fills registers: what a kernel reads before it writes it is undefined."""
 _MOST_TURNS = 100
 """Turns or jumps after which others get their turn: threads may wait for what others write."""
+_STOPS_ONE_IN = 8
 _ENDLESS = "it does not end in time: it waits, or the launch is large"
 _MULTIPROCESSORS = 4
 _NS_A_TICK = 1000
-_TEAMS, _MOST_WAVES = 4, 8
+_TEAMS, _MOST_WAVES = 4, 3
 """Numbers of teams of a wave, of which three are in use, and of waves."""
 
 Unit = tuple[int, ShimLaunch, Array]
@@ -49,6 +50,8 @@ class Blocks:
         unit: The launch of each thread.
         slot: Its place among the lanes of all warps.
         slots: Lanes of all warps.
+        exists: Whether there is a thread on each of them.
+        alive: Whether it has not ended.
         control: Of persistent forms.
         copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
@@ -86,8 +89,9 @@ class Blocks:
         memory.window(self._count, total)
         self._special: dict[str, Array] = {}
         self._ticks = 0
-        self._alive = np.zeros(self.slots, bool)
-        self._alive[self.slot] = True
+        self.exists = np.zeros(self.slots, bool)
+        self.exists[self.slot] = True
+        self.alive = self.exists.copy()
         self._alive_in_block = np.full(self._count, per_block)
         self._alive_count = total
         self._arrived: dict[int, Array] = {}
@@ -210,6 +214,16 @@ class Blocks:
         self._ready = [each for each in ready if each.team != team or each.at != at]
         return self._joined(chosen)
 
+    def _places(self, team: int) -> frozenset[int]:
+        """Return where the groups of a team are that are ready."""
+        return frozenset(each.at for each in self._ready if each.team == team)
+
+    def _stops(self, at: int, places: frozenset[int]) -> bool:
+        """Return whether a group at a segment lets others of its team go first, which are at some places."""
+        if self._order.order == "random":
+            return at in places or not self._random.integers(_STOPS_ONE_IN)
+        return at >= min(places) if self._order.order == "forward" else at <= max(places)
+
     def _joined(self, groups: Sequence[Group]) -> Group:
         """Return one group in place of some at the same instruction."""
         if len(groups) == 1:
@@ -222,7 +236,7 @@ class Blocks:
             values = [each.registers[number] for each in groups]
             same = all(len(each) == 1 for each in values) and len({each.tobytes() for each in values}) == 1
             registers[number] = values[0] if same else np.concatenate(
-                [np.broadcast_to(value, each.size) for value, each in zip(values, groups, strict=True)]
+                [each.full(value) for value, each in zip(values, groups, strict=True)]
             )[order]  # fmt: skip
         joined = Group(self, threads[order], registers, at, max(each.team for each in groups))
         joined.barrier = groups[0].barrier
@@ -248,7 +262,7 @@ class Blocks:
     def _go(self, group: Group, ahead: bool = False) -> None:
         """Run a group on to where it parts, waits or ends, or, unless it goes ahead, may meet others of its team."""
         segments, jumps, others = self._code.segments, 0, bool(self._ready or self._waiting)
-        alone, rounds = ahead or not any(each.team == group.team for each in self._ready), 0
+        meets, rounds = self._places(group.team) if not ahead else frozenset(), 0
         while True:
             if group.at >= len(segments):
                 return self._end(group)
@@ -274,8 +288,10 @@ class Blocks:
                     self._ready.append(self._part(group, np.flatnonzero(~taken), target))
                     return self._end(first) if kind == END else self._ready.append(first)
             group.at = target
-            if not alone or (others and jumps > _MOST_TURNS):
-                self._tired = alone
+            if meets and self._stops(target, meets):
+                return self._ready.append(group)
+            if others and jumps > _MOST_TURNS:
+                self._tired = True
                 return self._ready.append(group)
             if jumps > _MOST_TURNS:
                 jumps, rounds = 0, rounds + 1
@@ -286,7 +302,7 @@ class Blocks:
         """End the threads of a group."""
         self.copy(group)
         self._news = True
-        self._alive[self.slot[group.threads]] = False
+        self.alive[self.slot[group.threads]] = False
         self._alive_in_block -= np.bincount(self.block[group.threads], minlength=self._count)
         self._alive_count -= group.size
 
@@ -309,7 +325,7 @@ class Blocks:
 
     def _complete(self, group: Group, segment: Segment) -> Array:
         """Return for each thread of a group whether all lanes are there that an instruction waits for."""
-        alive = np.packbits(self._alive, bitorder="little").view("<u4")[group.slot // WARP_THREADS]
+        alive = np.packbits(self.alive, bitorder="little").view("<u4")[group.slot // WARP_THREADS]
         missing = alive & ~group.bits(np.ones(group.size, bool))
         return np.broadcast_to((segment.meeting(group, group.registers) & missing) == 0, group.size)
 
@@ -351,9 +367,10 @@ class Blocks:
                 line = self._code.segments[max(places)].line
                 raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
         arrived[free] = 0
-        for alike in places.values():
-            group = self._joined(alike)
-            self._pass(group, free[self.block[group.threads]])
+        for at, alike in places.items():
+            joins = self._code.segments[at].computes
+            for group in [self._joined(alike)] if joins else alike:
+                self._pass(group, free[self.block[group.threads]])
 
     def _pass(self, group: Group, free: Array) -> None:
         """Let some threads of a group run the instruction at which they waited; the others wait on."""
@@ -500,6 +517,11 @@ class Group:
         held[self.slot] = which
         words: Array = np.packbits(held, bitorder="little").view("<u4")
         return words[self.slot // WARP_THREADS].astype(np.uint32)
+
+    def returned(self, lane: Array) -> Array:
+        """Return whether threads of other lanes of the warp have ended."""
+        slot = self.slot - self.lane + (lane & (WARP_THREADS - 1))
+        return self.blocks.exists[slot] & ~self.blocks.alive[slot]
 
     def from_lane(self, value: Array, lane: Array) -> Array:
         """Return the value of another lane of the warp; its own where there is none, which PTX leaves undefined."""

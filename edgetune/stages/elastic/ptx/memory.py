@@ -253,8 +253,8 @@ class Memory:
                 size.
         """
         at: Array = address.view(np.int64) if address.dtype.itemsize == 8 else address.astype(np.int64)
-        low, high = int(at.min()), int(at.max()) + size_bytes
-        if size_bytes > 1 and (at & (size_bytes - 1)).any():
+        low, high = int(np.minimum.reduce(at)), int(np.maximum.reduce(at)) + size_bytes
+        if size_bytes > 1 and int(np.bitwise_or.reduce(at)) & (size_bytes - 1):
             raise StoppedError("crash", f"{what} at an address that is no multiple of {size_bytes}")
         if space in self.limit:
             if low < 0 or high > self.limit[space]:
