@@ -50,8 +50,6 @@ class Blocks:
         unit: The launch of each thread.
         slot: Its place among the lanes of all warps.
         slots: Lanes of all warps.
-        exists: Whether there is a thread on each of them.
-        alive: Whether it has not ended.
         control: Of persistent forms.
         copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
@@ -89,9 +87,8 @@ class Blocks:
         memory.window(self._count, total)
         self._special: dict[str, Array] = {}
         self._ticks = 0
-        self.exists = np.zeros(self.slots, bool)
-        self.exists[self.slot] = True
-        self.alive = self.exists.copy()
+        self._alive = np.zeros(self.slots, bool)
+        self._alive[self.slot] = True
         self._alive_in_block = np.full(self._count, per_block)
         self._alive_count = total
         self._arrived: dict[int, Array] = {}
@@ -302,7 +299,7 @@ class Blocks:
         """End the threads of a group."""
         self.copy(group)
         self._news = True
-        self.alive[self.slot[group.threads]] = False
+        self._alive[self.slot[group.threads]] = False
         self._alive_in_block -= np.bincount(self.block[group.threads], minlength=self._count)
         self._alive_count -= group.size
 
@@ -325,7 +322,7 @@ class Blocks:
 
     def _complete(self, group: Group, segment: Segment) -> Array:
         """Return for each thread of a group whether all lanes are there that an instruction waits for."""
-        alive = np.packbits(self.alive, bitorder="little").view("<u4")[group.slot // WARP_THREADS]
+        alive = np.packbits(self._alive, bitorder="little").view("<u4")[group.slot // WARP_THREADS]
         missing = alive & ~group.bits(np.ones(group.size, bool))
         return np.broadcast_to((segment.meeting(group, group.registers) & missing) == 0, group.size)
 
@@ -517,11 +514,6 @@ class Group:
         held[self.slot] = which
         words: Array = np.packbits(held, bitorder="little").view("<u4")
         return words[self.slot // WARP_THREADS].astype(np.uint32)
-
-    def returned(self, lane: Array) -> Array:
-        """Return whether threads of other lanes of the warp have ended."""
-        slot = self.slot - self.lane + (lane & (WARP_THREADS - 1))
-        return self.blocks.exists[slot] & ~self.blocks.alive[slot]
 
     def from_lane(self, value: Array, lane: Array) -> Array:
         """Return the value of another lane of the warp; its own where there is none, which PTX leaves undefined."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.ptx.arithmetic import DTYPES, INTEGERS, Array
-from edgetune.stages.elastic.ptx.memory import StoppedError
 from edgetune.stages.elastic.ptx.operands import Operands
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.tensor_cores import PRODUCTS
@@ -76,10 +75,7 @@ def _shuffled(way: str, threads: Any, value: Array, by: Array, limit: Array) -> 
     source = {"up": lane - amount, "down": lane + amount, "bfly": lane ^ amount,
               "idx": first | (amount & ~segment & 31)}[way]  # fmt: skip
     held = source >= last if way == "up" else source <= last
-    source = np.where(held, source, lane)
-    if threads.returned(source).any():
-        raise StoppedError("crash", "a lane reads the value of one that has returned, which no GPU defines")
-    return [threads.from_lane(value, source), held]
+    return [threads.from_lane(value, np.where(held, source, lane)), held]
 
 
 def _vote(of: Operands, each: Instruction) -> None:
