@@ -140,7 +140,7 @@ def per_sequence_s(runner: Runner, elastic: ElasticKernel, trial: SampleLaunch, 
 
 
 def ratios(names: list[str]) -> None:
-    """Print the time of a sequence on the shim and in the interpreter, and the geometric mean of the ratios of each class."""
+    """Print the time of a sequence on the shim and in the interpreter, and the mean ratio of each class."""
     found: dict[str, list[float]] = {}
     print("source               class              shim ms  PTX ms  ratio")
     for name in names:
@@ -164,9 +164,7 @@ def ratios(names: list[str]) -> None:
             )
     for kind, all_of in found.items():
         mean = math.exp(statistics.fmean(map(math.log, all_of)))
-        print(
-            f"{kind:<17} {len(all_of)} launches, the interpreter takes {mean:.2f} times as long as the shim (geometric mean)"
-        )
+        print(f"{kind:<17} {len(all_of)} launches: the interpreter takes {mean:.2f} times as long as the shim")
 
 
 def main() -> int:

@@ -33,8 +33,8 @@ _STOPS_ONE_IN = 8
 _ENDLESS = "it does not end in time: it waits, or the launch is large"
 _MULTIPROCESSORS = 4
 _NS_A_TICK = 1000
-_TEAMS, _MOST_WAVES = 4, 3
-"""Numbers of teams of a wave, of which three are in use, and of waves."""
+_TEAMS = 2
+"""In each of two waves."""
 
 Unit = tuple[int, ShimLaunch, Array]
 """The number of a copy of the memory, a launch, and numbers of blocks of it, the first to run first."""
@@ -105,16 +105,14 @@ class Blocks:
         order, random = self._order, self._random
         if order.order == "forward":
             return np.zeros(len(unit), np.int64)
-        member = np.arange(per_block)
+        member, waves = np.arange(per_block), list[Array]()
         if per_block > WARP_THREADS and order.seed % 2 == 0:
             member = member // WARP_THREADS
-        waves = []
         for *_, blocks in units:
-            count = len(blocks)
-            least = -(-count // (2 if order.order == "reverse" else _MOST_WAVES))
-            at_once = least if order.order == "reverse" else max(least, int(random.integers(1, count + 1)))
-            waves.append(_MOST_WAVES - np.arange(count) // at_once)
-        team = member % 2 if order.order == "reverse" else random.integers(0, _TEAMS - 1, per_block)[member]
+            half = -(-len(blocks) // 2)
+            at_once = half if order.order == "reverse" else int(random.integers(half, len(blocks) + 1))
+            waves.append(np.arange(len(blocks)) < at_once)
+        team = member % 2 if order.order == "reverse" else random.integers(0, _TEAMS, per_block)[member]
         return np.asarray(np.concatenate(waves)[self.block] * _TEAMS + team[self._thread])
 
     def special(self, name: str) -> Array:
@@ -512,8 +510,8 @@ class Group:
         """Return, to each thread, which lanes of its warp are among some threads, as the bits of a number."""
         held = np.zeros(self.blocks.slots, bool)
         held[self.slot] = which
-        words: Array = np.packbits(held, bitorder="little").view("<u4")
-        return words[self.slot // WARP_THREADS].astype(np.uint32)
+        words = np.packbits(held, bitorder="little").view("<u4").astype(np.uint32)
+        return np.asarray(words[self.slot // WARP_THREADS])
 
     def from_lane(self, value: Array, lane: Array) -> Array:
         """Return the value of another lane of the warp; its own where there is none, which PTX leaves undefined."""
