@@ -31,8 +31,8 @@ import numpy as np
 from edgetune.errors import InputError
 from edgetune.stages.elastic.ptx.calls import with_functions
 from edgetune.stages.elastic.ptx.decode import Code, decoded, unknown_instruction
-from edgetune.stages.elastic.ptx.groups import Blocks, Unit
-from edgetune.stages.elastic.ptx.memory import Layout, Memory, StoppedError, layout
+from edgetune.stages.elastic.ptx.groups import Blocks
+from edgetune.stages.elastic.ptx.memory import Layout, Memory, StoppedError, Unit, layout
 from edgetune.stages.elastic.ptx.parse import Entry, Module, parse
 from edgetune.stages.elastic.shim.run import LIMIT_S, Buffers, ExecutionOrder, Sequenced, ShimLaunch, ShimResult
 
@@ -157,11 +157,9 @@ class PtxProgram:
                 alone += self.outcomes([each], buffers, limit_s)
                 if alone[-1].status == "hang":
                     return alone
-            return (
-                alone
-                if any(each.status != "ok" for each in alone) or stopped.status == "hang"
-                else [outcome, *alone[1:]]
-            )
+            if stopped.status != "hang" and all(each.status == "ok" for each in alone):
+                alone[0] = outcome  # it depends on the order, in which they do not stand by themselves
+            return alone
         return [ShimResult("ok", "", None, memory.contents(copy)) for copy in range(len(sequences))]
 
     def _launch(self, launches: dict[int, ShimLaunch], memory: Memory, order: ExecutionOrder, end_s: float) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.ptx.arithmetic import DTYPES, INTEGERS, Array
+from edgetune.stages.elastic.ptx.arithmetic import INTEGERS
+from edgetune.stages.elastic.ptx.formats import DTYPES, Array
 from edgetune.stages.elastic.ptx.operands import Operands
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.tensor_cores import PRODUCTS

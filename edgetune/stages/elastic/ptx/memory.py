@@ -12,12 +12,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.ptx.arithmetic import Array
+from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.parse import Entry, Module, Variable
 from edgetune.stages.elastic.shim.run import Buffers, ShimLaunch, Status
 from edgetune.stages.elastic.work import Pointer
@@ -31,6 +31,9 @@ _MOST_SHARED_BYTES = 1 << 20
 _ALIGNMENT = 256
 _NUMBERS = {"f32": "f4", "f64": "f8", "u32": "u4", "b32": "u4", "s32": "i4", "u64": "u8", "b64": "u8", "s64": "i8"}
 """Types of variables as numpy names them; of others the bytes are compared."""
+
+Unit: TypeAlias = tuple[int, ShimLaunch, Array]
+"""The number of a copy of the memory, a launch, and numbers of blocks of it, the first to run first."""
 
 
 class StoppedError(Exception):

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.arithmetic import DTYPES, PAIRS
+from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 
 Operation: TypeAlias = Callable[..., Any]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.arithmetic import DTYPES, Array, narrowed, widened
+from edgetune.stages.elastic.ptx.formats import DTYPES, Array, narrowed, widened
 from edgetune.stages.elastic.ptx.operands import Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.arithmetic import DTYPES, PAIRS, Array, narrowed, widened
+from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS, Array, narrowed, widened
 from edgetune.stages.elastic.ptx.memory import StoppedError
 from edgetune.stages.elastic.ptx.operands import Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
