@@ -317,6 +317,17 @@ INSTRUCTIONS = {
         "selp.b32 %r6, 1, 0, %p1;",
         [1] * 32,
     ),
+    "activemask": (
+        BITS, "mov.u32 %r6, 0; setp.lt.u32 %p1, %r1, 8; @!%p1 bra $E; activemask.b32 %r6; $E:", [255] * 8 + [0] * 24,
+    ),
+    "vabsdiff4.add": (
+        BITS, f"{LOAD} vabsdiff4.u32.u32.u32.add %r6, %r5, 0x40302010, 5;",
+        5 + np.abs(BITS.view(np.uint8).reshape(32, 4).astype(int) - [0x10, 0x20, 0x30, 0x40]).sum(axis=1),
+    ),
+    "vadd2.sat": (
+        BITS, f"{LOAD} vadd2.s32.s32.s32.sat %r6, %r5, %r5, 0;",
+        np.clip(2 * BITS.view(np.int16).astype(int), -(2**15), 2**15 - 1).astype(np.int16).view(np.uint32),
+    ),
     "atom.cas.b16": (
         np.zeros(32, int), "atom.global.cas.b16 %h2, [%rd1], 0, 7; setp.ne.u32 %p1, %r1, 3; @%p1 bra $E;"
         "ld.global.u16 %r6, [%rd1]; bra $S; $E: mov.u32 %r6, 0; $S:", [0, 0, 0, 7] + [0] * 28,
@@ -333,6 +344,20 @@ def test_instructions_compute_what_ptx_says(name: str) -> None:
         assert list(got.view(np.float32)) == list(right)
     else:
         assert list(got.view(np.uint32).astype(int)) == [int(each) % 2**32 for each in right]
+
+
+def test_surfaces_are_rows_of_bytes() -> None:
+    memory = np.array([16, 4, 1, 0, *range(16)], np.int32)
+    place = "and.b32 %r5, %r1, 3; shl.b32 %r5, %r5, 2; shr.u32 %r6, %r1, 2;"
+    body = f"""{place} suld.b.2d.b32.trap {{%r7}}, [%rd1, {{%r5, %r6}}]; add.s32 %r8, %r5, 4;
+        suld.b.2d.b32.zero {{%r9}}, [%rd1, {{%r8, %r6}}]; suld.b.2d.b32.clamp {{%r10}}, [%rd1, {{%r8, %r6}}];
+        mad.lo.s32 %r7, %r9, 100, %r7; mad.lo.s32 %r7, %r10, 10000, %r7; bar.warp.sync -1;
+        sust.b.2d.b32.trap [%rd1, {{%r5, %r6}}], {{%r7}};"""
+    after = [0 if each % 4 == 3 else each + 1 for each in range(16)]
+    right = [each + 100 * after[each] + 10000 * (after[each] or each) for each in range(16)]
+    assert list(found(body, memory, block=16)[4:]) == right
+    outside = run(f"{place} sust.b.2d.b32.trap [%rd1, {{%r5, %r1}}], {{%r7}};", memory, block=16)
+    assert (outside.status, outside.message) == ("crash", "a thread is beside the surface")
 
 
 FUNCTIONS = (
@@ -581,10 +606,11 @@ def test_a_race_shows_between_the_orders() -> None:
     "unknown",
     ["mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.s32 {%f1}, {%r1}, {%r2}, {%f1};", "sqrt.rzi.f32 %f1, %f2;",
      "cvt.rn.e2m1x2.f32 %h1, %f1, %f2;", "mov.u32 %r5, %clusterid.x;", "ex2.rz.f32 %f1, %f1;", "call helper;",
-     "suld.b.2d.b32.trap %r5, [%rd1, {%r1, %r2}];", "mbarrier.init.shared.b64 [held], 32;", "activemask.b32 %r5;"],
+     "sured.b.add.2d.u32.trap [%rd1, {%r1, %r2}], %r5;", "mbarrier.init.shared.b64 [held], 32;",
+     "fns.b32 %r5, %r1, 0, 2;"],
 )  # fmt: skip
 def test_an_unknown_instruction_is_an_error_with_its_name(unknown: str) -> None:
-    with pytest.raises(InputError, match=r"k\.ptx:11: the interpreter (does not know|has no)") as error:
+    with pytest.raises(InputError, match=r"k\.ptx:11: the interpreter does not know the instruction") as error:
         run(unknown, np.zeros(32, np.int32))
     assert unknown.partition(" ")[0] in error.value.message
 

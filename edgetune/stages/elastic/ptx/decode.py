@@ -27,7 +27,6 @@ from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 NEXT, JUMP, END, BARRIER, WARP = range(5)
 """How a segment ends, or that it is one instruction at which threads of a block or lanes of a warp meet."""
 
-_OF_SURFACES = frozenset({"tld4", "txq", "suld", "suq", "sured", "sust"})
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
 _FILE = "<ptx>"
 
@@ -131,8 +130,6 @@ def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError
     """Return the error for an instruction of a file."""
     written = f"{each.name} {', '.join(each.operands)}".strip()
     message = f"{name}:{each.line}: the interpreter does not know the instruction {written}"
-    if each.op[0] in _OF_SURFACES:
-        message = f"{name}:{each.line}: the interpreter has no surfaces: {written}"
     return UnknownInstructionError(message, _HINT)
 
 

@@ -193,6 +193,46 @@ def _dot_of(a: Array, b: Array, c: Array, by: int, start: int) -> Array:
     return np.asarray(found)
 
 
+_BY_PLACES: dict[str, Callable[..., Any]] = {
+    "vadd": np.add, "vsub": np.subtract, "vmin": np.minimum, "vmax": np.maximum,
+    "vavrg": lambda a, b: (a + b + 1) >> 1, "vabsdiff": lambda a, b: np.abs(a - b),
+}  # fmt: skip
+
+
+def _small_integers(of: Operands, each: Instruction) -> None:
+    """Write ``vadd4``, ``vabsdiff2`` and the like, of the bytes or halves of registers."""
+    words = [word for word in each.op[1:] if word not in ("sat", "add")]
+    size_bytes = 4 // int(each.op[0][-1])
+    if len(words) != 3 or any("." in operand for operand in each.operands):
+        raise KeyError(each.name)
+    kinds = [np.dtype(f"{DTYPES[word].kind}{size_bytes}") for word in words]
+    operation = _BY_PLACES[each.op[0][:-1]]
+    compute = partial(_of_places, operation=operation, kinds=kinds, limits="sat" in each.op, adds="add" in each.op)
+    of.put(each, "u32", compute, of.operands(each, "u32"))
+
+
+def _of_places(
+    a: Array,
+    b: Array,
+    c: Array,
+    *,
+    operation: Callable[..., Any],
+    kinds: list[np.dtype[Any]],
+    limits: bool,
+    adds: bool,
+) -> Array:
+    to, *given = kinds
+    left, right = (
+        np.ascontiguousarray(each).view(kind).reshape(len(each), -1).astype(np.int64)
+        for each, kind in zip((a, b), given, strict=True)
+    )
+    found = operation(left, right)
+    found = arithmetic.limited(found, to) if limits else found.astype(to)
+    if adds:
+        return np.asarray((c + found.astype(np.int64).sum(axis=-1)).astype(np.uint32))
+    return np.ascontiguousarray(found).view(np.uint32).reshape(-1)
+
+
 def _selp(of: Operands, each: Instruction) -> None:
     kind, (a, b, p) = each.op[-1], each.operands[1:]
     of.put(each, kind, np.where, [of.predicate(p), of.read(a, kind), of.read(b, kind)])
@@ -322,6 +362,11 @@ def _joined(dtype: np.dtype[Any], *values: Array) -> Array:
     return found
 
 
+def _active(of: Operands, each: Instruction) -> None:
+    """Write which lanes of the warp run an instruction at once, which depends on the order."""
+    of.effect(lambda threads: [threads.bits(np.ones(1, bool))], [], [(each.operands[0], "b32")])
+
+
 def _trap(of: Operands, _: Instruction) -> None:
     def stop(_: Any) -> None:
         raise StoppedError("crash", "trap")
@@ -334,6 +379,7 @@ _MAKERS: dict[str, Callable[[Operands, Instruction], None]] = {
     "subc": _extended, "shl": _shift, "shr": _shift, "shf": _funnel, "bfe": _bit_field, "bfi": _bit_field,
     "lop3": _lop3, "prmt": _prmt, "bfind": _bfind, "bmsk": _bmsk, "szext": _szext, "dp4a": _dot, "dp2a": _dot,
     "selp": _selp, "slct": _slct, "testp": _testp, "setp": _setp, "set": _setp, "cvt": _cvt, "mov": _mov,
-    "trap": _trap,
+    "trap": _trap, "activemask": _active,
+    **{f"{name}{places}": _small_integers for name in _BY_PLACES for places in (2, 4)},
 }  # fmt: skip
 """By the first word of the instruction; all others are plain arithmetic."""

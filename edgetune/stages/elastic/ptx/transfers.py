@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS, Array, narrowed, 
 from edgetune.stages.elastic.ptx.memory import StoppedError
 from edgetune.stages.elastic.ptx.operands import Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
+from edgetune.stages.elastic.ptx.textures import TEXTURES
 
 _SPACES = ("shared", "global", "const", "local", "param")
 _ATOMICS: dict[str, Callable[..., Any]] = {
@@ -23,7 +24,6 @@ _ATOMICS: dict[str, Callable[..., Any]] = {
 _AT_ONCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
             "xor": np.bitwise_xor}  # fmt: skip
 """Operations that NumPy makes one after the other in memory, where nobody asks what was there before."""
-_HASH, _PRIME, _MIX = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3), np.uint64(0x94D049BB133111EB)
 
 
 def _space(of: Operands, each: Instruction, address: str) -> str:
@@ -177,36 +177,6 @@ def _changing(name: str, kind: str) -> Callable[..., Array]:
     return run
 
 
-def _tex(of: Operands, each: Instruction) -> None:
-    """Write a read of a texture: what it holds is made of its number and the coordinates."""
-    targets, found = parts(each.operands[0]), each.operands[1].strip("[] ").partition(",")
-    kind, by = each.op[-2:]
-    coordinates = parts(found[2].strip().partition("}")[0])
-    reads = [of.read(found[0].strip(), "u64"), *(of.read(one, by) for one in coordinates)]
-    value = of.let(f"{of.bind(partial(_texels, DTYPES[kind], len(targets)))}({', '.join(reads)})")
-    for place, target in enumerate(targets):
-        of.write(target, kind, f"{value}[{place}]")
-
-
-def _texels(dtype: np.dtype[Any], count: int, texture: Array, *coordinates: Array) -> list[Array]:
-    """Return numbers from 0 to 1, or integers below 8: they often are counts or places."""
-    mixed = _mixed([texture, *(np.ascontiguousarray(each).view(f"u{each.itemsize}") for each in coordinates)])
-    found = []
-    for place in range(count):
-        bits = (((mixed + np.uint64(place)) * _PRIME) ^ (mixed >> np.uint64(31))) * _MIX >> np.uint64(32)
-        found.append((bits >> np.uint64(8)) / 2.0**24 if dtype.kind == "f" else bits % np.uint64(8))
-    return [each.astype(dtype) for each in found]
-
-
-def _mixed(values: Sequence[Array]) -> Array:
-    """Return numbers made of the bits of others (Fowler, Noll and Vo's hash FNV-1a, by words)."""
-    found = np.full(1, _HASH)
-    for each in values:
-        found = (found ^ each.astype(np.uint64)) * _PRIME
-        found = found ^ (found >> np.uint64(29))
-    return found
-
-
 def _call(of: Operands, each: Instruction) -> None:
     """Write a call of the system: what ``printf`` prints is nowhere, and an assertion that fails ends the launch."""
     names = [one for one in each.operands if not one.startswith("(")]
@@ -227,6 +197,6 @@ def _failed(threads: Any, address: Array) -> None:
 
 TRANSFERS: dict[str, Callable[[Operands, Instruction], None]] = {
     "cvta": _cvta, "isspacep": _isspacep, "ld": _ld, "ldu": _ld, "st": _st, "cp": _cp, "atom": _atom, "red": _atom,
-    "tex": _tex, "call": _call,
+    "call": _call, **TEXTURES,
 }  # fmt: skip
 """By the first word of the instruction."""
