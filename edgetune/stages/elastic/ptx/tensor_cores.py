@@ -68,7 +68,7 @@ def _product(of: Operands, each: Instruction) -> None:
     Raises:
         KeyError: of another shape or type than here.
     """
-    words = list(each.op)
+    words = [word for word in each.op if word != "rn"]
     if words[:3] != ["mma", "sync", "aligned"] or words[4:6] != ["row", "col"] or len(words) != 10:
         raise KeyError(each.name)
     to, left, right, added = words[6:]
@@ -219,8 +219,8 @@ def _fragments(of: Operands, each: Instruction) -> None:
     shape = next(word for word in each.op if _SHAPE.fullmatch(word))
     m, n, k = _sizes(shape)
     if each.op[1] == "mma":
-        words = list(each.op[each.op.index(shape) + 1 :])
-        to, left, right, added = words if len(words) == 4 else (words[0], "f16", "f16", words[1])
+        words = [word for word in each.op[each.op.index(shape) + 1 :] if word != "rn"]
+        to, left, right, added = words if len(words) > 2 else (words[0], "f16", "f16", words[1])
         registers = [parts(operand) for operand in each.operands]
         kinds = [left, right, added]
         counts = [len(some) for some in registers[1:]]
