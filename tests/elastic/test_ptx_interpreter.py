@@ -465,6 +465,17 @@ def test_fragments_are_loaded_multiplied_and_stored() -> None:
     assert np.array_equal(got, a.astype(float) @ b.T.astype(float) + 2)
 
 
+def test_fragments_of_doubles_are_multiplied_too() -> None:
+    a, b = np.random.default_rng(5).uniform(-1, 1, (2, 8, 4))
+    body = """mov.u32 %r4, 4; mov.u32 %r5, 8; add.s64 %rd5, %rd1, 256; add.s64 %rd6, %rd1, 512;
+        wmma.load.a.sync.aligned.row.m8n8k4.global.f64 {%fd1}, [%rd1], %r4; mov.f64 %fd3, 0d0000000000000000;
+        wmma.load.b.sync.aligned.col.m8n8k4.global.f64 {%fd2}, [%rd5], %r4; mov.f64 %fd4, %fd3;
+        wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64 {%fd3, %fd4}, {%fd1}, {%fd2}, {%fd3, %fd4};
+        wmma.store.d.sync.aligned.row.m8n8k4.global.f64 [%rd6], {%fd3, %fd4}, %r5;"""
+    got = found(body, np.concatenate([a.ravel(), b.ravel(), np.zeros(64)]))[64:].reshape(8, 8)
+    assert np.allclose(got, a @ b.T, rtol=0, atol=1e-15)
+
+
 def test_lanes_that_wait_for_each_other_meet_though_they_come_one_after_the_other() -> None:
     body = """setp.lt.u32 %p1, %r1, 9; @%p1 bra $A; add.s32 %r5, %r1, 100; bra $B; $A: add.s32 %r5, %r1, 200;
         $B: shfl.sync.bfly.b32 %r6, %r5, 16, 31, -1; st.global.u32 [%rd3], %r6;"""

@@ -76,12 +76,13 @@ class Blocks:
         unit = np.repeat(np.arange(len(units)), [len(blocks) for *_, blocks in units])[self.block]
         self._grids = np.array([each.grid for _, each, _ in units])
         self.unit = unit if len(units) > 1 else np.zeros(1, np.int64)
-        self._starts = memory.starts[[copy for copy, *_ in units]]
+        self._starts = memory.starts[[copy for copy, *_ in units]][self.unit]
         warps = -(-per_block // WARP_THREADS)
         self.slot = (self.block * warps + self._thread // WARP_THREADS) * WARP_THREADS + self._thread % WARP_THREADS
         self.slots = self._count * warps * WARP_THREADS
         self._team = self._teams(units, unit, per_block)
         memory.window(self._count, total)
+        self._bases = {"shared": memory.bases["shared"][self.block], "local": memory.bases["local"]}
         self._special: dict[str, Array] = {}
         self._ticks = 0
         self._alive = np.zeros(self.slots, bool)
@@ -148,11 +149,7 @@ class Blocks:
 
     def base(self, space: str) -> Array:
         """Return the index at which a state space begins for each thread."""
-        if space == "shared":
-            return self.memory.bases[space][self.block]
-        if space == "local":
-            return self.memory.bases[space]
-        return self._starts[self.unit]
+        return self._bases.get(space, self._starts)
 
     def run(self) -> None:
         """Run all threads to their end.
