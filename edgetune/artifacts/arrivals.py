@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from edgetune.artifacts.csv_format import is_number, plain_cells, split_header
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.errors import InputError
 
@@ -48,22 +49,31 @@ def read_arrivals(source: str) -> Arrivals:
         text = read_source(source).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{name} is not UTF-8 text", _HINT) from None
+    header, delimiter, body = split_header(text.lstrip())
+    place: int = 0
+    unit: Unit = "s"
+    columns = len(header)
+    if header and is_number(header[0]):
+        body, columns = text, 0
+    elif text.strip():
+        place, unit = _column(header, name)
+    first = 1 + len(text.splitlines()) - len(body.splitlines())
     try:
-        lines = [(number, cells) for number, cells in enumerate(csv.reader(text.splitlines()), 1) if any(cells)]
+        rows = [row for row in enumerate(csv.reader(body.splitlines(), delimiter=delimiter), first) if any(row[1])]
     except csv.Error as error:
         raise InputError(f"{name} is not a CSV table: {error}", _HINT) from None
-    if not lines:
-        raise InputError(f"{name} has no requests", _HINT)
-    place, unit = 0, "s"
-    if _number(lines[0][1][0]) is None:
-        place, unit = _column([cell.strip() for cell in lines[0][1]], name)
-        lines = lines[1:]
-    values = [_value(cells, place, f"{name}, line {number}") for number, cells in lines]
-    if not values:
+    for number, cells in rows:
+        if 0 < columns < len(cells) or (not columns and len(cells) > 1 and is_number(delimiter.join(cells))):
+            message = f"{name}, line {number}: {delimiter.join(cells)[:40]!r} has more cells than the header"
+            raise InputError(message, "write decimal points; or separate cells with semicolons, below a header")
+    if not rows:
         raise InputError(f"{name} has no requests", "add a row for each request below the header")
+    found = [cells[place].strip() if place < len(cells) else "" for _, cells in rows]
+    plain = plain_cells({"": found}, name=name).get("", found)
+    values = [_value(cell or "", f"{name}, line {number}") for cell, (number, _) in zip(plain, rows, strict=True)]
     if unit == "rate":
         return Arrivals(name, tuple(values), rates=True)
-    for (number, _), before, value in zip(lines[1:], values, values[1:], strict=False):
+    for (number, _), before, value in zip(rows[1:], values, values[1:], strict=False):
         if value < before:
             message = f"{name}, line {number}: a request at {value:g} {unit} follows one at {before:g} {unit}"
             raise InputError(message, "put the requests in the order in which they arrived")
@@ -81,17 +91,9 @@ def _column(header: list[str], name: str) -> tuple[int, Unit]:
     return found[0]
 
 
-def _value(cells: list[str], place: int, where: str) -> float:
-    value = _number(cells[place]) if place < len(cells) else None
-    if value is None or not 0 <= value <= _MOST:
-        given = repr(cells[place]) if place < len(cells) else "nothing"
-        raise InputError(f"{where}: {given} is neither a time nor a rate", "give a number of at least zero")
+def _value(cell: str, where: str) -> float:
+    value = float(cell) if is_number(cell) else math.nan
+    if not 0 <= value <= _MOST:
+        message = f"{where}: {repr(cell) if cell else 'nothing'} is neither a time nor a rate"
+        raise InputError(message, "give a number of at least zero")
     return value
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

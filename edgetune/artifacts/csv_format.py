@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgetune import limits
@@ -37,8 +38,7 @@ def csv_table(text: str, *, name: str) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    header, delimiter, body = _parts(text.lstrip(BOM))
-    names = _fields(header, delimiter)
+    names, delimiter, body = split_header(text.lstrip(BOM))
     limits.check("table_columns", len(names), name)
     if not body.strip():
         raise InputError(f"{name} has a header but no rows", "give it at least one row of measurements")
@@ -60,15 +60,16 @@ def csv_table(text: str, *, name: str) -> Any:
     return _without_blanks(pa.Table.from_arrays(arrays, names))
 
 
-def _parts(text: str) -> tuple[str, str, str]:
-    """Return the header line, the delimiter, and the rows."""
+def split_header(text: str) -> tuple[list[str], str, str]:
+    """Return the fields of the header line, the delimiter, and the text of the rows."""
     first, _, rest = text.partition("\n")
     stated = _EXCEL_FIRST_LINE.fullmatch(first)
     if stated is not None:
         first, _, rest = rest.partition("\n")
-        return first.rstrip("\r"), stated[1], rest
+        return _fields(first.rstrip("\r"), stated[1]), stated[1], rest
     header = first.rstrip("\r")
-    return header, max(_DELIMITERS, key=lambda mark: len(_fields(header, mark))), rest
+    delimiter = max(_DELIMITERS, key=lambda mark: len(_fields(header, mark)))
+    return _fields(header, delimiter), delimiter, rest
 
 
 def _fields(header: str, delimiter: str) -> list[str]:
@@ -136,14 +137,23 @@ def plain_numbers(table: Any, *, name: str) -> Any:
     texts = [column for column, kind in zip(table.column_names, table.schema.types, strict=True) if kind == pa.string()]
     if not any(pc.any(pc.match_substring(table.column(column), ",")).as_py() for column in texts):
         return table
-    cells = {column: [cell for cell in table.column(column).to_pylist() if cell is not None] for column in texts}
-    numbers = {column: found for column, found in cells.items() if found and all(map(_NUMBER.fullmatch, found))}
+    for column, numbers in plain_cells({of: table.column(of).to_pylist() for of in texts}, name=name).items():
+        table = table.set_column(table.column_names.index(column), column, pa.array(numbers, pa.string()))
+    return table
+
+
+def plain_cells(columns: Mapping[str, Sequence[str | None]], *, name: str) -> dict[str, list[str | None]]:
+    """Return the numeric ones of a table's columns, their numbers in the form ``1234.5``; see ``plain_numbers``."""
+    cells = {column: [cell for cell in found if cell is not None] for column, found in columns.items()}
+    numbers = {column: found for column, found in cells.items() if found and all(map(is_number, found))}
     mark = _decimal_mark(numbers, name=name)
     thousands = "." if mark == "," else ","
-    for column in numbers:
-        plain = [_plain(cell, mark, thousands) for cell in table.column(column).to_pylist()]
-        table = table.set_column(table.column_names.index(column), column, pa.array(plain, pa.string()))
-    return table
+    return {column: [_plain(cell, mark, thousands) for cell in columns[column]] for column in numbers}
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a number with any decimal mark."""
+    return _NUMBER.fullmatch(cell) is not None
 
 
 def _plain(cell: str | None, mark: str, thousands: str) -> str | None:

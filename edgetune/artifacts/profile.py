@@ -32,6 +32,11 @@ RAW_COLUMNS = (
 """Columns of raw samples."""
 
 
+THROTTLED_SHARE = 0.1
+"""Share of the periods of a CPU quota, throttled, from which the mean time counts: a quota below the busy threads stops
+nearly every period, one above them stops a period at most now and then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A point to measure: one workload, task and batch size in one power mode."""
@@ -61,14 +66,15 @@ class ProfileRow:
         workload: Name of the network, e.g. ``resnet18``.
         task: ``infer`` or ``train``.
         batch_size: Samples per minibatch.
-        minibatch_s: Median time of one steady minibatch, s. ``None`` only when ``status`` is not ``ok``.
+        minibatch_s: Median time of one steady minibatch, s, or the mean, see ``is_mean``. ``None`` only when ``status``
+            is not ``ok``.
         cpu_cores, cpu_mhz, gpu_mhz, mem_mhz, power_limit_w, power_mode: The mode, see ``Mode``.
         device: Device name, e.g. ``host``, ``twin:orin-agx``.
         power_w: Mean power over the measured window, settling time discarded, W.
         power_peak_w: Highest power sample in that window, W.
         energy_j: Energy per minibatch, J.
         minibatch_p95_s: 95th percentile of the steady minibatch times, s.
-        minibatch_ci95_low_s, minibatch_ci95_high_s: 95 % confidence interval of the median, s.
+        minibatch_ci95_low_s, minibatch_ci95_high_s: 95 % confidence interval of ``minibatch_s``, s.
         minibatches: Steady minibatches timed (warm-ups not counted).
         warmups: Leading minibatches judged to be warm-up.
         power_samples: Fresh sensor readings that count: they lie in the measured window, after power has settled.
@@ -108,6 +114,7 @@ class ProfileRow:
         engine_bytes: Size of the TensorRT engine, bytes.
         bunched_share: Share of the answers of which most chunks arrived together, 0 to 1.
         board: The board that measured the row, where several share a sweep: its serial number or name.
+        cpu_throttled_share: Share of the periods of a CPU quota in which it stopped the workload, 0 to 1.
     """
 
     workload: str
@@ -172,6 +179,12 @@ class ProfileRow:
     build_s: NonNegativeFloat | None = None
     engine_bytes: NonNegativeInt | None = None
     board: str | None = None
+    cpu_throttled_share: NonNegativeFloat | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether ``minibatch_s`` is a mean: a CPU quota stopped the workload often, which a median would not show."""
+        return (self.cpu_throttled_share or 0.0) >= THROTTLED_SHARE
 
     @classmethod
     def at(cls, point: Point, minibatch_s: float | None, **figures: Any) -> ProfileRow:

@@ -36,7 +36,7 @@ _MIDDLE = (
 _LOWEST = ("minibatch_ci95_low_s", "memory_available_min_bytes")
 _HIGHEST = (
     "power_peak_w", "temp_max_c", "minibatch_ci95_high_s", "others_cpu_share", "memory_peak_bytes",
-    "memory_device_bytes",
+    "memory_device_bytes", "cpu_throttled_share",
 )  # fmt: skip
 _SUMS = ("minibatches", "warmups", "power_samples", "swap_in_bytes")
 _SUMMARIES: tuple[tuple[tuple[str, ...], Callable[[list[Any]], Any]], ...] = (

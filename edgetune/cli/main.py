@@ -13,6 +13,7 @@ from edgetune.artifacts.origin import command_runs
 from edgetune.cli.screen import print_document, print_lines, show_warnings
 from edgetune.errors import FILE_HINTS, EdgetuneError, ExitCode, InputError, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
+from edgetune.processes.start import forget_working_folder
 from edgetune.processes.streams import hold_closed_streams, leave_lost_terminal, settle_stdout, write
 from edgetune.visible import one_line
 from edgetune.workflows.stopping import STOPS, Stopped, stop_code
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     enables it; without one, e.g. for ``--help``, it stays off.
     """
     gc.disable()
+    forget_working_folder()
     sys.meta_path.insert(0, _PandasLater)
     code = run(sys.argv[1:] if argv is None else argv, act_as_caller)
     if not gc.isenabled():
@@ -151,14 +153,12 @@ def describe(error: BaseException) -> tuple[str, str, int]:
     """Return the message, hint and exit code of an error."""
     from edgetune.plugins import plugin_error
 
-    error = plugin_error(error) or _removed_option(error) or error
+    error = plugin_error(error) or _removed_option(error) or _strange_name(error) or error
     if isinstance(error, EdgetuneError):
         return error.message, error.hint, error.exit_code
     if isinstance(error, OSError) and error.errno in FILE_HINTS:
         name = "standard output" if error.filename is None else os.fsdecode(error.filename)
         return f"{name}: {error.strerror}", FILE_HINTS[error.errno], ExitCode.USAGE
-    if isinstance(error, ValueError) and str(error) == _NUL:
-        return "a document names a file whose name holds NUL, as no file's does", "correct the name", ExitCode.USAGE
     usage = getattr(error, "format_message", None)  # how typer reports bad usage, whichever click it carries
     if callable(usage):
         return _plain(str(usage())), _usage_hint(error), ExitCode.USAGE
@@ -168,6 +168,16 @@ def describe(error: BaseException) -> tuple[str, str, int]:
     return f"unexpected: {type(error).__name__}: {error}", report, ExitCode.UNEXPECTED
 
 
+def _strange_name(error: BaseException) -> InputError | None:
+    """Return the error for a name that no file can have here."""
+    if isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding():
+        return InputError(f"{error.object} is no name in this locale, whose encoding is {error.encoding}", _UTF_8)
+    if isinstance(error, ValueError) and str(error) == _NUL:
+        return InputError("a document names a file whose name holds NUL, as no file's does", "correct the name")
+    return None
+
+
+_UTF_8 = "use a locale with UTF-8: export LANG=C.UTF-8"
 _NUL = "embedded null byte"
 """What Python says of any path with NUL in it; arguments of a command cannot have one."""
 

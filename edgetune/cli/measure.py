@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,21 +25,22 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
       edgetune measure -- ./app --input frames.bin
       edgetune measure 'gzip -k big' 'zstd -k big'
 
-    A command runs until the interval of its median time is narrow enough, ten times at least. Several commands are
-    compared with the fastest. Ends with 5 when some commands failed.
+    A command runs until the interval of its median time is narrow enough, ten times at least. Several commands run in
+    turns and are compared with the fastest. Ends with 5 when some commands failed.
     """
     from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.repeats import rows_by_point
     from edgetune.cli.screen import answer
     from edgetune.errors import ExitCode
     from edgetune.workflows.cells import brief
-    from edgetune.workflows.profile.commands import measure_commands
+    from edgetune.workflows.profile.commands import in_one, measure_commands
 
     silent = terminal.json or terminal.screen.quiet
     table, target = measure_commands(
         opts, terminal.screen, (lambda _: None) if silent else partial(_report, told=set())
     )
     if terminal.json:
-        answer({**plain(table.header), "rows": [brief(row) for row in table.rows]})
+        answer({**plain(table.header), "rows": [brief(in_one(own)) for own in rows_by_point(table.rows).values()]})
     elif not silent:
         _compare([row for row in table.rows if row.minibatch_s is not None])
     if target is not None:
@@ -60,7 +62,7 @@ def _report(row: ProfileRow, *, told: set[str]) -> None:
     timed = (row.times_s or ())[row.warmups or 0 :]
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
     within = "" if low is None or high is None else f", 95 % interval {format_si(low, 's')} to {format_si(high, 's')}"
-    print_lines(f"  median  {format_si(row.minibatch_s, 's')}{within}")
+    print_lines(f"  {'mean  ' if row.is_mean else 'median'}  {format_si(row.minibatch_s, 's')}{within}")
     print_lines(f"  range   {format_si(min(timed), 's')} to {format_si(max(timed), 's')}, {len(timed)} timed")
     if row.power_w is not None and row.energy_j is not None:
         print_lines(f"  power   {format_si(row.power_w, 'W')}, {format_si(row.energy_j, 'J')} each")
@@ -74,16 +76,20 @@ def _report(row: ProfileRow, *, told: set[str]) -> None:
             print_folded(f"  note: {note}")
 
 
-def _compare(rows: list[ProfileRow]) -> None:
+def _compare(rows: Sequence[ProfileRow]) -> None:
+    """Print how the fastest command compares with each other one, from the turns of both."""
+    from edgetune.artifacts.repeats import rows_by_point, standing, together
     from edgetune.cli.screen import print_folded
+    from edgetune.stages.profiling.comparison import CANNOT_TELL, compare_rows
 
-    if len(rows) < 2:
-        return
-    fastest, *others = sorted(rows, key=lambda row: row.minibatch_s or 0.0)
-    for row in others:
-        low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
-        its_low, its_high = fastest.minibatch_ci95_low_s, fastest.minibatch_ci95_high_s
-        known = low and high and its_low and its_high
-        within = f" ({low / its_high:.3g} to {high / its_low:.3g})" if known else ""  # type: ignore[operator]
-        ratio = (row.minibatch_s or 0.0) / (fastest.minibatch_s or 1.0)
-        print_folded(f"{fastest.workload} is {ratio:.3g} times as fast{within} as {row.workload}")
+    turns = map(standing, rows_by_point(rows).values())
+    commands = sorted(turns, key=lambda own: together(own).minibatch_s or 0.0)
+    for other in commands[1:]:
+        found, names = compare_rows(commands[0], other), (commands[0][0].workload, other[0].workload)
+        ratio = found.ratios["time"]
+        within = "" if ratio.low is None else f" ({ratio.low:.3g} to {ratio.high:.3g})"
+        if found.verdict() != CANNOT_TELL:
+            print_folded(f"{names[0]} is {ratio.ratio:.3g} times as fast{within} as {names[1]}")
+            continue
+        reason = found.unfair or "the interval holds 1" if within else "too few runs for an interval"
+        print_folded(f"cannot tell: {names[1]} took {ratio.ratio:.3g} times{within} as long as {names[0]}: {reason}")

@@ -239,7 +239,7 @@ def _show_by_pager(text: str) -> None:
     if pager and sys.stdin is not None and sys.stdin.isatty():
         variables = {"LESS": "FRX", **os.environ}  # as git sets it: with colours, and the page stays when less ends
         with handling({signal.SIGINT: lambda *_: None}):  # Ctrl-C is for the pager
-            data = text.encode(sys.stdout.encoding, "backslashreplace")
+            data = text.encode(sys.stdout.encoding, sys.stdout.errors or "strict")
             code = subprocess.run(pager, shell=True, input=data, env=variables, check=False).returncode
     if code in _NOT_STARTED:
         write(text, sys.stdout)

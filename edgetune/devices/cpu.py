@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from edgetune.devices.clock import Clock
 from edgetune.devices.sysfs import Sysfs
+from edgetune.processes.cgroup import cpu_periods, cpu_quota
 from edgetune.processes.families import family, stat_fields
 
 
@@ -30,58 +31,31 @@ def usable_cpus(sysfs: Sysfs | None = None) -> list[int]:
     """
     sysfs = sysfs or Sysfs()
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    quota = cpu_quota(sysfs)
+    quota = cpu_quota(sysfs.root)
     ordered = _physical_first(allowed, sysfs)
     return ordered if quota is None else ordered[: max(1, math.floor(quota))]
 
 
-def cpu_quota(sysfs: Sysfs) -> float | None:
-    """Return the CPU quota of the control group, in CPUs; ``None`` for no limit.
-
-    Reads ``cpu.max`` of control groups version 2 from this process's group up to the root, and the quota of version 1,
-    and returns the smallest. See the kernel's Documentation/admin-guide/cgroup-v2.rst.
-    """
-    quotas: list[float] = []
-    for group in _groups(sysfs):
-        try:
-            limit, period = sysfs.read(f"sys/fs/cgroup{group}/cpu.max").split()
-            if limit != "max":
-                quotas.append(int(limit) / int(period))
-        except (OSError, ValueError, ZeroDivisionError):
-            continue
-    limit_us = sysfs.read_int("sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-    period_us = sysfs.read_int("sys/fs/cgroup/cpu/cpu.cfs_period_us")
-    if limit_us is not None and limit_us > 0 and period_us:
-        quotas.append(limit_us / period_us)
-    return min(quotas, default=None)
-
-
-def _groups(sysfs: Sysfs) -> list[str]:
-    """Return this process's version 2 control group and its parents, as paths below the mount point."""
-    try:
-        lines = sysfs.read("proc/self/cgroup").splitlines()
-    except OSError:
-        return [""]
-    path = next((line[3:].rstrip("/") for line in lines if line.startswith("0::")), "")
-    groups = [path]
-    while path:
-        path = path.rpartition("/")[0]
-        groups.append(path)
-    return groups
-
-
 def _physical_first(cpus: list[int], sysfs: Sysfs) -> list[int]:
-    """Return the CPUs ordered so that every core appears once before any appears twice."""
-    seen: dict[tuple[int, int], int] = {}
-    keyed: list[tuple[int, int]] = []
+    """Return the CPUs ordered so that every core appears once before any appears twice, the fastest cores first.
+
+    ``cpu_capacity`` is the kernel's figure of a core's speed on boards with big and small cores
+    (Documentation/ABI/testing/sysfs-devices-system-cpu); where it is missing or equal, the highest clock decides.
+    ``core_id`` counts from 0 in each cluster of some kernels, so that the list of a core's threads counts first.
+    """
+    seen: dict[object, int] = {}
+    keyed: list[tuple[int, int, int, int]] = []
     for cpu in cpus:
-        topology = f"sys/devices/system/cpu/cpu{cpu}/topology"
-        core = sysfs.read_int(f"{topology}/core_id")
-        package = sysfs.read_int(f"{topology}/physical_package_id")
+        folder = f"sys/devices/system/cpu/cpu{cpu}"
+        core = sysfs.read_int(f"{folder}/topology/core_id")
+        package = sysfs.read_int(f"{folder}/topology/physical_package_id")
         place = (package or 0, core) if core is not None else (-1, cpu)
-        keyed.append((seen.get(place, 0), cpu))
-        seen[place] = seen.get(place, 0) + 1
-    return [cpu for _, cpu in sorted(keyed)]
+        threads = sysfs.text(f"{folder}/topology/thread_siblings_list") or place
+        capacity = sysfs.read_int(f"{folder}/cpu_capacity") or 0
+        khz = sysfs.read_int(f"{folder}/cpufreq/cpuinfo_max_freq") or 0
+        keyed.append((seen.get(threads, 0), -capacity, -khz, cpu))
+        seen[threads] = seen.get(threads, 0) + 1
+    return [cpu for *_, cpu in sorted(keyed)]
 
 
 def cpu_model(sysfs: Sysfs) -> str:
@@ -117,12 +91,14 @@ class CpuTimes:
         busy, total: Ticks of each CPU, by its number.
         own: Ticks of our processes.
         runnable: Threads of all users that run or wait for a CPU.
+        quota_periods: By control group, the periods of its CPU quota, and those in which it throttled the group.
     """
 
     busy: Mapping[int, int]
     total: Mapping[int, int]
     own: int
     runnable: int
+    quota_periods: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +136,15 @@ class CpuLoad:
     def read(self) -> CpuTimes | None:
         """Return the present counters; ``None`` where the kernel does not show them."""
         try:
-            return replace(read_cpu_times(self._sysfs), own=_own_ticks(self._sysfs, self._process))
+            own, periods = _own_ticks(self._sysfs, self._process), cpu_periods(self._sysfs.root)
+            return replace(read_cpu_times(self._sysfs), own=own, quota_periods=periods)
         except OSError:
             return None
+
+    @property
+    def quota(self) -> float | None:
+        """CPUs of which a CPU quota gives the time; ``None`` without a quota."""
+        return cpu_quota(self._sysfs.root)
 
     def cpus(self, cores: int | None = None) -> list[int]:
         """Return the CPUs assigned to a workload on ``cores`` cores."""
@@ -196,6 +178,13 @@ def others_share(before: CpuTimes, after: CpuTimes, cpus: Sequence[int]) -> floa
         return None
     busy = sum(after.busy[cpu] - before.busy[cpu] for cpu in known)
     return min(max((busy - (after.own - before.own)) / total, 0.0), 1.0)
+
+
+def throttled_share(before: CpuTimes, after: CpuTimes) -> float | None:
+    """Return the share of the periods in which a CPU quota throttled this process's groups; ``None`` without one."""
+    looks = [(before.quota_periods.get(group, (0, 0)), now) for group, now in after.quota_periods.items()]
+    shares = [(end[1] - start[1]) / (end[0] - start[0]) for start, end in looks if end[0] > start[0]]
+    return max(shares, default=None)
 
 
 def read_cpu_times(sysfs: Sysfs) -> CpuTimes:

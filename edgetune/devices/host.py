@@ -24,6 +24,7 @@ from edgetune.devices.memory import MachineMemory
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import InputError
+from edgetune.processes.cgroup import cpu_quota
 
 
 class HostModes:
@@ -97,13 +98,14 @@ def host_device(sysfs: Sysfs, frequency: GuardianModes | None = None) -> Device:
         frequency: Sets the CPU clock; by default this process does.
     """
     clock = MonotonicClock()
-    cores = len(usable_cpus(sysfs))
+    cores, quota = len(usable_cpus(sysfs)), cpu_quota(sysfs.root)
     model = cpu_model(sysfs)
     power, temperature, throttle = open_rapl(sysfs, clock), open_thermometer(sysfs), open_throttle_events(sysfs)
     modes = HostModes(cores, frequency or DirectModes(HostControl(sysfs)))
     return Device(
         name="host",
-        description=f"{model}, {cores} usable core{'s' if cores > 1 else ''}",
+        description=f"{model}, {cores} usable core{'s' if cores > 1 else ''}"
+        + ("" if quota is None else f", of which a CPU quota gives the time of {quota:.3g}"),
         simulated=False,
         source=LiveSource(ort_providers=("CPUExecutionProvider",), torch_device="cpu"),
         clock=clock,
@@ -111,7 +113,7 @@ def host_device(sysfs: Sysfs, frequency: GuardianModes | None = None) -> Device:
         modes=modes,
         temperature=temperature,
         throttle=throttle,
-        conditions=_conditions(sysfs, model, cores),
+        conditions={**_conditions(sysfs, model, cores), "cpu_quota": quota},
         telemetry=HostTelemetry(sysfs, modes, power, temperature, throttle),
         load=CpuLoad(sysfs),
         memory=MachineMemory(sysfs),

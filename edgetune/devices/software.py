@@ -40,7 +40,7 @@ class Remedy:
 
     Args:
         python: Version of the system's Python, for which NVIDIA builds its wheels.
-        commands: Commands to run; empty where there is no wheel.
+        commands: Commands to run.
         note: Further advice.
     """
 
@@ -49,11 +49,18 @@ class Remedy:
     note: str
 
 
+PYTHON_310 = (
+    "curl -LsSf https://astral.sh/uv/install.sh | sh",
+    "~/.local/bin/uv venv --seed --python 3.10 ~/edgetune",
+    "~/edgetune/bin/pip install --prefer-binary .",
+)
+"""Install edgetune, in a clone of it, under a Python 3.10 beside the system's; every library has a wheel for it."""
+
+ELSEWHERE = "networks and scripts reach the GPU in the system's Python, by --python /usr/bin/python3"
+
 REMEDIES: dict[int, Remedy] = {
-    4: Remedy("3.6", (), "edgetune needs Python 3.10, where JetPack 4 has no wheel that reaches the GPU: CPU only"),
-    5: Remedy(
-        "3.8", (), "edgetune needs Python 3.10, where JetPack 5 has no wheel that reaches the GPU: use JetPack 6"
-    ),
+    4: Remedy("3.6", PYTHON_310, ELSEWHERE),
+    5: Remedy("3.8", PYTHON_310, ELSEWHERE),
     6: Remedy(
         "3.10",
         tuple(f"pip install {name} --index-url {WHEELS}/jp6/cu126" for name in ("torch", "onnxruntime-gpu")),

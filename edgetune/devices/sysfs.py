@@ -1,7 +1,7 @@
 """Read and write the kernel's small files of single values, with short reasons for errors.
 
-Under sudo edgetune has the identity of the calling user. Files below ``/sys`` that the kernel denies to this user
-(energy counters, debugfs) are read as root, see ``processes.privilege``.
+Under sudo edgetune is the calling user. Sensors below ``/sys`` that the kernel denies to this user (energy counters,
+debugfs) are read by a process of root, see ``processes.privilege``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from edgetune.processes.private_folder import open_beneath
-from edgetune.processes.privilege import acting_as, as_root, holds_root
+from edgetune.processes.privilege import by_root, has_helper
 
-_T = TypeVar("_T")
 _KERNEL = "sys/"
+_SENSORS = re.compile(
+    r"sys/class/powercap/[^/]+/(energy_uj|max_energy_range_uj)"
+    r"|sys/kernel/debug/(bpmp/debug/clk/emc|clk/override\.emc|tegra_bwmgr|cactmon)(/[^/]+)?"
+)
+"""What the process of root reads for its caller: energy counters, and the clock and load of a Jetson's memory."""
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 16
 _MAY_HANG = re.compile(r"sys/class/devfreq/gpu-[^/]+/(min|max|cur)_freq")
@@ -46,28 +49,29 @@ class Sysfs:
                 block is powered off, ``TimeoutError`` where the driver does not answer.
         """
         try:
-            content = self._content(path, lambda: os.open(self.root / path, _READ))
+            content = self.content(path, lambda: os.open(self.root / path, _READ))
         except PermissionError:
             if not self._root_may_help(path):
                 raise
-            content = as_root(lambda: self._content(path, lambda: self._open(path, _READ)))
+            return read_sensor(path)
         return content.decode(errors="replace").strip()
 
-    def _content(self, path: str, opened: Callable[[], int]) -> bytes:
+    def content(self, path: str, opened: Callable[[], int]) -> bytes:
+        """Return the bytes of a file that ``opened`` opens; errors as of ``read``."""
         descriptor = opened()
         try:
             return _within_time(self.root / path, descriptor) if _MAY_HANG.fullmatch(path) else _all_of(descriptor)
         finally:
             os.close(descriptor)
 
-    def _open(self, path: str, flags: int) -> int:
+    def open(self, path: str, flags: int) -> int:
         """Open a file; links are followed but never out of the top-level folder of the path."""
         tree, _, rest = path.partition("/")
         return open_beneath(self.root / tree, rest, flags, links=True)
 
     def _root_may_help(self, path: str) -> bool:
         """Whether root may read a file that the kernel denies to the user."""
-        return acting_as() is not None and holds_root() and self.root == Path("/") and path.startswith(_KERNEL)
+        return has_helper() and self.root == Path("/") and path.startswith(_KERNEL)
 
     def text(self, path: str) -> str:
         """Return the text of a file, empty when it cannot be read now."""
@@ -99,7 +103,7 @@ class Sysfs:
         Raises:
             OSError: the kernel refuses it.
         """
-        descriptor = self._open(path, os.O_WRONLY)  # without O_CREAT: a knob is never created
+        descriptor = self.open(path, os.O_WRONLY)  # without O_CREAT: a knob is never created
         try:
             os.write(descriptor, value.encode())
         finally:
@@ -110,16 +114,43 @@ class Sysfs:
         return self.permits(path, os.W_OK)
 
     def permits(self, path: str, mode: int) -> bool:
-        """Whether this user has the access ``mode`` to the file (access(2)), or edgetune's root under sudo."""
-        return self._looked_at(path, lambda: os.access(self.root / path, mode, effective_ids=True))
-
-    def _looked_at(self, path: str, look: Callable[[], _T]) -> _T:
-        return as_root(look) if self._root_may_help(path) else look()
+        """Whether this user has the access ``mode`` to the file (access(2)), or the process of root under sudo."""
+        if self._root_may_help(path):
+            return permitted(path, mode)
+        return os.access(self.root / path, mode, effective_ids=True)
 
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that match, sorted by name with numbers in numerical order."""
-        found = self._looked_at(pattern, lambda: list(self.root.glob(pattern)))
-        return sorted((str(path.relative_to(self.root)) for path in found), key=_natural)
+        if self._root_may_help(pattern):
+            return listed(pattern)
+        return sorted((str(path.relative_to(self.root)) for path in self.root.glob(pattern)), key=_natural)
+
+
+@by_root
+def read_sensor(path: str) -> str:
+    """Return the text of a sensor that only root may read, see ``Sysfs.read``; no other file is read."""
+    if not _SENSORS.fullmatch(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    sysfs = Sysfs()
+    return sysfs.content(path, lambda: sysfs.open(path, _READ)).decode(errors="replace").strip()
+
+
+@by_root
+def permitted(path: str, mode: int) -> bool:
+    """Whether root has the access ``mode`` to a file below ``/sys``."""
+    return Sysfs().permits(_kernels(path), mode)
+
+
+@by_root
+def listed(pattern: str) -> list[str]:
+    """Return the paths below ``/sys`` that match, see ``Sysfs.glob``."""
+    return Sysfs().glob(_kernels(pattern))
+
+
+def _kernels(path: str) -> str:
+    if not path.startswith(_KERNEL) or ".." in path.split("/"):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    return path
 
 
 def _all_of(descriptor: int) -> bytes:

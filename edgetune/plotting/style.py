@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.errors import DeviceError
+from edgetune.processes.start import in_root_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure  # noqa: PLC0414 -- exported
@@ -59,7 +60,8 @@ def styled(*, text_as_text: bool = False) -> Iterator[None]:
         DeviceError: matplotlib is not installed.
     """
     try:
-        import matplotlib as mpl
+        with in_root_folder():  # it reads a matplotlibrc of the working folder
+            import matplotlib as mpl
     except ImportError:
         raise DeviceError("figures need matplotlib, which is not installed", "pip install 'edgetune[plot]'") from None
     with mpl.rc_context(), warnings.catch_warnings():

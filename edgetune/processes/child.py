@@ -7,7 +7,6 @@ import itertools
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from edgetune.processes.memory import kills, why_killed
 from edgetune.processes.messages import decoded, encoded
 from edgetune.processes.privilege import Invoker, invoking_user
 from edgetune.processes.replies import ReplyLines, signal_name
+from edgetune.processes.start import python_command
 from edgetune.visible import visible
 
 _LOG_LIMIT_BYTES = 1 << 20
@@ -37,7 +37,8 @@ class Child:
     ``log_tail`` returns the end. It dies with the thread that starts it.
 
     Args:
-        module: Module to run, which calls ``messages.serve``.
+        module: Module to run, which calls ``messages.serve``; with ``python`` a file, which does the same.
+        python: Another Python than this one, to run the file.
         environment: Environment variables in addition to those of this process.
         descriptors: Descriptors that the child inherits under the same numbers.
     """
@@ -46,6 +47,7 @@ class Child:
         self,
         module: str,
         *,
+        python: str | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
         descriptors: Sequence[int] = (),
     ) -> None:
@@ -58,7 +60,7 @@ class Child:
         arguments = [str(commands_read), str(replies_write), str(os.getpid()), *limits.raised()]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                python_command(module, *arguments) if python is None else [python, module, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,

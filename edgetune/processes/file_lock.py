@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.processes.privilege import acting_as, as_root, holds_root
 from edgetune.visible import one_line
 
 _PROC = Path("/proc")
@@ -43,6 +42,7 @@ class Holder:
         started_s: Start time, seconds since 1970.
         seen: Whether the process was verified to have the file open and locked. Otherwise the id may belong to a later
             process: the kernel names the parent of a lock inherited by a child, even after the parent's end.
+        stopped: Whether it is stopped (SIGSTOP, Ctrl-Z), and so hears no signal but SIGKILL and SIGCONT.
     """
 
     pid: int
@@ -51,6 +51,7 @@ class Holder:
     command: str
     started_s: float
     seen: bool
+    stopped: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -67,12 +68,9 @@ class Holder:
     @property
     def ending(self) -> str | None:
         """The command that ends the process; ``None`` if it is unverified or another user's."""
-        if self.is_ours:
-            return f"kill {self.pid}"
-        if not (self.seen and holds_root()):
+        if not (self.is_ours or (self.seen and os.geteuid() == 0)):
             return None
-        caller = acting_as()
-        return f"kill {self.pid}" if caller is None else f"{caller.through} kill {self.pid}"
+        return f"kill -9 {self.pid}" if self.stopped else f"kill {self.pid}"
 
 
 def holder_of(descriptor: int) -> Holder | None:
@@ -84,7 +82,9 @@ def holder_of(descriptor: int) -> Holder | None:
             process = psutil.Process(pid)
             uid = process.uids().real
             command = _printable(process.cmdline() or [process.name()])
-            return Holder(pid, uid, _user_name(uid), command, process.create_time(), _has_locked(pid, descriptor))
+            stopped = process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+            seen = _has_locked(pid, descriptor)
+            return Holder(pid, uid, _user_name(uid), command, process.create_time(), seen, stopped)
     return None
 
 
@@ -104,12 +104,8 @@ def _has_locked(pid: int, descriptor: int) -> bool:
     The open files themselves are not accessed, because a file system of another user may never answer.
     """
     folder, wanted = _PROC / str(pid) / "fdinfo", _file_id(descriptor)
-
-    def look() -> bool:
-        return any(_names_lock(folder / name, wanted) for name in os.listdir(folder))
-
     try:
-        return as_root(look)
+        return any(_names_lock(folder / name, wanted) for name in os.listdir(folder))
     except OSError:
         return False
 

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from edgetune.processes.cgroup import memory_limits
 from edgetune.processes.families import stat_fields
 
 _PROC = Path("/proc")
 _RESET_PEAK = "5"
 """Written to ``clear_refs``, sets the peak of resident memory (VmHWM) to what is resident now."""
 _MAJOR_FAULTS = 9  # field of ``stat_fields``
-_NO_LIMIT_BYTES = 1 << 60  # control groups of version 1 write the highest page number instead of none
 
 
 def peak_bytes(pid: int | str = "self") -> int | None:
@@ -117,23 +117,8 @@ def why_killed(kills_before: int | None) -> str | None:
     now = kills()
     if kills_before is None or now is None or now <= kills_before:
         return None
-    limit = min(limits(), default=None)
+    limit = min(memory_limits(_PROC.parent).values(), default=None)
     return "memory ran out" + (f" (its control group may use {limit / (1 << 20):,.0f} MiB)" if limit else "")
-
-
-def limits() -> list[int]:
-    """Return the limits of the control groups around this process, bytes; see cgroups(7)."""
-    found = []
-    for line in _text(_PROC / "self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers not in ("", "memory"):
-            continue
-        root, name = ("", "memory.max") if controllers == "" else ("memory", "memory.limit_in_bytes")
-        group = Path("/sys/fs/cgroup") / root / path.strip("/")
-        for folder in (group, *group.parents):
-            with contextlib.suppress(ValueError):  # "max", or no such file
-                found.append(int(_text(folder / name)))
-    return [limit for limit in found if limit < _NO_LIMIT_BYTES]
 
 
 def counter(path: Path, name: str) -> int | None:

@@ -1,38 +1,32 @@
-"""Identity of edgetune under sudo, pkexec and doas: the calling user's, with root for single steps.
+"""Identity of edgetune under sudo, pkexec and doas: the calling user's, for good.
 
 sudo sets ``SUDO_UID`` and ``SUDO_GID`` (sudo(8)), pkexec ``PKEXEC_UID`` (pkexec(1)), doas ``DOAS_USER`` (doas(1)).
 Setting clocks needs root; running a network and writing its results do not.
 
-    root --> act_as_caller() --> real and effective user: the caller; saved user: root
-                                   |
-                                   +-- every file that edgetune opens, reads, creates or renames: judged as the caller's
-                                   +-- every program that it starts: the caller, also saved (execve(2)): no way back
-                                   +-- as_root(step): root for one step, in a thread of its own
-                                   `-- give_root_up(): for commands that need no such step
+    root --> act_as_caller() --> the caller, real, effective and saved: no way back
+                 |                  |  ask_root: step, arguments
+                 `-- python -I -m edgetune.devices.guardian.steps, as root: starts guardians, steps of a fixed list
 
-A model is foreign code. It runs as the caller and may plant links in the caller's folders, so that no file whose
-name comes from the user or from a model is ever opened as root: the kernel decides as it does for the caller. Steps of
-root use only fixed paths of the system. Each runs in a new thread: the raw system call changes the identity of the
-thread that makes it (glibc's ``seteuid`` would change all threads), no other thread is root meanwhile, the thread ends
-with the step, and no signal handler of Python runs in it.
-
-The caller's processes cannot attach to this one, read its memory or take its descriptors: ptrace(2) needs the same
-real, effective and saved user, and the process is not dumpable. They may signal it; the guardian then puts the board
-back.
-
-Root in a container and a login of root are left unchanged.
+A model is foreign code, and so is a file that a library reads: this process can do nothing that the caller cannot, but
+for these steps, each of which checks what it is asked. Root in a container and a login of root are left unchanged.
 """
 
 from __future__ import annotations
 
+import errno
+import functools
+import itertools
+import json
 import os
-import platform
+import select
+import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, ParamSpec, TypeVar, cast
 
 from edgetune.errors import DeviceError
 
@@ -128,62 +122,64 @@ def runs_as_root() -> bool:
     return os.geteuid() == 0 and invoking_user() is None
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
-_PR_SET_DUMPABLE = 4  # <linux/prctl.h>
-_SETRESUID_SETRESGID = {"x86_64": (117, 119), "aarch64": (147, 149), "riscv64": (147, 149)}  # <asm/unistd.h>
-_SETRESUID_SETRESGID_32_BIT = (208, 210)  # setresuid32 and setresgid32 of x86 and ARM
-_UNCHANGED = -1
+_STEPS = "edgetune.devices.guardian.steps"
+_LONGEST_REPLY_BYTES = 1 << 18
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _caller: Invoker | None = None
-
-
-class RootCommand(list[str]):
-    """A command line that ``start`` runs as root, through this process's saved root."""
+_helper: socket.socket | None = None
+_helper_process: subprocess.Popen[bytes] | None = None
+_turn, _numbers = threading.Lock(), itertools.count()
+_served: int | None = None
 
 
 def act_as_caller() -> None:
-    """Take the identity of the user who called sudo, pkexec or doas permanently; do nothing without such a user.
+    """Become the user who called sudo, pkexec or doas, having started a process of root for a few steps.
 
-    Must be called first, before threads start. The umask is unchanged.
+    Must be called first, before threads start; nothing changes without such a user. The umask is unchanged.
 
     Raises:
         DeviceError: the user may not read this installation, or the kernel refuses the change.
     """
-    global _caller  # noqa: PLW0603 -- the identity is the process's own
+    global _caller, _helper, _helper_process  # noqa: PLW0603 -- the identity is the process's own
     user = invoking_user()
     if user is None:
         return
-    import ctypes
-
     try:
+        if sys.platform == "linux":  # no other system has a setting that needs root
+            _helper, _helper_process = _start_helper(user)
         os.setgroups(user.groups)
-        if sys.platform == "linux":
-            os.setresgid(user.gid, user.gid, user.gid)
-            os.setresuid(user.uid, user.uid, 0)
-            _require_taken(user)
-            _caller = user
-            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-        else:  # no other system has a setting that needs root
-            os.setgid(user.gid)
-            os.setuid(user.uid)
+        os.setresgid(user.gid, user.gid, user.gid)
+        os.setresuid(user.uid, user.uid, user.uid)
+        if (os.getresuid(), os.getresgid()) != ((user.uid,) * 3, (user.gid,) * 3):  # the id -1 is no change
+            raise OSError(0, "the kernel did not change the identity")
     except OSError as error:
         raise DeviceError(
             f"cannot become {user.label}, who called {user.through}: {error.strerror}",
             f"run edgetune without {user.through}",
         ) from None
+    _caller = user
     for name in (*(name for name in os.environ if name.startswith("XDG_")), *CALLER_VARIABLES):
         os.environ.pop(name, None)
     os.environ.update(user.environment({}))
     _require_readable(user)
-    _forget_foreign_modules()
 
 
-def _require_taken(user: Invoker) -> None:
-    """Check that the process has the user's identity: the kernel treats the id -1 as no change."""
-    if os.getresuid() != (user.uid, user.uid, 0) or os.getresgid() != (user.gid, user.gid, user.gid):
-        raise OSError(0, "the kernel did not change the identity")
+def _start_helper(user: Invoker) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start the process of root; it ends when the other end of its socket is closed, however this process ends."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
+    environment = {**kept, "PATH": _PATH, "HOME": "/root", "USER": "root", "LOGNAME": "root"}
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-m", _STEPS, str(theirs.fileno()), str(user.uid)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", env=environment,
+            pass_fds=[theirs.fileno()], start_new_session=True,
+        )  # fmt: skip
+    return ours, process
 
 
 def _require_readable(user: Invoker) -> None:
@@ -196,116 +192,111 @@ def _require_readable(user: Invoker) -> None:
         )
 
 
-def _forget_foreign_modules() -> None:
-    """Remove folders that the user can write from the module path, because this process can still become root.
-
-    An installation that the user can write is kept: there the user, and any model, can change edgetune itself anyway.
-    """
-    package = Path(__file__).parents[1]
-    if not _writable(package):
-        sys.path[:] = [entry for entry in sys.path if not _writable(Path(entry or "."))]
-
-
-def _writable(path: Path) -> bool:
-    """Whether the user may write a folder or file, or create a missing one."""
-    path = Path(os.path.abspath(path))
-    return os.access(next(each for each in (path, *path.parents) if os.path.exists(each)), os.W_OK)
-
-
 def acting_as() -> Invoker | None:
     """Return the user whose identity this process has taken; ``None`` if none."""
     return _caller
 
 
+def serve_caller(uid: int) -> None:
+    """Note in the process of root for whom it works."""
+    global _served  # noqa: PLW0603 -- as above
+    _served = uid
+
+
+def served_user() -> int | None:
+    """Return the user for whom this process of root works; ``None`` in any other process."""
+    return _served
+
+
 def give_root_up() -> None:
-    """Drop the saved root for a command that needs no step of root; do nothing without a caller."""
-    if _root_is_kept():
-        os.setresuid(-1, -1, os.getuid())
+    """End the process of root, for a command that needs no step of it."""
+    global _helper  # noqa: PLW0603 -- as above
+    if _helper is not None:
+        _helper.close()
+        _helper = None
+
+
+def has_helper() -> bool:
+    """Whether a process of root works for this one."""
+    return _helper is not None
 
 
 def holds_root() -> bool:
-    """Whether this process is root, or can run steps as root by ``as_root``."""
-    return os.geteuid() == 0 or _root_is_kept()
+    """Whether this process is root, or a process of root works for it."""
+    return os.geteuid() == 0 or has_helper()
 
 
-def _root_is_kept() -> bool:
-    return _caller is not None and os.getresuid()[2] == 0
-
-
-def as_root(step: Callable[[], T]) -> T:
-    """Run a step and return its result: as root if this process acts for a caller of sudo, else unchanged.
-
-    The step must not use names from the user or a model, and must not start threads.
-
-    Raises:
-        OSError: the kernel denies root. Errors of the step pass through.
-    """
-    if not _root_is_kept():
-        return step()
-    results: list[T] = []
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            _raise_this_thread()
-            results.append(step())
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run, name="edgetune-root")
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]
-    return results[0]
-
-
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program: a ``RootCommand`` fully as root, in ``/``; any other with the identity of this process.
+def by_root(step: Callable[P, T]) -> Callable[P, T]:
+    """Have the process of root carry out a step where there is one; elsewhere the step runs in this process.
 
     Args:
-        command: Its command line.
-        options: Options of ``subprocess.Popen``.
+        step: One of the list in ``devices.guardian.steps``: arguments and result are plain JSON, errors ``OSError``.
+    """
+
+    @functools.wraps(step)
+    def carry_out(*arguments: P.args, **named: P.kwargs) -> T:
+        if _helper is None:
+            return step(*arguments, **named)
+        return cast(T, ask_root(step.__name__, *arguments))
+
+    return carry_out
+
+
+def ask_root(step: str, *arguments: object, descriptors: Sequence[int] = ()) -> Any:
+    """Ask the process of root for a step and return its result.
 
     Raises:
-        OSError: the program cannot be started.
+        OSError: the step was refused or failed, or the process has ended.
     """
-    return _through_root(subprocess.Popen, command, options)
+    assert _helper is not None
+    with _turn:
+        number = next(_numbers)
+        request = json.dumps([number, step, arguments]).encode()
+        try:
+            socket.send_fds(_helper, [request], descriptors)
+            reply = {"number": -1}
+            while reply["number"] != number:  # a signal may have interrupted the wait for an earlier reply
+                reply = json.loads(_helper.recv(_LONGEST_REPLY_BYTES) or '{"number": -2}')
+                if reply["number"] == -2:
+                    raise BrokenPipeError
+        except (BrokenPipeError, ConnectionError):
+            why = "its process has ended; root sees edgetune in a virtual environment, not in a --user installation"
+            raise OSError(errno.EPERM, why) from None
+    if "errno" in reply:
+        raise OSError(reply["errno"], reply["why"])
+    return reply["value"]
 
 
-def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run a program as ``start`` does and wait for its end; options and errors as of ``subprocess.run``."""
-    return _through_root(subprocess.run, command, options)
+class RootCommand(list[str]):
+    """The command line of a guardian that only the process of root can start; the last word is its device."""
 
 
-def _through_root(call: Callable[..., T], command: Sequence[str], options: Mapping[str, Any]) -> T:
-    if not (_root_is_kept() and isinstance(command, RootCommand)):
-        return call(command, **options)
-    given = {"cwd": "/", "env": root_environment(), **options}
-    return as_root(lambda: call(command, user=0, group=0, extra_groups=(), **given))
+class RootProcess:
+    """A guardian that the process of root has started, as ``subprocess.Popen`` shows one.
 
-
-def root_environment() -> dict[str, str]:
-    """Return the environment of programs started as root: of the caller's variables only the language."""
-    kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
-    return {**kept, "PATH": _PATH, "HOME": "/root", "USER": "root", "LOGNAME": "root"}
-
-
-def _raise_this_thread() -> None:
-    """Make the calling thread root through its saved user.
+    Args:
+        device: Name of its device.
+        log: Takes its standard error.
 
     Raises:
-        OSError: the kernel refuses, or the system call numbers of this machine are unknown.
+        OSError: it cannot be started.
     """
-    import ctypes
 
-    machine = platform.machine()
-    calls = _SETRESUID_SETRESGID.get(machine) if sys.maxsize > 1 << 32 else _SETRESUID_SETRESGID_32_BIT
-    if calls is None:
-        raise PermissionError(1, f"edgetune does not know how a thread becomes root on {machine}")
-    library = ctypes.CDLL(None, use_errno=True)
-    for call in calls:  # the user first: only root may change the group
-        numbers = [ctypes.c_long(number) for number in (call, _UNCHANGED, 0, _UNCHANGED)]
-        if library.syscall(*numbers) != 0:
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error))
+    def __init__(self, device: str, log: BinaryIO) -> None:
+        (asked, ask), (tell, told), (self._ended, end) = os.pipe(), os.pipe(), os.pipe()
+        self.stdin, self.stdout = open(ask, "wb", buffering=0), open(tell, "rb", buffering=0)  # noqa: SIM115
+        try:
+            self.pid = int(ask_root("guard", device, descriptors=(asked, told, log.fileno(), end)))
+        finally:
+            for descriptor in (asked, told, end):
+                os.close(descriptor)
+        self._code: int | None = None
+
+    def wait(self, timeout: float) -> int:
+        """Return its exit code; errors as of ``subprocess.Popen.wait``."""
+        if self._code is None:
+            if not select.select([self._ended], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("edgetune-guardian", timeout)
+            self._code = int(os.read(self._ended, 16) or -signal.SIGKILL)
+            os.close(self._ended)
+        return self._code

@@ -6,6 +6,7 @@ receive the output of libraries.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -31,7 +32,20 @@ def hold_closed_streams() -> None:
     if sys.stderr is None:  # print(file=None) would go to standard output
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):  # escape characters that the encoding lacks
-        sys.stdout.reconfigure(errors="backslashreplace")
+        codecs.register_error(_ERRORS, _plainly)
+        sys.stdout.reconfigure(errors=_ERRORS)
+
+
+_ERRORS = "edgetune.plainly"
+_LIKE = {"\u2022": "-", "\u2500": "-", "\u2501": "=", "\u2550": "=", "\u2502": "|", "\u2588": "#"}
+"""Bullets, rules and bars of a laid out page, and what takes as much room where the encoding lacks them."""
+
+
+def _plainly(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return what is written for a character that the encoding lacks: one like it, else its escape."""
+    assert isinstance(error, UnicodeEncodeError)
+    like = _LIKE.get(error.object[error.start])
+    return codecs.backslashreplace_errors(error) if like is None else (like, error.start + 1)
 
 
 def abandon_stdout() -> None:

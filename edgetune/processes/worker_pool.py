@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
+from edgetune.processes.start import in_root_folder
+
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class _Pool(ProcessPoolExecutor):
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        with in_root_folder():  # a process starts with each of the first tasks
+            return super().submit(fn, *args, **kwargs)
 
 
 @contextmanager
@@ -24,7 +32,7 @@ def worker_pool(processes: int, begin: Callable[..., None], *arguments: Any) -> 
     """
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin, (begin, arguments))
+    pool = _Pool(processes, get_context("spawn"), _begin, (begin, arguments))
     try:
         yield pool
     finally:

@@ -39,7 +39,7 @@ def make_board(
     """
     described = describe(board, kernel=kernel, mode=mode, **behaviour)
     (root / DESCRIPTION).parent.mkdir(parents=True, exist_ok=True)
-    (root / DESCRIPTION).write_text(described.to_yaml())
+    (root / DESCRIPTION).write_text(described.to_yaml(), encoding="utf-8")
     made = FakeKernel(root, clock=clock)
     fake_description.install(made, described)
     fake_nvpmodel.install(made, described)

@@ -149,7 +149,7 @@ class KernelFiles(Sysfs):
     def writes(self) -> list[tuple[str, str]]:
         """Every permitted write, by any process, in order."""
         try:
-            lines = self._own("writes").read_text().splitlines()
+            lines = self._own("writes").read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return []
         return [(path, value) for path, value in map(json.loads, lines)]

@@ -24,13 +24,14 @@ from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.program import run
 from edgetune.devices.jetson.device import open_jetson
 from edgetune.devices.jetson.options import parse_jetson_options
+from edgetune.processes.start import python_command
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import DESCRIPTION, FakeKernel
 
 
 def fake_guardian_command(root: Path, *options: str) -> list[str]:
     """Return the command line of the guardian of the fake board in ``root``; it acts as root for any user."""
-    return [sys.executable, "-m", "edgetune.testing.fake_jetson", str(root), *options]
+    return python_command("edgetune.testing.fake_jetson", str(root), *options)
 
 
 def open_fake(root: Path, *, beyond_caps: bool = False, hurried: bool = False) -> BoardControl:
@@ -74,7 +75,7 @@ def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool =
         asked, ask = os.pipe()
         told, tell = os.pipe()
         stack.callback(os.close, asked)
-        replies = stack.enter_context(open(told))
+        replies = stack.enter_context(open(told, encoding="utf-8"))
         os.write(ask, b"".join(lines))
         os.close(ask)
         errors = stack.enter_context(contextlib.redirect_stderr(io.StringIO()))

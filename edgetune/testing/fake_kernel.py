@@ -30,7 +30,7 @@ class FakeKernel(KernelFiles):
     """
 
     def __init__(self, root: Path, *, user: str | None = None, clock: Clock | None = None) -> None:
-        self.board: FakeBoard = from_yaml((root / DESCRIPTION).read_text())
+        self.board: FakeBoard = from_yaml((root / DESCRIPTION).read_text(encoding="utf-8"))
         super().__init__(root, user=user or self.board.user)
         self._clock = clock or MonotonicClock()
         self._answer_all()

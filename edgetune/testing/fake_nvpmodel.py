@@ -10,9 +10,10 @@ Sources: the order of writes in NVIDIA's configuration files; texts and exit cod
 from __future__ import annotations
 
 import errno
-import sys
+import shlex
 
 from edgetune.devices.jetson.catalog import Preset
+from edgetune.processes.start import python_command
 from edgetune.testing import fake_emc, fake_gpu, fake_power
 from edgetune.testing.fake_cpu import CPU, policies
 from edgetune.testing.fake_description import FakeBoard
@@ -155,7 +156,8 @@ def install(files: KernelFiles, board: FakeBoard) -> None:
     files.put("var/lib/nvpmodel/conf_file_path", f"/etc/nvpmodel/{name}")
     files.link("etc/nvpmodel.conf", f"etc/nvpmodel/{name}")
     _keep(files, board, next(preset for preset in board.presets.modes if preset.name == board.mode))
-    script = f'#!/bin/sh\nexec {sys.executable} -m edgetune.testing.fake_nvpmodel_command "$(dirname "$0")/../.." "$@"'
+    command = shlex.join(python_command("edgetune.testing.fake_nvpmodel_command"))
+    script = f'#!/bin/sh\nexec {command} "$(dirname "$0")/../.." "$@"'
     files.put(COMMAND, script, 0o755)
 
 

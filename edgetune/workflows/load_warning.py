@@ -23,6 +23,8 @@ def warn_of_host_load(reporter: Reporter) -> None:
 
 
 def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
+    if (quota := reader.quota) is not None and quota < 1:
+        reporter.info(f"note: a CPU quota gives the time of {quota:.3g} CPUs, and one thread is stopped now and then")
     load = None if reporter.quiet else reader.sample(clock)
     if load is not None and load.busy:
         cores = f"{load.cpus} core{'' if load.cpus == 1 else 's'}"
@@ -31,6 +33,6 @@ def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
 
 
 def warn_of_contention(point: Point, row: ProfileRow, reporter: Reporter) -> None:
-    """Warn if other processes used the CPUs while a point was measured."""
-    if (words := describe_contention(row.others_cpu_share)) is not None:
+    """Warn if other processes or a CPU quota disturbed a point."""
+    if (words := describe_contention(row.others_cpu_share, row.cpu_throttled_share)) is not None:
         reporter.info(f"note: {point}: {words}")

@@ -172,6 +172,7 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         calibration=parse_inputs(opts.calibration, "--calibration takes a calibration cache of TensorRT"),
         dla_core=opts.dla_core,
         allow_gpu_fallback=opts.allow_gpu_fallback,
+        python=opts.python,
         inputs=parse_inputs(opts.inputs),
         dimensions=parse_dimensions(opts.dim),
         precision=None if opts.precision is None else parse_precision(opts.precision),

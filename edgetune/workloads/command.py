@@ -36,6 +36,8 @@ from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
 
 PREFIX = "command:"
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\w*)\}")
+_OPERATOR = re.compile(r"""'[^']*'|\\.|"(?:\\.|[^"\\])*"|(&&|\|\||\$\(|[<>|;&`])""", re.DOTALL)
+"""A quoted part, or, as group 1, an operator that only a shell reads."""
 KNOWN = ("batch", "mode", *SETTINGS)
 _TAIL_BYTES = 4096
 
@@ -64,7 +66,7 @@ def split(reference: str, known: Sequence[str] = KNOWN) -> list[str]:
     """Return the words of a command.
 
     Raises:
-        InputError: a quote is open, there is no word, or a placeholder is unknown.
+        InputError: a quote is open, there is no word, a placeholder is unknown, or an operator of a shell is unquoted.
     """
     text = reference.removeprefix(PREFIX)
     try:
@@ -73,6 +75,10 @@ def split(reference: str, known: Sequence[str] = KNOWN) -> list[str]:
         raise InputError(f"{text[:80]!r} is not a command: {error}", "quote it as for a shell") from None
     if not words:
         raise InputError("there is no command to run", "e.g. edgetune profile -- ./app {batch}")
+    operators = [found[1] for found in _OPERATOR.finditer(text) if found[1]]
+    if operators:
+        message = f"{text[:80]!r} has {operators[0]} outside quotes, and no shell reads the command"
+        raise InputError(message, f'have a shell read it: "sh -c {shlex.quote(text)}"; or quote the word')
     for word in words:
         filled(word, dict.fromkeys(known, ""), known)
     return words

@@ -16,6 +16,8 @@ from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
 from edgetune.workloads.workload import RunOptions, Workload
 
+_FATAL = 4
+"""Level of ONNX Runtime's log above its errors, which repeat texts of the file as they are."""
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 """Largest protobuf message, and so the largest model passed in memory."""
 _SOURCE_LINE = re.compile(r"\S+\.(?:h|cc|cpp|cu):\d+ [^()]*\([^()]*\)(?: const)? ?")
@@ -58,18 +60,15 @@ def open_session(
     """
     providers, dimensions = how.ort_providers, how.dimensions
     ort = require_onnxruntime(providers)
-    declared = load_model(workload, weights=False)
-    graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
+    source, overrides, graph = model_source(workload, batch_size, dimensions)
     feed = feeds(workload, graph, batch_size, dimensions, inputs_file=how.inputs, seed=how.seed)
     options = session_options(threads=how.threads)
     if how.threads is not None:
         options.inter_op_num_threads = 1
     if configure is not None:
         configure(options)
-    source = _source(workload, batch_size, dimensions, overrides := _overrides(declared, graph))
-    if isinstance(source, str):
-        for name, size in (overrides or {}).items():
-            options.add_free_dimension_override_by_name(name, size)
+    for name, size in overrides.items():
+        options.add_free_dimension_override_by_name(name, size)
     asked = [(name, provider_options or {}) if name == providers[0] else name for name in providers]
     try:
         session = ort.InferenceSession(source, options, providers=asked)
@@ -82,23 +81,22 @@ def open_session(
     return session, feed
 
 
-def model_source(workload: Workload, batch_size: int, dimensions: Mapping[str, int]) -> str | bytes:
-    """Return the path of a network whose sizes at a batch are open, or a network rewritten for it, serialised.
+def model_source(
+    workload: Workload, batch_size: int, dimensions: Mapping[str, int]
+) -> tuple[str | bytes, dict[str, int], onnx.ModelProto]:
+    """Return the path of a network and the sizes of its open dimensions, or the network with fixed ones, serialised.
+
+    The third value is its graph with fixed dimensions, without weights.
 
     Raises:
         InputError: see ``open_step``.
     """
     declared = load_model(workload, weights=False)
     fixed = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
-    return _source(workload, batch_size, dimensions, _overrides(declared, fixed))
-
-
-def _source(
-    workload: Workload, batch_size: int, dimensions: Mapping[str, int], overrides: Mapping[str, int] | None
-) -> str | bytes:
+    overrides = _overrides(declared, fixed)
     if workload.path is not None and overrides is not None and is_utf8(workload.path):
-        return str(workload.path)
-    return _serialised(fixed_model(workload, batch_size, dimensions, weights=True))
+        return str(workload.path), overrides, fixed
+    return _serialised(fixed_model(workload, batch_size, dimensions, weights=True)), {}, fixed
 
 
 def optimisation_level(level: str) -> Any:
@@ -107,19 +105,18 @@ def optimisation_level(level: str) -> Any:
     return getattr(require_onnxruntime(()).GraphOptimizationLevel, name)
 
 
-def session_options(level: str = "all", *, threads: int | None = None, silent: bool = False) -> Any:
-    """Return options of a session that logs errors only.
+def session_options(level: str = "all", *, threads: int | None = None) -> Any:
+    """Return options of a session that logs nothing: an error is an exception, whose text is shown escaped.
 
     Args:
         level: See ``optimisation_level``.
         threads: CPU threads of an operator; ``None`` for the library's default.
-        silent: Whether to log nothing, since the caller handles the exception.
 
     Raises:
         DeviceError: ONNX Runtime is missing.
     """
     options = require_onnxruntime(()).SessionOptions()
-    options.log_severity_level = 4 if silent else 3  # warnings about node placement do not help the user
+    options.log_severity_level = _FATAL
     options.graph_optimization_level = optimisation_level(level)
     if threads is not None:
         options.intra_op_num_threads = threads
@@ -181,7 +178,7 @@ def require_onnxruntime(providers: tuple[str, ...]) -> Any:
         raise DeviceError(
             f"inference needs ONNX Runtime: {error}", "pip install 'edgetune[ort]' (on a Jetson: NVIDIA's wheel)"
         ) from None
-    ort.set_default_logger_severity(3)
+    ort.set_default_logger_severity(_FATAL)
     missing = [name for name in providers if name not in ort.get_available_providers()]
     if missing:
         raise DeviceError(

@@ -112,7 +112,7 @@ def _built(folder: Path, elapsed_s: float, earlier: Mapping[str, int]) -> BuiltE
     build_s: float | None = None if cached else elapsed_s
     try:
         if cached:
-            build_s = float(json.loads(note.read_text())["build_s"])
+            build_s = float(json.loads(note.read_text(encoding="utf-8"))["build_s"])
         else:
             note.write_text(json.dumps({"build_s": elapsed_s}))
     except (OSError, ValueError, KeyError, TypeError):

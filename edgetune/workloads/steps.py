@@ -34,6 +34,10 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
         DeviceError: a library is missing, or the requested execution provider does not run the network.
     """
     options = options or RunOptions()
+    if options.python is not None and workload.kind != "command":  # a command has its interpreter in its words
+        from edgetune.workloads import foreign_python
+
+        return foreign_python.open_step(workload, task, batch_size, options)
     kind = KINDS.get(workload.kind)
     runtime = (kind.runtime if kind else "") or (ENGINES[options.engine.name] if task == "infer" else TRAINING)
     if runtime == TRAINING:

@@ -85,7 +85,7 @@ def build_engine(request: EngineRequest) -> tuple[bytes, BuiltEngine]:
     file = engine_folder("tensorrt") / f"{request.workload.name}-{request.digest}.engine"
     note = file.with_suffix(".json")
     try:
-        plan, noted = file.read_bytes(), json.loads(note.read_text())
+        plan, noted = file.read_bytes(), json.loads(note.read_text(encoding="utf-8"))
         if noted["engine_bytes"] == len(plan):
             return plan, BuiltEngine(noted["build_s"], len(plan), cached=True, note=noted["note"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -133,7 +133,7 @@ def _built(request: EngineRequest) -> tuple[bytes, str]:
     explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)  # the only kind since TensorRT 10
     network = builder.create_network(0 if explicit is None else 1 << int(explicit))
     parser = trt.OnnxParser(network, messages.logger)
-    source = model_source(workload, batch_size, options.dimensions)
+    source, _, _ = model_source(workload, batch_size, options.dimensions)
     if not (parser.parse_from_file(source) if isinstance(source, str) else parser.parse(source)):
         said = parser.get_error(0).desc() if parser.num_errors else messages.reason()
         raise InputError(

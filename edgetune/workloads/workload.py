@@ -45,6 +45,7 @@ class RunOptions:
         start: Command that starts a server; ``None`` if it runs already.
         start_within_s: How long the server may take to become ready, s.
         engine: What infers an ONNX network.
+        python: Another Python that runs networks and training files, see ``foreign_python``; ``None`` for this one.
     """
 
     ort_providers: tuple[str, ...] = ("CPUExecutionProvider",)
@@ -59,6 +60,7 @@ class RunOptions:
     start: str | None = None
     start_within_s: float = 600.0
     engine: EngineOptions = field(default_factory=EngineOptions)
+    python: str | None = None
 
     @classmethod
     def from_plain(cls, described: Mapping[str, Any]) -> RunOptions:

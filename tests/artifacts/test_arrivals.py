@@ -22,6 +22,8 @@ DATA = Path(__file__).parents[2] / "../shared/data/arrivals"
     ("3\n4\n4.5\n", (0, 1, 1.5)),
     ("3,x\n\n4,y\n", (0, 1)),
     ("\ufefftime_s\n1\n2\n", (0, 1)),
+    ("id;time_s\n7;0,000\n8;0,025\n", (0, 0.025)),
+    ('time_s\n"0,5"\n"1.250,75"\n', (0, 1250.25)),
 ])  # fmt: skip
 def test_times_count_from_the_first(text, values, tmp_path):
     path = tmp_path / "trace.csv"
@@ -49,6 +51,11 @@ def test_rates_are_taken_in_turn(tmp_path):
     ("time_s\n1\nnan\n", "line 3: 'nan'"),
     ("a,time_s\n1,2\n1\n", "line 3: nothing"),
     ("rate_per_s\n60\n-3\n", "'-3'"),
+    ("time_s\n0,000\n0,025\n", "line 2: '0,000' has more cells than the header"),
+    ("id,time_s\n7,0,025\n", "line 2: '7,0,025' has more cells"),
+    ("0,000\n0,025\n", "line 1: '0,000' has more cells"),
+    ('time_s\n"1,000"\n"2,000"\n', "may be a decimal one"),
+    ("time_s\n\n0\n0,025\n", "line 4: '0,025'"),
 ])  # fmt: skip
 def test_bad_traces_are_told_by_line(text, told, tmp_path):
     path = tmp_path / "trace.csv"

@@ -87,6 +87,7 @@ _COLUMNS = dict(
     own_value=_maybe(_above_zero),
     own_unit=_maybe(_text),
     board=_maybe(_text),
+    cpu_throttled_share=_maybe(st.floats(0, 1)),
     own_ttft_s=_maybe(_above_zero),
     own_token_s=_maybe(_above_zero),
     bunched_share=_maybe(_above_zero),

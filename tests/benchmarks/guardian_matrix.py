@@ -361,7 +361,7 @@ class Sender:
         return json.dumps(value if self.random.random() < 0.9 else [value]).encode()
 
     def noise(self) -> bytes:
-        return self.random.randbytes(self.random.randint(0, 200))
+        return self.random.randbytes(self.random.randint(1, 200))  # an empty line is a heartbeat
 
     def deep(self) -> bytes:
         return self.random.choice([b"[", b'{"mode":', b'{"a":[']) * self.random.randint(1, 8000)

@@ -85,7 +85,7 @@ def write_again() -> None:
             example.with_suffix(".out").write_text(printed(f"examples/{example.name}", reader(Path(name), "examples")))
         for document in DOCUMENTS:
             folder = reader(Path(name), document.stem)
-            text = document.read_text()
+            text = document.read_text(encoding="utf-8")
             for kind, body in blocks(text):
                 fresh = ""
                 for command, expected in commands(kind, body):
@@ -115,7 +115,7 @@ def unlike(one: Path, other: Path) -> float:
 
 def story() -> list[tuple[str, str]]:
     """Return the commands of the README and their outputs, those that show all that they print on a terminal."""
-    found = [each for kind, body in blocks(README.read_text()) for each in commands(kind, body)]
+    found = [each for kind, body in blocks(README.read_text(encoding="utf-8")) for each in commands(kind, body)]
     return [(command, output) for command, output in found if " | " not in command]
 
 

@@ -46,7 +46,7 @@ def edgetune_raw(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.
         return _COMMANDS[key]
 
     monkeypatch.setattr(LazyGroup, "get_command", built)
-    nothing = open(os.devnull)  # noqa: SIM115 -- closed below
+    nothing = open(os.devnull, encoding="utf-8")  # noqa: SIM115 -- closed below
     monkeypatch.setattr(sys, "stdin", nothing)
 
     def invoke(*argv: str) -> Ended:

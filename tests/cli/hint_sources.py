@@ -35,7 +35,7 @@ def trees() -> dict[str, ast.Module]:
     found = {}
     for path in ROOT.rglob("*.py"):
         parts = ("edgetune", *path.relative_to(ROOT).with_suffix("").parts)
-        found[".".join(part for part in parts if part != "__init__")] = ast.parse(path.read_text())
+        found[".".join(part for part in parts if part != "__init__")] = ast.parse(path.read_text(encoding="utf-8"))
     return found
 
 

@@ -1,5 +1,6 @@
 """Names and messages as an attacker would choose them, and what of them may reach a terminal."""
 
+import os
 import unicodedata
 
 SEQUENCES = {
@@ -20,7 +21,7 @@ SEQUENCES = {
 UNICODE = "x" + "".join(text for name, text in SEQUENCES.items() if name != "bytes") + "x"
 """All of them that a file in UTF-8 can hold."""
 
-EVERYTHING = UNICODE + SEQUENCES["bytes"]
+EVERYTHING = os.fsdecode((UNICODE + SEQUENCES["bytes"]).encode("utf-8", "surrogateescape"))
 """All of them, as an argument of a command."""
 
 FILE_NAME = EVERYTHING.replace("/", "")

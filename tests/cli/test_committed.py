@@ -30,39 +30,44 @@ MATPLOTLIB = tuple(map(int, version("matplotlib").split(".")[:2]))
 def test_an_example_prints_what_is_committed(example, tmp_path):
     done = run(f"examples/{example.name}", reader(tmp_path, "examples"))
     assert done.returncode == 0
-    assert matches(example.with_suffix(".out").read_text(), done.stdout), done.stdout
+    assert matches(example.with_suffix(".out").read_text(encoding="utf-8"), done.stdout), done.stdout
 
 
 @pytest.mark.parametrize(
-    "document", [path for path in DOCUMENTS if blocks(path.read_text())], ids=lambda path: path.stem
+    "document", [path for path in DOCUMENTS if blocks(path.read_text(encoding="utf-8"))], ids=lambda path: path.stem
 )
 def test_a_document_shows_what_the_commands_print(document, tmp_path):
     folder = reader(tmp_path, document.stem)
-    for kind, body in blocks(document.read_text()):
+    for kind, body in blocks(document.read_text(encoding="utf-8")):
         for command, expected in commands(kind, body):
             done = run(command, folder)
             assert done.returncode == 0, f"{command}{done.stdout}"
             assert kind == "sh" or matches(expected, done.stdout), f"{command}{done.stdout}"
     for figure in FIGURES if document == README else ():
-        assert f"examples/{figure})" in README.read_text()
+        assert f"examples/{figure})" in README.read_text(encoding="utf-8")
         drawn, committed = figure_drawn(figure, folder), README.parent / "examples" / figure
         if MATPLOTLIB >= (3, 11):  # older ones draw pictures of other sizes
             assert unlike(drawn, committed) < 0.01, figure
 
 
 def test_the_picture_shows_the_readme():
-    assert recording.words(PICTURE.read_text()) == recording.words(recording.drawn(story()))
+    assert recording.words(PICTURE.read_text(encoding="utf-8")) == recording.words(recording.drawn(story()))
 
 
 def test_no_command_is_run_twice():
-    found = [command for path in DOCUMENTS for block in blocks(path.read_text()) for command, _ in commands(*block)]
+    found = [
+        command
+        for path in DOCUMENTS
+        for block in blocks(path.read_text(encoding="utf-8"))
+        for command, _ in commands(*block)
+    ]
     slow = [command for command in found if "fake_board" not in command]
     assert len(slow) > 20
     assert {command for command in slow if slow.count(command) > 1} == set()
 
 
 def test_every_warning_code_is_explained():
-    sources = [path.read_text() for path in (README.parent / "edgetune").rglob("*.py")]
+    sources = [path.read_text(encoding="utf-8") for path in (README.parent / "edgetune").rglob("*.py")]
     codes = {code for text in sources for code in re.findall(r'DataWarning\(\s*"([a-z-]+)"', text)}
     page = manual.page("files")
     assert len(codes) >= 5

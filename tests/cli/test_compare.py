@@ -78,14 +78,16 @@ def test_the_check_of_continuous_integration(edgetune, tables):
     )
 
 
-def test_a_point_that_fails_now_fails_the_check_and_a_missing_one_is_said(edgetune, tables):
+def test_a_point_that_fails_or_is_missing_now_fails_the_check(edgetune, tables):
     before, changed = tables
     first, last = changed.table.rows
     failed = replace(last, status="failed", reason="out of memory", minibatch_s=None)
     ended = edgetune("compare", before, changed(rows=(first, failed)), "--fail-above", "3%")
     assert ended.code == 5
     ended = edgetune("compare", before, changed(rows=(first,)), "--fail-above", "3%")
-    assert ended.code == 0
+    assert ended.code == 5
+    assert f"fails: missing: {last.point}" in ended.out
+    assert edgetune("compare", before, changed(rows=(first,)), "--fail-above", "3%", "--allow-missing").code == 0
 
 
 def test_the_figure_is_drawn(edgetune, tables, tmp_path):

@@ -48,7 +48,7 @@ FIRST_TAB = "[[ $funcstack[1] == _edgetune ]] && _edgetune_completion  # the fir
 )
 def test_the_committed_scripts_are_those_of_typer(name, shell, more):
     script = get_completion_script(prog_name="edgetune", complete_var=VARIABLE, shell=shell)
-    assert (FOLDER / name).read_text() == f"{script}\n{more}"
+    assert (FOLDER / name).read_text(encoding="utf-8") == f"{script}\n{more}"
 
 
 def test_each_row_of_values_is_of_a_command_and_names_words():

@@ -17,7 +17,7 @@ CASES = sorted(path.parent for path in Path(__file__).with_name("damaged").glob(
 def test_what_once_failed_is_answered_or_refused_in_two_lines(edgetune_raw, tmp_path, monkeypatch, case):
     shutil.copytree(case, tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")
-    ended = edgetune_raw(*shlex.split((case / "command").read_text()))
+    ended = edgetune_raw(*shlex.split((case / "command").read_text(encoding="utf-8")))
     assert fuzz.judged(ended.code, ended.out.encode(), ended.err.encode()) == []
 
 

@@ -76,7 +76,7 @@ def test_show_prints_any_artifact(edgetune, tmp_path):
     table.write_text(TABLE)
     search = ("search", str(table), "--power-budget", "30W", "--strategy", "exhaustive", "-o", str(plan))
     assert edgetune(*search, "--trace", str(trace)).code == 0
-    assert edgetune("show", str(plan)).out == plan.read_text()
+    assert edgetune("show", str(plan)).out == plan.read_text(encoding="utf-8")
     shown = edgetune("show", str(trace)).out
     assert "trace version 1" in shown
     assert "within_budget" not in shown

@@ -255,7 +255,7 @@ def test_asked_to_end_it_ends_the_command_and_puts_the_board_back(board, running
     assert process.wait(PATIENCE_S) == 143
     assert board.as_found
     assert board.journals == []
-    assert (tmp_path / "end").read_text() == "asked\n"
+    assert (tmp_path / "end").read_text(encoding="utf-8") == "asked\n"
 
 
 STARTING = """

@@ -14,7 +14,7 @@ from edgetune.devices.jetson.nvpmodel import read_nvpmodel
 from edgetune.devices.sysfs import Sysfs
 from edgetune.testing.fake_board import make_board
 
-PLAN = (Path(__file__).parents[1] / "golden/plan-v1.yaml").read_text()
+PLAN = (Path(__file__).parents[1] / "golden/plan-v1.yaml").read_text(encoding="utf-8")
 MODE = Mode(8, 1344, 726.75, 2133)
 
 
@@ -31,7 +31,7 @@ def test_the_nvpmodel_block_parses_back_to_the_mode(edgetune, plan, tmp_path, at
     block = edgetune("device", "export", plan, "--format", "nvpmodel", *(["--root", str(board)] if at_hand else []))
     assert "SIMULATED" in block.out
     conf = next((board / "etc/nvpmodel").iterdir())
-    conf.write_text(f"{conf.read_text()}\n{block.out}")
+    conf.write_text("\n".join([conf.read_text(encoding="utf-8"), block.out]), encoding="utf-8")
     sysfs = Sysfs(board)
     found = read_nvpmodel(sysfs)
     assert presets_of(found, find_knobs(sysfs).tables, {}).modes["EDGETUNE"] == MODE
@@ -84,5 +84,5 @@ def test_modes_of_other_devices_are_set_by_edgetune_alone(edgetune, tmp_path, de
 def test_a_plan_without_a_mode_or_with_a_knob_that_the_device_lacks_is_refused(edgetune, plan, tmp_path):
     mode = "cpu_cores: 8, cpu_mhz: 1344, gpu_mhz: 726.75, mem_mhz: 2133"
     for wrong in ("", "power_limit_w: 30", "gpu_mhz: 727"):
-        Path(plan).write_text(PLAN.replace(mode, wrong))
+        Path(plan).write_text(PLAN.replace(mode, wrong), encoding="utf-8")
         assert_two_lines(edgetune("device", "export", plan, "--format", "nvpmodel"), 2)

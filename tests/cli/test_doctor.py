@@ -12,6 +12,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.devices.guardian.client import LAUNCHER
+from edgetune.devices.software import REMEDIES
 from edgetune.testing.fake_board import make_board
 from edgetune.workflows.device import doctor
 from edgetune.workflows.device.doctor import examine_board, journal_row
@@ -43,6 +44,14 @@ def test_jetpack_6_gets_nvidias_wheels(tmp_path, monkeypatch):
     assert remedies["cuda-bindings"] == "pip install 'edgetune[cuda12]'"
     assert "JETSON_WHEELS is the address" in report["install_on_this_board"][-1]
     assert report["board"]["jetpack"] == 6
+
+
+@pytest.mark.parametrize(("l4t", "revision"), [(32, "7.4"), (35, "4.1")])
+def test_older_jetpacks_get_a_python_for_edgetune_beside_their_own(edgetune, tmp_path, l4t, revision):
+    ended = edgetune("doctor", "--root", str(fake_jetson(tmp_path, release(l4t, revision))))
+    for line in REMEDIES[l4t // 8].commands:
+        assert f"On this board: {line}" in ended.out
+    assert "--python /usr/bin/python3" in ended.out
 
 
 def test_both_onnx_runtimes_are_a_conflict(monkeypatch):

@@ -91,7 +91,7 @@ def test_kept_rows_of_a_failed_run_are_drawn_and_its_exit_code_stays(edgetune, f
 def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
     """One request takes a hundred times as long as the others."""
     assert edgetune("interleave", "plan.yaml", *TWIN, "--duration", "2m", "-o", "run.json", "-q").code == 0
-    document = json.loads(Path("run.json").read_text())
+    document = json.loads(Path("run.json").read_text(encoding="utf-8"))
     requests = [row for row in document["rows"] if row["event"] == "request"]
     assert len(requests) > 3000, "so many that they are drawn as bands"
     for row in requests:
@@ -99,7 +99,7 @@ def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
     slow = requests[2000]
     slow["finished_s"] = slow["arrived_s"] + 100 * (slow["finished_s"] - slow["arrived_s"])
     took_s = slow["finished_s"] - slow["arrived_s"]
-    Path("run.json").write_text(json.dumps(document))
+    Path("run.json").write_text(json.dumps(document), encoding="utf-8")
     from edgetune.artifacts.io import read
     from edgetune.artifacts.run import Run
     from edgetune.stages.interleave.figures.latency import latency_figure

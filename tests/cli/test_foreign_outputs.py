@@ -105,9 +105,10 @@ def test_an_empty_file_holds_nothing_and_is_written(edgetune, folder):
 
 
 def test_a_checkpoint_is_written_over_nothing_but_a_checkpoint(edgetune, folder):
-    Path("train.py").write_text("def make(batch_size):\n    return lambda: None\n")
+    Path("train.py").write_text("def make(batch_size):\n    return lambda: None\n", encoding="utf-8")
     Path("tenants.yaml").write_text(
-        "kind: tenants\nversion: 1\ntenants:\n- {name: t, train: train.py, batch_size: 1, checkpoint: weights.pt}\n"
+        "kind: tenants\nversion: 1\ntenants:\n- {name: t, train: train.py, batch_size: 1, checkpoint: weights.pt}\n",
+        encoding="utf-8",
     )
     words = ("interleave", "tenants.yaml", "--device", "host", "--dry-run")
     Path("weights.pt").write_bytes(b"PK\x03\x04 of years of training")

@@ -53,7 +53,7 @@ def spoilt(document, path, letters):
 def document_of(artifact, folder):
     """Return a golden artifact as data, as edgetune exports it, with the first rows of a table."""
     write(artifact, folder / "whole.json")
-    document = json.loads((folder / "whole.json").read_text())
+    document = json.loads((folder / "whole.json").read_text(encoding="utf-8"))
     if "rows" in document:
         document["rows"] = document["rows"][:3]
     return document
@@ -74,7 +74,7 @@ def test_no_text_of_any_kind_of_file_reaches_the_terminal_as_it_is(edgetune_raw,
     document = everywhere = document_of(artifact, folder)
     for path in texts(document):
         changed = spoilt(everywhere, path, UNICODE)
-        Path("spoilt.json").write_text(json.dumps(changed))
+        Path("spoilt.json").write_text(json.dumps(changed), encoding="utf-8")
         try:
             read_any("spoilt.json")
         except InputError:
@@ -85,7 +85,7 @@ def test_no_text_of_any_kind_of_file_reaches_the_terminal_as_it_is(edgetune_raw,
             everywhere = changed
     assert everywhere != document
     name = f"n{FILE_NAME}.json"
-    Path(name).write_text(json.dumps(everywhere))
+    Path(name).write_text(json.dumps(everywhere), encoding="utf-8")
     for line in (("show", "FILE"), ("show", "FILE", "--json"), *COMMANDS.get(artifact.header.kind, ())):
         words = [word.replace("FILE", name) for word in line]
         ended = edgetune_raw(*words)
@@ -96,9 +96,9 @@ def test_no_text_of_any_kind_of_file_reaches_the_terminal_as_it_is(edgetune_raw,
 
 def test_keys_and_values_of_yaml_are_shown_as_escapes_and_mean_the_same(edgetune_raw, folder):
     golden = next(path for path in GOLDEN if path.name.startswith("plan"))
-    document = yaml.safe_load(golden.read_text())
+    document = yaml.safe_load(golden.read_text(encoding="utf-8"))
     document["inputs"] = {**document["inputs"], f"k{UNICODE}": [f"v{UNICODE}"]}
-    Path("plan.yaml").write_text(yaml.safe_dump(document, allow_unicode=False))
+    Path("plan.yaml").write_text(yaml.safe_dump(document, allow_unicode=False), encoding="utf-8")
     ended = edgetune_raw("show", "plan.yaml")
     assert ended.code == 0, ended.err
     assert_harmless(ended.out)
@@ -111,7 +111,7 @@ def test_keys_and_values_of_yaml_are_shown_as_escapes_and_mean_the_same(edgetune
 @pytest.mark.parametrize("ending", ["csv", "yaml", "parquet", "onnx", "py", "cu", "json"])
 def test_files_that_are_nothing_are_refused_harmlessly(edgetune_raw, folder, ending):
     name = f"n{FILE_NAME}.{ending}"
-    Path(name).write_text(f"a{UNICODE},b{UNICODE}: {UNICODE}\n{UNICODE},{UNICODE},{UNICODE}\n")
+    Path(name).write_text(f"a{UNICODE},b{UNICODE}: {UNICODE}\n{UNICODE},{UNICODE},{UNICODE}\n", encoding="utf-8")
     for line in (("show",), ("search",), ("interleave",), ("schedule", "run"), ("schedule", "kernels", "transform")):
         ended = edgetune_raw(*line, name)
         assert ended.code == 2, (line, ended.err)
@@ -119,7 +119,9 @@ def test_files_that_are_nothing_are_refused_harmlessly(edgetune_raw, folder, end
 
 
 def test_columns_of_foreign_tables_are_named_harmlessly(edgetune_raw, folder):
-    Path("t.csv").write_text(f'"col{UNICODE}",workload,batch_size,minibatch_s\n"{UNICODE}","{UNICODE}",1,0.1\n')
+    Path("t.csv").write_text(
+        f'"col{UNICODE}",workload,batch_size,minibatch_s\n"{UNICODE}","{UNICODE}",1,0.1\n', encoding="utf-8"
+    )
     for line in (("show", "t.csv"), ("search", "t.csv"), ("show", "t.csv", "--column", f"{UNICODE}=task")):
         ended = edgetune_raw(*line)
         assert ended.code in (0, 2), ended.err

@@ -51,6 +51,21 @@ def test_names_in_a_network_are_shown_harmlessly(edgetune_raw, line, op, domain)
         assert_harmless(ended.out + ended.err)
 
 
+@pytest.mark.parametrize("line", ["schedule prepare net.onnx", "schedule profile net.onnx -o s.parquet"])
+def test_what_onnx_runtime_says_of_an_attribute_is_shown_escaped(shell, tmp_path, line):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 4, 4])
+    scales = helper.make_tensor("s", TensorProto.FLOAT, [4], [1, 1, 1, 1])
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode=UNICODE)
+    graph = helper.make_graph([node], "g", [x], [y], [scales])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    ended = shell(*line.split())
+    assert ended.code == 2, ended.err
+    assert "mode attribute is" in ended.err
+    assert_harmless(ended.out + ended.err)
+
+
 SCRIPTS = {
     "module": f"raise RuntimeError({UNICODE!r})",
     "make": f"def make(batch_size):\n    raise ValueError({UNICODE!r})",
@@ -64,7 +79,7 @@ SCRIPTS = {
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_output_of_a_training_file_is_shown_escaped(edgetune_raw, script):
     name = f"train{FILE_NAME}.py"
-    Path(name).write_text(script)
+    Path(name).write_text(script, encoding="utf-8")
     ended = edgetune_raw("profile", name, "--device", "host", "-o", "p.parquet", "--verbose", "--minibatches", "3")
     assert ended.code == 2, ended.err
     assert_harmless(ended.out + ended.err)
@@ -74,7 +89,7 @@ def test_modes_and_names_of_a_board_are_shown_harmlessly(edgetune_raw, tmp_path)
     board = make_board(tmp_path / "board", "jetson-nano", debugfs="unmounted")
     hostile = UNICODE.replace("\n", "").replace("\r", "").replace(" ", "")
     (conf,) = (path for path in board.root.rglob("nvpmodel*.conf") if path.is_file() and not path.is_symlink())
-    conf.write_text(conf.read_text().replace("NAME=5W", f"NAME=5W{hostile}"))
+    conf.write_text(conf.read_text(encoding="utf-8").replace("NAME=5W", f"NAME=5W{hostile}"), encoding="utf-8")
     model = board.root / "proc/device-tree/model"
     model.chmod(0o644)  # as on a board, only root may write it
     model.write_bytes(model.read_bytes().rstrip(b"\0") + UNICODE.encode() + b"\xff\0")
@@ -96,7 +111,7 @@ def test_modes_and_names_of_a_board_are_shown_harmlessly(edgetune_raw, tmp_path)
 def test_source_code_in_messages_is_shown_harmlessly(edgetune_raw):
     pytest.importorskip("tree_sitter_cuda")
     source = f'__global__ void k(float *x) {{ /* {UNICODE} */ asm volatile("{UNICODE}"); goto l; l: x[0] = 1; }}\n'
-    Path("k.cu").write_text(source)
+    Path("k.cu").write_text(source, encoding="utf-8")
     for more in ((), ("--explain",), ("--json",)):
         ended = edgetune_raw("schedule", "kernels", "transform", "k.cu", "-o", "out.cu", *more)
         assert ended.code in (0, 2, 5), ended.err

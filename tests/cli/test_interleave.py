@@ -197,7 +197,7 @@ def test_standard_input_is_for_one_tenant(edgetune, network, monkeypatch):
     monkeypatch.chdir(network)
     one = "{{name: {}, infer: small.onnx, arrivals: '-', latency_budget: 1s}}"
     entries = "\n".join(f"- {one.format(name)}" for name in ("a", "b"))
-    Path("tenants.yaml").write_text(f"kind: tenants\nversion: 1\ntenants:\n{entries}\n")
+    Path("tenants.yaml").write_text(f"kind: tenants\nversion: 1\ntenants:\n{entries}\n", encoding="utf-8")
     ended = edgetune("interleave", "tenants.yaml", "--device", "host")
     assert_two_lines(ended, 2)
 
@@ -304,7 +304,7 @@ def test_every_engine_for_real(shell, network):
     assert [row.loss for row in managed if row.event == "train"][-1] > 0
     assert not found.header.simulated
     trained = sum(row.event == "train" for row in managed)
-    assert trained <= int((network / "state.txt").read_text()) < trained + 10
+    assert trained <= int((network / "state.txt").read_text(encoding="utf-8")) < trained + 10
 
 
 @pytest.mark.slow
@@ -368,7 +368,7 @@ def test_requests_from_standard_input(shell, network):
     rows = [row for row in read(Run, str(network / "run.parquet")).rows if row.event == "request"]
     assert [row.status for row in rows] == ["ok", "ok", "failed", "ok"]
     assert "nonsense" in rows[2].reason
-    answers = dict(line.split() for line in (network / "answers.txt").read_text().splitlines())
+    answers = dict(line.split() for line in (network / "answers.txt").read_text(encoding="utf-8").splitlines())
     assert {word: float(value) for word, value in answers.items()} == pytest.approx(
         {"1": 0.4096, "2": 0.8192, "3": 1.2288}, rel=1e-3
     )

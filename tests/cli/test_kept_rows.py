@@ -98,7 +98,7 @@ def test_a_killed_run_leaves_the_rows_that_came_and_the_next_one_names_them(edge
     ) as process:
         until_s = time.monotonic() + 60
         while time.monotonic() < until_s and process.poll() is None:
-            if hidden(folder) and hidden(folder)[0].read_text().count('"event": "train"') > 20:
+            if hidden(folder) and hidden(folder)[0].read_text(encoding="utf-8").count('"event": "train"') > 20:
                 break
             time.sleep(0.05)
         assert left_rows(folder / "run.parquet") == [], "it is in use"
@@ -122,7 +122,7 @@ def test_a_file_of_rows_cut_at_any_byte_is_read_to_its_last_whole_row(folder):
         rows.keep(RunRow("managed", "power", float(number), power_w=1.0, reason='"}\n{'))
         rows.flush()
     rows.finish()
-    text = rows.path.read_text()
+    text = rows.path.read_text(encoding="utf-8")
     begin = text.index('"rows": [') + len('"rows": [')
     counts = []
     for size in range(begin, len(text) + 1):
@@ -137,7 +137,7 @@ def test_a_file_of_rows_cut_at_any_byte_is_read_to_its_last_whole_row(folder):
 def test_a_file_that_does_not_say_so_is_not_completed(folder):
     text = '{\n"kind": "run",\n"rows": [\n{"a": 1},\n{"b"'
     assert completed(text) == text
-    Path("cut.json").write_text(text)
+    Path("cut.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError):
         io.read(Run, "cut.json")
 

@@ -51,7 +51,7 @@ def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_pat
     assert policy["throughput_x"]["value"] == 1.0
     assert policy["p50_x"]["value"] > 1.0  # it waits for cifarnet
     assert {each["device"] for each in figures["published"]} == {"rtx-2060", "xavier"}
-    assert json.loads(file.read_text()) == document
+    assert json.loads(file.read_text(encoding="utf-8")) == document
 
 
 def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkeypatch):
@@ -70,7 +70,7 @@ def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkey
     ended = edgetune(*SHORT, "B", "C", "--policy", "sequential", "-o", str(file))
     assert ended.code == 130, ended.err
     assert asked == ["A", "B"]
-    assert [each["workload"] for each in json.loads(file.read_text())["workloads"]] == ["A"]
+    assert [each["workload"] for each in json.loads(file.read_text(encoding="utf-8"))["workloads"]] == ["A"]
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_blocks_write_down_where_they_ran_and_are_drawn(edgetune, tasks, fake):
     launches = {row.launch: row for row in io.read(KernelTimeline, "k.parquet").rows if row.event == "launch"}
     for row in rows:
         assert abs(row.started_s - launches[row.launch].started_s) < 1e-4
-    assert (tasks / "gantt.svg").read_text().startswith("<?xml")
+    assert (tasks / "gantt.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
 def test_a_dry_run_compiles_and_launches_nothing(edgetune, tasks, fake):

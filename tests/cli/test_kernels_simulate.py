@@ -100,7 +100,7 @@ def test_in_a_pipe_the_timeline_is_the_output(edgetune, tasks):
     assert ended.code == 0, ended.err
     assert ended.out.startswith("PAR1")
     assert "multistream" in ended.err
-    assert (tasks / "g.svg").read_text().startswith("<?xml")
+    assert (tasks / "g.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
 def test_a_dry_run_describes_the_runs_and_runs_nothing(edgetune, tasks):

@@ -101,7 +101,7 @@ def test_options_for_source_are_refused(edgetune, file, words):
 
 def test_ptx_is_read_from_standard_input(edgetune, monkeypatch, tmp_path):
     (tmp_path / "in").write_text(GOOD)
-    with open(tmp_path / "in") as stdin:
+    with open(tmp_path / "in", encoding="utf-8") as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         ended = edgetune(*COMMAND, "-")
     assert ended.code == 0, ended.err

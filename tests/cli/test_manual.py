@@ -93,7 +93,7 @@ def test_a_page_lists_every_limit_as_it_is():
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, CHANGELOG], ids=lambda path: path.stem)
 def test_links_of_documents_lead_to_existing_files(document):
-    text = document.read_text()
+    text = document.read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https:)([^)]+)\)", text):
         assert (document.parent / target).exists(), target
     for path in re.findall(r"(?<![\w./])(?:examples|tests|completions)/[\w/.-]*\w", text):
@@ -103,11 +103,13 @@ def test_links_of_documents_lead_to_existing_files(document):
 
 
 def test_the_readme_leads_to_every_page():
-    assert [topic for topic in manual.TOPICS if f"(edgetune/manual/{topic}.md)" not in README.read_text()] == []
+    assert [
+        topic for topic in manual.TOPICS if f"(edgetune/manual/{topic}.md)" not in README.read_text(encoding="utf-8")
+    ] == []
 
 
 def test_the_readme_is_short_and_names_every_command():
-    text = README.read_text()
+    text = README.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 200
     assert [name for name in COMMANDS if f"| `{name}` |" not in text] == []
 

@@ -1,11 +1,11 @@
 """``edgetune measure``: commands once, in the mode that is, compared with the fastest."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from command_line import assert_two_lines
@@ -36,9 +36,24 @@ def test_several_are_compared_and_kept(edgetune, tmp_path):
         r"^sleep 0.01 is [\d.]+ times as fast \([\d.]+ to [\d.]+\) as sleep 0.05$", ended.out, re.MULTILINE
     )
     assert ended.out.count("note: no power") <= 1
-    assert [(row.workload, row.status) for row in io.read_profile(str(table)).rows] == [
-        ("sleep 0.01", "ok"), ("sleep 0.05", "ok"), ("sh -c 'exit 3'", "failed"),
+    assert [(row.workload, row.round, row.status) for row in io.read_profile(str(table)).rows] == [
+        *(("sleep 0.01", turn, "ok") for turn in range(1, 6)), *(("sleep 0.05", turn, "ok") for turn in range(1, 6)),
+        ("sh -c 'exit 3'", 1, "failed"),
     ]  # fmt: skip
+
+
+def test_equal_commands_have_no_order(edgetune, tmp_path):
+    """Two commands that are fast and slow by turns."""
+    (tmp_path / "n").write_text("0")
+    one = f"sh -c 'n=$(cat {tmp_path}/n); echo $((n + 1)) > {tmp_path}/n; sleep 0.$((n % 3 + 1))'"
+    commands = (one, one.replace("; s", " ; s"))
+    ended = edgetune(*QUICK, *commands)
+    assert ended.code == 0, ended.err
+    assert ended.out.count(", 10 timed") == 2
+    assert ": the interval holds 1" in " ".join(ended.out.split())
+    assert "times as fast" not in ended.out
+    ended = edgetune("measure", "--device", "host", "--runs", "1", "--json", *commands)
+    assert [row["minibatches"] for row in json.loads(ended.out)["rows"]] == [1, 1]
 
 
 def test_the_answer_for_machines(edgetune):
@@ -58,6 +73,17 @@ def test_a_board_keeps_its_mode_and_gives_power(edgetune, tmp_path):
     assert board.as_found
 
 
+@pytest.mark.parametrize("words", ["cat < in", "true && false", "echo $(date)", "echo a;true", "sh -c true > out"])
+def test_an_operator_that_no_shell_reads_is_refused(edgetune, words):
+    ended = edgetune(*QUICK, words)
+    assert_two_lines(ended, 2)
+    assert f"sh -c '{words}'" in ended.err
+
+
+def test_a_quoted_operator_is_a_word(edgetune):
+    assert edgetune(*QUICK, r"""sh -c 'true < /dev/null' "a > b" a\;b""").code == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -75,14 +101,24 @@ def test_what_cannot_be_measured_is_refused(edgetune, words):
     assert_two_lines(ended, 2)
 
 
-def test_ctrl_c_keeps_the_commands_that_had_ended(tmp_path):
-    table = tmp_path / "m.parquet"
-    words = [sys.executable, "-m", "edgetune", *QUICK, "-o", str(table), "sleep 0.01", "sleep 60"]
+def test_ctrl_c_keeps_the_commands_that_had_been_measured(tmp_path):
+    table, begun = tmp_path / "m.parquet", tmp_path / "begun"
+    os.mkfifo(begun)
+    words = [
+        sys.executable,
+        "-m",
+        "edgetune",
+        *QUICK,
+        "-o",
+        str(table),
+        "sleep 0.01",
+        f"sh -c 'echo > {begun}; sleep 60'",
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert "sleep 0.01" in running.stdout.readline()
-        time.sleep(1)
+        begun.read_text()
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=60)
+        out, said = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert f"stopped; 1 of 2 commands had ended, and {table} has them" in said
+    assert "sleep 0.01" in out
+    assert f"stopped; 1 of 2 commands had been measured, and {table} has them" in said
     assert [row.workload for row in io.read_profile(str(table)).rows] == ["sleep 0.01"]

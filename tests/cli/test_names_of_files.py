@@ -66,9 +66,13 @@ def test_a_table_and_a_plan_whose_names_are_not_utf8_are_read_by_the_commands_af
 
 
 def test_a_name_that_was_copied_from_a_message_is_found(told):
-    Path(f"t-{BYTE}.csv").write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,train,1,306,0.1\n")
+    Path(f"t-{BYTE}.csv").write_text(
+        "workload,task,batch_size,gpu_mhz,minibatch_s\nnet,train,1,306,0.1\n", encoding="utf-8"
+    )
     assert "net train" in told("show", r"t-\xff.csv")
-    Path(r"t-\xff.csv").write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nother,train,1,306,0.1\n")
+    Path(r"t-\xff.csv").write_text(
+        "workload,task,batch_size,gpu_mhz,minibatch_s\nother,train,1,306,0.1\n", encoding="utf-8"
+    )
     assert "other train" in told("show", r"t-\xff.csv")
     assert resolve(f"train{BYTE}.py" if os.rename("train.py", f"train{BYTE}.py") else r"train\xff.py").path is not None
 
@@ -104,7 +108,7 @@ def test_no_folder_or_file_shadows_a_network_of_the_zoo(edgetune_raw, told, name
 
 def test_no_folder_or_file_shadows_a_device_or_standard_input(edgetune_raw, told, monkeypatch):
     Path("twin:orin-agx").mkdir()
-    Path("host").write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,train,1,306,0.1\n")
+    Path("host").write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,train,1,306,0.1\n", encoding="utf-8")
     os.rename("host", "-")
     assert "SIMULATED" in told("device", "twin:orin-agx")
     monkeypatch.setattr(sys, "stdin", None)
@@ -127,8 +131,8 @@ def test_no_folder_or_file_shadows_a_device_or_standard_input(edgetune_raw, told
     ids=lambda line: " ".join(line[:2]),
 )  # fmt: skip
 def test_a_dry_run_runs_no_code_of_a_python_file(told, line):
-    Path("train.py").write_text(MARKS)
-    Path("handler.py").write_text(MARKS)
+    Path("train.py").write_text(MARKS, encoding="utf-8")
+    Path("handler.py").write_text(MARKS, encoding="utf-8")
     out = told(*line)
     assert not Path("ran").exists()
     if line[0] == "profile":

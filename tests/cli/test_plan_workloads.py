@@ -48,7 +48,7 @@ def measured_again(err):
 
 
 def test_a_live_plan_names_each_file_as_given_and_absolute_with_its_hash(folder):
-    plan = yaml.safe_load((folder / "both.yaml").read_text())
+    plan = yaml.safe_load((folder / "both.yaml").read_text(encoding="utf-8"))
     for role, file, name in (("workload", "small.onnx", "small"), ("background", "train.py", "train")):
         path = folder / file
         expected = {"name": name, "reference": file, "path": str(path), "sha256": resolve(str(path)).sha256}
@@ -141,11 +141,13 @@ def test_a_network_beside_itself_has_a_name_for_each_role(edgetune, there):
     assert tenants[0].name == "small"
 
 
-@pytest.mark.parametrize("change", [lambda path: path.write_text(path.read_text() + "\n"), lambda path: path.unlink()])
+@pytest.mark.parametrize(
+    "change", [lambda path: path.write_text(path.read_text(encoding="utf-8") + "\n"), lambda path: path.unlink()]
+)
 def test_a_file_that_changed_or_moved_is_refused(edgetune, folder, tmp_path, monkeypatch, *, change):
     for name in ("small.onnx", "train.py"):
         shutil.copy(folder / name, tmp_path)
-    plan = (folder / "both.yaml").read_text().replace(str(folder), str(tmp_path))
+    plan = (folder / "both.yaml").read_text(encoding="utf-8").replace(str(folder), str(tmp_path))
     (tmp_path / "both.yaml").write_text(plan)
     monkeypatch.chdir(tmp_path)
     change(tmp_path / "train.py")
@@ -155,7 +157,9 @@ def test_a_file_that_changed_or_moved_is_refused(edgetune, folder, tmp_path, mon
 
 def test_a_moved_file_that_is_named_is_run(edgetune, folder, tmp_path, monkeypatch):
     shutil.copy(folder / "train.py", tmp_path / "elsewhere.py")
-    plan = (folder / "both.yaml").read_text().replace(str(folder / "train.py"), str(tmp_path / "gone.py"))
+    plan = (
+        (folder / "both.yaml").read_text(encoding="utf-8").replace(str(folder / "train.py"), str(tmp_path / "gone.py"))
+    )
     (tmp_path / "both.yaml").write_text(plan.replace("reference: train.py", "reference: gone.py"))
     monkeypatch.chdir(tmp_path)
     ended = edgetune("interleave", "both.yaml", "--train", "elsewhere.py", *RUN)
@@ -164,7 +168,7 @@ def test_a_moved_file_that_is_named_is_run(edgetune, folder, tmp_path, monkeypat
 
 
 def test_a_plan_without_references_asks_for_the_file_by_the_option_of_its_half(edgetune, there, tmp_path):
-    plan = yaml.safe_load((there / "both.yaml").read_text())
+    plan = yaml.safe_load((there / "both.yaml").read_text(encoding="utf-8"))
     plan["inputs"] = {"workload": {"name": "small"}}
     (tmp_path / "old.yaml").write_text(yaml.safe_dump(plan))
     ended = edgetune("interleave", str(tmp_path / "old.yaml"), *RUN)
@@ -176,7 +180,7 @@ def test_a_plan_without_references_asks_for_the_file_by_the_option_of_its_half(e
 
 
 def test_dimensions_and_inputs_of_the_plan_are_those_of_the_run(there, tmp_path):
-    document = yaml.safe_load((there / "one.yaml").read_text())
+    document = yaml.safe_load((there / "one.yaml").read_text(encoding="utf-8"))
     samples = tmp_path / "samples.npz"
     samples.touch()
     document["inputs"]["workload"] |= {"dimensions": {"sequence": 128}, "inputs": str(samples), "precision": "fp16"}
@@ -187,7 +191,7 @@ def test_dimensions_and_inputs_of_the_plan_are_those_of_the_run(there, tmp_path)
 
 @pytest.mark.parametrize("value", [7, [1], {"name": "small", "path": 3}, {"name": "small", "dimensions": "n"}])
 def test_a_plan_whose_inputs_make_no_sense_is_refused(there, value, tmp_path):
-    document = yaml.safe_load((there / "one.yaml").read_text())
+    document = yaml.safe_load((there / "one.yaml").read_text(encoding="utf-8"))
     document["inputs"]["workload"] = value
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(document))
     with pytest.raises(InputError, match=r"inputs\.workload"):

@@ -21,7 +21,7 @@ ALLOWED = {
 
 def calls(path):
     """Return what a module prints by."""
-    called = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    called = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
     return {ast.unparse(each) for each in called if getattr(each, "attr", getattr(each, "id", "")) in LAST} & PRINTS
 
 

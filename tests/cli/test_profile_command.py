@@ -230,7 +230,7 @@ def test_points_before_a_failure_are_kept_and_only_the_failed_is_tried_again(edg
         assert ended.code == 5, ended.err
         assert {row.batch_size: row.status for row in rows(table)} == {1: "ok", 2: "failed"}
         assert "AssertionError: too large" in rows(table)[-1].reason
-        assert ran.read_text() == runs
+        assert ran.read_text(encoding="utf-8") == runs
 
 
 def test_a_process_that_ends_a_moment_after_its_command_is_none_left(edgetune, tmp_path):
@@ -310,7 +310,7 @@ def test_on_a_board_every_mode_gets_its_words_and_a_killed_sweep_resumes(edgetun
     assert ended.lines[0].startswith("SIMULATED: ")  # a fake board
     found = rows(board.table)
     assert len(found) == 2
-    assert sorted(set(map(float, record.read_text().split()))) == sorted(row.gpu_mhz for row in found)
+    assert sorted(set(map(float, record.read_text(encoding="utf-8").split()))) == sorted(row.gpu_mhz for row in found)
     assert board.restored()
     size = record.stat().st_size
     assert "has these points already" in edgetune("profile", *on, "-o", str(board.table), "--", *words).err

@@ -116,10 +116,10 @@ def test_interrupted_it_ends_its_children_and_resumes(tmp_path):
 
 
 def _children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         found = [int(word) for word in file.read().split()]
     for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children") as file:
+        with open(f"/proc/{pid}/task/{task}/children", encoding="utf-8") as file:
             found += [int(word) for word in file.read().split()]
     return sorted(set(found))
 

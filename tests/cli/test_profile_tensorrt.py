@@ -71,7 +71,7 @@ def test_layers_on_the_gpu_in_place_of_the_dla_are_refused_or_told(edgetune, lib
     assert_two_lines(refused, 2)
     allowed = edgetune(*words, "--allow-gpu-fallback")
     assert allowed.code == 0, allowed.err
-    notes = [json.loads(path.read_text())["note"] for path in (tmp_path / "cache").rglob("*.json")]
+    notes = [json.loads(path.read_text(encoding="utf-8"))["note"] for path in (tmp_path / "cache").rglob("*.json")]
     assert [note for note in notes if note]
 
 

@@ -15,7 +15,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 def text_of(page):
     """What a person reads on a page."""
-    return html.unescape(re.sub(r"<(style|script)>.*?</\1>|<[^>]*>", " ", page.read_text(), flags=re.DOTALL))
+    return html.unescape(
+        re.sub(r"<(style|script)>.*?</\1>|<[^>]*>", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    )
 
 
 def test_every_kind_has_a_section_and_they_stand_in_order(edgetune, tmp_path):
@@ -23,7 +25,7 @@ def test_every_kind_has_a_section_and_they_stand_in_order(edgetune, tmp_path):
     page = tmp_path / "r.html"
     ended = edgetune("report", str(GOLDEN), "-o", str(page))
     assert (ended.code, ended.out, ended.err.splitlines()[-1]) == (0, "", f"wrote {page}")
-    titles = re.findall(r'<h2 id="[^"]*">(.*?)[<\n]', page.read_text())
+    titles = re.findall(r'<h2 id="[^"]*">(.*?)[<\n]', page.read_text(encoding="utf-8"))
     assert titles[-1] == "Where these figures come from"
     names = [title.split(": ")[1].strip() for title in titles[:-1]]
     assert sorted(names) == sorted(path.name for path in GOLDEN.iterdir() if path.suffix != ".py")
@@ -53,7 +55,7 @@ def test_broken_files_are_named_and_the_page_is_made_of_the_others(edgetune, tmp
     ended = edgetune("report", str(broken), str(GOLDEN / "plan-v1.yaml"), "-o", str(page))
     assert ended.code == 5
     assert "Left out: " in text_of(page)
-    assert "<b>" not in page.read_text()
+    assert "<b>" not in page.read_text(encoding="utf-8")
     assert_two_lines(edgetune("report", str(broken), "-o", str(tmp_path / "none.html"), "--quiet"), 2)
     assert not (tmp_path / "none.html").exists()
 
@@ -73,7 +75,7 @@ def test_a_file_of_another_program_is_not_replaced(edgetune, tmp_path):
     page = tmp_path / "index.html"
     page.write_text("<p>mine</p>")
     assert_two_lines(edgetune("report", str(GOLDEN), "-o", str(page), "--quiet"), 2)
-    assert page.read_text() == "<p>mine</p>"
+    assert page.read_text(encoding="utf-8") == "<p>mine</p>"
     assert edgetune("report", str(GOLDEN / "plan-v1.yaml"), "-o", str(page), "--force").code == 0
 
 

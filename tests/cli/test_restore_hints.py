@@ -59,7 +59,7 @@ def of_another_version(left):
 
 
 def of_another_device(left):
-    text = json.loads(left.path.read_text())
+    text = json.loads(left.path.read_text(encoding="utf-8"))
     left.rewrite()
     left.path.write_text(json.dumps({**text, "device": "host"}))
 

@@ -12,7 +12,9 @@ RESULTS = Path(__file__).parents[2] / "examples" / "results"
 
 
 def rows() -> list[list[str]]:
-    lines = [line for line in (RESULTS / "README.md").read_text().splitlines() if line.startswith("| `")]
+    lines = [
+        line for line in (RESULTS / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")
+    ]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
@@ -29,7 +31,7 @@ def test_a_result_names_machine_commit_and_command(row):
     assert re.fullmatch(r"[0-9a-f]{7,12}", commit)
     assert re.search(r"`(python tests/benchmarks/|edgetune )|as in the file", command)
     if "as in the file" in command:
-        assert "\n$ " in "\n" + (RESULTS / row[0].split("`")[1]).read_text()
+        assert "\n$ " in "\n" + (RESULTS / row[0].split("`")[1]).read_text(encoding="utf-8")
     for script in re.findall(r"tests/benchmarks/\w+\.py", command):
         assert (RESULTS.parents[1] / script).exists()
 

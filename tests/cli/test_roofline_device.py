@@ -123,7 +123,7 @@ def test_a_search_takes_the_roofline_as_a_first_guess(edgetune, maxn, tmp_path):
     ended = edgetune(*asked, "--power-budget", "30W", "--roofline", str(maxn), "--max-points", "5", "-o", str(plan))
     assert ended.code == 0, ended.err
     assert "5 points measured" in ended.err
-    (tmp_path / "host.yaml").write_text(maxn.read_text().replace("twin:orin-agx", "host"))
+    (tmp_path / "host.yaml").write_text(maxn.read_text(encoding="utf-8").replace("twin:orin-agx", "host"))
     refused = edgetune(*asked, "--power-budget", "30W", "--roofline", str(tmp_path / "host.yaml"))
     assert_two_lines(refused, 2)
 
@@ -318,7 +318,7 @@ def test_a_network_is_placed_and_measured_in_each_of_few_modes(edgetune, tmp_pat
     assert rows == [
         ["GPU", clock, "MHz", size] for clock in ("1300.5", "624.75") for size in ("1", "16")
     ]  # fmt: skip
-    words = figure.read_text().replace("\N{NO-BREAK SPACE}", " ")
+    words = figure.read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
     assert "squeezenet, GPU 624.75 MHz" in words
     answer = json.loads(edgetune(*asked, "--json").out)
     (other,) = answer["other_modes"]

@@ -57,13 +57,13 @@ def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
     assert kept.choose(3, 1473) is None
     assert table.header.conditions["arch"] == "sm_87"
     assert table.header.conditions["original"]["static_shared_bytes"] == 512 * 4
-    figure = (tmp_path / "kept.svg").read_text()
+    figure = (tmp_path / "kept.svg").read_text(encoding="utf-8")
     assert "blur" in figure
     shown = edgetune("show", "kept.parquet", "--rows", "3")
     assert shown.code == 0
     again = edgetune("show", "kept.parquet", "--plot", "again.svg")
     assert again.code == 0, again.err
-    assert (tmp_path / "again.svg").read_text() == figure
+    assert (tmp_path / "again.svg").read_text(encoding="utf-8") == figure
 
 
 def test_machines_get_everything(edgetune, tmp_path):

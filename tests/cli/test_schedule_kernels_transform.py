@@ -38,7 +38,7 @@ def test_a_file_is_written_and_the_rest_is_reported(edgetune, source, tmp_path):
     out = tmp_path / "out.cu"
     ended = edgetune("schedule", "kernels", "transform", source(GOOD + BAD), "-o", str(out), "--explain")
     assert ended.code == 0
-    assert "scale__grid(" in out.read_text()
+    assert "scale__grid(" in out.read_text(encoding="utf-8")
     assert "scale (line 2)" in ended.out
 
 
@@ -48,7 +48,7 @@ def test_persistent_forms_are_made_and_checked_on_request(edgetune, source, tmp_
     words = ("--persistent", "--check", "--explain", "-o", str(out))
     ended = edgetune("schedule", "kernels", "transform", source(GOOD), *words)
     assert ended.code == 0, ended.err
-    assert "scale__persistent(" in out.read_text()
+    assert "scale__persistent(" in out.read_text(encoding="utf-8")
     assert "  persistent: scale__persistent" in ended.out
     assert "equal" in ended.out
 
@@ -124,7 +124,7 @@ def test_the_file_is_written_where_the_check_is_not_possible(edgetune, source, t
     ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "-o", str(out))
     assert ended.code == 5
     assert "cuda_fp8.h" in ended.err
-    assert "scale__grid(" in out.read_text()
+    assert "scale__grid(" in out.read_text(encoding="utf-8")
 
 
 UNGUESSED = """struct Pair { float a; unsigned b : 4; };

@@ -237,7 +237,7 @@ def test_costs_are_found_by_the_name_of_the_network_or_of_its_model(edgetune, jo
     file = jobs(
         "kind: jobs\nversion: 1\nmemory: 1MiB\nnetworks: {n: zoo:squeezenet}\njobs: [{name: j, networks: [n]}]\n"
     )
-    with open("own.csv", "w") as stream:
+    with open("own.csv", "w", encoding="utf-8") as stream:
         stream.write(costs)
     assert simulate(edgetune, file, "--costs", "own.csv", "--prepared", "nowhere").code == 0
     assert_two_lines(simulate(edgetune, file, "--prepared", "nowhere"), 2)

@@ -59,7 +59,7 @@ def test_a_frugal_replay_of_a_table_says_how_many_points_it_used(edgetune, tmp_p
     monkeypatch.chdir(tmp_path)
     rows = [f"net,train,16,{300 + 50 * n},{1 / (300 + 50 * n)},{10 + n}\n" for n in range(40)]
     (tmp_path / "table.csv").write_text(TABLE.splitlines(keepends=True)[0] + "".join(rows))
-    (tmp_path / "like.csv").write_text((tmp_path / "table.csv").read_text().replace("net", "other"))
+    (tmp_path / "like.csv").write_text((tmp_path / "table.csv").read_text(encoding="utf-8").replace("net", "other"))
     ended = edgetune("search", "table.csv", "--power-budget", "30W", *options)
     plan = yaml.safe_load(ended.out)
     assert plan["search"]["strategy"] == "roofline"
@@ -88,7 +88,7 @@ def test_a_table_is_no_network_to_measure(edgetune, table):
 
 def test_a_pipe_keeps_the_hash_of_what_came_through(edgetune, monkeypatch):
     data = TABLE.encode()
-    monkeypatch.setattr(sys, "stdin", streams.TextIOWrapper(streams.BytesIO(data)))
+    monkeypatch.setattr(sys, "stdin", streams.TextIOWrapper(streams.BytesIO(data), encoding="utf-8"))
     plan = yaml.safe_load(edgetune("search", "-", "--power-budget", "30W").out)
     assert hashlib.sha256(data).hexdigest() in json.dumps(plan["inputs"])
 

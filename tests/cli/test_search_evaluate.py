@@ -23,7 +23,7 @@ def table(path: Path, workload: str = "net", task: str = "train", *, device: str
                 time_s = 4 * (size**0.8 / gpu + 0.2 / mem) / (1 if task == "train" else 3)
                 power_w = 8 + (gpu / 400) ** 2 + mem / 600
                 lines.append(f"{device},{workload},{task},{size},{gpu},{mem},{time_s},{power_w}")
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return str(path)
 
 
@@ -93,7 +93,7 @@ def test_a_simulated_table_says_so(edgetune, tmp_path):
     figure = tmp_path / "excess.svg"
     ended = edgetune("search", "evaluate", simulated, "--strategies", "random:9", "--plot", str(figure))
     assert ended.out.startswith("SIMULATED")
-    assert "SIMULATED" in figure.read_text()
+    assert "SIMULATED" in figure.read_text(encoding="utf-8")
     answer = edgetune("search", "evaluate", simulated, "--strategies", "random:9", "--json", "-q")
     assert answer.err.startswith("SIMULATED")
 

@@ -35,4 +35,4 @@ def test_for_machines(edgetune):
 def test_a_roofline_is_drawn(edgetune, tmp_path, name):
     ended = edgetune("show", str(_GOLDEN), "--plot", str(tmp_path / name))
     assert (ended.code, ended.err) == (0, f"wrote {tmp_path / name}\n")
-    assert (tmp_path / name).read_text().rstrip().endswith(("</svg>", "</html>"))
+    assert (tmp_path / name).read_text(encoding="utf-8").rstrip().endswith(("</svg>", "</html>"))

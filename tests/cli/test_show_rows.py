@@ -36,5 +36,5 @@ def test_a_table_of_another_program_has_the_energy_of_its_plan(edgetune, tmp_pat
     found = edgetune("search", str(path), "--power-budget", "12W", "--latency-budget", "1s", "--arrival-rate", "5/s",
                      "-o", str(plan))  # fmt: skip
     assert found.code == 0, found.err
-    measured = yaml.safe_load(plan.read_text())["measured"]
+    measured = yaml.safe_load(plan.read_text(encoding="utf-8"))["measured"]
     assert (measured["minibatch_s"], measured["energy_j"]) == (0.0051, pytest.approx(0.051))

@@ -88,7 +88,7 @@ def test_each_view_is_drawn(edgetune, two, tmp_path, view):
 def test_a_page_has_the_figures_in_words_too(edgetune, two, tmp_path):
     target = tmp_path / "page.html"
     assert edgetune("show", two, "--plot", str(target)).code == 0
-    page = target.read_text()
+    page = target.read_text(encoding="utf-8")
     assert "managed beside native" in page
     assert page.count("<svg") == 3
 

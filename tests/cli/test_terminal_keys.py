@@ -53,8 +53,8 @@ class Terminal:
         os.write(self.master, key)
 
     def code(self):
-        self.wait_for(lambda: self.ended.exists() and self.ended.read_text().strip())
-        return int(self.ended.read_text())
+        self.wait_for(lambda: self.ended.exists() and self.ended.read_text(encoding="utf-8").strip())
+        return int(self.ended.read_text(encoding="utf-8"))
 
 
 @pytest.fixture

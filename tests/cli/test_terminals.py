@@ -71,8 +71,8 @@ def test_words_wider_than_their_letters_fill_a_table(monkeypatch, capsys):
 
 
 def test_a_terminal_is_not_steered_by_hostile_names(tmp_path):
-    (tmp_path / "train.py").write_text(f"raise RuntimeError({UNICODE!r})")
-    document = json.loads(Path(_exported(tmp_path)).read_text())
+    (tmp_path / "train.py").write_text(f"raise RuntimeError({UNICODE!r})", encoding="utf-8")
+    document = json.loads(Path(_exported(tmp_path)).read_text(encoding="utf-8"))
     for row in document["rows"]:
         row["workload"] = f"w{UNICODE}"
     name = f"t{FILE_NAME}.json"
@@ -135,4 +135,4 @@ def test_a_search_that_ignores_a_lost_terminal_works_to_the_end(tmp_path):
     )  # fmt: skip
     terminal.read_until(b"step 2:")
     assert terminal.hang_up() == 0
-    assert "points_measured: 7" in (tmp_path / "plan.yaml").read_text()
+    assert "points_measured: 7" in (tmp_path / "plan.yaml").read_text(encoding="utf-8")

@@ -89,7 +89,9 @@ def test_a_table_with_points_twice_and_rows_that_failed(edgetune, folder, tmp_pa
 )
 def test_invalid_requests_are_two_lines(edgetune, folder, monkeypatch, arguments):
     monkeypatch.chdir(folder)
-    (folder / "other.yaml").write_text((folder / "peaks.yaml").read_text().replace("twin:orin-agx", "host"))
+    (folder / "other.yaml").write_text(
+        (folder / "peaks.yaml").read_text(encoding="utf-8").replace("twin:orin-agx", "host")
+    )
     ended = edgetune("roofline", *arguments, "--tune", "5%", "--device", "recorded:resnet50.parquet")
     assert_two_lines(ended, 2)
 

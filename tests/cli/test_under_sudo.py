@@ -142,7 +142,7 @@ def attacked(world):
 
 
 def secret_of(world):
-    return (world / "root/secret").read_text()
+    return (world / "root/secret").read_text(encoding="utf-8")
 
 
 def test_the_files_of_the_attacks_exist_and_belong_to_the_user(attacked, world):
@@ -180,7 +180,7 @@ def test_a_model_that_plants_links_while_it_runs_gains_nothing(world, closed):
     assert "out.parquet was written by another program since this command began" in ended.stderr
     written = world / "user/out-2.parquet"
     assert (written.read_bytes()[:4], written.stat().st_uid) == (b"PAR1", USER)
-    report = json.loads((world / "user/report.json").read_text())
+    report = json.loads((world / "user/report.json").read_text(encoding="utf-8"))
     assert report["ids"] == [[USER] * 3, [USER] * 3, [USER]]
     for way in ("seteuid", "setuid", "memory", "descriptors", "environment"):
         assert report[way] == "refused"
@@ -194,8 +194,9 @@ def test_a_model_that_plants_links_while_it_runs_gains_nothing(world, closed):
 LOOK = """
 import os, sys
 from edgetune.cli import main, app
+from edgetune.processes import privilege
 seen = []
-app.set_limits = lambda words: seen.append(os.getresuid())
+app.set_limits = lambda words: seen.append([*os.getresuid(), privilege.has_helper()])
 sys.stdout = open(os.devnull, "w")
 for words in (["doctor", "--help"], ["show", "--help"]):
     try:
@@ -209,7 +210,7 @@ print(seen, file=sys.stderr)
 def test_a_command_that_only_reads_gives_root_up_before_it_reads(world):
     (world / "look.py").write_text(LOOK)
     ended = run_by_root([sys.executable, "../look.py"], world)
-    assert ended.stderr.splitlines()[-1] == str([(USER, USER, 0), (USER, USER, USER)])
+    assert ended.stderr.splitlines()[-1] == str([[*[USER] * 3, True], [*[USER] * 3, False]])
 
 
 def test_root_by_itself_is_as_before(world):
@@ -234,6 +235,7 @@ def test_the_command_of_device_set_runs_as_the_caller(world):
 STEPS = """
 import json, os, sys, time
 from pathlib import Path
+import psutil
 from edgetune.processes.privilege import act_as_caller
 
 act_as_caller()
@@ -245,7 +247,7 @@ from edgetune.devices.host import open_host
 LIMITS = [Path("/sys/devices/system/cpu/cpufreq/policy0") / f"scaling_{end}_freq" for end in ("min", "max")]
 
 def limits():
-    return [path.read_text().strip() for path in LIMITS]
+    return [path.read_text(encoding="utf-8").strip() for path in LIMITS]
 
 def refused(path, flags):
     try:
@@ -261,6 +263,8 @@ with host.power.record() as recording:
     time.sleep(0.12)
 host.modes.apply(Mode(cpu_cores=1, cpu_mhz=2000))
 found["set"] = limits()
+family = {each: each.cmdline() for each in psutil.Process().children(recursive=True)}
+found["root"] = sorted(words[words.index("-m") + 1] for each, words in family.items() if each.uids().saved == 0)
 found["journal"] = refused("/var/lib/edgetune", os.O_RDONLY)
 host.modes.restore()
 found["restored"] = limits()
@@ -302,6 +306,7 @@ def test_each_step_of_root_works_under_sudo(world):
         "energy": True,
         "clock": [True, True],
         "set": ["2000000", "2000000"],
+        "root": ["edgetune.devices.guardian", "edgetune.devices.guardian.steps"],
         "journal": True,
         "restored": ["1000000", "3000000"],
         "locks": {
@@ -311,5 +316,5 @@ def test_each_step_of_root_works_under_sudo(world):
         },
         "doctor": {"CPU power (RAPL)": "yes", "CPU clocks (cpufreq)": "yes"},
         "guardian": "yes",
-        "identity": [USER, USER, 0],
+        "identity": [USER] * 3,
     }

@@ -4,13 +4,22 @@ import os
 
 import pytest
 
-from edgetune.devices.cpu import cpu_model, cpu_quota, usable_cpus
+from edgetune.devices.cpu import cpu_model, usable_cpus
+from edgetune.processes.cgroup import cpu_periods, cpu_quota
 from fakes.sysfs import FakeSysfs
+
+MOUNTS = """\
+30 24 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro
+31 30 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+36 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct"""
+V1, V2 = "sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/unified"
 
 
 @pytest.fixture
 def sysfs(tmp_path):
-    return FakeSysfs(tmp_path)
+    sysfs = FakeSysfs(tmp_path)
+    sysfs.put("proc/self/mountinfo", MOUNTS)
+    return sysfs
 
 
 @pytest.fixture
@@ -30,30 +39,58 @@ def test_second_threads_of_a_core_come_last(sysfs, four_cpus):
     assert usable_cpus(sysfs) == [0, 2, 1, 3]
 
 
+@pytest.mark.parametrize(("capacities", "mhz", "order"), [
+    ((530, 530, 1024, 1024), (1800, 1800, 2256, 2304), [3, 2, 0, 1]),
+    ((None,) * 4, (1800, 1800, 2400, 2400), [2, 3, 0, 1]),
+    ((1024,) * 4, (2000,) * 4, [0, 1, 2, 3]),
+])  # fmt: skip
+def test_the_fastest_cores_come_first(sysfs, four_cpus, capacities, mhz, order):
+    """As on an RK3588, whose ``core_id`` counts from 0 in each cluster."""
+    for cpu in range(4):
+        folder = f"sys/devices/system/cpu/cpu{cpu}"
+        sysfs.put(f"{folder}/topology/core_id", cpu % 2)
+        sysfs.put(f"{folder}/topology/thread_siblings_list", cpu)
+        sysfs.put(f"{folder}/cpufreq/cpuinfo_max_freq", mhz[cpu] * 1000)
+        if capacities[cpu] is not None:
+            sysfs.put(f"{folder}/cpu_capacity", capacities[cpu])
+    assert usable_cpus(sysfs) == order
+
+
 @pytest.mark.parametrize(("limit", "cpus"), [("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1)])
 def test_quota_of_the_control_group(sysfs, four_cpus, limit, cpus):
     sysfs.put("proc/self/cgroup", "0::/app/job")
-    sysfs.put("sys/fs/cgroup/app/cpu.max", limit)
+    sysfs.put(f"{V2}/app/job/cpu.stat", "nr_periods 0")
+    sysfs.put(f"{V2}/app/cpu.max", limit)
     assert len(usable_cpus(sysfs)) == cpus
 
 
-def test_tightest_quota_counts(sysfs):
-    sysfs.put("proc/self/cgroup", "0::/app/job")
-    sysfs.put("sys/fs/cgroup/app/cpu.max", "300000 100000")
-    sysfs.put("sys/fs/cgroup/app/job/cpu.max", "150000 100000")
-    assert cpu_quota(sysfs) == 1.5
+@pytest.mark.parametrize(("own", "files", "quota"), [
+    ("0::/app/job", {f"{V2}/app/cpu.max": "300000 100000", f"{V2}/app/job/cpu.max": "150000 100000"}, 1.5),
+    ("1:name=systemd:/\n2:cpu,cpuacct:/system.slice/job.service", {
+        f"{V1}/cpu.cfs_quota_us": -1, f"{V1}/cpu.cfs_period_us": 100_000,
+        f"{V1}/system.slice/job.service/cpu.cfs_quota_us": 110_000,
+        f"{V1}/system.slice/job.service/cpu.cfs_period_us": 100_000}, 1.1),
+    ("2:cpu,cpuacct:/a/b", {f"{V1}/a/cpu.cfs_quota_us": 50_000, f"{V1}/a/cpu.cfs_period_us": 100_000,
+                            f"{V1}/a/b/cpu.cfs_quota_us": -1, f"{V1}/a/b/cpu.cfs_period_us": 100_000}, 0.5),
+    ("2:cpu,cpuacct:/", {f"{V1}/cpu.cfs_quota_us": -1, f"{V1}/cpu.cfs_period_us": 100_000}, None),
+    ("2:cpu,cpuacct:/gone", {f"{V1}/cpu.cfs_quota_us": 200_000, f"{V1}/cpu.cfs_period_us": 100_000}, 2.0),
+])  # fmt: skip
+def test_tightest_quota_of_the_own_group_and_those_around_it_counts(sysfs, own, files, quota):
+    sysfs.put("proc/self/cgroup", own)
+    for path, text in files.items():
+        sysfs.put(path, text)
+    assert cpu_quota(sysfs.root) == quota
 
 
-def test_quota_of_version_1(sysfs):
-    sysfs.put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", 200_000)
-    sysfs.put("sys/fs/cgroup/cpu/cpu.cfs_period_us", 100_000)
-    assert cpu_quota(sysfs) == 2.0
-
-
-def test_no_limit_of_version_1(sysfs):
-    sysfs.put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", -1)
-    sysfs.put("sys/fs/cgroup/cpu/cpu.cfs_period_us", 100_000)
-    assert cpu_quota(sysfs) is None
+def test_a_container_sees_its_own_group_as_the_top(sysfs):
+    """Its mount lies over that of the machine, with the same mount point."""
+    sysfs.put("proc/self/mountinfo", f"{MOUNTS}\n99 36 0:31 /half /{V1} rw - cgroup cgroup rw,cpu,cpuacct")
+    sysfs.put("proc/self/cgroup", "2:cpu,cpuacct:/half")
+    sysfs.put(f"{V1}/cpu.cfs_quota_us", 50_000)
+    sysfs.put(f"{V1}/cpu.cfs_period_us", 100_000)
+    sysfs.put(f"{V1}/cpu.stat", "nr_periods 40\nnr_throttled 10\nthrottled_time 9")
+    assert cpu_quota(sysfs.root) == 0.5
+    assert list(cpu_periods(sysfs.root).values()) == [(40, 10)]
 
 
 def test_model_from_cpuinfo_or_device_tree(sysfs, tmp_path):

@@ -68,7 +68,7 @@ class LocalFleet:
 
     def log(self, name: str) -> str:
         path = self.folder / f"{name}.log"
-        return path.read_text() if path.exists() else ""
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def start(self) -> None:
         """Start the scheduler, on the same port as before."""

@@ -75,9 +75,12 @@ def test_another_version_is_refused():
     assert "edgetune 0.0.1 asks" in ask(edgetune="0.0.1", do="describe")["error"]
 
 
-@pytest.mark.parametrize("model", ["command:rm -rf x", "http://127.0.0.1/v1"])
-def test_code_needs_the_consent_of_the_owner(model):
-    reply = ask(do="describe", options={"model": model})
+@pytest.mark.parametrize(
+    "options",
+    [{"model": "command:rm -rf x"}, {"model": "http://127.0.0.1/v1"}, {"model": "zoo:resnet18", "python": "/tmp/x"}],
+)
+def test_code_needs_the_consent_of_the_owner(options):
+    reply = ask(do="describe", options=options)
     assert "is code" in reply["error"]
     assert "--allow-code" in reply["hint"]
 

@@ -94,11 +94,11 @@ def test_kernel_that_does_not_list_children_has_families_too(tmp_path):
 @pytest.fixture
 def kernel(tmp_path, monkeypatch):
     """The counts of a kernel that has killed once; call it with the number of kills."""
-    monkeypatch.setattr(memory, "_PROC", tmp_path)
-    (tmp_path / "self").mkdir()
+    monkeypatch.setattr(memory, "_PROC", tmp_path / "proc")
+    (tmp_path / "proc/self").mkdir(parents=True)
 
     def kill(count: int) -> None:
-        (tmp_path / "vmstat").write_text(f"pgfault 9\noom_kill {count}\n")
+        (tmp_path / "proc/vmstat").write_text(f"pgfault 9\noom_kill {count}\n")
 
     kill(1)
     return kill
@@ -113,15 +113,16 @@ def test_kill_for_want_of_memory_is_told(kernel, code, kills, told):
 
 
 def test_kernel_without_the_count_tells_nothing(kernel, tmp_path):
-    (tmp_path / "vmstat").unlink()
+    (tmp_path / "proc/vmstat").unlink()
     assert memory.kills() is None
     assert memory.why_killed(None) is None
 
 
-def test_limits_are_those_of_the_groups_around_this_process(kernel, tmp_path, monkeypatch):
-    (tmp_path / "self/cgroup").write_text("0::/a/b\n")
-    groups = {"/sys/fs/cgroup/a/memory.max": f"{512 * MIB}\n", "/sys/fs/cgroup/a/b/memory.max": "max\n"}
-    read = memory._text
-    monkeypatch.setattr(memory, "_text", lambda path: groups.get(str(path)) or read(path))
+def test_limits_are_those_of_the_groups_around_this_process(kernel, tmp_path):
+    (tmp_path / "proc/self/cgroup").write_text("0::/a/b\n")
+    (tmp_path / "proc/self/mountinfo").write_text("31 24 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+    (tmp_path / "sys/fs/cgroup/a/b").mkdir(parents=True)
+    for group, limit in (("a", 512 * MIB), ("a/b", "max")):
+        (tmp_path / "sys/fs/cgroup" / group / "memory.max").write_text(f"{limit}\n")
     kernel(2)
     assert memory.why_killed(1) == "memory ran out (its control group may use 512 MiB)"

@@ -93,6 +93,21 @@ def test_a_board_that_is_off_is_named_and_left_out():
     assert kept.header.warnings == ()
 
 
+def test_a_board_that_may_be_like_the_others_keeps_its_rows():
+    """Rows without raw times, whose intervals reach from a quarter to four times."""
+    rows = [
+        row for board, slower in (("a", 1.0), ("b", 1.33)) for row in rows_of(board, slower=slower) if row.round == 1
+    ]
+    wide = [
+        replace(row, times_s=None, minibatches=10, power_w=None, energy_j=None,
+                minibatch_ci95_low_s=row.minibatch_s / 4, minibatch_ci95_high_s=row.minibatch_s * 4)
+        for row in rows
+    ]  # fmt: skip
+    table, sentences = with_boards(table_of(wide), 0.1)
+    assert {row.board for row in table.rows} == {"a", "b"}
+    assert sentences[1].startswith("board b: 3 points, time x 1.330 (0.")
+
+
 def test_a_drifting_board_marks_its_rows_once():
     once, _ = with_boards(table_of(rows_of("a"), rows_of("warm", drift=1.05, points=POINTS)), 0.1)
     table, _ = with_boards(once, 0.1)

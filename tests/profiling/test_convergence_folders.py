@@ -63,8 +63,14 @@ def test_classes_of_pictures_need_one_size_and_pictures(tmp_path):
     image.new("RGB", (8, 9)).save(tmp_path / "train" / "class1" / "other.png")
     with pytest.raises(InputError, match="several sizes: 8x9, 32x32"):
         load_dataset(str(tmp_path))
-    (tmp_path / "train" / "class1" / "other.png").write_text("no picture")
-    with pytest.raises(InputError, match=r"other\.png is not a picture"):
+    other = tmp_path / "train" / "class1" / "other.png"
+    postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 32 32\n"
+    for content in (b"no picture", postscript, b"\x89PNG\r\n\x1a\n" + bytes(40)):
+        other.write_bytes(content)
+        with pytest.raises(InputError, match=r"other\.png is not a picture"):
+            load_dataset(str(tmp_path))
+    image.new("1", (9_000, 9_000)).save(other)
+    with pytest.raises(InputError, match="array_bytes"):
         load_dataset(str(tmp_path))
 
 

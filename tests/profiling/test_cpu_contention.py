@@ -1,11 +1,17 @@
 """A busy machine while a point is measured: told at the point and in the profile; the workload itself never counts."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.sysfs import Sysfs
+from edgetune.processes.cgroup import Mount, mount_of
 from edgetune.stages.profiling.journal_lines import SweepJournalEntry
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
@@ -90,3 +96,89 @@ def test_the_profile_warns_with_numbers(measured):
     assert caution.numbers["points"] == 2
     assert caution.numbers["others_cpu_share_max"] == pytest.approx(0.6, abs=0.02)
     assert "measure again" in caution.advice
+
+
+IN_GROUP = """
+import json, os, subprocess, sys, time
+with open(sys.argv[1] + "/cgroup.procs", "w") as file:
+    file.write(str(os.getpid()))
+words = [sys.executable, "-S", "-c", "sum(range(500000))"]
+measure = [sys.executable, "-m", "edgetune", "measure", "--device", "host", "--json", "--runs", "80", "--", *words]
+said = subprocess.run(measure, capture_output=True, text=True, check=True)
+begun = time.monotonic()
+for _ in range(80):
+    subprocess.run(words, check=True)
+print(json.dumps([(time.monotonic() - begun) / 80, said.stderr, *json.loads(said.stdout)["rows"]]))
+"""
+
+
+@pytest.fixture(params=[1, 2])
+def quarter(request):
+    """A real control group with the time of a quarter of a CPU, before that of others."""
+    mount: Mount | None = mount_of("cpu", request.param)
+    settings = {"cpu.shares": "262144", "cpu.cfs_quota_us": "25000"}
+    if request.param == 2:
+        settings = {"cpu.weight": "10000", "cpu.max": "25000 100000"}
+    if mount is None or not os.access(mount.own / "cgroup.procs", os.W_OK) or os.geteuid() != 0:
+        pytest.skip(f"no control group of version {request.param} for CPUs can be made here")
+    group = mount.own / f"edgetune-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"{group} cannot be made: {error.strerror}")
+    try:
+        if not all((group / name).exists() for name in settings):
+            pytest.skip(f"{group.parent} gives its groups no CPU controller")
+        for name, value in settings.items():
+            (group / name).write_text(value)
+        yield group
+    finally:
+        group.rmdir()
+
+
+def test_a_command_under_a_quota_takes_what_an_independent_loop_takes(quarter):
+    ended = subprocess.run(
+        [sys.executable, "-c", IN_GROUP, str(quarter)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    loop_s, said, row = json.loads(ended.stdout)
+    assert "a CPU quota gives the time of 0.25 CPUs" in said
+    assert row["minibatch_s"] == pytest.approx(loop_s, rel=0.1)
+    assert row["cpu_throttled_share"] > 0.5
+    assert "so that its time is the mean" in row["reason"]
+
+
+def test_the_mean_counts_where_a_quota_stops_most_periods_and_takes_many_of_them(tmp_path, monkeypatch):
+    """A group that runs for 50 ms of each period of 100 ms; minibatches of 8 ms."""
+    monkeypatch.setattr(CpuLoad, "cpus", lambda load, cores=None: [0])
+    proc = FakeProc(tmp_path)
+    for path, text in {
+        "proc/self/cgroup": "0::/job", "sys/fs/cgroup/job/cgroup.procs": "",
+        "proc/self/mountinfo": "31 24 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+    }.items():  # fmt: skip
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    class QuotaClock(FakeClock):
+        ran_ns = 0
+
+        def run(self, _):
+            """Return the time of a minibatch, stops included."""
+            before, self.ran_ns = self.ran_ns, self.ran_ns + 8 * MS
+            stops = self.ran_ns // (50 * MS) - before // (50 * MS)
+            periods = self.ran_ns // (50 * MS)
+            stat = f"nr_periods {periods}\nnr_throttled {periods}\nthrottled_usec 9\n"
+            (tmp_path / "sys/fs/cgroup/job/cpu.stat").write_text(stat)
+            return (8 + 50 * stops) * MS
+
+    clock = QuotaClock()
+    (tmp_path / "sys/fs/cgroup/job/cpu.stat").write_text("nr_periods 0\nnr_throttled 0\n")
+    runner = FakeRunner(clock, clock.run)
+    device = fake_device(clock, FakeSource(lambda _: runner), load=CpuLoad(Sysfs(tmp_path), process=proc.own))
+    row = measure_point(device, lambda _: runner, POINT, ProfileOptions())[-1].row
+    assert row.is_mean
+    assert row.minibatch_s == pytest.approx(0.016, rel=0.05)
+    assert row.minibatch_ci95_low_s < 0.016 < row.minibatch_ci95_high_s < 0.02
+    assert sum(row.times_s) > 2.9
+    entries = [SweepJournalEntry(POINT, (row,), 0.0, True, None, True)]
+    numbers = {each.code: each.numbers for each in _data_warnings(entries, ProfileOptions())}
+    assert numbers["points-cpu-throttled"] == {"points": 1, "cpu_throttled_share_max": 1.0}

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetune.processes.cgroup import memory_limits
 from edgetune.stages.schedule.budget import Adaptation, MemorySensor, PressureObserver, Reading
-from edgetune.stages.schedule.limit import limited_around
 from edgetune.units import NS
 
 MIB = 1 << 20
@@ -91,8 +91,8 @@ def test_a_control_group_around_the_process_leaves_less(tmp_path: Path) -> None:
     (box / "memory.max").write_text(f"{500 * MIB}\n")
     (box / "memory.current").write_text(f"{450 * MIB}\n")
     (box / "memory.stat").write_text(f"anon 1\ninactive_file {20 * MIB}\n")
-    assert limited_around(root) == [box]
-    assert MemorySensor(root, limited_around(root)).read() == Reading(70 * MIB, 12.5)
+    assert memory_limits(root) == {box: 500 * MIB}
+    assert MemorySensor(root, list(memory_limits(root))).read() == Reading(70 * MIB, 12.5)
 
 
 def test_without_psi_and_without_meminfo_nothing_is_made_up(tmp_path: Path) -> None:

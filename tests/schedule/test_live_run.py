@@ -225,7 +225,7 @@ def test_memory_is_released_under_pressure_and_every_request_is_answered(
     """A control group around the process has nothing left, so that the budget shrinks as far as it can."""
     for name, text in (("memory.max", "4096"), ("memory.current", "4096"), ("memory.stat", "inactive_file 0")):
         (tmp_path / name).write_text(f"{text}\n")
-    monkeypatch.setattr("edgetune.stages.schedule.live_run.limited_around", lambda _: [tmp_path])
+    monkeypatch.setattr("edgetune.stages.schedule.live_run.memory_limits", lambda: {tmp_path: 4096})
     requests = [Request(n, "wide", n * NS // 10) for n in range(4)]
     run = LiveRun(of(prepared, "wide"), requests, LiveOptions("reuse", LIMIT), inputs)
     records = list(run.records())

@@ -14,7 +14,7 @@ from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.conversation import GuardianProcess
 from edgetune.devices.guardian.protocol import space_from_plain
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, NotRestoredError
-from edgetune.processes.privilege import RootCommand, holds_root
+from edgetune.processes.privilege import RootCommand, has_helper
 
 _PATIENCE_S = 60.0
 """How long setting a mode may take, s: 10 s wait for another guardian, switching of cores, and a slow disk."""
@@ -39,7 +39,9 @@ def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
     command = [sys.executable, "-I", "-m", "edgetune.devices.guardian", device]
     if root != _SYSTEM:
         return [*command, "--root", str(root.resolve())]
-    if holds_root():
+    if os.geteuid() == 0:
+        return command
+    if has_helper():
         return RootCommand(command)
     return ["sudo", "-n", *([str(LAUNCHER), device] if os.path.exists(LAUNCHER) else command)]
 

@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from edgetune.devices.guardian.protocol import PROTOCOL, shortened
+from edgetune.devices.guardian.protocol import HEARTBEAT_S, PROTOCOL, shortened
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError, NotRestoredError
-from edgetune.processes.privilege import start
+from edgetune.processes.privilege import RootCommand, RootProcess
 from edgetune.processes.replies import ReplyLines, signal_name
 
 _KINDS: tuple[type[EdgetuneError], ...] = (InputError, DeviceError, NotRestoredError)
@@ -70,15 +71,15 @@ class GuardianProcess:
         self._patience_s = patience_s
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in end()
         try:
-            with _no_interrupt():
-                self._process = start(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=self._log,
-                    bufsize=0,
-                    **_out_of_reach(command),
-                )
+            self._process: subprocess.Popen[bytes] | RootProcess
+            if isinstance(command, RootCommand):
+                self._process = RootProcess(command[-1], self._log)
+            else:
+                with _no_interrupt():
+                    self._process = subprocess.Popen(
+                        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0,
+                        **_out_of_reach(command),
+                    )  # fmt: skip
         except OSError as error:
             self._log.close()
             raise DeviceError(
@@ -92,6 +93,14 @@ class GuardianProcess:
         self._number = 0
         self._code: int | None = None
         self._said: list[str] = []
+        self._ending = threading.Event()
+        self._heart = threading.Thread(target=self._beat, name="edgetune-heartbeat", daemon=True)
+        self._heart.start()
+
+    def _beat(self) -> None:
+        with suppress(OSError):  # it has ended, which the next request reports
+            while not self._ending.wait(HEARTBEAT_S):
+                self._requests.write(b"\n")
 
     @property
     def pid(self) -> int:
@@ -154,6 +163,8 @@ class GuardianProcess:
             NotRestoredError: the guardian has not ended in time; it continues to run.
         """
         if self._code is None:
+            self._ending.set()
+            self._heart.join()
             self._requests.close()
             try:
                 self._code = self._process.wait(timeout=_ENDS_WITHIN_S)

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from edgetune.devices.control import Snapshot
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.processes.private_folder import open_beneath, sync
+from edgetune.processes.privilege import by_root
 from edgetune.version import __version__
 
 FOLDER = "var/lib/edgetune"
@@ -41,6 +42,16 @@ _LONGEST_VALUE = 4096
 """Length limit of a value: a sysfs file holds at most a page."""
 
 
+@by_root
+def journals_left() -> list[str]:
+    """Return the names of the files in the folder of this machine's journals.
+
+    Raises:
+        OSError: there is none, or only root may look.
+    """
+    return os.listdir(Path("/", FOLDER))
+
+
 class GuardianJournalEntry(BaseModel):
     """One journal.
 
@@ -52,6 +63,7 @@ class GuardianJournalEntry(BaseModel):
         pid: Process id of the guardian that wrote it.
         started_s: Time of the snapshot, seconds since 1970.
         configuration: The device's configuration at the time; empty where unknown.
+        left: Every setting as the kept mode left it; empty where the configuration had changed by then.
         edgetune: Version of the program.
         version: Version of this format.
     """
@@ -65,6 +77,7 @@ class GuardianJournalEntry(BaseModel):
     pid: int
     started_s: float
     configuration: str = ""
+    left: Snapshot = {}
     edgetune: str = __version__
     version: int = VERSION
 
@@ -138,7 +151,7 @@ class Journals:
         except OSError as error:
             raise self._unusable(error) from None
 
-    def keep(self, snapshot: Snapshot, configuration: str = "") -> None:
+    def keep(self, snapshot: Snapshot, configuration: str = "", left: Snapshot | None = None) -> None:
         """Turn the run's journal into the kept one.
 
         The snapshot of an earlier ``keep`` remains the restore target, extended by settings that only this run found
@@ -149,11 +162,13 @@ class Journals:
             NotRestoredError: the earlier kept journal is damaged.
             DeviceError: the journal could not be written to the disk; the run's own remains.
         """
+        entry = self._entry("kept", snapshot, configuration)
         earlier = self.read("kept")
-        if earlier is None or earlier.boot_id != self.boot_id:
-            self._write(self._entry("kept", snapshot, configuration))
-        elif more := {name: value for name, value in snapshot.items() if name not in earlier.snapshot}:
-            self._write(earlier.model_copy(update={"snapshot": earlier.snapshot | more}))
+        if earlier is not None and earlier.boot_id == self.boot_id:
+            more = {name: value for name, value in snapshot.items() if name not in earlier.snapshot}
+            entry = earlier.model_copy(update={"snapshot": earlier.snapshot | more})
+        same = entry.configuration == configuration
+        self._write(entry.model_copy(update={"left": (left or {}) if same else {}}))
         self.end("run")
 
     def restarted_since(self, entry: GuardianJournalEntry) -> bool:

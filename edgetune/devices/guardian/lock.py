@@ -15,6 +15,7 @@ waits for it while an earlier one restores the board. Messages name the holder t
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -27,7 +28,7 @@ from pathlib import Path
 from edgetune.errors import DeviceError
 from edgetune.processes.file_lock import Holder, holder_of, try_lock
 from edgetune.processes.private_folder import make_private, open_beneath, temporary_folder
-from edgetune.processes.privilege import as_root, holds_root
+from edgetune.processes.privilege import by_root, holds_root
 
 _SYSTEM = Path("/")
 _RUN, _FOLDER = "run", "edgetune"
@@ -139,6 +140,14 @@ def share(device: str, root: Path = _SYSTEM) -> None:
         os.close(folder)
 
 
+@by_root
+def share_system(device: str) -> None:
+    """Make the shared lock file of a device of this machine; errors as of ``share``."""
+    if not _SHARED.fullmatch(device):
+        raise PermissionError(errno.EPERM, "no device has such a name")
+    share(device)
+
+
 def _open(device: str, root: Path) -> int:
     """Open the shared lock, else this user's private lock.
 
@@ -149,7 +158,7 @@ def _open(device: str, root: Path) -> int:
         if root != _SYSTEM:
             share(device, root)
         elif holds_root() and _SHARED.fullmatch(device):
-            as_root(lambda: share(device, root))
+            share_system(device)
     with suppress(OSError):
         folder = _shared_folder(root)
         try:

@@ -22,9 +22,9 @@ from pathlib import Path
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.journal import STATES, Journals
 from edgetune.devices.guardian.lock import hold_journal, share
-from edgetune.devices.guardian.protocol import LineChannel, StopSignals
+from edgetune.devices.guardian.protocol import SILENCE_S, LineChannel, StopSignals
 from edgetune.devices.guardian.server import Session, recover, serve
-from edgetune.errors import EdgetuneError, ExitCode
+from edgetune.errors import DeviceError, EdgetuneError, ExitCode
 from edgetune.visible import one_line
 
 PATIENCE_S = 10.0
@@ -54,7 +54,7 @@ def run(
         replies: Descriptor of the replies.
     """
     with StopSignals() as stop:
-        lines = LineChannel(requests, replies, stop)
+        lines = LineChannel(requests, replies, stop, SILENCE_S)
         said: list[str] = []
         code: int = ExitCode.DONE
         try:
@@ -89,6 +89,11 @@ def _guard(
             return []
         session = Session(control, journals, stop)
         serve(session, lines)
+        if lines.silent:
+            raise DeviceError(
+                f"{control.name} was put back: nothing was heard of the command that set its mode for {SILENCE_S:g} s",
+                "run the command again: it was stopped, or could not go on",
+            )
         return session.notes
 
 

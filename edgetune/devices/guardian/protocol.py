@@ -39,6 +39,9 @@ from edgetune.visible import one_line
 PROTOCOL = 1
 """Version of the protocol; both ends belong to one installation, so older versions are not supported."""
 
+HEARTBEAT_S, SILENCE_S = 20.0, 300.0
+"""Time between the empty lines by which a measuring process shows that it goes on, and the time without one after which
+its guardian puts the board back, s: a process that is stopped (SIGSTOP, Ctrl-Z) leaves its mode in place until then."""
 LONGEST_LINE_BYTES = 64 * 1024
 """Length limit of a line: the capacity of a Linux pipe; the longest request has five numbers, some 200 bytes."""
 
@@ -136,9 +139,13 @@ class LineChannel:
         requests: Descriptor of the requests.
         replies: Descriptor of the replies.
         stop: Signals that end a wait.
+        silence_s: How long a wait for a request or a heartbeat (an empty line) may take, s.
     """
 
-    def __init__(self, requests: int, replies: int, stop: StopSignals) -> None:
+    def __init__(self, requests: int, replies: int, stop: StopSignals, silence_s: float) -> None:
+        self.silent = False
+        """Whether nothing was heard for that long, which ends the input: the sender is stopped."""
+        self._silence_s = silence_s
         self._requests = requests
         self._replies = replies
         self._stop = stop
@@ -146,7 +153,7 @@ class LineChannel:
         self._too_long = False
 
     def read(self) -> bytes | None:
-        """Return the next line, or ``None`` at the end of input; an incomplete last line is dropped.
+        """Return the next line, or ``None`` at the end of input or of patience; an incomplete last line is dropped.
 
         Raises:
             InputError: a line is too long; it is dropped without being stored.
@@ -155,7 +162,9 @@ class LineChannel:
         while b"\n" not in self._pending:
             if len(self._pending) > LONGEST_LINE_BYTES:
                 self._pending, self._too_long = b"", True
-            self._wait(self._requests, select.POLLIN)
+            if not self._wait(self._requests, select.POLLIN, self._silence_s):
+                self.silent = True
+                return None
             try:
                 block = os.read(self._requests, LONGEST_LINE_BYTES)
             except OSError:  # the terminal is gone
@@ -181,17 +190,21 @@ class LineChannel:
             self._wait(self._replies, select.POLLOUT)
             left = left[os.write(self._replies, left[: select.PIPE_BUF]) :]  # a ready pipe accepts PIPE_BUF bytes
 
-    def _wait(self, descriptor: int, event: int) -> None:
-        """Wait until the descriptor is ready, or raise ``Stopped``; one poll of both misses no signal."""
+    def _wait(self, descriptor: int, event: int, patience_s: float | None = None) -> bool:
+        """Wait until the descriptor is ready and return whether it is; one poll of both misses no signal.
+
+        Raises:
+            Stopped: a signal arrived.
+        """
         poll = select.poll()
         poll.register(descriptor, event)
         poll.register(self._stop.wakeup, select.POLLIN)
         while not self._stop.received:
-            ready = {number for number, _ in poll.poll()}
+            ready = {number for number, _ in poll.poll(None if patience_s is None else 1e3 * patience_s)}
             if self._stop.wakeup in ready:
                 os.read(self._stop.wakeup, 1)  # an unrelated signal; a stop signal is recorded by its handler
-            elif descriptor in ready:
-                return
+            else:
+                return descriptor in ready
         raise Stopped
 
 

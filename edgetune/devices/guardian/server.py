@@ -46,6 +46,7 @@ class Session:
         self._journals = journals
         self._stop = stop
         self._found: Snapshot | None = None
+        self._left: Snapshot = {}
         self._configuration = control.configuration()
         self._settled = self._looked = False
         self.recovered: list[str] = []
@@ -95,8 +96,19 @@ class Session:
             self._note(found)
         assert self._found is not None
         self._require_configuration()
+        self._left = {}
         with self._stop.interruptible():
-            return self._control.apply(mode, self._found)
+            now = self._control.apply(mode, self._found)
+        self._left = self._present()
+        return now
+
+    def _present(self) -> Snapshot:
+        """Return the settings as the last mode left them; empty if the configuration may have changed meanwhile."""
+        with suppress(DeviceError):
+            present = self._control.snapshot() if self._configuration else {}
+            if self._control.configuration() == self._configuration:
+                return present
+        return {}
 
     def read(self) -> Mode:
         """Return the present knobs."""
@@ -109,7 +121,7 @@ class Session:
             NotRestoredError: a setting is not as it was found; the journal stays.
         """
         if self._found is not None:
-            plan = restore_found(self._control, self._found, self._configuration)
+            plan = restore_found(self._control, self._found, self._configuration, self._left)
             self._journals.end()
             self._found = None
             if plan.note:
@@ -118,7 +130,7 @@ class Session:
     def keep(self) -> None:
         """Leave the mode in place until ``undo``."""
         if self._found is not None:
-            self._journals.keep(self._found, self._configuration)
+            self._journals.keep(self._found, self._configuration, self._left)
             self._found = None
 
     def undo(self) -> list[str]:
@@ -189,6 +201,8 @@ def _answer_all(session: Session, lines: LineChannel) -> None:
             line = lines.read()
             if line is None:
                 return
+            if not line:
+                continue
             request = parse_request(line)
         except EdgetuneError as error:
             lines.write(failure(None, error))
@@ -222,7 +236,7 @@ def _execute(request: str, session: Session) -> dict[str, Any]:
     return {}
 
 
-def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
+def restore_found(control: BoardControl, found: Snapshot, then: str, left: Snapshot) -> RestorePlan:
     """Restore every setting within the limits of the configuration in force, and return the plan.
 
     The restore is repeated if the configuration changed meanwhile, or if an online core now shows more limits.
@@ -231,12 +245,14 @@ def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestoreP
         control: The device's control.
         found: The snapshot.
         then: The configuration at the time of the snapshot.
+        left: The settings as the last mode left them; empty where unknown.
 
     Raises:
         NotRestoredError: settings differ from the plan; the message has one sentence for each.
     """
     plan, remedy = RestorePlan(found), ""
     try:
+        then = _configuration_applied(control, then, left)
         for _ in range(_PLANS):
             plan = control.plan_restore(found, then)
             wrong = control.restore(plan.target)
@@ -257,6 +273,18 @@ def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestoreP
     return plan
 
 
+def _configuration_applied(control: BoardControl, then: str, left: Snapshot) -> str:
+    """Return the configuration to compare the present one with: the present one itself if it was only written down.
+
+    A changed configuration that changed no setting since the last mode was set was saved for the next start, not
+    applied, so the settings found before are still those to restore.
+    """
+    with suppress(DeviceError):
+        if left and control.snapshot() == left:
+            return control.configuration()
+    return then
+
+
 def recover(control: BoardControl, journals: Journals, state: State = "run") -> list[str]:
     """Restore from a journal of an earlier guardian, and return one sentence about it, or none without a journal.
 
@@ -273,7 +301,7 @@ def recover(control: BoardControl, journals: Journals, state: State = "run") -> 
         change = describe_change(entry.configuration, control.configuration())
         done = f"nothing of {entry.device} was put back, for {change}"
     else:
-        done = _describe_restored(entry.device, restore_found(control, entry.snapshot, entry.configuration))
+        done = _describe_restored(entry.device, restore_found(control, entry.snapshot, entry.configuration, entry.left))
     journals.end(state)
     return [f"{_describe(entry)}{_describe_restart(journals, entry)}: {done}"]
 
@@ -294,7 +322,8 @@ def _describe_left(control: BoardControl, journals: Journals, state: State) -> s
         if _outdated(control, journals, entry):
             change = describe_change(entry.configuration, control.configuration())
             return f"{_describe(entry)}{_describe_restart(journals, entry)}: nothing would be put back, for {change}"
-        plan, now = control.plan_restore(entry.snapshot, entry.configuration), control.snapshot()
+        then = _configuration_applied(control, entry.configuration, entry.left)
+        plan, now = control.plan_restore(entry.snapshot, then), control.snapshot()
     except EdgetuneError as error:
         return error.message
     differing = [

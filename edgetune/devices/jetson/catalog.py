@@ -261,7 +261,7 @@ def load_board(name: str) -> CatalogueBoard:
     """
     if name not in board_names():
         raise InputError(f"the catalogue has no board {name!r}", f"it has {', '.join(board_names())}")
-    text = (resources.files("edgetune.devices") / "catalog" / f"{name}.yaml").read_text()
+    text = (resources.files("edgetune.devices") / "catalog" / f"{name}.yaml").read_text(encoding="utf-8")
     return TypeAdapter(CatalogueBoard).validate_python(load_yaml(text, name=f"{name}.yaml"))
 
 

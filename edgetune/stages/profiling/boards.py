@@ -15,7 +15,7 @@ from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import RAW_COLUMNS, Point, Profile, ProfileRow
 from edgetune.artifacts.repeats import SAME, rows_by_point, standing
-from edgetune.stages.profiling.comparison import join
+from edgetune.stages.profiling.comparison import CANNOT_TELL, join, verdict
 from edgetune.stages.profiling.ratio import Ratio
 
 BOARDS = "boards"
@@ -52,8 +52,12 @@ class BoardFactors:
         return any(ratio is not None and abs(ratio - 1) > SAME for ratio in (self.drift_time, self.drift_power))
 
     def is_off(self, tolerance: float) -> bool:
-        """Return whether a factor differs from 1 by more than ``tolerance``."""
-        return any(ratio is not None and abs(ratio.ratio - 1) > tolerance for ratio in (self.time, self.power))
+        """Return whether a factor certainly differs from 1, and by more than ``tolerance``."""
+        return any(
+            verdict(ratio, figure) != CANNOT_TELL and abs(ratio.ratio - 1) > tolerance
+            for figure, ratio in (("time", self.time), ("power", self.power))
+            if ratio is not None
+        )
 
     def describe(self, board: str) -> str:
         """Return one sentence without a full stop."""

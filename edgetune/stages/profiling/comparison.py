@@ -111,7 +111,7 @@ def join(before: Sequence[ProfileRow], after: Sequence[ProfileRow], *, any_power
     measured, others = ({key: rows for key, rows in of.items() if _is_measured(rows)} for of in (ours, theirs))
     figures = [figure for figure in FIGURES if any_power or figure == "time"]
     pairs = [(rows, others[key]) for key, rows in measured.items() if key in others]
-    points = [_compare(before, after, figures) for before, after in pairs]
+    points = [compare_rows(before, after, figures) for before, after in pairs]
     rounds = bool(pairs) and all(_have_rounds(*pair) for pair in pairs)
     scatter = {} if rounds else {figure: _between_points(points, figure) for figure in figures}
     return Joined(
@@ -137,7 +137,10 @@ def _have_rounds(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> b
     return min(len(before), len(after)) > 1
 
 
-def _compare(before: Sequence[ProfileRow], after: Sequence[ProfileRow], figures: Sequence[str]) -> PointComparison:
+def compare_rows(
+    before: Sequence[ProfileRow], after: Sequence[ProfileRow], figures: Sequence[str] = ("time",)
+) -> PointComparison:
+    """Compare the rounds of a point, or its only row, with those of another; all are measurements."""
     ours, theirs = together(before), together(after)
     ratios = {}
     for figure in figures:
@@ -201,7 +204,7 @@ def _within(row: ProfileRow, figure: str, value: float) -> Estimate | None:
             return None
         both = power.variance / power.count + time.variance / time.count
         return Estimate(value, both, 1.0, min(power.freedom, time.freedom))
-    timed = (row.times_s or ())[row.warmups or 0 :]
+    timed = () if row.is_mean else (row.times_s or ())[row.warmups or 0 :]
     if (found := estimate_of_times(timed)) is not None:
         return found
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s

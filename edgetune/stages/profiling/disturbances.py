@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.profile import THROTTLED_SHARE, ProfileRow
 from edgetune.devices.capabilities import Absent, ModeReader, SlightThrottleCounter
-from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share
+from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share, throttled_share
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.options import ProfileOptions
@@ -86,21 +86,34 @@ class ContentionWatch:
         shares = (others_share(before, after, cpus) for before in reversed(self._looks) if before is not None)
         return next((share for share in shares if share is not None), None)
 
+    def throttled_share(self) -> float | None:
+        """Return the share of the periods in which a CPU quota stopped the workload; ``None`` without a quota."""
+        before, after = self._looks[-1], None if self._load is None else self._load.read()
+        return None if before is None or after is None else throttled_share(before, after)
+
 
 def contention_warning(rows: Iterable[ProfileRow]) -> tuple[DataWarning, ...]:
-    """Return a warning about the rows that other processes disturbed; none where they did not."""
-    shares = [share for row in rows if (share := row.others_cpu_share or 0.0) >= BUSY_SHARE]
-    if not shares:
-        return ()
-    advice = "other processes used the CPUs: figures are of a busy machine; stop them and measure again"
-    return (DataWarning("points-busy", advice, {"points": len(shares), "others_cpu_share_max": max(shares)}),)
+    """Return warnings about the rows that other processes or a CPU quota disturbed; none where nothing did."""
+    rows, found = list(rows), list[DataWarning]()
+    if busy := [share for row in rows if (share := row.others_cpu_share or 0.0) >= BUSY_SHARE]:
+        advice = "other processes used the CPUs: figures are of a busy machine; stop them and measure again"
+        found.append(DataWarning("points-busy", advice, {"points": len(busy), "others_cpu_share_max": max(busy)}))
+    if stopped := [row.cpu_throttled_share for row in rows if row.cpu_throttled_share]:
+        advice = "a CPU quota stopped the workload: raise it (docker --cpus, systemd CPUQuota=) and measure again"
+        found.append(DataWarning("points-cpu-throttled", advice,
+                                 {"points": len(stopped), "cpu_throttled_share_max": max(stopped)}))  # fmt: skip
+    return tuple(found)
 
 
-def describe_contention(share: float | None) -> str | None:
-    """Return a note on a point that other processes disturbed; ``None`` where they did not."""
-    if share is None or share < BUSY_SHARE:
-        return None
-    return f"other processes used {share:.0%} of its CPUs while it was measured"
+def describe_contention(others_share: float | None, throttled_share: float | None = None) -> str | None:
+    """Return a note on a point that other processes or a CPU quota disturbed; ``None`` where nothing did."""
+    notes = []
+    if (others_share or 0.0) >= BUSY_SHARE:
+        notes.append(f"other processes used {others_share:.0%} of its CPUs while it was measured")
+    if throttled_share:
+        mean = ", so that its time is the mean" if throttled_share >= THROTTLED_SHARE else ""
+        notes.append(f"a CPU quota stopped it in {throttled_share:.1%} of the periods{mean}")
+    return "; ".join(notes) or None
 
 
 _EVERY_S = 1.0

@@ -112,7 +112,8 @@ def _attempt(
             throttling = ThrottleWatch(device)
             watch = DeviceWatch(device, point.mode) if options.soak_s is None else SoakWatch(device, point.mode)
             with _recording(device) as recording, MemoryWatch(device, runner) as memory:
-                samples = collect(device, runner, options, recording, watch, report=report)
+                samples = collect(device, runner, options, recording, watch, others=others, report=report)
+            quota_share = others.throttled_share()
             throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
             watch.poll_now()
             columns = {} if watch.drift else after_idling(device, runner, options)
@@ -129,10 +130,11 @@ def _attempt(
         columns |= watch.readings.columns(samples.start_ns[0])
     row = replace(
         _blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled,
-        temp_start_c=watch.temp_start_c, temp_max_c=watch.temp_max_c, others_cpu_share=others_share, **columns,
+        temp_start_c=watch.temp_start_c, temp_max_c=watch.temp_max_c, others_cpu_share=others_share,
+        cpu_throttled_share=quota_share, **columns,
     )  # fmt: skip
     attempt = _summarised(device, row, samples, recording.readings, options)
-    notes = (attempt.row.reason, recording.failure, slight, describe_contention(others_share))
+    notes = (attempt.row.reason, recording.failure, slight, describe_contention(others_share, quota_share))
     return replace(attempt, row=replace(attempt.row, reason="; ".join(filter(None, notes)) or None))
 
 
@@ -198,7 +200,7 @@ def _summarised(
         level = settled_from(times_s)
         settled = len(times_s) * 3 // 4 if level is None else level
     warmups = settled if options.minibatches is None else max(0, len(times_s) - options.minibatches)
-    summary = summarise(times_s[warmups:])
+    summary = summarise(times_s[warmups:], mean=row.is_mean)
     row = replace(
         row, minibatch_s=summary.median, minibatch_p95_s=summary.p95, minibatch_ci95_low_s=summary.low,
         minibatch_ci95_high_s=summary.high, minibatches=summary.count, warmups=warmups, times_s=tuple(times_s),

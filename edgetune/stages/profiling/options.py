@@ -29,6 +29,7 @@ class ProfileOptions:
     Args:
         target_ci: Sampling stops when half the 95 % confidence interval of the median is this fraction of the median.
         minibatches: Time exactly this many steady minibatches instead.
+        least_minibatches: Fewest steady minibatches of a point.
         max_minibatches: Most minibatches of a point, whatever the interval.
         max_sampling_s: Longest time to sample a point for, s; the loading of the network is not counted.
         point_timeout_s: A point that has not finished after this is given up, its process killed, s.
@@ -46,10 +47,12 @@ class ProfileOptions:
         start: Command that starts a server for each point.
         engine: Name of what infers an ONNX network, see ``engines.ENGINES``.
         calibration, dla_core, allow_gpu_fallback: See ``engines.EngineOptions``.
+        python: Another Python that runs the workload, see ``workloads.foreign_python``.
     """
 
     target_ci: float = 0.02
     minibatches: int | None = None
+    least_minibatches: int = 10
     max_minibatches: int = 1000
     max_sampling_s: float = 60.0
     point_timeout_s: float = 600.0
@@ -70,6 +73,7 @@ class ProfileOptions:
     calibration: str | None = None
     dla_core: int | None = None
     allow_gpu_fallback: bool = False
+    python: str | None = None
 
     @property
     def engine_options(self) -> EngineOptions:
@@ -123,7 +127,7 @@ class ProfileOptions:
     @property
     def rule(self) -> StoppingRule:
         """When sampling of a point stops."""
-        return StoppingRule(target=self.target_ci, maximum=self.max_minibatches, fixed=self.minibatches)
+        return StoppingRule(self.target_ci, self.least_minibatches, self.max_minibatches, self.minibatches)
 
     def plain(self) -> dict[str, Any]:
         """Return the options as plain data, for headers and hashes."""

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgetune.artifacts.profile import THROTTLED_SHARE
 from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording, PowerSensor
 from edgetune.devices.device import Device, Runner
-from edgetune.stages.profiling.disturbances import LOOK_EVERY_S, DeviceWatch
+from edgetune.stages.profiling.disturbances import LOOK_EVERY_S, ContentionWatch, DeviceWatch
 from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, SPARE_READINGS, measurable_s, power_figures, settling_s
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import SamplingReport
@@ -27,6 +28,9 @@ _GROWTH = 0.5
 _FIRST_CALL = 10
 """Minibatches of the first call where there is something to look after: as many as the stopping rule asks for first."""
 
+
+_THROTTLED_S = 3.0
+"""Thirty periods of the usual 100 ms: the mean over parts of the first and last one is wrong by 2 % at most."""
 
 _SOAK_CHUNK_S = 10.0
 """The time left of a soak is asked again after so long: minibatches may become slower."""
@@ -67,7 +71,7 @@ class Samples:
 
 def collect(
     device: Device, runner: Runner, options: ProfileOptions, recording: PowerRecording, watch: DeviceWatch,
-    *, report: SamplingReport | None = None,
+    *, others: ContentionWatch | None = None, report: SamplingReport | None = None,
 ) -> Samples:  # fmt: skip
     """Run minibatches until the stopping rule and the power sensor have enough, a bound is reached, or the mode drifts.
 
@@ -77,13 +81,16 @@ def collect(
         options: How sure to be, and for how long at most.
         recording: Of the power sensor, open.
         watch: Asked between calls, which are so made that it is asked about once a second.
+        others: Says whether a CPU quota stops the workload, whose mean time then needs many periods of the quota.
         report: Gets the samples between calls, which then take about a second, too.
 
     Raises:
         EdgetuneError: the workload failed.
     """
     samples = Samples()
-    while not watch.drift and (more := _more(device, samples, options, recording.readings)):
+    while not watch.drift and (
+        more := _more(device, samples, options, recording.readings) or _more_periods(samples, options, others)
+    ):
         _run(runner, more, samples, watch, report)
     return samples
 
@@ -134,6 +141,15 @@ def _more(device: Device, samples: Samples, options: ProfileOptions, readings: S
         return max(1, min(more, math.ceil(left_s / typical_s)))
     wait_s = min(_power_wait_s(device.power, samples, readings), left_s)
     return math.ceil(wait_s / typical_s) if wait_s > 0 else 0
+
+
+def _more_periods(samples: Samples, options: ProfileOptions, others: ContentionWatch | None) -> int:
+    """Return how many minibatches the mean still needs where a CPU quota stops the workload; 0 where none does."""
+    left_s = min(_THROTTLED_S, options.max_sampling_s) - samples.elapsed_s
+    share = None if others is None or left_s <= 0 or options.minibatches is not None else others.throttled_share()
+    if share is None or share < THROTTLED_SHARE:
+        return 0
+    return math.ceil(left_s * len(samples.end_ns) / samples.elapsed_s)
 
 
 def _power_wait_s(power: PowerSensor | Absent, samples: Samples, readings: Sequence[PowerReading]) -> float:

@@ -138,10 +138,10 @@ class Supervisor:
                 self.ask({"command": "drop"}, deadline_s=time.monotonic() + _RELEASED_WITHIN_S)
 
     def processes(self) -> list[int]:
-        """Return the processes of the workload: the child, or what it started if that runs by itself."""
+        """Return the processes of the workload: the child, or what it started if that runs by itself or elsewhere."""
         if self._child is None:
             return []
-        return family(self._child.pid)[1 if self._per_mode else 0 :]
+        return family(self._child.pid)[1 if self._per_mode or self._options.python is not None else 0 :]
 
     def close(self) -> None:
         """Kill the child, if there is one."""
@@ -180,6 +180,7 @@ class Supervisor:
             "dimensions": dict(self._options.dimensions),
             "seed": self._options.seed,
             "engine": asdict(self._options.engine_options),
+            "python": self._options.python,
             **of_command,
         }
 

@@ -286,6 +286,6 @@ def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -
 
 def _why_no_power(row: ProfileRow) -> str:
     """Return the part of a row's reason that is about power."""
-    busy = describe_contention(row.others_cpu_share)
+    busy = describe_contention(row.others_cpu_share, row.cpu_throttled_share)
     reason = row.reason or ""
     return "" if reason == busy else reason.removesuffix(f"; {busy}").removeprefix("no power: ")

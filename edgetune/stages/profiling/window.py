@@ -169,7 +169,7 @@ class Meter:
             window.memory_bytes = peak_bytes() if reset else None
             window.gpu_memory_bytes = gpu_peak_bytes()
             window.throttled = throttling.throttled()
-            window.note = describe_contention(others.share())
+            window.note = describe_contention(others.share(), others.throttled_share())
 
     def figures(self, start_ns: int, end_ns: int) -> PowerFigures | None:
         """Return the power between two readings of the clock; ``None`` without a sensor."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from edgetune.errors import InfeasibleError
+from edgetune.processes.cgroup import memory_left_bytes
 from edgetune.processes.memory import counter_bytes
 from edgetune.units import NS, format_bytes
 
@@ -131,7 +132,7 @@ class MemorySensor:
         available_bytes = counter_bytes(self._meminfo, "MemAvailable")
         if available_bytes is None:
             return None
-        return Reading(min([available_bytes, *map(_left_bytes, self._groups)]), self._stalled())
+        return Reading(min([available_bytes, *map(memory_left_bytes, self._groups)]), self._stalled())
 
     def _stalled(self) -> float | None:
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -208,17 +209,6 @@ class PressureObserver:
             if reading is not None:
                 self._adaptation.adapt(reading, held_bytes(), now_ns)
         return self._adaptation.budget_bytes
-
-
-def _left_bytes(group: Path) -> int:
-    """Return the memory that a control group may still use, its reclaimable page cache included, bytes."""
-    for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-        with contextlib.suppress(OSError, ValueError):
-            limit_bytes = int((group / limit).read_text())
-            stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            cache_bytes = int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
-            return limit_bytes - int((group / usage).read_text()) + cache_bytes
-    return 1 << 62
 
 
 class MemoryInUse:

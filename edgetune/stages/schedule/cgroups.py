@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import ClassVar, Literal, TypeVar
 
 from edgetune.errors import DeviceError
+from edgetune.processes.cgroup import read_number, read_table, read_words
 from edgetune.processes.private_folder import open_beneath
-from edgetune.processes.privilege import RootCommand, as_root, holds_root, run
+from edgetune.processes.privilege import by_root, served_user
 
 GROUP_PREFIX = "edgetune-"
 _numbers = itertools.count()
@@ -29,6 +30,13 @@ _SYSTEMD_TIMEOUT_S = 10.0
 _MOVED_WITHIN_S = 5.0
 _POLL_S = 0.02
 _SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+
+_SETTINGS = (
+    "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.swappiness", "memory.max", "memory.swap.max",
+    "cgroup.procs",
+)  # fmt: skip
+_made: set[str] = set()
+"""Groups that this process has made."""
 
 Enforced = Literal["cgroup-v1", "cgroup-v2", "accounted"]
 """What keeps a limit: the kernel, or only the runtime's own accounts."""
@@ -110,7 +118,7 @@ class _Group(MemoryLimit):
     def __init__(self, parent: Path, limit_bytes: int, swap_bytes: int | None) -> None:
         super().__init__()
         self._last = CgroupFigures()
-        self._path: Path | None = _made(parent)
+        self._path: Path | None = Path(make_group(str(parent)))
         try:
             self._set(self._path, limit_bytes, swap_bytes)
         except OSError:
@@ -129,7 +137,7 @@ class _Group(MemoryLimit):
         """Put a process into the group."""
         assert self._path is not None
         try:
-            _write(self._path / "cgroup.procs", pid)
+            write_group(str(self._path), "cgroup.procs", pid)
         except OSError as error:
             raise DeviceError(
                 f"process {pid} cannot enter {self._path}: {error.strerror}", "run without a memory limit, or as root"
@@ -160,17 +168,17 @@ class GroupV1(_Group):
     _usage = "memory.usage_in_bytes"
 
     def _set(self, path: Path, limit_bytes: int, swap_bytes: int | None) -> None:
-        _write(path / "memory.limit_in_bytes", limit_bytes)
+        write_group(str(path), "memory.limit_in_bytes", limit_bytes)
         if swap_bytes is not None:  # of memory and swap together; absent where the kernel does not account swap
             _write_if_there(path / "memory.memsw.limit_in_bytes", limit_bytes + swap_bytes)
         if swap_bytes == 0:
             _write_if_there(path / "memory.swappiness", 0)
 
     def _read(self, path: Path) -> CgroupFigures:
-        stat = _table(path / "memory.stat")
+        stat = read_table(path / "memory.stat")
         return CgroupFigures(
             read_number(path / "memory.max_usage_in_bytes"), stat.get("swap"), stat.get("pgmajfault"), _refaults(stat),
-            read_number(path / "memory.failcnt"), _table(path / "memory.oom_control").get("oom_kill"),
+            read_number(path / "memory.failcnt"), read_table(path / "memory.oom_control").get("oom_kill"),
         )  # fmt: skip
 
 
@@ -181,12 +189,12 @@ class GroupV2(_Group):
     _usage = "memory.current"
 
     def _set(self, path: Path, limit_bytes: int, swap_bytes: int | None) -> None:
-        _write(path / "memory.max", limit_bytes)
+        write_group(str(path), "memory.max", limit_bytes)
         if swap_bytes is not None:
             _write_if_there(path / "memory.swap.max", swap_bytes)
 
     def _read(self, path: Path) -> CgroupFigures:
-        stat, events = _table(path / "memory.stat"), _table(path / "memory.events")
+        stat, events = read_table(path / "memory.stat"), read_table(path / "memory.events")
         peak = read_number(path / "memory.swap.peak")
         return CgroupFigures(
             read_number(path / "memory.peak"), read_number(path / "memory.swap.current") if peak is None else peak,
@@ -210,10 +218,9 @@ class ScopeV2(GroupV2):
         MemoryLimit.__init__(self)
         self._path, self._last = None, CgroupFigures()
         self._root, self._mount = root, mount
+        self._limits = (limit_bytes, swap_bytes)
         self._above: Path | None = None
         self._kills_above: int | None = None
-        self._properties = [("MemoryMax", "t", str(limit_bytes))]
-        self._properties += [] if swap_bytes is None else [("MemorySwapMax", "t", str(swap_bytes))]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -233,27 +240,20 @@ class ScopeV2(GroupV2):
 
     def admit(self, pid: int) -> None:
         """Ask systemd to put the process into a scope of its own."""
-        name = f"{GROUP_PREFIX}{os.getpid()}-{next(_numbers)}.scope"
-        properties = [("PIDs", "au", "1", str(pid)), *self._properties]
-        given = [word for each in properties for word in each]
         try:
-            signature = "ssa(sv)a(sa(sv))"
-            ask_systemd("call", "StartTransientUnit", signature, name, "fail", str(len(properties)), *given, "0")
-            self._path = self._entered(pid, name)
+            self._path = self._entered(pid, start_scope(pid, *self._limits))
             self._above = self._path.parent
             self._kills_above = _kills(self._above)
-        except (OSError, subprocess.SubprocessError) as error:
-            said = getattr(error, "stderr", None) or str(error).encode()
+        except OSError as error:
             raise DeviceError(
-                f"systemd makes no scope for process {pid}: {' '.join(said.decode(errors='replace').split())[:200]}",
-                "run without a memory limit, or as root",
+                f"systemd makes no scope for process {pid}: {error.strerror}", "run without a memory limit, or as root"
             ) from None
 
     def _entered(self, pid: int, name: str) -> Path:
         """Wait for the process to be in the scope and return its folder.
 
         Raises:
-            TimeoutExpired: it never was.
+            TimeoutError: it never was.
         """
         deadline_s = time.monotonic() + _MOVED_WITHIN_S
         while time.monotonic() < deadline_s:
@@ -261,16 +261,99 @@ class ScopeV2(GroupV2):
                 if line.startswith("0::") and line.endswith(f"/{name}"):
                     return self._mount / line.removeprefix("0::/")
             time.sleep(_POLL_S)
-        raise subprocess.TimeoutExpired("StartTransientUnit", _MOVED_WITHIN_S)
+        raise TimeoutError(errno.ETIMEDOUT, f"it is not in its scope after {_MOVED_WITHIN_S:g} s")
 
 
-def _made(parent: Path) -> Path:
-    """Return a new group; a process of the same number, long ended, may have left some."""
+@by_root
+def make_group(parent: str) -> str:
+    """Make a group in another and return its path; a process of the same number, long ended, may have left some.
+
+    Raises:
+        OSError: it cannot be made here.
+    """
+    _require_group(Path(parent))
     while True:
-        path = parent / f"{GROUP_PREFIX}{os.getpid()}-{next(_numbers)}"
+        path = Path(parent, f"{GROUP_PREFIX}{os.getpid()}-{next(_numbers)}")
         with contextlib.suppress(FileExistsError):
-            as_root(path.mkdir)
-            return path
+            path.mkdir()
+            _made.add(str(path))
+            return str(path)
+
+
+@by_root
+def remove_group(path: str) -> None:
+    """Remove an empty group that edgetune has made.
+
+    Raises:
+        OSError: it is not empty, or no such group.
+    """
+    group = Path(path)
+    _require_group(group.parent)
+    if not group.name.startswith(GROUP_PREFIX):
+        raise _refused(path)
+    group.rmdir()
+
+
+@by_root
+def write_group(path: str, name: str, value: int) -> None:
+    """Write a number into a file of a group that this program has made, through no link.
+
+    Raises:
+        OSError: the kernel refuses it, or the process to move there is not the caller's.
+    """
+    if path not in _made or name not in _SETTINGS:
+        raise _refused(path)
+    if name == "cgroup.procs":
+        _require_own(value)
+    with open(open_beneath(Path(path), name, os.O_WRONLY | os.O_CREAT, 0o644), "w") as file:
+        file.write(str(int(value)))
+
+
+@by_root
+def systemd_answers() -> bool:
+    """Whether systemd's manager can be asked: the user's own, or of root the machine's."""
+    with contextlib.suppress(OSError):
+        _ask_systemd("get-property", "Version")
+        return True
+    return False
+
+
+@by_root
+def start_scope(pid: int, limit_bytes: int, swap_bytes: int | None) -> str:
+    """Ask systemd for a scope with a process in it and return its name.
+
+    Raises:
+        OSError: systemd does not answer, or refuses.
+    """
+    _require_own(pid)
+    name = f"{GROUP_PREFIX}{os.getpid()}-{next(_numbers)}.scope"
+    properties = [("PIDs", "au", "1", int(pid)), ("MemoryMax", "t", int(limit_bytes))]
+    properties += [] if swap_bytes is None else [("MemorySwapMax", "t", int(swap_bytes))]
+    given = [str(word) for each in properties for word in each]
+    _ask_systemd("call", "StartTransientUnit", "ssa(sv)a(sa(sv))", name, "fail", str(len(properties)), *given, "0")
+    return name
+
+
+def _require_group(path: Path) -> None:
+    """Check, in the process of root, that a folder is a control group of the kernel."""
+    if served_user() is None:
+        return
+    mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    groups = {fields[2] for fields in mounts if fields[fields.index("-") + 1] in ("cgroup", "cgroup2")}
+    device = path.stat().st_dev
+    if f"{os.major(device)}:{os.minor(device)}" not in groups:
+        raise _refused(str(path))
+
+
+def _require_own(pid: int) -> None:
+    """Check, in the process of root, that a process is the caller's."""
+    user = served_user()
+    if user is not None and os.stat(f"/proc/{int(pid)}").st_uid != user:
+        raise PermissionError(errno.EPERM, f"process {pid} is another user's")
+
+
+def _refused(path: str) -> PermissionError:
+    return PermissionError(errno.EPERM, f"{path} is no control group of edgetune")
 
 
 def _remove(path: Path) -> None:
@@ -281,7 +364,7 @@ def _remove(path: Path) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(pid), signal.SIGKILL)
         try:
-            as_root(path.rmdir)
+            remove_group(str(path))
         except OSError as error:
             if error.errno != errno.EBUSY:
                 return
@@ -290,15 +373,18 @@ def _remove(path: Path) -> None:
         time.sleep(_POLL_S)
 
 
-def ask_systemd(verb: str, *arguments: str) -> None:
-    """Call systemd's manager: the user's own, or of root the machine's.
+def _ask_systemd(verb: str, *arguments: str) -> None:
+    """Call systemd's manager.
 
     Raises:
-        OSError, SubprocessError: systemd does not answer, or refuses.
+        OSError: systemd does not answer, or refuses.
     """
-    bus = [] if holds_root() else ["--user"]
-    command = RootCommand(["busctl", *bus, verb, *_SYSTEMD, *arguments])
-    run(command, check=True, capture_output=True, timeout=_SYSTEMD_TIMEOUT_S)
+    command = ["busctl", *([] if os.geteuid() == 0 else ["--user"]), verb, *_SYSTEMD, *arguments]
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=_SYSTEMD_TIMEOUT_S)
+    except subprocess.SubprocessError as error:
+        said = getattr(error, "stderr", None) or str(error).encode()
+        raise OSError(errno.EIO, " ".join(said.decode(errors="replace").split())[:200]) from None
 
 
 def _refaults(stat: dict[str, int]) -> int | None:
@@ -309,41 +395,8 @@ def _refaults(stat: dict[str, int]) -> int | None:
 
 def _write_if_there(path: Path, value: int) -> None:
     if path.exists():
-        _write(path, value)
-
-
-def _write(path: Path, value: int) -> None:
-    """Write a number into a file of a control group, which no link can lead elsewhere."""
-
-    def write() -> None:
-        with open(open_beneath(path.parent, path.name, os.O_WRONLY | os.O_CREAT, 0o644), "w") as file:
-            file.write(str(value))
-
-    as_root(write)
+        write_group(str(path.parent), path.name, value)
 
 
 def _kills(group: Path) -> int | None:
-    return _table(group / "memory.events").get("oom_kill")
-
-
-def read_words(path: Path) -> list[str]:
-    """Return the words of a file of a control group; none where it cannot be read."""
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
-
-
-def read_number(path: Path) -> int | None:
-    """Return the number in a file of a control group; ``None`` where there is none."""
-    words = read_words(path)
-    return int(words[0]) if words and words[0].isdecimal() else None
-
-
-def _table(path: Path) -> dict[str, int]:
-    """Return a file of lines ``name number``."""
-    try:
-        lines = [line.split() for line in path.read_text().splitlines()]
-    except OSError:
-        return {}
-    return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdecimal()}
+    return read_table(group / "memory.events").get("oom_kill")

@@ -142,7 +142,7 @@ def open_session(path: Path, options: Any) -> Any:
     """
     import onnxruntime as ort
 
-    options.log_severity_level = 3  # errors; warnings about the graph are no news here
+    options.log_severity_level = 4  # an error is an exception
     try:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exception types share no base class but Exception

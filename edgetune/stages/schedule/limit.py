@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.processes.privilege import as_root
+from edgetune.processes.cgroup import mount_of, read_words
 from edgetune.stages.schedule.cgroups import (
     GROUP_PREFIX,
     GroupV1,
     GroupV2,
     MemoryLimit,
     ScopeV2,
-    ask_systemd,
-    read_number,
-    read_words,
+    remove_group,
+    systemd_answers,
 )
 
 
@@ -48,62 +45,16 @@ def make_limit(limit_bytes: int, *, swap_bytes: int | None = None, root: Path = 
     return MemoryLimit("; ".join(tried) or "there is no control group for memory in which this user may make one")
 
 
-_UNLIMITED_BYTES = 1 << 60
-"""Version 1 says so by a number of pages that no machine has."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Mount:
-    """The folder where control groups are mounted, and that of the group that this process is in, if it has one."""
-
-    point: Path
-    own: Path | None
-
-
-def _mount(root: Path, version: int) -> _Mount | None:
-    """Return the mount of the memory controller, see proc_pid_mountinfo(5)."""
-    with contextlib.suppress(OSError):
-        for line in (root / "proc/self/mountinfo").read_text().splitlines():
-            mounted, _, kind = line.partition(" - ")
-            fields, (kind, _, options) = mounted.split(), kind.split(maxsplit=2)
-            if (kind == "cgroup" and version == 1 and "memory" in options.split(",")) or (
-                kind == "cgroup2" and version == 2
-            ):
-                point = root / fields[4].lstrip("/")
-                return _Mount(point, _own(root, version, point, fields[3]))
-    return None
-
-
 def parents(root: Path, version: int) -> list[Path]:
     """Return the groups that a limited one can be made in: the own one, and of version 2 rather the one above it."""
-    mount = _mount(root, version)
-    if mount is None or (own := mount.own) is None:
+    mount = mount_of("memory", version, root)
+    if mount is None:
         return []
+    own = mount.own
     if version == 1:
         return [own]
     above = [own, own.parent] if own != mount.point else [own]
     return [group for group in above if "memory" in read_words(group / "cgroup.subtree_control")]
-
-
-def _own(root: Path, version: int, point: Path, group: str) -> Path | None:
-    """Return the group that this process is in, see cgroups(7); ``group`` is that of the mount point."""
-    for line in (root / "proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if (version == 1 and "memory" in controllers.split(",")) or (version == 2 and controllers == ""):
-            return point / path.removeprefix(group).lstrip("/")
-    return None
-
-
-def limited_around(root: Path) -> list[Path]:
-    """Return the groups around this process, its own among them, that have a memory limit."""
-    found = []
-    for version, name in ((1, "memory.limit_in_bytes"), (2, "memory.max")):
-        mount = _mount(root, version)
-        if mount is None or (own := mount.own) is None:
-            continue
-        around = [own, *(group for group in own.parents if group.is_relative_to(mount.point))]
-        found += [group for group in around if (read_number(group / name) or _UNLIMITED_BYTES) < _UNLIMITED_BYTES]
-    return found
 
 
 def sweep(parent: Path, root: Path) -> None:
@@ -112,19 +63,16 @@ def sweep(parent: Path, root: Path) -> None:
         pid = left.name.removeprefix(GROUP_PREFIX).partition("-")[0]
         if pid.isdecimal() and not (root / "proc" / pid).exists():
             with contextlib.suppress(OSError):
-                as_root(left.rmdir)
+                remove_group(str(left))
 
 
 def scopes(root: Path) -> Path | None:
     """Return where version 2 is mounted, if systemd can be asked for limited scopes in it."""
-    mount = _mount(root, 2)
+    mount = mount_of("memory", 2, root)
     if (
         mount is None
         or "memory" not in read_words(mount.point / "cgroup.controllers")
         or shutil.which("busctl") is None
     ):
         return None
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        ask_systemd("get-property", "Version")
-        return mount.point
-    return None
+    return mount.point if systemd_answers() else None

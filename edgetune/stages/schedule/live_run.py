@@ -16,10 +16,11 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from edgetune.errors import EdgetuneError, InfeasibleError, InputError, PartialError
+from edgetune.processes.cgroup import memory_limits
 from edgetune.processes.child import Child
 from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit
 from edgetune.stages.schedule.executor import Form, environment_of
-from edgetune.stages.schedule.limit import limited_around, make_limit
+from edgetune.stages.schedule.limit import make_limit
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.requests import Request
@@ -214,7 +215,7 @@ class LiveRun:
             "command": "run", "policy": options.policy, "options": dict(options.options), "form": options.form,
             "workers": options.workers, "limit_bytes": options.limit_bytes,
             "drop_cache": self._limit.enforced != "accounted",
-            "groups": [str(group) for group in limited_around(Path("/"))], "live": options.outside,
+            "groups": [str(group) for group in memory_limits()], "live": options.outside,
             "plan": None if options.plan is None else asdict(options.plan), "rehearse": self._rehearsal,
             "networks": networks, "requests": list(map(astuple, self._requests)),
         }  # fmt: skip

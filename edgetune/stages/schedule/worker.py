@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 
 from edgetune.processes.memory import anonymous_bytes, peak_bytes
 from edgetune.processes.messages import answer, decoded, encoded, pipes
+from edgetune.processes.start import python_command
 from edgetune.stages.schedule.budget import MemoryInUse, MemorySensor, PressureObserver, left_bytes
 from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.requests import Request
@@ -52,7 +53,8 @@ def main(arguments: list[str]) -> None:
     if arguments[-1] != _ENTERED:
         while os.read(int(arguments[0]), 1) not in (b"\n", b""):
             pass
-        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *arguments, _ENTERED])
+        command = python_command(__spec__.name, *arguments, _ENTERED)
+        os.execv(command[0], command)
     with pipes(arguments[:3]) as (commands, replies):
         lines = _Lines(commands.fileno())
         replies.write(encoded(answer(lambda command: _Run(command, lines, replies).run(), lines.next())))
@@ -257,7 +259,7 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
     from edgetune.stages.schedule.executor import PreparedLayers, WholeNetwork
     from edgetune.workloads.prepared import check_runtime, open_prepared, processor_kind
 
-    ort.set_default_logger_severity(3)
+    ort.set_default_logger_severity(4)  # an error is an exception
     runnables: dict[str, Any] = {}
     prepared, folders, handlers = {}, {}, {}
     for each in command["networks"]:

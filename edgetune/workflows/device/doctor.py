@@ -32,7 +32,7 @@ from edgetune.devices.software import REMEDIES
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 from edgetune.plugins import installed, plugin_error
-from edgetune.processes.privilege import as_root, holds_root
+from edgetune.processes.privilege import holds_root
 from edgetune.version import __version__
 from edgetune.workflows.device.options import DoctorOptions
 
@@ -199,16 +199,13 @@ def _settings(sysfs: Sysfs) -> Iterator[Row]:
 
 def journal_row(device: str, root: Path) -> Row:
     """Return the row on settings that an earlier run, or ``edgetune device set``, left to be restored."""
-    from edgetune.devices.guardian.journal import Journals
+    from edgetune.devices.guardian.journal import Journals, journals_left
 
     journals, found = Journals(device, root), "every setting is as found"
     what, remedy = "left by earlier runs", f"edgetune device restore {device}"
 
-    def look() -> set[str]:
-        return {path.name for path in journals.folder.iterdir()}
-
     try:
-        left = as_root(look) if root == Path("/") else look()
+        left = journals_left() if root == Path("/") else [path.name for path in journals.folder.iterdir()]
     except FileNotFoundError:
         return row(what, "no", found)
     except OSError:

@@ -204,10 +204,10 @@ def _asked(board: Board, request: Mapping[str, Any]) -> ProfileRequest:
 
 def _refuse_code(board: Board, opts: ProfileCommandOptions) -> None:
     kind = recognised(opts.model)
-    if board.allow_code or not (opts.start or (kind is not None and kind.runs_code)):
+    if board.allow_code or not (opts.start or opts.python or (kind is not None and kind.runs_code)):
         return
     raise InputError(
-        f"{Path(opts.model).name} is code, which this board does not run for others",
+        f"{Path(opts.python or opts.model).name} is code, which this board does not run for others",
         "its owner may allow it: edgetune fleet join --allow-code",
     )
 

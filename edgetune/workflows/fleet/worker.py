@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from contextlib import suppress
 from typing import Any
 
 from distributed import Nanny, Worker, get_worker
 
+from edgetune.processes.start import python_command
 from edgetune.workflows.fleet.wire import NANNY, WORKER, dask, restrict
 
 dask()
@@ -72,7 +72,7 @@ def run_task(request: str) -> str:
 def _from_child(worker: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Return the reply of the measuring process, which is begun at need and ends with a sweep or with this process."""
     if worker.child is None:
-        command = [sys.executable, "-m", "edgetune.workflows.fleet.task", str(os.getpid())]
+        command = python_command("edgetune.workflows.fleet.task", str(os.getpid()))
         worker.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     child, reply = worker.child, b""
     with suppress(OSError):  # it has died

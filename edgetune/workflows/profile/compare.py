@@ -65,12 +65,14 @@ def compare(opts: CompareOptions, reporter: Reporter) -> list[Comparison]:
     tables = [read_table(table, columns)[0] for table in opts.tables]
     SimulationLabel(any(table.header.simulated for table in tables), reporter).announce()
     return [
-        _compare(tables[0], table, (opts.tables[0], name), limit)
+        _compare(tables[0], table, (opts.tables[0], name), limit, allow_missing=opts.allow_missing)
         for table, name in zip(tables[1:], opts.tables[1:], strict=True)
     ]
 
 
-def _compare(before: Profile, after: Profile, names: tuple[str, str], limit: float | None) -> Comparison:
+def _compare(
+    before: Profile, after: Profile, names: tuple[str, str], limit: float | None, *, allow_missing: bool
+) -> Comparison:
     found = _conditions(before, after)
     sources = _values(before.rows, "power_source"), _values(after.rows, "power_source")
     joined = join(before.rows, after.rows, any_power=sources[0] == sources[1] or not all(sources))
@@ -78,7 +80,7 @@ def _compare(before: Profile, after: Profile, names: tuple[str, str], limit: flo
     if not joined.points:
         unfair.append("no point was measured in both")
     simulated = before.header.simulated or after.header.simulated
-    objections = () if limit is None else tuple(_objections(joined, unfair, limit))
+    objections = () if limit is None else tuple(_objections(joined, unfair, limit, allow_missing=allow_missing))
     rest = tuple(_words(each) for each in found if each.what not in UNFAIR)
     return Comparison(*names, tuple(unfair), rest, joined, simulated, objections)
 
@@ -124,12 +126,13 @@ def _words(difference: ProfileDifference) -> str:
     return f"{difference.what}: {difference.ours} before, {difference.theirs} after"
 
 
-def _objections(joined: Joined, unfair: Sequence[str], limit: float) -> Iterator[str]:
+def _objections(joined: Joined, unfair: Sequence[str], limit: float, *, allow_missing: bool) -> Iterator[str]:
     """Return what ``--fail-above`` objects to: a ratio above the limit with certainty, or no comparison."""
     yield from (f"cannot tell: {reason}" for reason in unfair)
     if unfair:
         return
     yield from (f"not measured any more: {each}" for each in joined.failed)
+    yield from (f"missing: {each}" for each in joined.only_before if not allow_missing)
     slower = {f"slower: {each.point}": each.ratios["time"] for each in joined.points if not each.unfair}
     if (overall := joined.overall()) is not None:
         slower["slower: all points together"] = overall

@@ -11,6 +11,7 @@ from edgetune.errors import InputError
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import format_bytes, format_duration
 from edgetune.workflows.reporting import Reporter
+from edgetune.workloads.command import split
 from edgetune.workloads.workload import Workload
 
 _FIRST_WORD_S, _LONGEST_SILENCE_S = 10.0, 60.0
@@ -23,6 +24,13 @@ def check_engine(device: Device, workload: Workload, task: Task, options: Profil
         InputError: it does not.
     """
     engine = options.engine_options
+    if options.python is not None:
+        script = workload.kind == "command" and split(workload.reference)[0] == options.python
+        network = workload.has_graph and task == "infer" and not engine.builds
+        if not (script or network or (workload.kind == "python" and task == "train")):
+            raise InputError(
+                "--python runs ONNX networks by ONNX Runtime, Python files that train, and scripts", "leave it out"
+            )
     is_file = workload.kind == "engine"
     if is_file and engine.name == "ort":
         engine = replace(engine, name="tensorrt")
@@ -44,6 +52,21 @@ def check_engine(device: Device, workload: Workload, task: Task, options: Profil
         return
     if task != "infer" or not workload.has_graph:
         raise InputError(f"--engine {engine.name} infers an ONNX network", "leave --engine out, or name an ONNX file")
+
+
+def in_python(device: Device, python: str | None) -> Device:
+    """Return a device whose conditions have the versions of another Python, if it is to run the workload.
+
+    Raises:
+        InputError: the device runs nothing, or the other Python cannot run.
+    """
+    if python is None:
+        return device
+    if not isinstance(device.source, LiveSource):
+        raise InputError(f"--python: {device.name} is simulated or a table, and runs no Python", "leave it out")
+    from edgetune.workloads.foreign_python import versions
+
+    return replace(device, conditions={**device.conditions, **versions(python)})
 
 
 def engine_sizes(device: Device, workload: Workload, options: ProfileOptions) -> tuple[tuple[int, ...], str]:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
-from edgetune.processes.memory import limits, resident_bytes
+from edgetune.processes.cgroup import memory_limits
+from edgetune.processes.memory import resident_bytes
 from edgetune.stages.profiling.largest_batch import Largest, largest_batch, used_bytes
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import open_profiler
@@ -81,5 +82,5 @@ def _search(
 def _usable(device: Device) -> list[int]:
     available_bytes = None if device.memory is None else device.memory.available_bytes()
     own_bytes = resident_bytes()  # in the same control group as the network
-    rooms = (available_bytes, *(max(limit - own_bytes, 1) for limit in limits()))
+    rooms = (available_bytes, *(max(limit - own_bytes, 1) for limit in memory_limits().values()))
     return [round(_SHARE * each) for each in rooms if each is not None]

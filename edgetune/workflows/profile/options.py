@@ -42,6 +42,10 @@ class PointOptions:
         int | None, Option("Core of the DLA that TensorRT uses, from 0.", metavar="N", least=0, most=7)
     ] = None
     allow_gpu_fallback: Annotated[bool, Option("Run layers that the DLA lacks on the GPU.")] = False
+    python: Annotated[
+        str | None,
+        Option("Run an ONNX network, a Python file or script in this Python (3.6 or newer).", metavar="FILE"),
+    ] = None
     step_pattern: StepPattern = None
     steps: Steps = False
     start: Annotated[
@@ -272,9 +276,10 @@ class CompareOptions:
     ] = field(kw_only=False)  # fmt: skip
     fail_above: Annotated[
         str | float | None,
-        Option("End with 5 if a point is slower by more than this with certainty, or cannot be compared.",
+        Option("End with 5 if a point is slower by more than this with certainty, is missing, or cannot be compared.",
                metavar="SHARE"),
     ] = None  # fmt: skip
+    allow_missing: Annotated[bool, Option("--fail-above accepts points that only the baseline has.")] = False
     plot: Annotated[
         str | None, Option("Draw the ratios: .svg, .png, .pdf or .html.", ("--plot",), "Files", "FIGURE")
     ] = None

@@ -26,7 +26,7 @@ from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.convergence import refuse_training
-from edgetune.workflows.profile.engines import build_engines
+from edgetune.workflows.profile.engines import build_engines, in_python
 from edgetune.workflows.profile.largest import with_largest, without_max
 from edgetune.workflows.profile.options import ProfileCommandOptions
 from edgetune.workflows.profile.script import as_command
@@ -109,7 +109,7 @@ def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: boo
         raise InputError("--memory-budget is for --batch-sizes max", "edgetune search keeps a budget of memory, too")
     if largest and not run_code:
         raise InputError("--batch-sizes max runs the network to find it", "leave --dry-run out, or name sizes")
-    device = open_named(opts.device, opts.root, seed=options.seed)
+    device = in_python(open_named(opts.device, opts.root, seed=options.seed), options.python)
     if largest:
         words = with_largest(device, words, options, budget_bytes, reporter)
     subject = choose_subject(device, words, options, default_size=1)

@@ -25,7 +25,7 @@ def as_command(opts: ProfileCommandOptions) -> ProfileCommandOptions:
     """
     named = opts.ops is not None or opts.device.startswith(RECORDED) or opts.model.startswith(PREFIX)
     if Path(opts.model).suffix == ".py" and not named and is_script(require_file(opts.model)):
-        words = [sys.executable, opts.model]
+        words = [opts.python or sys.executable, opts.model]
         if opts.batch_option is not None:
             words += [opts.batch_option, "{batch}"]
         return replace(opts, model=PREFIX + shlex.join(words), steps=True, task=opts.task or "train")

@@ -111,17 +111,26 @@ class LiveRunner:
         return self._plans[which]
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
-        """Return the memory of the process before any network is loaded, without running any.
+        """Return the memory of the process before any network is loaded; no network and no handler's code is run.
 
         Raises:
             InputError, InfeasibleError, DeviceError: the plan cannot run.
         """
-        return self._run_of(policy, requests).rehearse().base_bytes or 0
+        return self._run_of(policy, requests, handled=False).rehearse().base_bytes or 0
 
-    def _run_of(self, policy: PolicyChoice, requests: Sequence[Request], found: LayerSchedule | None = None) -> LiveRun:
+    def _run_of(
+        self,
+        policy: PolicyChoice,
+        requests: Sequence[Request],
+        found: LayerSchedule | None = None,
+        *,
+        handled: bool = True,
+    ) -> LiveRun:
         plan = self._plan
         networks = [
-            LiveNetwork(self._believed[each.network.name], each.prepared, each.inputs, each.handler)
+            LiveNetwork(
+                self._believed[each.network.name], each.prepared, each.inputs, each.handler if handled else None
+            )
             for each in plan.known
             if each.prepared is not None
         ]

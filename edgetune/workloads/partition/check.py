@@ -147,7 +147,7 @@ def tolerance_of(model: onnx.ModelProto) -> float:
 
 def _session(path: Path, *, optimised: bool) -> Any:
     ort = require_onnxruntime(("CPUExecutionProvider",))
-    options = session_options("all" if optimised else "disabled", silent=True)  # layers were optimised before the cut
+    options = session_options("all" if optimised else "disabled")  # layers were optimised before the cut
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 

@@ -178,7 +178,7 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
 
 
 def _write(document: dict[str, Any], folder: Path) -> None:
-    (folder / MANIFEST).write_text(json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n")
+    (folder / MANIFEST).write_text(json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _to_be_cut(

@@ -2,10 +2,9 @@
 
 It takes the pipe out of the environment, so that worker processes report nothing; tells ``edgetune.step`` of it; and,
 when the program imports PyTorch, reports the steps of its first optimiser, where CUDA is used after the GPU has
-finished.
+finished. It is written for Python 3.6, see ``foreign_python``: where edgetune cannot be imported, the program still
+finds ``edgetune.step``.
 """
-
-from __future__ import annotations
 
 import contextlib
 import importlib.machinery
@@ -15,10 +14,10 @@ import struct
 import sys
 import time
 import types
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable
 
 Mark = Callable[[bytes], None]
+NOW_NS = getattr(time, "monotonic_ns", lambda: int(time.monotonic() * 1e9))  # since Python 3.7
 
 
 def _report(descriptor: int) -> None:
@@ -29,11 +28,15 @@ def _report(descriptor: int) -> None:
     def mark(kind: bytes) -> None:
         if os.getpid() == process:  # a forked worker has this function too
             with contextlib.suppress(OSError):  # edgetune has what it needs
-                os.write(descriptor, record(kind, time.monotonic_ns()))
+                os.write(descriptor, record(kind, NOW_NS()))
 
     module: Any = types.ModuleType("_edgetune_steps")
     module.mark = mark
     sys.modules[module.__name__] = module
+    if sys.version_info < (3, 10) or importlib.util.find_spec("edgetune") is None:
+        stand_in: Any = types.ModuleType("edgetune")
+        stand_in.step = lambda: mark(b"c")
+        sys.modules["edgetune"] = stand_in
     sys.meta_path.insert(0, _Finder(mark))
 
 
@@ -82,7 +85,8 @@ def _leave_path() -> None:
     own = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != own]
     paths = os.environ.pop("PYTHONPATH", "").split(os.pathsep)
-    if left := os.pathsep.join(entry for entry in paths if entry != own):  # an empty entry is the present folder
+    left = os.pathsep.join(entry for entry in paths if entry != own)  # an empty entry is the present folder
+    if left:
         os.environ["PYTHONPATH"] = left
 
 
@@ -96,7 +100,8 @@ def _chain() -> None:
 
 
 _leave_path()
-if (_pipe := os.environ.pop("EDGETUNE_STEP_FD", None)) is not None:
+_pipe = os.environ.pop("EDGETUNE_STEP_FD", None)
+if _pipe is not None:
     os.set_inheritable(int(_pipe), False)
     _report(int(_pipe))
 _chain()

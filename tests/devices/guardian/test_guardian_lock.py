@@ -233,6 +233,11 @@ def test_nor_does_a_user_keep_it_from_himself_unasked(root, holder):
     with pytest.raises(DeviceError, match=f"process {holder.pid}") as refused, hold_to_restore("jetson", root):
         pass
     assert refused.value.hint == f"wait for it, or end it: kill {holder.pid}"
+    os.kill(holder.pid, signal.SIGSTOP)
+    os.waitpid(holder.pid, os.WUNTRACED)
+    with pytest.raises(DeviceError) as refused, hold_to_restore("jetson", root):
+        pass
+    assert refused.value.hint == f"wait for it, or end it: kill -9 {holder.pid}", "it hears nothing else"
 
 
 @needs_root

@@ -9,12 +9,14 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
 
 from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.guardian import conversation, program
 from edgetune.devices.guardian.client import GuardianModes, guardian_command, restore_through_guardian
 from edgetune.devices.guardian.conversation import GuardianProcess
 from edgetune.devices.guardian.program import shun_oom_killer
@@ -419,6 +421,32 @@ def test_what_a_host_cannot_put_back_without_cpufreq_is_not_restored(host):
     ended = guardian("host", "--restore", "--root", str(host.root))
     assert ended.returncode == 6
     assert "is not put back to 1000000 and 3000000: this kernel offers no cpufreq" in ended.stderr
+
+
+def test_of_a_command_that_is_stopped_the_board_is_put_back_after_a_time(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(program, "SILENCE_S", 0.2)
+    kernel = make_toy(tmp_path)
+    (asked, ask), (told, tell) = os.pipe(), os.pipe()
+    os.write(ask, b"\n" + apply_line(1, gpu_mhz=200) + b"\n")
+    code = program.run("toy", lambda *_: ToyControl(kernel), tmp_path, requests=asked, replies=tell)
+    replies = os.read(told, 1 << 16).splitlines()
+    for descriptor in (asked, ask, told, tell):
+        os.close(descriptor)
+    assert (code, len(replies), kernel.settings()) == (4, 1, FOUND), "heartbeats have no reply"
+    assert kernel.writes, "the mode was set"
+    assert "nothing was heard of the command that set its mode for 0.2 s" in capfd.readouterr().err
+
+
+def test_a_guardian_hears_of_its_client_while_that_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(conversation, "HEARTBEAT_S", 0.01)
+    make_toy(tmp_path)
+    guarded, sent = GuardianProcess(toy_command(tmp_path), PATIENCE_S), []
+    pipe = guarded._requests
+    monkeypatch.setattr(guarded, "_requests", SimpleNamespace(write=lambda line: (sent.append(line), pipe.write(line)),
+                                                             close=pipe.close))  # fmt: skip
+    while sent.count(b"\n") < 3:
+        assert guarded.ask("read")["ok"]
+    assert guarded.end() == 0
 
 
 def test_through_sudo_no_other_tree_can_be_named(host):

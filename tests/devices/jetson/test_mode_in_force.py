@@ -210,6 +210,25 @@ def test_a_mode_that_was_only_saved_is_not_the_one_in_force(board):
     assert (space.knobs["cpu_cores"][-1], space.knobs["gpu_mhz"][-1]) == (12, 1300.5)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_mode_that_is_only_saved_meanwhile_changes_nothing_of_what_goes_back(board, kept):
+    def save():
+        (board.kernel.root / STATUS).write_text("pmode:0001\n")
+
+    if kept:
+        board.guard(SLOW, request_line(2, "keep"))
+        save()
+        outcome = board.guard(request_line(1, "undo"))
+        assert "put back as it was found" in outcome.replies[0]["recovered"][0]
+    else:
+        control = open_jetson_control(board.kernel, sleep=board.at.clock.sleep_s)
+        read, reads = control.read, iter([lambda: None, save])  # read by the mode that is set, then by a request
+        control.read = lambda: (next(reads)(), read())[1]
+        outcome = guard(control, board.kernel.root, SLOW, request_line(2, "read"))
+        assert all(reply["ok"] for reply in outcome.replies)
+    assert (outcome.code, outcome.errors, board.at.differences(), board.journals()) == (0, "", {}, [])
+
+
 def test_while_a_mode_of_edgetune_is_in_place_the_power_mode_is_still_known(board):
     board.choose(MODE_50W)
     before = open_jetson_control(board.kernel).space

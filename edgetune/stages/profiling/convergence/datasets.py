@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetune import limits
 from edgetune.artifacts.npz import read_npz
-from edgetune.errors import InputError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.convergence.drawn_images import draw_shapes
 from edgetune.stages.profiling.convergence.text import draw_chain, draw_words, read_text, text_files
 
@@ -20,6 +21,10 @@ _TRAINED, _HELD_OUT = 4096, 1024
 """Samples of a drawn data set."""
 _SHARE_HELD_OUT = 0.2
 """Of a file that does not say which are held out."""
+_PICTURES = ("PNG", "JPEG", "WEBP", "BMP", "PPM")
+"""Formats that are decoded, whatever a file is called; others would start programs or are rare."""
+_EXPANSION = 8
+"""Bytes of a decoded picture for each byte of its file, allowed beyond the limit."""
 _AT_ONCE = 1024
 """Samples that are scaled at a time."""
 _FORMAT = "a .npz needs x, one array per sample, and y, a whole number from 0 per sample: numpy.savez(FILE, x=x, y=y)"
@@ -146,22 +151,29 @@ def _pictures(path: Path, part: str) -> Labelled:
     The classes are the folders in ``path/train``, sorted by name.
 
     Raises:
-        InputError: Pillow is not installed, a file is not a picture, there are none, or they differ in size.
+        InputError: Pillow is not installed, a file is no picture of ``_PICTURES``, there are none, they differ in size,
+            or they are larger than ``array_bytes`` allows.
     """
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
         raise InputError(f"Pillow is not installed, and {path} holds pictures", "pip install pillow") from None
 
     classes = sorted(folder.name for folder in (path / "train").iterdir() if folder.is_dir())
-    pictures, labels = [], []
+    pictures, labels, stored_bytes, expanded_bytes = [], [], 0, 0
     for label, name in enumerate(classes):
         for file in sorted(file for file in (path / part / name).glob("*") if file.is_file()):
             try:
-                with Image.open(file) as image:
+                with Image.open(file, formats=_PICTURES) as image:
+                    stored_bytes += file.stat().st_size
+                    expanded_bytes += 3 * image.width * image.height
+                    limits.check("array_bytes", expanded_bytes, str(path), at_least=_EXPANSION * stored_bytes)
                     pictures.append(np.asarray(image.convert("RGB"), np.uint8))
-            except (UnidentifiedImageError, OSError) as error:
-                raise InputError(f"{file} is not a picture: {error}", "take it out of the folder") from None
+            except EdgetuneError:
+                raise
+            except Exception as error:  # of a damaged one, Pillow raises any
+                hint = f"take it out of the folder, or store it as {', '.join(_PICTURES)}"
+                raise InputError(f"{file} is not a picture: {error}", hint) from None
             labels.append(label)
     if not pictures:
         raise InputError(f"{path / part} has no pictures", "it needs a folder of pictures for each class")

@@ -1,0 +1,177 @@
+"""``profile --python``: a network, a Python file or a script in another Python, here the oldest on PATH."""
+
+import ast
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from command_line import assert_two_lines
+from small_network import small_network
+
+from edgetune import manual
+from edgetune.artifacts import io
+from edgetune.devices.software import REMEDIES
+from edgetune.workloads import foreign_python, foreign_python_worker, ort_session, script_hook
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import RunOptions
+
+QUICK = ("--device", "host", "--minibatches", "10", "--fresh", "-o", "p.parquet")
+OLDEST = next(filter(None, (shutil.which(f"python3.{minor}") for minor in range(6, 20))), sys.executable)
+HOOK = Path(script_hook.__file__).with_name("sitecustomize.py")
+NEWER = {"monotonic_ns", "time_ns", "removeprefix", "removesuffix", "capture_output", "dataclasses", "__future__"}
+"""Names of the standard library that are newer than Python 3.6."""
+TRAIN = """import sys, time
+def make(batch_size):
+    assert "edgetune" not in sys.modules
+    def step():
+        time.sleep(0.002 * batch_size)
+    return step
+"""
+SCRIPT = "import time, edgetune\nwhile True:\n    time.sleep(0.005)\n    edgetune.step()\n"
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    small_network(tmp_path)
+    model = onnx.load("small.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    onnx.save(model, "two.onnx")
+
+
+def program(name: str, text: str) -> str:
+    path = Path(name).resolve()
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def alone(*options: str) -> str:
+    """Return this Python without the checkout on its path."""
+    return program("alone", f'exec {sys.executable} {" ".join(options)} "$@"')
+
+
+@pytest.mark.parametrize("path", [foreign_python.WORKER, HOOK])
+def test_what_another_python_reads_is_of_python_3_6(path):
+    tree = ast.parse(Path(path).read_text(), feature_version=(3, 6))
+    for each in ast.walk(tree):
+        names = {getattr(each, field, None) for field in ("attr", "arg", "module")}
+        names |= {alias.name for alias in getattr(each, "names", ()) if isinstance(alias, ast.alias)}
+        assert not names & NEWER
+        if isinstance(each, ast.Subscript):
+            assert getattr(each.value, "id", "") not in ("list", "dict", "tuple", "set")
+
+
+@pytest.mark.parametrize(("source", "name"), [(TRAIN, "train.py"), (SCRIPT, "script.py")])
+def test_a_file_and_a_script_run_in_the_oldest_python(edgetune, source, name):
+    Path(name).write_text(source)
+    ended = edgetune("profile", name, "--python", OLDEST, *QUICK)
+    assert ended.code == 0, ended.err
+    table = io.read_profile("p.parquet")
+    assert min(table.rows[0].times_s) > 0.002
+    found = subprocess.run([OLDEST, "--version"], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["Python", table.header.conditions["python"]]
+
+
+def test_a_network_runs_on_the_onnx_runtime_of_the_other_python(edgetune):
+    ort = pytest.importorskip("onnxruntime")
+    other = alone("-I")
+    ended = edgetune("profile", "small.onnx", "--task", "infer", "-b", "1,4", "--python", other, *QUICK)
+    assert ended.code == 0, ended.err
+    table = io.read_profile("p.parquet")
+    assert [(row.batch_size, row.status) for row in table.rows] == [(1, "ok"), (4, "ok")]
+    assert all(row.memory_peak_bytes for row in table.rows)
+    conditions = table.header.conditions
+    assert (conditions["python"], conditions["onnxruntime"]) == (platform.python_version(), ort.__version__)
+    own = edgetune("profile", "small.onnx", "--task", "infer", "-b", "1,4", *QUICK[:-3], "-o", "p.parquet")
+    assert_two_lines(own, 2)
+    assert "python" in own.err
+
+
+class HereInstead:
+    """The worker in this process."""
+
+    def __init__(self, module, *, python):
+        assert (module, python) == (foreign_python.WORKER, "there")
+
+    def ask(self, command, *, deadline_s):
+        if command["command"] == "run":
+            return foreign_python_worker.run(self.step, command["minibatches"])
+        self.step = foreign_python_worker.network(command)
+        return {"ok": True}
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("name", "batch_size"), [("small.onnx", 3), ("two.onnx", 4)])
+def test_the_worker_runs_the_same_network_on_the_same_inputs(monkeypatch, name, batch_size):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(foreign_python, "Child", HereInstead)
+    options = RunOptions(python="there", threads=1, seed=7)
+    steps = foreign_python.open_step(resolve(name), "infer", batch_size, options)
+    (there,) = steps._child.step()
+    (here,) = ort_session.open_step(resolve(name), "infer", batch_size, options)()
+    np.testing.assert_array_equal(there, here)
+    assert there.shape == (batch_size, 64)
+    start_ns, end_ns = steps.times_ns(3)
+    assert all(start <= end for start, end in zip(start_ns, end_ns, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "words"),
+    [
+        (lambda: "/no/such/python", 2, "No such file"),
+        (lambda: str(Path("small.onnx").resolve()), 2, "Permission denied"),
+        (lambda: program("old", "echo '  SyntaxError: invalid syntax' >&2; exit 1"), 2, "SyntaxError"),
+        (lambda: program("crash", "kill -SEGV $$"), 2, "SIGSEGV"),
+        (lambda: program("other", "exit 0"), 2, "Python 3.6 or newer"),
+        (lambda: alone("-I", "-S"), 4, f"{sys.executable} -m pip install onnxruntime"),
+    ],
+)
+def test_an_interpreter_that_cannot_run_the_network_is_refused(edgetune, make, code, words):
+    ended = edgetune("profile", "small.onnx", "--task", "infer", "--python", make(), *QUICK)
+    assert_two_lines(ended, code)
+    assert words in ended.err
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def make(batch_size):\n    import nosuchmodule\n", "train.py:2: the workload raised ModuleNotFoundError"),
+        ("import os\ndef make(batch_size):\n    return lambda: os._exit(3)\n", "exit code 3"),
+        ("def make(batch_size):\n    return lambda: os.nothing\n", "train.py:2: the workload raised NameError"),
+    ],
+)
+def test_a_file_that_fails_in_the_other_python_is_refused(edgetune, source, words):
+    Path("train.py").write_text(source)
+    ended = edgetune("profile", "train.py", "--python", OLDEST, *QUICK)
+    assert_two_lines(ended, 2)
+    assert words in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("small.onnx", "--task", "train"),
+        ("small.onnx", "--task", "infer", "--engine", "tensorrt"),
+        ("small.onnx", "--task", "infer", "--device", "twin:orin-agx"),
+        ("kernel:relu:64", "--task", "infer"),
+        ("command:sleep 0.1",),
+    ],
+)
+def test_what_another_python_does_not_run_is_refused(edgetune, words):
+    ended = edgetune("profile", "--python", OLDEST, *QUICK, *words)
+    assert_two_lines(ended, 2)
+    assert "--python" in ended.err
+
+
+@pytest.mark.parametrize("jetpack", [4, 5])
+def test_the_manual_says_how_to_get_a_python_for_edgetune_as_the_doctor_does(jetpack):
+    assert all(command in manual.page("jetson") for command in REMEDIES[jetpack].commands)

@@ -1,0 +1,83 @@
+"""A working folder where another user may write: nothing in it is imported or read that no option names."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_network import small_network
+
+import edgetune
+from edgetune.processes.start import python_command
+from edgetune.testing.fake_board import make_board
+
+MODULES = (
+    "abc", "argparse", "ast", "asyncio", "base64", "calendar", "codecs", "collections", "concurrent", "contextlib",
+    "copy", "csv", "ctypes", "dataclasses", "datetime", "functools", "importlib", "inspect", "json", "logging",
+    "multiprocessing", "numpy", "onnx", "onnxruntime", "pickle", "psutil", "pyarrow", "pydantic", "random", "runpy",
+    "scipy", "shlex", "signal", "socket", "struct", "subprocess", "tempfile", "threading", "torch", "typing", "yaml",
+)  # fmt: skip
+SWEEP = "--batch-sizes 1 --minibatches 3"
+COMMANDS = (
+    f"profile small.onnx --device host {SWEEP} -o p.parquet",
+    f"profile ../own/train.py --device host {SWEEP} -o t.parquet",
+    "profile small.onnx --device twin:orin-agx --modes grid:20 -o twin.parquet",
+    "measure true --runs 3 -o m.parquet",
+    "roofline ops small.onnx",
+    "roofline small.onnx --device twin:orin-agx -o r.yaml",
+    "search evaluate twin.parquet --strategies random:9 --sample 2 --jobs 2 --plot e.svg",
+    "schedule profile small.onnx -o s.parquet",
+    "device jetson --root board",
+    "device set jetson gpu_mhz=76.8 --root board",
+    "device restore jetson --root board",
+    "doctor",
+)
+TRAIN = """
+import helper_of_the_file
+
+def make(batch_size):
+    return lambda: sum(range(1000))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a module of every name, each of which leaves its name in a file if it is run."""
+    work, own = tmp_path / "work", tmp_path / "own"
+    work.mkdir()
+    own.mkdir()
+    small_network(work)
+    make_board(work / "board", "jetson-nano")
+    for name in (*MODULES, "helper_of_the_file"):
+        (work / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__ + ' ')\n")
+    (work / "matplotlibrc").write_text("no.such.setting: \x1b[31m\n")
+    (own / "train.py").write_text(TRAIN)
+    (own / "helper_of_the_file.py").write_text("")
+    return work
+
+
+def test_no_command_runs_or_reads_what_lies_in_its_working_folder(folder):
+    for line in COMMANDS:
+        ended = subprocess.run(python_command("edgetune", *line.split()), cwd=folder, capture_output=True, check=False)
+        assert ended.returncode == 0, (line, ended.stderr)
+        assert b"matplotlibrc" not in ended.stderr, line
+        assert not (folder.parent / "ran").exists(), (line, (folder.parent / "ran").read_text(encoding="utf-8"))
+
+
+def test_the_folder_shows_what_runs_its_modules(folder):
+    subprocess.run([sys.executable, "-m", "edgetune", "--version"], cwd=folder, capture_output=True, check=False)
+    assert (folder.parent / "ran").exists()
+
+
+def test_only_one_function_starts_a_module_of_edgetune():
+    """Others start the user's own commands, the guardian (isolated), or tell a command line."""
+    package = Path(edgetune.__file__).parent
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "sys.executable" in path.read_text(encoding="utf-8")
+    }
+    assert found == {
+        "processes/start.py", "processes/privilege.py", "devices/guardian/client.py", "devices/guardian/steps.py",
+        "workflows/fleet/join.py", "workflows/profile/script.py", "workloads/python_file.py",
+    }  # fmt: skip
