@@ -4,12 +4,18 @@ All kernels of tests/elastic/kernels, and some made by chance, each as the gener
 forms x logical threads in a physical one x shards in orders of chance x physical blocks x orders of threads and blocks;
 persistent forms x quotas that change at moments of chance x launches until all is done.
 Then mutants of generated code, each of which must be found out, and the shim's own speed.
+
+With --interpreter, the CPU time of the interpreter of PTX beside that of the shim: the same launches of the form whose
+grid is elastic, in the same orders, per sequence, by class of kernel.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import resource
+import statistics
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.errors import EdgetuneError
-from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check, ways
-from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.cpu_equivalence import Matrix, Runner, Verdict, check, launches_of, ways, with_control
+from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel
+from edgetune.stages.elastic.ptx.interpreter import PtxProgram
+from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
 from edgetune.stages.elastic.shim.build import build
 from edgetune.stages.elastic.shim.run import ShimLaunch
 from edgetune.stages.elastic.source.transform import transform
@@ -28,6 +36,7 @@ from edgetune.stages.elastic.work import Pointer, Scalar
 sys.path.insert(0, str(Path(__file__).parents[1] / "elastic"))
 import kernel_corpus
 import kernel_mutants
+import ptx_corpus
 import random_kernels
 
 KERNELS_A_FILE = 6
@@ -106,12 +115,68 @@ def table(pool: ThreadPoolExecutor, cuts: int, files: int) -> int:
     return unequal
 
 
+def kernel_class(kernel: CudaKernel, instructions: set[str]) -> str:
+    """Return what the speed of the interpreter depends on most."""
+    found = {"tensor cores": {"mma", "wmma"}, "atomic operations": {"atom", "red"}}
+    first = next((name for name, words in found.items() if words & instructions), None)
+    return first or ("warps" if kernel.warp else "barriers" if kernel.barriers else "single threads")
+
+
+def cpu_s() -> float:
+    """Return the CPU time of this process and of those that it waited for, s."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def per_sequence_s(runner: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix: Matrix) -> float:
+    """Return the CPU time of one sequence of launches of the form whose grid is elastic, s."""
+    form = next(each for each in elastic.variants if each.level == "grid")
+    tried = list(ways(ElasticKernel(elastic.kernel, (form,), ()), trial.call.logical, matrix))
+    sequences = [(launches_of(trial.call, way), way.schedule) for way in tried]
+    began = cpu_s()
+    outcomes = list(runner.run_all(sequences, with_control(trial).buffers, 60))
+    assert {each.status for each in outcomes} == {"ok"}, trial.call.kernel
+    return (cpu_s() - began) / len(sequences)
+
+
+def ratios(names: list[str]) -> None:
+    """Print the time of a sequence on the shim and in the interpreter, and the mean ratio of each class."""
+    found: dict[str, list[float]] = {}
+    print("source               class              shim ms  PTX ms  ratio")
+    for name in names:
+        done, file = transform(ptx_corpus.source(name), f"{name.rpartition('/')[2]}.cu"), name.rpartition("/")[2]
+        by_ptx = {each.kernel.name: each for each in ptx_corpus.transformed(name).kernels if each.variants}
+        pairs = zip(sample_launches_in(ptx_corpus.source(name), name), ptx_corpus.trials(name), strict=True)
+        by_name = {each.kernel.name: each for each in done.kernels if each.variants}
+        program = PtxProgram.of(ptx_corpus.transformed(name).source, name)
+        words = {one.name: {each.op[0] for each in one.instructions} for one in program.module.entries}
+        for by_source, trial in pairs:
+            if by_source.call.kernel not in by_name or trial.call.kernel not in by_ptx:
+                continue
+            elastic, form = by_name[by_source.call.kernel], by_ptx[trial.call.kernel]
+            symbols = (elastic.kernel.name, *(each.symbol for each in elastic.variants))
+            shim_s = per_sequence_s(build(done.compiled, f"{file}.cu", symbols), elastic, by_source, Matrix())
+            ptx_s = per_sequence_s(program, form, trial, Matrix())
+            kind = kernel_class(form.kernel, words[form.kernel.name])
+            found.setdefault(kind, []).append(ptx_s / shim_s)
+            print(
+                f"{name:<20} {kind:<17} {1000 * shim_s:>8.2f} {1000 * ptx_s:>7.2f} {ptx_s / shim_s:>6.2f}", flush=True
+            )
+    for kind, all_of in found.items():
+        mean = math.exp(statistics.fmean(map(math.log, all_of)))
+        print(f"{kind:<17} {len(all_of)} launches: the interpreter takes {mean:.2f} times as long as the shim")
+
+
 def main() -> int:
     """Print what was tried; return 1 where a form is not equal or a mutant is."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cuts", type=int, default=6, help="slicings at places of chance, for each physical block")
     parser.add_argument("--random", type=int, default=4, help="files of kernels made by chance, six in each")
+    parser.add_argument("--interpreter", nargs="*", metavar="NAME", help="its speed beside the shim's, of these files")
     asked = parser.parse_args()
+    if asked.interpreter is not None:
+        ratios(asked.interpreter or [*ptx_corpus.NAMES, *ptx_corpus.BENCHMARK])
+        return 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         unequal = table(pool, asked.cuts, asked.random)
         began = time.perf_counter()

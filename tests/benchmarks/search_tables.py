@@ -27,10 +27,8 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -42,11 +40,12 @@ from edgetune.artifacts.io import read_profile
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.twin.device import open_twin
+from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.search.evaluation.answering import Contender
 from edgetune.stages.search.evaluation.cases import EvaluationCase
 from edgetune.stages.search.evaluation.problems import Measured, ProblemSet
 from edgetune.stages.search.evaluation.results import Merit, merits
-from edgetune.stages.search.evaluation.runner import EvaluationRunner, _single_threaded, truths
+from edgetune.stages.search.evaluation.runner import EvaluationRunner, truths
 from edgetune.stages.search.space import offered_space
 from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategy import PointResult
@@ -472,7 +471,7 @@ def done(jobs: Sequence[Job], processes: int) -> Iterator[Searches]:
         begin()
         yield from map(Job.run, jobs)
         return
-    with _single_threaded(), ProcessPoolExecutor(processes, get_context("spawn"), begin) as pool:
+    with worker_pool(processes, begin) as pool:
         yield from pool.map(Job.run, jobs)
 
 

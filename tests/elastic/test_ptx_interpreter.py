@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.ptx import arithmetic
+from edgetune.processes.worker_pool import worker_pool
+from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed
+from edgetune.stages.elastic.ptx import arithmetic, interpreter
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
+from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, Taking, chance
 from edgetune.stages.elastic.work import Pointer, Scalar
 
 HEAD = (
@@ -35,14 +38,15 @@ def run(
     block: int = 32,
     order: ExecutionOrder = FORWARD,
     limit_s: int = 2,
+    head: str = HEAD,
 ) -> ShimResult:
     """Run a kernel on one buffer; register rd3 has the address of its thread's four bytes."""
-    text = f"{HEAD}.visible .entry k(.param .u64 k_param_0)\n{{\n{DECLARED}{body}\nret;\n}}\n"
+    text = f"{head}.visible .entry k(.param .u64 k_param_0)\n{{\n{DECLARED}{body}\nret;\n}}\n"
     launch = ShimLaunch("k", (grid, 1, 1), (block, 1, 1), (Pointer("m"),))
     return next(PtxProgram.of(text, "k.ptx").run_all([([launch], order)], {"m": memory}, limit_s))
 
 
-def found(body: str, values: np.ndarray, **how: int) -> np.ndarray:
+def found(body: str, values: np.ndarray, **how: Any) -> np.ndarray:
     outcome = run(body, values, **how)
     assert (outcome.status, outcome.message) == ("ok", "")
     return outcome.buffers["m"]
@@ -93,6 +97,22 @@ def test_directed_roundings_enclose_the_exact_value(a: float, b: float, c: float
     down, up, near = (arithmetic.fma(*arrays, np.dtype("f4"), mode)[0] for mode in ("rm", "rp", "rn"))
     assert Fraction(float(down)) <= exact <= Fraction(float(up))
     assert up == down if Fraction(float(near)) == exact else up == np.nextafter(down, np.float32(np.inf))
+
+
+@given(some.sampled_from(["add", "mul", "div", "sqrt", "fma"]), some.sampled_from([np.float32, np.float64]), singles,
+       singles.filter(bool), singles)  # fmt: skip
+def test_directed_roundings_are_the_neighbours_of_the_exact_value(name: str, dtype: type, a: float, b: float, c: float):
+    values = {"sqrt": [abs(a)], "fma": [a, b, c]}.get(name, [a, b])
+    x, y, z = map(Fraction, (a, b, c))
+    exact = {"add": lambda: x + y, "mul": lambda: x * y, "div": lambda: x / y, "fma": lambda: x * y + z}
+    arrays = [np.array([each], dtype) for each in values]
+    down, up, zero = (arithmetic.in_direction(name, np.dtype(dtype), mode, *arrays)[0] for mode in ("rm", "rp", "rz"))
+    if name == "sqrt":
+        assert Fraction(float(down)) ** 2 <= Fraction(abs(a)) <= Fraction(float(up)) ** 2
+    else:
+        assert Fraction(float(down)) <= exact[name]() <= Fraction(float(up))
+    assert up in (down, np.nextafter(down, dtype(np.inf)))
+    assert zero == (down if up > 0 else up)
 
 
 @given(some.integers(-(2**31), 2**31 - 1), some.integers(-(2**31), 2**31 - 1))
@@ -183,6 +203,279 @@ def test_shuffles_take_the_value_of_another_lane() -> None:
         assert list(found(body, np.zeros(32, np.int32))) == list(right)
 
 
+def bf16(value: np.ndarray) -> np.ndarray:
+    """Return the bits of numbers, rounded to nearest, with ties to even."""
+    bits = np.asarray(value, np.float32).view(np.uint32)
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+BITS = np.random.default_rng(0).integers(0, 2**32, 32, np.uint32)
+SINGLES = np.random.default_rng(1).uniform(-8, 8, 32).astype(np.float32)
+ROUNDED = (bf16(SINGLES) << 16).view(np.float32)
+SIGNED = BITS.view(np.int32)
+LOAD, STORE = "ld.global.b32 %r5, [%rd3];", "st.global.b32 [%rd3], %r6;"
+SINGLE = "ld.global.f32 %f1, [%rd3];"
+TO_BF16 = f"{SINGLE} cvt.rn.bf16.f32 %h1, %f1;"
+FROM_16 = "cvt.u32.u16 %r6, %h2;"
+WIDE = "cvt.u64.u32 %rd5, %r5; shl.b64 %rd5, %rd5, 17; or.b64 %rd5, %rd5, 12345; "
+WIDTHS = [(int(each) << 17) | 12345 for each in BITS]
+INSTRUCTIONS = {
+    "cvt.rn.bf16.f32": (SINGLES, f"{TO_BF16} mov.b16 %h2, %h1; {FROM_16}", bf16(SINGLES)),
+    "cvt.rz.bf16.f32": (SINGLES, f"{SINGLE} cvt.rz.bf16.f32 %h2, %f1; {FROM_16}", SINGLES.view(np.uint32) >> 16),
+    "cvt.f32.bf16": (SINGLES, f"{TO_BF16} cvt.f32.bf16 %f2, %h1; mov.b32 %r6, %f2;", ROUNDED),
+    "add.rn.bf16": (SINGLES, f"{TO_BF16} add.rn.bf16 %h2, %h1, 0x3F80; {FROM_16}", bf16(ROUNDED + np.float32(1))),
+    "fma.rn.bf16": (
+        SINGLES, f"{TO_BF16} fma.rn.bf16 %h2, %h1, %h1, %h1; {FROM_16}",
+        bf16(ROUNDED.astype(float) * ROUNDED + ROUNDED),
+    ),
+    "fma.rn.bf16x2": (
+        SINGLES, f"{SINGLE} cvt.rn.bf16x2.f32 %r5, %f1, 0f40000000; fma.rn.bf16x2 %r6, %r5, %r5, %r5;",
+        bf16(ROUNDED.astype(float) * ROUNDED + ROUNDED) << 16 | int(bf16(np.float32([6]))[0]),
+    ),
+    "max.bf16x2": (
+        SINGLES, f"{SINGLE} cvt.rn.bf16x2.f32 %r5, %f1, 0f40000000; mov.b32 %r7, 0x3F803F80; max.bf16x2 %r6, %r5, %r7;",
+        bf16(np.maximum(SINGLES, 1)) << 16 | 0x4000,
+    ),
+    "setp.gt.bf16": (
+        SINGLES, f"{TO_BF16} setp.gt.bf16 %p1, %h1, 0x3F80; selp.b32 %r6, 7, 9, %p1;", np.where(ROUNDED > 1, 7, 9),
+    ),
+    "cvt.rn.tf32.f32": (
+        SINGLES, f"{SINGLE} cvt.rna.tf32.f32 %r6, %f1;", (SINGLES.view(np.uint32) + 0x1000) & 0xFFFFE000,
+    ),
+    "cvt.e4m3x2": (
+        np.float32([1.0625, 448, 1000, 0.001953125, -0.4] * 6 + [0, -2]),
+        f"{SINGLE} cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f1; cvt.rn.f16x2.e4m3x2 %r5, %h1; mov.b32 {{%h2, %h3}}, %r5;"
+        " cvt.f32.f16 %f2, %h2; mov.b32 %r6, %f2;",
+        np.float32([1, 448, 448, 0.001953125, -0.40625] * 6 + [0, -2]),
+    ),
+    "cvt.sat": (SIGNED, f"{LOAD} cvt.sat.u8.s32 %h2, %r5; {FROM_16}", np.clip(SIGNED, 0, 255)),
+    "cvt.rz.f32.s32": (
+        SIGNED, f"{LOAD} cvt.rz.f32.s32 %f1, %r5; mov.b32 %r6, %f1;",
+        np.ldexp(np.trunc(np.ldexp(np.frexp(SIGNED)[0], 24)), np.frexp(SIGNED)[1] - 24).astype(np.float32),
+    ),
+    "bfi.b64": (
+        BITS, f"{LOAD} {WIDE} bfi.b64 %rd6, %rd5, %rd1, 20, 30; shr.u64 %rd6, %rd6, 20; cvt.u32.u64 %r6, %rd6;"
+        " and.b32 %r6, %r6, 0x3FFFFFFF;", [each % 2**30 for each in WIDTHS],
+    ),
+    "bfe.s64": (
+        BITS, f"{LOAD} {WIDE} bfe.s64 %rd6, %rd5, 30, 12; cvt.u32.u64 %r6, %rd6;",
+        [((each >> 30) % 2**12 ^ 2**11) - 2**11 for each in WIDTHS],
+    ),
+    "redux.add": (BITS, f"{LOAD} redux.sync.add.s32 %r6, %r5, -1;", [int(BITS.sum(dtype=np.uint64)) % 2**32] * 32),
+    "redux.min": (SIGNED, f"{LOAD} redux.sync.min.s32 %r6, %r5, -1;", [SIGNED.min()] * 32),
+    "redux.xor": (BITS, f"{LOAD} redux.sync.xor.b32 %r6, %r5, -1;", [np.bitwise_xor.reduce(BITS)] * 32),
+    "match.any": (
+        np.arange(32) % 3, f"{LOAD} match.any.sync.b32 %r6, %r5, -1;",
+        [sum(1 << other for other in range(32) if other % 3 == lane % 3) for lane in range(32)],
+    ),
+    "match.all": (np.full(32, 3), f"{LOAD} match.all.sync.b32 %r6|%p1, %r5, -1;", [-1] * 32),
+    "match.all of different values": (np.arange(32), f"{LOAD} match.all.sync.b32 %r6, %r5, -1;", [0] * 32),
+    "elect": (BITS, "elect.sync %r6|%p1, -2; selp.b32 %r6, %r6, 9, %p1;", [9, 1, *[9] * 30]),
+    "addc": (
+        BITS, f"{LOAD} add.cc.u32 %r7, %r5, %r5; addc.u32 %r6, %r1, %r1;", 2 * np.arange(32) + (BITS >> 31),
+    ),
+    "subc": (BITS, f"{LOAD} sub.cc.u32 %r7, %r1, %r5; subc.u32 %r6, 9, 0;", 9 - (np.arange(32) < BITS).astype(int)),
+    "madc.hi": (
+        BITS, f"{LOAD} mad.lo.cc.u32 %r7, %r5, %r5, %r5; madc.hi.u32 %r6, %r5, %r5, 0;",
+        [(int(each) * int(each) + int(each)) >> 32 for each in BITS],
+    ),
+    "mul.hi.s64": (
+        BITS, f"{LOAD} {WIDE} neg.s64 %rd6, %rd5; mul.hi.s64 %rd7, %rd5, %rd6; cvt.u32.u64 %r6, %rd7;",
+        [(each * -each >> 64) % 2**32 for each in WIDTHS],
+    ),
+    "prmt.b4e": (BITS, f"{LOAD} prmt.b32.b4e %r6, %r5, 0, 3;", [int.from_bytes(int(each).to_bytes(4, "big"), "little")
+                                                                 for each in BITS]),
+    "dp4a": (
+        BITS, f"{LOAD} dp4a.u32.s32 %r6, %r5, 0x01FF0201, 5;",
+        5 + BITS.view(np.uint8).reshape(32, 4).astype(int) @ [1, 2, -1, 1],
+    ),
+    "bmsk": (BITS, "bmsk.clamp.b32 %r6, %r1, 4;", [(0xF << lane) % 2**32 for lane in range(32)]),
+    "szext": (BITS, f"{LOAD} szext.clamp.s32 %r6, %r5, 9;", (SIGNED << 23) >> 23),
+    "slct": (SIGNED, f"{LOAD} slct.u32.s32 %r6, 1, 2, %r5;", np.where(SIGNED >= 0, 1, 2)),
+    "set": (SIGNED, f"{LOAD} set.lt.u32.s32 %r6, %r5, 7;", np.where(SIGNED < 7, -1, 0)),
+    "mul24": (SIGNED, f"{LOAD} mul24.lo.s32 %r6, %r5, 77;", ((SIGNED << 8) >> 8) * 77),
+    "testp": (SINGLES, f"{SINGLE} testp.subnormal.f32 %p1, 0f00000001; selp.b32 %r6, 1, 0, %p1;", [1] * 32),
+    "add.sat": (SIGNED, f"{LOAD} add.sat.s32 %r6, %r5, %r5;", np.clip(2 * SIGNED.astype(int), -(2**31), 2**31 - 1)),
+    "lop3 with a predicate": (
+        BITS, f"{LOAD} lop3.or.b32 %r7|%p1, %r5, 1, 0, 0xC0, 0; selp.b32 %r6, 1, 0, %p1;", BITS & 1,
+    ),
+    "smid": (BITS, "mov.u32 %r6, %smid; mov.u32 %r5, %nsmid; setp.lt.u32 %p1, %r6, %r5; selp.b32 %r6, 1, 0, %p1;",
+             [1] * 32),
+    "globaltimer": (
+        BITS, "mov.u64 %rd5, %globaltimer; mov.u64 %rd6, %globaltimer; setp.gt.u64 %p1, %rd6, %rd5;"
+        "selp.b32 %r6, 1, 0, %p1;", [1] * 32,
+    ),
+    "bar.red.and": (BITS, "setp.ne.u32 %p1, %r1, 5; bar.red.and.pred %p2, 0, %p1; selp.b32 %r6, 1, 0, %p2;", [0] * 32),
+    "bar.red.or": (BITS, "setp.eq.u32 %p1, %r1, 5; bar.red.or.pred %p2, 0, %p1; selp.b32 %r6, 1, 0, %p2;", [1] * 32),
+    "a shuffle of some": (
+        BITS, "mov.u32 %r6, 3; setp.lt.u32 %p1, %r1, 8; @%p1 shfl.sync.idx.b32 %r6, %r1, 5, 31, 255;",
+        [5] * 8 + [3] * 24,
+    ),
+    "tex.2d": (
+        SINGLES, "mov.f32 %f1, 0f3F800000; tex.2d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [%rd1, {%f1, %f1}];"
+        "tex.2d.v4.f32.f32 {%f6, %f7, %f8, %f3}, [%rd1, {%f1, %f1}]; setp.eq.f32 %p1, %f5, %f3;"
+        "selp.b32 %r6, 1, 0, %p1;",
+        [1] * 32,
+    ),
+    "activemask": (
+        BITS, "mov.u32 %r6, 0; setp.lt.u32 %p1, %r1, 8; @!%p1 bra $E; activemask.b32 %r6; $E:", [255] * 8 + [0] * 24,
+    ),
+    "vabsdiff4.add": (
+        BITS, f"{LOAD} vabsdiff4.u32.u32.u32.add %r6, %r5, 0x40302010, 5;",
+        5 + np.abs(BITS.view(np.uint8).reshape(32, 4).astype(int) - [0x10, 0x20, 0x30, 0x40]).sum(axis=1),
+    ),
+    "vadd2.sat": (
+        BITS, f"{LOAD} vadd2.s32.s32.s32.sat %r6, %r5, %r5, 0;",
+        np.clip(2 * BITS.view(np.int16).astype(int), -(2**15), 2**15 - 1).astype(np.int16).view(np.uint32),
+    ),
+    "atom.cas.b16": (
+        np.zeros(32, int), "atom.global.cas.b16 %h2, [%rd1], 0, 7; setp.ne.u32 %p1, %r1, 3; @%p1 bra $E;"
+        "ld.global.u16 %r6, [%rd1]; bra $S; $E: mov.u32 %r6, 0; $S:", [0, 0, 0, 7] + [0] * 28,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_instructions_compute_what_ptx_says(name: str) -> None:
+    values, body, right = INSTRUCTIONS[name]
+    got = found(f"{body} {STORE}", values.astype(values.dtype if values.dtype.itemsize == 4 else np.int32))
+    right = np.asarray(right)
+    if right.dtype == np.float32:
+        assert list(got.view(np.float32)) == list(right)
+    else:
+        assert list(got.view(np.uint32).astype(int)) == [int(each) % 2**32 for each in right]
+
+
+def test_surfaces_are_rows_of_bytes() -> None:
+    memory = np.array([16, 4, 1, 0, *range(16)], np.int32)
+    place = "and.b32 %r5, %r1, 3; shl.b32 %r5, %r5, 2; shr.u32 %r6, %r1, 2;"
+    body = f"""{place} suld.b.2d.b32.trap {{%r7}}, [%rd1, {{%r5, %r6}}]; add.s32 %r8, %r5, 4;
+        suld.b.2d.b32.zero {{%r9}}, [%rd1, {{%r8, %r6}}]; suld.b.2d.b32.clamp {{%r10}}, [%rd1, {{%r8, %r6}}];
+        mad.lo.s32 %r7, %r9, 100, %r7; mad.lo.s32 %r7, %r10, 10000, %r7; bar.warp.sync -1;
+        sust.b.2d.b32.trap [%rd1, {{%r5, %r6}}], {{%r7}};"""
+    after = [0 if each % 4 == 3 else each + 1 for each in range(16)]
+    right = [each + 100 * after[each] + 10000 * (after[each] or each) for each in range(16)]
+    assert list(found(body, memory, block=16)[4:]) == right
+    outside = run(f"{place} sust.b.2d.b32.trap [%rd1, {{%r5, %r1}}], {{%r7}};", memory, block=16)
+    assert (outside.status, outside.message) == ("crash", "a thread is beside the surface")
+
+
+FUNCTIONS = (
+    HEAD
+    + """.extern .func (.param .b32 func_retval0) vprintf (.param .b64 vprintf_param_0, .param .b64 vprintf_param_1);
+.extern .func __assertfail (.param .b64 a0, .param .b64 a1, .param .b32 a2, .param .b64 a3, .param .b64 a4);
+.global .align 1 .b8 $str[6] = {110, 32, 62, 32, 48};
+.func (.param .b32 func_retval0) twice(.param .b32 twice_param_0)
+{
+.reg .pred %p<2>; .reg .b32 %r<4>;
+ld.param.u32 %r1, [twice_param_0]; setp.gt.u32 %p1, %r1, 7; @%p1 bra $L0;
+add.u32 %r2, %r1, %r1; st.param.b32 [func_retval0+0], %r2; ret;
+$L0: st.param.b32 [func_retval0+0], %r1;
+ret;
+}
+"""
+)
+CALL = """{ .param .b32 param0; st.param.b32 [param0+0], %r1; .param .b32 retval0; call.uni (retval0), NAME, (param0);
+  ld.param.b32 %r6, [retval0+0]; }"""
+PRINT = """{ .param .b64 param0; .param .b64 param1; st.param.b64 [param0], %rd1; st.param.b64 [param1], 0;
+  .param .b32 retval0; call.uni (retval0), vprintf, (param0, param1); }"""
+FAIL = """{ .param .b64 param0; mov.u64 %rd5, $str; cvta.global.u64 %rd5, %rd5; st.param.b64 [param0+0], %rd5;
+  call.uni __assertfail, (param0, param0, param0, param0, param0); }"""
+
+
+def test_functions_are_called_and_what_is_printed_is_nowhere() -> None:
+    call = CALL.replace("NAME", "twice")
+    body = f"{call} mov.u32 %r7, %r6; {call} {PRINT} add.u32 %r6, %r6, %r7; {STORE}"
+    right = [2 * (2 * each if each <= 7 else each) for each in range(32)]
+    assert list(found(body, np.zeros(32, np.int32), head=FUNCTIONS)) == right
+    failed = run(f"setp.ne.u32 %p1, %r1, 9; @%p1 bra $E; {FAIL} $E:", np.zeros(32, np.int32), head=FUNCTIONS)
+    assert (failed.status, failed.message) == ("crash", "a thread failed its assertion n > 0")
+
+
+def test_a_named_barrier_waits_for_some_threads_of_the_block() -> None:
+    body = """shl.b32 %r5, %r1, 2; mov.u32 %r6, held; add.s32 %r7, %r5, %r6; setp.ge.u32 %p1, %r1, 32; @%p1 bra $W;
+        st.shared.u32 [%r7], %r1; bar.arrive 1, 64; bra $E; $W: bar.sync 1, 64; ld.shared.u32 %r8, [%r7+-128];
+        st.global.u32 [%rd3], %r8; $E:"""
+    for order in (FORWARD, REVERSE, chance(1), chance(2)):
+        outcome = run(body, np.zeros(64, np.int32), block=64, order=order)
+        assert list(outcome.buffers["m"]) == [0] * 32 + list(range(32))
+
+
+LANE = np.arange(32)
+G, P = LANE // 4, LANE % 4
+PRODUCTS = {
+    # rows and columns of the elements of A and B, types, registers of A, B and C, size: PTX ISA, "Matrix Fragments"
+    "m16n8k8.row.col.f32.tf32.tf32.f32": (
+        [(G + 8 * (i % 2), P + 4 * (i // 2)) for i in range(4)], [(P + 4 * i, G) for i in range(2)], np.float32, 4,
+        (16, 8, 8),
+    ),
+    "m16n8k8.row.col.f32.bf16.bf16.f32": (
+        [(G + 8 * (i // 2), 2 * P + i % 2) for i in range(4)], [(2 * P + i, G) for i in range(2)], np.uint16, 4,
+        (16, 8, 8),
+    ),
+    "m16n8k32.row.col.s32.s8.s8.s32": (
+        [(G + 8 * (i // 4 % 2), 4 * P + i % 4 + 16 * (i // 8)) for i in range(16)],
+        [(4 * P + i % 4 + 16 * (i // 4), G) for i in range(8)], np.int8, 4, (16, 8, 32),
+    ),
+    "m8n8k4.row.col.f64.f64.f64.f64": ([(G, P)], [(P, G)], np.float64, 2, (8, 8, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_matrices_of_other_types_are_multiplied(name: str) -> None:
+    a_at, b_at, dtype, outputs, (m, n, k) = PRODUCTS[name]
+    random = np.random.default_rng(3)
+    a, b, c = (random.integers(-8, 8, size).astype(float) for size in ((m, k), (k, n), (m, n)))
+    c_at = [(G + 8 * (i // 2), 2 * P + i % 2) for i in range(outputs)]
+
+    def packed(matrix: np.ndarray, at: list, kind: type) -> np.ndarray:
+        values = np.stack([matrix[place] for place in at], axis=-1)
+        return ((bf16(values) if kind == np.uint16 else values).astype(kind)).view(np.uint8).reshape(32, -1)
+
+    to = {"s32": np.int32, "f64": np.float64}.get(name.rpartition(".")[2], np.float32)
+    rows = np.concatenate([packed(a, a_at, dtype), packed(b, b_at, dtype), packed(c, c_at, to)], axis=1)
+    size = 8 if dtype == np.float64 else 4
+    letter, width = ("%rd", "b64") if size == 8 else ("%r", "b32")
+    registers = [f"{letter}{5 + i}" for i in range(rows.shape[1] // size)]
+    cut = [len(a_at) * np.dtype(dtype).itemsize // size, len(b_at) * np.dtype(dtype).itemsize // size]
+    groups = [registers[: cut[0]], registers[cut[0] : sum(cut)], registers[sum(cut) :]]
+    loads = "".join(f"ld.global.{width} {one}, [%rd4+{i * size}];" for i, one in enumerate(registers))
+    stores = "".join(f"st.global.{width} [%rd4+{i * size}], {one};" for i, one in enumerate(groups[2]))
+    braces = ", ".join(f"{{{', '.join(each)}}}" for each in (groups[2], *groups))
+    row = f"mul.wide.u32 %rd4, %r1, {rows.shape[1]}; add.s64 %rd4, %rd4, %rd1;"
+    body = f"{row} {loads} mma.sync.aligned.{name} {braces}; {stores}"
+    got = found(body, rows)[:, : outputs * np.dtype(to).itemsize].copy().view(to)
+    right = a @ b + c
+    for i, place in enumerate(c_at):
+        assert list(got[:, i]) == list(right[place])
+
+
+def test_fragments_are_loaded_multiplied_and_stored() -> None:
+    random = np.random.default_rng(4)
+    a, b = (random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2))
+    a_of, b_of, c_of = (", ".join(f"%r{start + i}" for i in range(8)) for start in (5, 20, 30))
+    zero = "".join(f"mov.b32 %r{30 + i}, 0f40000000;" for i in range(8))
+    body = f""".reg .b32 %r<40>; {zero} mov.u32 %r4, 16; add.s64 %rd5, %rd1, 512; add.s64 %rd6, %rd1, 1024;
+        wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {{{a_of}}}, [%rd1], %r4;
+        wmma.load.b.sync.aligned.col.m16n16k16.f16 {{{b_of}}}, [%rd5], %r4;
+        wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {{{c_of}}}, {{{a_of}}}, {{{b_of}}}, {{{c_of}}};
+        wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd6], {{{c_of}}}, %r4;"""
+    memory = np.concatenate([a.ravel(), b.ravel(), np.zeros(512, np.float16)])
+    got = found(body, memory)[512:].copy().view(np.float32).reshape(16, 16)
+    assert np.array_equal(got, a.astype(float) @ b.T.astype(float) + 2)
+
+
+def test_fragments_of_doubles_are_multiplied_too() -> None:
+    a, b = np.random.default_rng(5).uniform(-1, 1, (2, 8, 4))
+    body = """mov.u32 %r4, 4; mov.u32 %r5, 8; add.s64 %rd5, %rd1, 256; add.s64 %rd6, %rd1, 512;
+        wmma.load.a.sync.aligned.row.m8n8k4.global.f64 {%fd1}, [%rd1], %r4; mov.f64 %fd3, 0d0000000000000000;
+        wmma.load.b.sync.aligned.col.m8n8k4.global.f64 {%fd2}, [%rd5], %r4; mov.f64 %fd4, %fd3;
+        wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64 {%fd3, %fd4}, {%fd1}, {%fd2}, {%fd3, %fd4};
+        wmma.store.d.sync.aligned.row.m8n8k4.global.f64 [%rd6], {%fd3, %fd4}, %r5;"""
+    got = found(body, np.concatenate([a.ravel(), b.ravel(), np.zeros(64)]))[64:].reshape(8, 8)
+    assert np.allclose(got, a @ b.T, rtol=0, atol=1e-15)
+
+
 def test_lanes_that_wait_for_each_other_meet_though_they_come_one_after_the_other() -> None:
     body = """setp.lt.u32 %p1, %r1, 9; @%p1 bra $A; add.s32 %r5, %r1, 100; bra $B; $A: add.s32 %r5, %r1, 200;
         $B: shfl.sync.bfly.b32 %r6, %r5, 16, 31, -1; st.global.u32 [%rd3], %r6;"""
@@ -225,6 +518,12 @@ STOPS = [
         "different",
     ),
     ("setp.lt.u32 %p1, %r1, 9; @%p1 bra $A; bar.sync 0; bra $B; $A: bar.warp.sync -1; $B:", "deadlock", "never come"),
+    (
+        "setp.gt.u32 %p1, %r1, 9; @%p1 ret; wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd1], {%f1, %f2, %f3, "
+        "%f4, %f5, %f6, %f7, %f8};",
+        "crash",
+        "have returned before",
+    ),
 ]
 
 
@@ -235,6 +534,71 @@ def test_what_stops_a_launch_is_told_with_its_line(body: str, status: str, messa
     assert message in outcome.message
     assert outcome.line is not None
     assert outcome.line > 4
+
+
+PERSISTENT = (
+    HEAD
+    + """.visible .entry k(.param .u64 out, .param .align 4 .b8 launch[32], .param .u64 control)
+{
+.reg .pred %p<9>; .reg .b32 %r<19>; .reg .b64 %rd<9>; .shared .align 4 .b8 taken[4];
+ld.param.u64 %rd1, [out]; ld.param.u32 %r9, [launch+24]; ld.param.u32 %r8, [launch+28]; ld.param.u64 %rd2, [control];
+mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; add.u32 %r2, %r2, %r9; setp.eq.u32 %p1, %r1, 0; mov.u32 %r3, %ntid.x;
+$N: @!%p1 bra $W; mov.u32 %r4, -1; ld.relaxed.gpu.global.u32 %r5, [%rd2+8]; setp.ge.u32 %p2, %r2, %r5; @%p2 bra $T;
+atom.global.add.u32 %r4, [%rd2], 1;
+$T: st.shared.u32 [taken], %r4;
+$W: bar.sync 0; ld.shared.u32 %r6, [taken]; setp.ge.u32 %p3, %r6, %r8; @%p3 ret;
+mad.lo.u32 %r7, %r6, %r3, %r1; mul.wide.u32 %rd3, %r7, 4; add.u64 %rd3, %rd3, %rd1; ld.global.u32 %r10, [%rd3];
+add.u32 %r10, %r10, 1; st.global.u32 [%rd3], %r10; bar.sync 0; @!%p1 bra $N; atom.global.add.u32 %r11, [%rd2+4], 1;
+bra $N;
+}
+"""
+)
+
+
+def persistent(text: str, order: ExecutionOrder, quota: int = NO_QUOTA) -> ShimResult:
+    memory = {"m": np.zeros(9 * 64, np.int32), CONTROL: np.array([0, 0, quota], np.uint32)}
+    launches = []
+    for rank, changes in ((0, True), (2, True), (0, False)):
+        arguments = (Pointer("m"), Scalar(packed((9, 1, 1), (64, 1, 1), rank, 9)), Pointer(CONTROL))
+        taking = Taking(CONTROL, rank, quota_changes=changes)
+        launches.append(ShimLaunch("k", (4, 1, 1), (64, 1, 1), arguments, taking=taking))
+    return next(PtxProgram.of(text, "k.ptx").run_all([(launches, order)], memory))
+
+
+@pytest.mark.parametrize("order", [FORWARD, REVERSE, chance(1), chance(2), chance(3)], ids=str)
+def test_persistent_forms_run_while_quotas_change(order: ExecutionOrder) -> None:
+    outcome = persistent(PERSISTENT, order)
+    assert (outcome.status, outcome.message) == ("ok", "")
+    assert set(outcome.buffers["m"]) == {1}
+    assert list(outcome.buffers[CONTROL][1:]) == [9, NO_QUOTA]
+    assert set(persistent(PERSISTENT, order, quota=0).buffers["m"]) <= {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "quota", "message"),
+    [("@%p2 bra $T;", "", 0, "the quota that it saw is 0"),
+     ("atom.global.add.u32 %r11, [%rd2+4], 1;", "ld.global.u32 %r11, [%rd2+4]; add.u32 %r11, %r11, 1;"
+      "st.global.u32 [%rd2+4], %r11;", NO_QUOTA, "other than by an atomic operation")],
+)  # fmt: skip
+def test_a_persistent_form_that_misuses_its_control_words_is_stopped(old: str, new: str, quota: int, message: str):
+    assert PERSISTENT.count(old) == 1
+    outcome = persistent(PERSISTENT.replace(old, new), FORWARD, quota)
+    assert outcome.status == "crash"
+    assert message in outcome.message
+
+
+def test_other_processes_find_what_this_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{HEAD}.visible .entry k(.param .u64 k_param_0)\n{{\n{DECLARED}st.global.u32 [%rd3], %r4; ret;\n}}\n"
+    launches = [ShimLaunch("k", (grid, 1, 1), (32, 1, 1), (Pointer("m"),)) for grid in (1, 2, 3)]
+    sequences = [([each], order) for order in (FORWARD, REVERSE) for each in launches]
+    memory = {"m": np.full(96, -1, np.int32)}
+    monkeypatch.setattr(interpreter, "_ALONE_S", -1.0)
+    with worker_pool(1, interpreter.begin, text, "k.ptx") as pool:
+        found = list(PtxProgram.of(text, "k.ptx", pool).run_all(sequences, memory))
+        assert pool._processes
+    for outcome, (launch, *_) in zip(found, (each for each, _ in sequences), strict=True):
+        size = 32 * launch.grid[0]
+        assert list(outcome.buffers["m"]) == [*range(size), *[-1] * (96 - size)]
 
 
 def test_threads_that_have_ended_are_not_waited_for() -> None:
@@ -251,8 +615,10 @@ def test_a_race_shows_between_the_orders() -> None:
 
 @pytest.mark.parametrize(
     "unknown",
-    ["mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "sqrt.rz.f32 %f1, %f2;",
-     "cvt.rn.bf16.f32 %h1, %f1;", "mov.u32 %r5, %dynamic_smem_size;", "add.rz.f32 %f1, %f1, %f2;"],
+    ["mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.s32 {%f1}, {%r1}, {%r2}, {%f1};", "sqrt.rzi.f32 %f1, %f2;",
+     "cvt.rn.e2m1x2.f32 %h1, %f1, %f2;", "mov.u32 %r5, %clusterid.x;", "ex2.rz.f32 %f1, %f1;", "call helper;",
+     "sured.b.add.2d.u32.trap [%rd1, {%r1, %r2}], %r5;", "mbarrier.init.shared.b64 [held], 32;",
+     "fns.b32 %r5, %r1, 0, 2;"],
 )  # fmt: skip
 def test_an_unknown_instruction_is_an_error_with_its_name(unknown: str) -> None:
     with pytest.raises(InputError, match=r"k\.ptx:11: the interpreter does not know the instruction") as error:

@@ -177,7 +177,7 @@ def check(
         return ()
     built = runner or runner_of(transformed, [trial.call.kernel for trial in tried], name, include)
     wanted = matrix or Matrix()
-    return tuple(_verdict(built, there[trial.call.kernel], _with_control(trial), wanted, limit_s) for trial in tried)
+    return tuple(_verdict(built, there[trial.call.kernel], with_control(trial), wanted, limit_s) for trial in tried)
 
 
 def _kernels(transformed: TransformResult) -> dict[str, ElasticKernel]:
@@ -218,7 +218,7 @@ def runner_of(
         return build(transformed.alone(kernels[0]), name, symbols, folders)
 
 
-def _with_control(trial: SampleLaunch) -> SampleLaunch:
+def with_control(trial: SampleLaunch) -> SampleLaunch:
     """Return a trial whose memory holds control words too."""
     return replace(trial, buffers={**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)})
 
@@ -301,7 +301,7 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
     silent = all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items())
     tried = list(ways(elastic, call.logical, matrix))
-    sequences = [(_launches(call, way), way.schedule) for way in tried]
+    sequences = [(launches_of(call, way), way.schedule) for way in tried]
     ran = 0
     for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
         ran += 1
@@ -314,7 +314,8 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
     return Verdict(kernel.name, "no output" if silent else "equal", ran, forms, _NO_OUTPUT if silent else "")
 
 
-def _launches(call: Call, way: FormLaunch) -> list[ShimLaunch]:
+def launches_of(call: Call, way: FormLaunch) -> list[ShimLaunch]:
+    """Return the launches of a form in place of one of the original."""
     logical, launches = call.logical, list[ShimLaunch]()
     for place, (first, count) in enumerate(way.shards, 1):
         arguments = (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)))

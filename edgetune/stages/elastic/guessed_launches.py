@@ -91,7 +91,12 @@ def _words(
 
 
 def check_guesses(
-    transformed: TransformResult, guesses: Sequence[str], *, name: str, include: Sequence[Path] = ()
+    transformed: TransformResult,
+    guesses: Sequence[str],
+    *,
+    name: str,
+    include: Sequence[Path] = (),
+    runner: Runner | None = None,
 ) -> tuple[SampleLaunch, Verdict]:
     """Check a kernel with the guess that suits it best; return that guess and the verdict.
 
@@ -100,13 +105,14 @@ def check_guesses(
         guesses: Launches of one kernel that has forms, as words, the likeliest first.
         name: Of the file, for messages.
         include: Folders of headers.
+        runner: The kernels and their forms, where they are built already.
 
     Raises:
         InputError: g++ refuses the source.
         DeviceError: there is no g++.
     """
     kernel = next(each.kernel for each in transformed.kernels if each.kernel.name == guesses[0].split()[0])
-    runner = runner_of(transformed, [kernel.name], name, include)
+    runner = runner or runner_of(transformed, [kernel.name], name, include)
     best, share = _best(runner, kernel, guesses)
     limit_s = LIMIT_S if share >= 0 else _LIMIT_S  # no guess suits: nothing more shows in a longer time
     (verdict,) = check(transformed, [best], name=name, include=include, runner=runner, limit_s=limit_s)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from edgetune.choices import nearest
+from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.user_folders import compiled_folder
+from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.elastic import cpu_equivalence
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cpu_equivalence import Verdict
@@ -19,7 +22,9 @@ from edgetune.stages.elastic.cuda import driver, gpu_equivalence
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.guessed_launches import check_guesses, guessed_launches, read_guess, unguessable
 from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
+from edgetune.stages.elastic.ptx import interpreter
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
+from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, sample_launches_in
 from edgetune.stages.elastic.shim.build import NotCompiledError
 from edgetune.workflows.kernels.gpu import gpu_index
@@ -145,18 +150,18 @@ def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -
         DeviceError: there is no g++, which PTX does not need.
     """
 
-    def verdicts(trials: Sequence[SampleLaunch]) -> tuple[Verdict, ...]:
-        return cpu_equivalence.check(source.done, trials, name=source.name, include=source.folders)
-
     untried = dict(launches.missing)
-    with reporter.bar("checking on the CPU", None):
+    compiled, text = source.done.language == "cuda", source.done.source
+    pool = worker_pool(len(usable_cpus()) or 1, interpreter.begin, text, source.name)
+    with reporter.bar("checking on the CPU", None), nullcontext() if compiled else pool as workers:
+        runner = None if workers is None else PtxProgram.of(text, source.name, workers)
+        how: Any = {"name": source.name, "include": source.folders, "runner": runner}
         found = list[tuple[Verdict, str | None]]()
-        compiled = source.done.language == "cuda"
         batches = [list(launches.given)] if compiled else [[each] for each in launches.given]
         for trials in batches:
             kernels = list(dict.fromkeys(each.call.kernel for each in trials))
             try:
-                found += [(each, None) for each in verdicts(trials)]
+                found += [(each, None) for each in cpu_equivalence.check(source.done, trials, **how)]
             except (NotCompiledError, UnknownInstructionError) as error:
                 if len(kernels) == 1:
                     untried[kernels[0]] = error
@@ -164,7 +169,7 @@ def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -
                     batches += [[each for each in trials if each.call.kernel == kernel] for kernel in kernels]
         for kernel, guesses in launches.guessed.items():
             try:
-                best, verdict = check_guesses(source.done, guesses, name=source.name, include=source.folders)
+                best, verdict = check_guesses(source.done, guesses, **how)
                 found.append((verdict, best.words))
             except InputError as error:  # it cannot be built, e.g. because it stands under an #if that does not hold
                 untried[kernel] = error

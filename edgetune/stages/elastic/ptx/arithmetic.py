@@ -5,39 +5,106 @@
 
 Rounding to odd before the last rounding gives the correctly rounded result: Boldo and Melquiond, "Emulation of FMA and
 correctly rounded sums", IEEE Trans. Computers 57 (2008). The same source has the fma of float64 on two halves.
-Instructions and their rounding: NVIDIA, "PTX ISA", chapter 9.
+Instructions, their rounding and their types: NVIDIA, "PTX ISA", chapters 5 (types) and 9 (instructions).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, Any]
-Operation: TypeAlias = Callable[..., Any]
+from edgetune.stages.elastic.ptx.formats import (
+    DTYPES,
+    INTEGER_ROUNDINGS,
+    ROUNDINGS,
+    Array,
+    Operation,
+    directed,
+    narrowed,
+    rounded,
+    widened,
+)
 
-_BITS = (8, 16, 32, 64)
-DTYPES: dict[str, np.dtype[Any]] = {
-    **{f"{letter}{bits}": np.dtype(f"{letter.replace('b', 'u').replace('s', 'i')}{bits // 8}")
-       for letter in "bus" for bits in _BITS},
-    "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), "pred": np.dtype(bool),
-    "f16x2": np.dtype("f2"),
-}  # fmt: skip
-"""numpy's type of each PTX type; two halves of one register are two elements."""
-ROUNDINGS = frozenset({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna"})
+_SINGLE, _DOUBLE = np.dtype("f4"), np.dtype("f8")
+_MOST_BITS = 64
 _SPLIT = 134217729.0  # 2**27 + 1
+_BELOW_SINGLE, _HALF_SINGLE = 0x1FFFFFFF, 0x10000000
+"""Bits of a float64 below the last of a float32, and the highest of them."""
+_SMALLEST_SINGLE = float(np.finfo(np.float32).tiny)
 
 
-def add_to_odd(a: Array, b: Array) -> Array:
-    """Return the sum of float64 values, rounded to odd: an inexact sum gets an odd last bit."""
+def _sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the sum of float64 values, and what it misses of the exact sum."""
     total = np.asarray(a + b)
     part = total - a
-    error = (a - (total - part)) + (b - part)
+    return total, (a - (total - part)) + (b - part)
+
+
+def _product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the product of float64 values, and what it misses of the exact product."""
+    high = np.asarray(a * b)
+    (x, x_low), (y, y_low) = (
+        (head, each - head) for each in (a, b) for head in (each * _SPLIT - (each * _SPLIT - each),)
+    )
+    return high, ((x * y - high) + x * y_low + x_low * y) + x_low * y_low
+
+
+def _sum_of_product(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    high, low = _product(a, b)
+    top, rest = _sum(c, low)
+    total, remains = _sum(high, top)
+    small = add_to_odd(rest, remains)
+    found = np.asarray(total + small)
+    error = add_to_odd(total - found, small)
+    finite = np.isfinite(found)
+    return np.where(finite, found, high + c), np.where(finite, error, 0.0)
+
+
+def _quotient(a: Array, b: Array) -> tuple[Array, Array]:
+    found = np.asarray(a / b)
+    return found, np.asarray(_sum_of_product(-found, b, a)[0] * np.sign(b))
+
+
+def _root(a: Array) -> tuple[Array, Array]:
+    found = np.sqrt(a)
+    return found, _sum_of_product(-found, found, a)[0]
+
+
+_WITH_ERROR: dict[str, Callable[..., tuple[Array, Array]]] = {
+    "add": _sum, "sub": lambda a, b: _sum(a, -b), "mul": _product, "fma": _sum_of_product, "mad": _sum_of_product,
+    "div": _quotient, "rcp": lambda a: _quotient(np.ones_like(a), a), "sqrt": _root,
+}  # fmt: skip
+"""The nearest float64 of a result, and a number with the sign of what it misses."""
+
+
+def _to_odd(total: Array, error: Array) -> Array:
+    """Return results rounded to odd: an inexact one gets an odd last bit."""
     bits = total.view(np.int64)
     inexact = np.isfinite(total) & (error != 0) & ((bits & 1) == 0)
     return np.where(inexact, bits + np.where((error > 0) == (total > 0), 1, -1), bits).view(np.float64)
+
+
+def add_to_odd(a: Array, b: Array) -> Array:
+    """Return the sum of float64 values, rounded to odd."""
+    return _to_odd(*_sum(a, b))
+
+
+def in_direction(name: str, dtype: np.dtype[Any], mode: str, *values: Array) -> Array:
+    """Return a sum, product, quotient ... rounded once to a type in a direction.
+
+    Args:
+        name: The first word of the instruction.
+        dtype: Of the result and of all values.
+        mode: ``rn``, ``rz``, ``rm`` or ``rp``.
+        values: The operands.
+    """
+    total, error = _WITH_ERROR[name](*(np.asarray(each, np.float64) for each in np.broadcast_arrays(*values)))
+    if dtype.itemsize < _DOUBLE.itemsize:
+        return rounded(_to_odd(total, error), dtype, mode)
+    return np.where(np.isfinite(total), directed(total, error > 0, error < 0, mode), total)
 
 
 def fma(a: Any, b: Any, c: Any, dtype: np.dtype[Any], mode: str = "rn") -> Any:
@@ -48,62 +115,75 @@ def fma(a: Any, b: Any, c: Any, dtype: np.dtype[Any], mode: str = "rn") -> Any:
         b: The second factor.
         c: The summand.
         dtype: float16, float32 or float64.
-        mode: ``rn`` (nearest), ``rz`` (zero), ``rm`` (down), ``rp`` (up); float64 rounds to nearest only.
+        mode: ``rn`` (nearest), ``rz`` (zero), ``rm`` (down), ``rp`` (up).
     """
-    x, y, z = (np.asarray(each, np.float64) for each in np.broadcast_arrays(np.atleast_1d(a), b, c))
-    if dtype.itemsize < 8:
-        return rounded(add_to_odd(x * y, z), dtype, mode)
-    high = x * y
-    left, right = (each * _SPLIT - (each * _SPLIT - each) for each in (x, y))
-    low = ((left * right - high) + left * (y - right) + (x - left) * right) + (x - left) * (y - right)
-    top = z + low
-    part = top - z
-    rest = (z - (top - part)) + (low - part)
-    total = high + top
-    part = total - high
-    remains = (high - (total - part)) + (top - part)
-    found = total + add_to_odd(rest, remains)
-    return np.where(np.isfinite(found), found, high + z)
-
-
-def rounded(value: Array, dtype: np.dtype[Any], mode: str) -> Array:
-    """Return float64 values, exact or rounded to odd, as another floating-point type."""
-    near = np.asarray(value.astype(dtype))
-    if mode == "rn":
-        return near
-    back = near.astype(np.float64)
-    down = np.nextafter(near, dtype.type(-np.inf))
-    up = np.nextafter(near, dtype.type(np.inf))
-    too_high, too_low = back > value, back < value
-    if mode == "rz":
-        return np.where(value > 0, np.where(too_high, down, near), np.where(too_low, up, near))
-    return np.where(too_high, down, near) if mode == "rm" else np.where(too_low, up, near)
+    if dtype != _SINGLE or mode != "rn":
+        return in_direction("fma", dtype, mode, np.atleast_1d(a), b, c)
+    total = np.multiply(a, b, dtype=np.float64) + c  # the product is exact
+    found = total.astype(np.float32)
+    # A float64 sum that is rounded a second time may only be wrong in the middle between two float32 numbers.
+    doubtful = ((total.view(np.int64) & _BELOW_SINGLE) == _HALF_SINGLE) | (np.abs(total) < _SMALLEST_SINGLE)
+    if doubtful.any():
+        found[doubtful] = in_direction("fma", dtype, mode, *(each[doubtful] for each in np.broadcast_arrays(a, b, c)))
+    return found
 
 
 def to_integer(value: Array, dtype: np.dtype[Any], mode: str) -> Array:
     """Return floating-point values as integers, those out of range as the nearest limit and no numbers as 0."""
-    way = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[mode]
-    whole = way(value.astype(np.float64))
+    whole = INTEGER_ROUNDINGS[mode](value.astype(np.float64))
     limits = np.iinfo(dtype)
     inside = np.clip(np.nan_to_num(whole, nan=0.0), float(limits.min), np.nextafter(float(limits.max) + 1, 0))
     exact = inside.astype(dtype)
     return np.asarray(np.where(whole > float(limits.max), dtype.type(limits.max), exact))
 
 
+def from_integer(value: Array, dtype: np.dtype[Any], mode: str) -> Array:
+    """Return integers as floating-point numbers, rounded once in a direction."""
+    near = value.astype(dtype)
+    if mode == "rn" or np.iinfo(value.dtype).bits <= np.finfo(dtype).nmant:
+        return near
+    wide = value.astype(f"{value.dtype.kind}8")
+    high, low = wide >> wide.dtype.type(32), wide & wide.dtype.type(2**32 - 1)
+    return in_direction("add", dtype, mode, high.astype(np.float64) * 2.0**32, low.astype(np.float64))
+
+
+def limited(value: Array, dtype: np.dtype[Any]) -> Array:
+    """Return integers as another type, those out of its range as the nearest limit (``cvt.sat``)."""
+    limits, own = np.iinfo(dtype), np.iinfo(value.dtype)
+    low, high = (value.dtype.type(min(max(each, own.min), own.max)) for each in (limits.min, limits.max))
+    return np.clip(value, low, high).astype(dtype)
+
+
 def flush(value: Any) -> Any:
     """Return float32 values with zeros for subnormal ones (``.ftz``)."""
-    small = np.abs(value) < np.finfo(np.float32).tiny
+    small = np.abs(value) < _SMALLEST_SINGLE
     return np.where(small, np.copysign(np.float32(0), value), value)
+
+
+def saturated(value: Any) -> Any:
+    """Return floating-point values limited to 0 and 1, no numbers as 0 (``.sat``)."""
+    return np.where(value > 0, np.minimum(value, value.dtype.type(1)), value.dtype.type(0))
+
+
+def rectified(value: Any) -> Any:
+    """Return floating-point values with zeros for negative ones (``.relu``)."""
+    return np.where(np.isnan(value) | (value > 0), value, value.dtype.type(0))
 
 
 def high_half(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
     """Return the upper half of the product of integers."""
     bits = dtype.itemsize * 8
-    if bits < 64:
+    if bits < _MOST_BITS:
         wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}")
         return np.asarray(((a.astype(wide) * b.astype(wide)) >> wide.type(bits)).astype(dtype))
-    products = [(int(x) * int(y)) >> bits for x, y in zip(*np.broadcast_arrays(np.atleast_1d(a), b), strict=True)]
-    return np.array(products, dtype)
+    x, y = a.astype(np.uint64), b.astype(np.uint64)
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    cross = (x >> half) * (y & low)
+    middle = (cross & low) + (x & low) * (y >> half) + ((x & low) * (y & low) >> half)
+    high = (x >> half) * (y >> half) + (cross >> half) + (middle >> half)
+    if dtype.kind == "i":
+        high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
+    return np.asarray(high.astype(dtype))
 
 
 def divided(a: Array, b: Array) -> Array:
@@ -124,10 +204,11 @@ def remainder(a: Array, b: Array) -> Array:
 def shifted(a: Array, by: Array, left: bool) -> Array:
     """Return shifted integers; shifts by the width or more give zeros, or signs."""
     bits = a.dtype.itemsize * 8
-    amount = np.minimum(by.view(np.uint32) if isinstance(by, np.ndarray) else np.uint32(by), np.uint32(bits - 1))
-    moved = a << amount.astype(a.dtype) if left else a >> amount.astype(a.dtype)
-    beyond = (by >= bits) & ((a.dtype.kind == "u") | left)
-    return np.asarray(np.where(beyond, a.dtype.type(0), moved))
+    amount = np.minimum(by, np.uint32(bits - 1)).astype(a.dtype)
+    moved = a << amount if left else a >> amount
+    if a.dtype.kind == "i" and not left:
+        return np.asarray(moved)
+    return np.asarray(np.where(by >= bits, a.dtype.type(0), moved))
 
 
 def reversed_bits(a: Array) -> Array:
@@ -142,11 +223,17 @@ def highest_bit(a: Array, as_shift: bool) -> Array:
     """Return the place of the highest set bit, or the shift that brings it to the top; all bits set where there is
     none."""
     bits = a.dtype.itemsize * 8
-    place = np.full(a.shape, -1, np.int64)
-    value = np.where(a < 0, ~a, a) if a.dtype.kind == "i" else a
-    for each in range(bits):
-        place[(value >> value.dtype.type(each)) & value.dtype.type(1) == 1] = each
+    value = (np.where(a < 0, ~a, a) if a.dtype.kind == "i" else a).astype(np.uint64)
+    high = value >> np.uint64(32)
+    upper, lower = (np.frexp(each.astype(np.float64))[1] for each in (high, value & np.uint64(2**32 - 1)))
+    place = np.where(high > 0, 32 + upper, lower) - 1
     return np.where(place < 0, place, bits - 1 - place if as_shift else place).astype(np.int32).view(np.uint32)
+
+
+def leading_zeros(a: Array) -> Array:
+    """Return how many bits stand above the highest one that is set."""
+    bits = a.dtype.itemsize * 8
+    return np.where(a == 0, bits, highest_bit(a.view(f"u{a.dtype.itemsize}"), True).view(np.int32)).astype(np.uint32)
 
 
 def set_bits(a: Array) -> Array:
@@ -155,29 +242,64 @@ def set_bits(a: Array) -> Array:
     return np.asarray(np.unpackbits(bytes_of, axis=-1).sum(axis=-1).astype(np.uint32))
 
 
+def _lowest(count: Array) -> Array:
+    """Return 64-bit numbers whose lowest bits are set."""
+    return np.where(count >= 64, ~np.uint64(0), (np.uint64(1) << np.minimum(count, np.uint64(63))) - np.uint64(1))
+
+
+def _span(dtype: np.dtype[Any], start: Array, length: Array) -> tuple[Array, Array]:
+    """Return the first bit of a field and how many bits it has, within a type."""
+    bits = np.uint64(dtype.itemsize * 8)
+    at, size = (np.asarray(each & np.uint32(255), np.uint64) for each in (start, length))
+    return np.minimum(at, bits), np.minimum(size, bits - np.minimum(at, bits))
+
+
 def field(a: Array, start: Array, length: Array) -> Array:
-    """Return the bits of 32-bit integers from one on, sign-extended for signed types (``bfe``)."""
-    at, size = (np.asarray(each & np.uint32(255), np.int64) for each in (start, length))
-    found = (a.astype(np.int64) >> np.minimum(at, 63)) & ((np.int64(1) << np.minimum(size, 33)) - 1)
+    """Return the bits of integers from one on, sign-extended for signed types (``bfe``)."""
+    at, size = _span(a.dtype, start, length)
+    value = a.view(f"u{a.dtype.itemsize}").astype(np.uint64)
+    found = (value >> np.minimum(at, np.uint64(63))) & _lowest(size)
     if a.dtype.kind == "i":
-        last = (a.astype(np.int64) >> np.clip(at + size - 1, 0, 31)) & 1
-        found -= np.where(size > 0, last << np.minimum(size, 33), 0)
+        last = np.minimum(at + np.asarray(length & np.uint32(255), np.uint64), np.uint64(a.dtype.itemsize * 8))
+        negative = ((value >> np.where(last > 0, last - np.uint64(1), np.uint64(0))) & np.uint64(1)) == 1
+        found |= np.where(negative & ((length & np.uint32(255)) > 0), ~_lowest(size), np.uint64(0))
     return np.asarray(found.astype(a.dtype))
 
 
 def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
-    """Return 32-bit integers b with bits from one on replaced by the lowest of a (``bfi``)."""
-    at, size = (np.minimum(each & np.uint32(255), 32).astype(np.uint64) for each in (start, length))
-    mask = (((np.uint64(1) << size) - np.uint64(1)) << at).astype(np.uint32)
-    return np.asarray((b & ~mask) | ((a.astype(np.uint64) << at).astype(np.uint32) & mask))
+    """Return integers b with bits from one on replaced by the lowest of a (``bfi``)."""
+    at, size = _span(a.dtype, start, length)
+    shift = np.minimum(at, np.uint64(63))
+    mask = (_lowest(size) << shift).astype(a.dtype)
+    return np.asarray((b & ~mask) | ((a.astype(np.uint64) << shift).astype(a.dtype) & mask))
 
 
-def permuted(a: Array, b: Array, selector: Array) -> Array:
-    """Return four bytes chosen from eight by the digits of a selector (``prmt`` in its default mode)."""
+def bit_mask(start: Array, length: Array, wraps: bool) -> Array:
+    """Return 32-bit numbers with set bits from one on (``bmsk``)."""
+    limit = np.uint32(31 if wraps else 255)
+    at, size = ((each & limit).astype(np.uint64) for each in (start, length))
+    return (_lowest(np.minimum(size, np.uint64(32))) << np.minimum(at, np.uint64(32))).astype(np.uint32)
+
+
+_PERMUTATIONS: dict[str, Callable[[int], tuple[int, ...]]] = {
+    "f4e": lambda k: (k, k + 1, k + 2, k + 3), "b4e": lambda k: (k, (k + 7) % 8, (k + 6) % 8, (k + 5) % 8),
+    "rc8": lambda k: (k, k, k, k), "ecl": lambda k: tuple(max(k, i) for i in range(4)),
+    "ecr": lambda k: tuple(min(k, i) for i in range(4)),
+    "rc16": lambda k: (2 * (k % 2), 2 * (k % 2) + 1) * 2,
+}  # fmt: skip
+"""Bytes that the modes of ``prmt`` choose, by the lowest bits of the selector."""
+
+
+def permuted(a: Array, b: Array, selector: Array, mode: str = "") -> Array:
+    """Return four bytes chosen from eight by the digits of a selector, or by it in a mode (``prmt``)."""
+    selector = np.asarray(selector, np.uint32)
+    if mode:
+        table = [sum(one % 8 << 4 * i for i, one in enumerate(_PERMUTATIONS[mode](k))) for k in range(4)]
+        selector = np.array(table, np.uint32)[selector & np.uint32(3)]
     both = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
     found = np.zeros(np.broadcast_shapes(a.shape, b.shape, np.shape(selector)), np.uint32)
     for place in range(4):
-        digit = (np.asarray(selector, np.uint32) >> np.uint32(4 * place)) & np.uint32(15)
+        digit = (selector >> np.uint32(4 * place)) & np.uint32(15)
         byte = ((both >> (8 * (digit & np.uint32(7))).astype(np.uint64)) & np.uint64(255)).astype(np.uint32)
         byte = np.where(digit & np.uint32(8), np.where(byte & np.uint32(128), np.uint32(255), np.uint32(0)), byte)
         found |= byte << np.uint32(8 * place)
@@ -186,7 +308,7 @@ def permuted(a: Array, b: Array, selector: Array) -> Array:
 
 def looked_up(a: Array, b: Array, c: Array, table: int) -> Array:
     """Return any logical function of three values by its table (``lop3``)."""
-    found = np.zeros_like(a)
+    found: Array = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), a.dtype)
     for case in range(8):
         if table >> case & 1:
             found |= (a if case & 4 else ~a) & (b if case & 2 else ~b) & (c if case & 1 else ~c)
@@ -199,6 +321,20 @@ def funnel(low: Array, high: Array, by: Array, left: bool, wrap: bool) -> Array:
     both = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     moved = both >> (np.uint64(32) - amount if left else amount)
     return np.asarray((moved & np.uint64(0xFFFFFFFF)).astype(np.uint32))
+
+
+def dot_product(a: Array, b: Array, c: Array, pairs: int) -> Array:
+    """Return c with the products of small integers added (``dp4a``; of half of the second operand in ``dp2a``).
+
+    Args:
+        a: Elements of each thread, in rows.
+        b: Likewise, of 8 bits.
+        c: 32 bits.
+        pairs: The first element of b.
+    """
+    count = a.shape[-1]
+    products = a.astype(np.int64) * b[..., pairs : pairs + count].astype(np.int64)
+    return np.asarray((c.astype(np.int64) + products.sum(axis=-1)).astype(c.dtype))
 
 
 def _unordered(a: Any, b: Any) -> Any:
@@ -214,6 +350,13 @@ COMPARISONS: dict[str, Operation] = {
                           ("gt", np.greater), ("ge", np.greater_equal))},
 }  # fmt: skip
 
+PROPERTIES: dict[str, Operation] = {
+    "finite": np.isfinite, "infinite": np.isinf, "number": lambda a: ~np.isnan(a), "notanumber": np.isnan,
+    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+    "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
+}  # fmt: skip
+"""Of ``testp``."""
+
 
 def _approximate(of: Operation) -> Operation:
     return lambda a: of(np.asarray(a, np.float64)).astype(np.asarray(a).dtype)
@@ -224,7 +367,8 @@ FLOATS: dict[str, Operation] = {
     "abs": np.abs, "neg": np.negative, "sqrt": np.sqrt, "copysign": lambda a, b: np.copysign(b, a),
     "rcp": lambda a: (a.dtype.type(1) / a), "rsqrt": _approximate(lambda a: 1 / np.sqrt(a)),
     "ex2": _approximate(np.exp2), "lg2": _approximate(np.log2), "sin": _approximate(np.sin),
-    "cos": _approximate(np.cos), "tanh": _approximate(np.tanh),
+    "cos": _approximate(np.cos), "tanh": _approximate(np.tanh), "fma": lambda a, b, c: fma(a, b, c, a.dtype),
+    "mad": lambda a, b, c: fma(a, b, c, a.dtype),
 }  # fmt: skip
 """By the first word of the instruction, on values of its type, rounded to nearest."""
 
@@ -232,7 +376,50 @@ INTEGERS: dict[str, Operation] = {
     "add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum, "abs": np.abs, "neg": np.negative,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "cnot": lambda a: (a == 0).astype(a.dtype), "div": divided, "rem": remainder, "popc": set_bits,
-    "brev": reversed_bits, "prmt": permuted,
-    "clz": lambda a: np.where(a == 0, a.dtype.itemsize * 8, highest_bit(a, True).view(np.int32)).astype(np.uint32),
-    "sad": lambda a, b, c: c + np.where(a > b, a - b, b - a),
+    "brev": reversed_bits, "clz": leading_zeros, "sad": lambda a, b, c: c + np.where(a > b, a - b, b - a),
 }  # fmt: skip
+
+
+def floating(name: str, kind: str, words: set[str]) -> Operation:
+    """Return the operation of a floating-point instruction on values of its type.
+
+    Args:
+        name: Its first word.
+        kind: Its type.
+        words: Those in between.
+
+    Raises:
+        KeyError: it has a word, a type or a rounding that is not known here.
+    """
+    if unknown := words - ROUNDINGS - {"ftz", "sat", "approx", "full", "relu", "NaN"}:
+        raise KeyError(", ".join(unknown))
+    mode, dtype = next(iter(words & ROUNDINGS), "rn"), DTYPES[kind]
+    table = FLOATS if "NaN" not in words else {"min": np.minimum, "max": np.maximum}
+    if kind.startswith("bf16"):
+        if name not in table or mode != "rn" or "sat" in words:
+            raise KeyError(name)
+        exact = _WITH_ERROR.get(name)
+        double = table[name] if exact is None else lambda *values: _to_odd(*exact(*values))
+        double = adjusted(double, words & {"relu"})
+        return lambda *values: narrowed(
+            double(*(widened(each, kind).astype(np.float64) for each in np.broadcast_arrays(*values))), "bf16"
+        )
+    if mode != "rn" and name not in _WITH_ERROR:
+        raise KeyError(mode)
+    return adjusted(table[name] if mode == "rn" else partial(in_direction, name, dtype, mode), words)
+
+
+def adjusted(of: Operation, words: set[str]) -> Operation:
+    """Return an operation with its arguments and result flushed or limited, as its words say."""
+    if not words & {"ftz", "sat", "relu"}:
+        return of
+
+    def run(*values: Any) -> Any:
+        flushes = "ftz" in words
+        found = of(*(flush(one) if flushes and one.dtype == np.float32 else one for one in values))
+        found = flush(found) if flushes and found.dtype == np.float32 else found
+        if "relu" in words and found.dtype.kind == "f":
+            found = rectified(found)
+        return saturated(found) if "sat" in words else found
+
+    return run

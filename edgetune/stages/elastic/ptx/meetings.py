@@ -1,77 +1,151 @@
-"""PTX instructions at which threads of a block or lanes of a warp meet, as functions on threads.
+"""PTX instructions at which threads of a block or lanes of a warp meet.
 
 Source: NVIDIA, "PTX ISA", section 9.7.13 and, for shuffles, section 9.7.9.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.arithmetic import DTYPES
-from edgetune.stages.elastic.ptx.operands import Operands, Reader
+from edgetune.errors import InputError
+from edgetune.stages.elastic.ptx.arithmetic import INTEGERS
+from edgetune.stages.elastic.ptx.formats import DTYPES, Array
+from edgetune.stages.elastic.ptx.operands import Operands
 from edgetune.stages.elastic.ptx.parse import Instruction
+from edgetune.stages.elastic.ptx.tensor_cores import PRODUCTS
+
+_ALL = 0xFFFFFFFF
 
 
-def barrier(of: Operands, each: Instruction) -> Reader:
-    """Return what a barrier does once all threads of a block are there."""
-    if "red" not in each.op:
-        if each.operands != ("0",):
-            raise ValueError("a named barrier")
-        return lambda _: None
-    predicate = of.predicate(each.operands[2])
-    way = next(word for word in each.op if word in ("popc", "and", "or"))
-    write = of.writer(each.operands[0], each.op[-1])
+def meeting(of: Operands, each: Instruction) -> str:
+    """Return the expression of what an instruction waits for.
 
-    def run(threads: Any) -> None:
-        held = threads.by_block(np.broadcast_to(predicate(threads), threads.size))
-        came = threads.by_block(np.ones(threads.size, np.int64))
-        value = {"popc": held, "and": held == came, "or": held > 0}[way]
-        write(threads, value.astype(DTYPES[each.op[-1]]))
-
-    return run
+    Lanes of the warp, as the bits of a number; or the number of a barrier, so many threads of the block (``None``: all
+    of them), and whether threads only say that they have come.
+    """
+    if each.op[0] in PRODUCTS:
+        return of.bind(np.array([_ALL], np.uint32))
+    if each.op[0] not in ("bar", "barrier") or "warp" in each.op:
+        return of.read(each.operands[-1], "u32")
+    operands = each.operands
+    if "red" in each.op:
+        operands = each.operands[1:-1]
+    values = [of.read(operand, "u32") for operand in operands]
+    return f"{of.bind(partial(_barrier, 'arrive' in each.op))}({', '.join(values)})"
 
 
-def warp_wide(of: Operands, each: Instruction) -> tuple[Reader, Reader]:
-    """Return an instruction that lanes of a warp run together, and the lanes that it waits for."""
-    named = of.read(each.operands[-1], "u32")
-    if each.op[:2] in (("bar", "warp"), ("barrier", "warp")):
-        return (lambda _: None), named
-    if each.op[0] == "vote":
-        return _vote(of, each, named), named
-    value, by, limit = (of.read(operand, "b32") for operand in each.operands[1:4])
+def _barrier(arrives: bool, number: Array, count: Array | None = None) -> tuple[int, int | None, bool]:
+    for value in (number, count):
+        if value is not None and (value != value[0]).any():
+            message = "threads of one warp come to barriers of different numbers or counts"
+            raise InputError(message, "check the kernel on a GPU with --device nvidia:0")
+    return int(number[0]), None if count is None else int(count[0]), arrives
+
+
+def _at_barrier(of: Operands, each: Instruction) -> None:
+    """Write what a barrier does once all threads that it waits for are there."""
+    if set(each.op[1:]) - {"sync", "arrive", "red", "cta", "aligned", "popc", "and", "or", "pred", "u32", "warp"}:
+        raise KeyError(each.name)
+    if "red" in each.op:
+        way = next(word for word in each.op if word in ("popc", "and", "or"))
+        kind = each.op[-1]
+        of.effect(partial(_votes, way, DTYPES[kind]), [of.predicate(each.operands[-1])], [(each.operands[0], kind)])
+
+
+def _votes(way: str, dtype: np.dtype[Any], threads: Any, held: Array) -> list[Array]:
+    count = threads.by_block(held)
+    value = {"popc": count, "and": count == threads.by_block(np.ones(1)), "or": count > 0}[way]
+    return [value.astype(dtype)]
+
+
+def _shuffle(of: Operands, each: Instruction) -> None:
     target, _, inside = each.operands[0].partition("|")
-    write, write_inside = of.writer(target, "b32"), of.writer(inside or "_", "pred")
-    way = each.op[2]
-
-    def run(threads: Any) -> None:
-        lane = threads.lane.astype(np.int64)
-        amount, limits = (np.broadcast_to(one(threads), threads.size).astype(np.int64) for one in (by, limit))
-        segment, clamp, amount = (limits >> 8) & 31, limits & 31, amount & 31
-        last, first = (lane & segment) | (clamp & ~segment & 31), lane & segment
-        source = {"up": lane - amount, "down": lane + amount, "bfly": lane ^ amount,
-                  "idx": first | (amount & ~segment & 31)}[way]  # fmt: skip
-        held = source >= last if way == "up" else source <= last
-        whole = np.broadcast_to(value(threads), threads.size)
-        write(threads, threads.from_lane(whole, np.where(held, source, lane)))
-        write_inside(threads, held)
-
-    return run, named
+    reads = [of.read(operand, "b32") for operand in each.operands[1:4]]
+    of.effect(partial(_shuffled, each.op[2]), reads, [(target, "b32"), (inside or "_", "pred")])
 
 
-def _vote(of: Operands, each: Instruction, named: Reader) -> Reader:
-    predicate = of.predicate(each.operands[1])
+def _shuffled(way: str, threads: Any, value: Array, by: Array, limit: Array) -> list[Array]:
+    lane = threads.lane
+    amount, limits = by.astype(np.int64) & 31, limit.astype(np.int64)
+    segment, clamp = (limits >> 8) & 31, limits & 31
+    last, first = (lane & segment) | (clamp & ~segment & 31), lane & segment
+    source = {"up": lane - amount, "down": lane + amount, "bfly": lane ^ amount,
+              "idx": first | (amount & ~segment & 31)}[way]  # fmt: skip
+    held = source >= last if way == "up" else source <= last
+    return [threads.from_lane(value, np.where(held, source, lane)), held]
+
+
+def _vote(of: Operands, each: Instruction) -> None:
+    reads = [of.predicate(each.operands[1]), of.read(each.operands[-1], "u32")]
+    of.effect(partial(_voted, each.op[2]), reads, [(each.operands[0], each.op[-1])])
+
+
+def _voted(way: str, threads: Any, held: Array, named: Array) -> list[Array]:
+    members = threads.bits(np.ones(1, bool)) & named
+    bits = threads.bits(held) & members
+    if way == "ballot":
+        return [bits]
+    return [{"any": bits != 0, "all": bits == members, "uni": (bits == 0) | (bits == members)}[way]]
+
+
+def _match(of: Operands, each: Instruction) -> None:
+    target, _, alike = each.operands[0].partition("|")
+    reads = [of.read(each.operands[1], each.op[-1]), of.read(each.operands[2], "u32")]
+    of.effect(partial(_matched, each.op[1]), reads, [(target, "b32"), (alike or "_", "pred")])
+
+
+def _matched(way: str, threads: Any, value: Array, named: Array) -> list[Array]:
+    """Return the lanes that have the same value as each (``any``), or all of them where all have one (``all``)."""
+    members = threads.bits(np.ones(1, bool)) & named
+    found = np.zeros(threads.size, np.uint32)
+    for lane in range(32):
+        there = (members >> np.uint32(lane) & np.uint32(1)) == 1
+        same = there & (threads.from_lane(value, np.full(threads.size, lane)) == value)
+        found |= np.where(same, np.uint32(1 << lane), np.uint32(0))
+    if way == "any":
+        return [found, np.ones(1, bool)]
+    alike = found == members
+    return [np.where(alike, members, np.uint32(0)), alike]
+
+
+def _reduce(of: Operands, each: Instruction) -> None:
     kind = each.op[-1]
-    way = each.op[2]
-    write = of.writer(each.operands[0], kind)
+    if DTYPES[kind].itemsize != 4 or DTYPES[kind].kind == "f":
+        raise KeyError(each.name)
+    reads = [of.read(each.operands[1], kind), of.read(each.operands[2], "u32")]
+    of.effect(partial(_reduced, INTEGERS[each.op[2]]), reads, [(each.operands[0], kind)])
 
-    def run(threads: Any) -> None:
-        held = threads.mask & np.broadcast_to(predicate(threads), threads.size)
-        members = threads.bits(threads.mask) & named(threads)
-        bits = threads.bits(held) & members
-        value = {"ballot": bits, "any": bits != 0, "all": bits == members,
-                 "uni": (bits == 0) | (bits == members)}[way]  # fmt: skip
-        write(threads, value)
 
-    return run
+def _reduced(operation: Any, threads: Any, value: Array, named: Array) -> list[Array]:
+    """Return the sum, minimum ... of the values of all lanes that are named (``redux``)."""
+    members = threads.bits(np.ones(1, bool)) & named
+    found = threads.full(value)
+    started = np.zeros(threads.size, bool)
+    for lane in range(32):
+        there = (members >> np.uint32(lane) & np.uint32(1)) == 1
+        other = threads.from_lane(value, np.full(threads.size, lane))
+        found = np.where(there, np.where(started, operation(found, other), other), found)
+        started = started | there
+    return [found]
+
+
+def _elect(of: Operands, each: Instruction) -> None:
+    target, _, chosen = each.operands[0].partition("|")
+    of.effect(_elected, [of.read(each.operands[1], "u32")], [(target, "b32"), (chosen, "pred")])
+
+
+def _elected(threads: Any, named: Array) -> list[Array]:
+    members = (threads.bits(np.ones(1, bool)) & named).astype(np.int64)
+    lowest = np.log2(members & -members).astype(np.uint32)
+    return [lowest, lowest == threads.lane]
+
+
+MEETINGS: dict[str, Callable[[Operands, Instruction], None]] = {
+    "bar": _at_barrier, "barrier": _at_barrier, "shfl": _shuffle, "vote": _vote, "match": _match, "redux": _reduce,
+    "elect": _elect, **PRODUCTS,
+}  # fmt: skip
+"""By the first word of the instruction."""

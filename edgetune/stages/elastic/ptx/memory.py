@@ -1,19 +1,23 @@
 """The memory of kernels that run in the interpreter: one array of bytes, whose indices are the addresses.
 
-    | nothing | variables of the module | buffers | parameters | shared memory of each block | local of each thread |
+    | nothing | variables of the module | buffers | parameters | other copies | shared of blocks | local of threads |
 
-Addresses of shared and local memory count from the start of the window of a block or thread, generic ones through all
-of the array. Between buffers there are gaps that no access may touch.
+Sequences of launches that run side by side have a copy of the memory each; in all of them addresses are those of the
+first. Addresses of shared and local memory count from the start of the window of a block or thread, generic ones
+through all of the array. Between buffers there are gaps that no access may touch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.ptx.arithmetic import Array
+from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.parse import Entry, Module, Variable
 from edgetune.stages.elastic.shim.run import Buffers, ShimLaunch, Status
 from edgetune.stages.elastic.work import Pointer
@@ -24,8 +28,12 @@ _PARAMETER_BYTES = 4096
 _UNWRITTEN = 0xFF
 _MOST_BYTES = 1 << 30
 _MOST_SHARED_BYTES = 1 << 20
+_ALIGNMENT = 256
 _NUMBERS = {"f32": "f4", "f64": "f8", "u32": "u4", "b32": "u4", "s32": "i4", "u64": "u8", "b64": "u8", "s64": "i8"}
 """Types of variables as numpy names them; of others the bytes are compared."""
+
+Unit: TypeAlias = tuple[int, ShimLaunch, Array]
+"""The number of a copy of the memory, a launch, and numbers of blocks of it, the first to run first."""
 
 
 class StoppedError(Exception):
@@ -42,127 +50,204 @@ class StoppedError(Exception):
         self.status, self.message, self.line = status, message, line
 
 
-class Memory:
-    """The memory of a sequence of launches.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the variables and parameters of a kernel are.
 
-    Attributes:
-        symbols: Address of each variable and parameter, in its own state space.
-        bases: Index at which a state space begins, for each thread in windows of blocks and threads.
+    Args:
+        symbols: Address of each in its own state space.
+        shared_bytes: Of a block, besides what a launch adds.
+        local_bytes: Of a thread.
+        own: Parameters of called functions, which are in local memory.
     """
 
-    def __init__(self, module: Module, buffers: Buffers) -> None:
+    symbols: Mapping[str, int]
+    shared_bytes: int
+    local_bytes: int
+    own: frozenset[str]
+
+
+def layout(module: Module, entry: Entry) -> Layout:
+    """Return where the variables and parameters of a kernel are."""
+    symbols, at = dict(_outside(module)), 0
+    for parameter in entry.parameters:
+        at = -(-at // parameter.align_bytes) * parameter.align_bytes
+        symbols[parameter.name] = at
+        at += parameter.size_bytes
+    shared = [each for each in (*entry.variables, *module.variables.values()) if each.space == "shared"]
+    largest: dict[str, Variable] = {}
+    for each in entry.variables:
+        if each.space in ("local", "param") and each.size_bytes >= getattr(largest.get(each.name), "size_bytes", 0):
+            largest[each.name] = each
+    own = frozenset(each.name for each in largest.values() if each.space == "param")
+    return Layout(symbols, _placed(shared, symbols), _placed([*largest.values()], symbols), own)
+
+
+def _outside(module: Module) -> Mapping[str, int]:
+    """Return the addresses of a module's variables in global and constant memory."""
+    symbols, at = dict[str, int](), _START
+    for each in module.variables.values():
+        if each.space in ("global", "const"):
+            symbols[each.name] = at
+            at = _behind(at, each.size_bytes)
+    return symbols
+
+
+def _placed(variables: Sequence[Variable], symbols: dict[str, int]) -> int:
+    """Give variables their addresses, those sized by the launch behind all others; return the size of the rest."""
+    at = 0
+    for each in sorted(variables, key=lambda one: one.size_bytes == 0):
+        at = -(-at // each.align_bytes) * each.align_bytes
+        symbols[each.name] = at
+        at += each.size_bytes
+    return at
+
+
+class Memory:
+    """The memory of sequences of launches that run side by side.
+
+    Args:
+        module: The text.
+        buffers: Contents before the first launch.
+        copies: How many sequences there are.
+
+    Attributes:
+        starts: Index of each copy.
+        bases: Index at which a state space begins: of each block for shared, of each thread for local memory.
+        limit: Of shared and local memory, bytes.
+    """
+
+    def __init__(self, module: Module, buffers: Buffers, copies: int = 1) -> None:
         self._module = module
         self._buffers = {name: np.ascontiguousarray(array) for name, array in buffers.items()}
-        self._places: dict[str, int] = {}
-        self.symbols: dict[str, int] = {}
-        spans, at = [], _START
-        for each in module.variables.values():
-            if each.space in ("global", "const"):
-                self.symbols[each.name] = at
-                spans.append((at, each.value.ljust(each.size_bytes, b"\0")))
-                at = _behind(at, each.size_bytes)
+        self._symbols = _outside(module)
+        self.address: dict[str, int] = {}
+        spans = [(self._symbols[each.name], each.value.ljust(each.size_bytes, b"\0"))
+                 for each in module.variables.values() if each.name in self._symbols]  # fmt: skip
+        at = _behind(spans[-1][0], len(spans[-1][1])) if spans else _START
         for name, array in self._buffers.items():
-            self._places[name] = at
+            self.address[name] = at
             spans.append((at, array.tobytes()))
             at = _behind(at, array.nbytes)
-        if at > _MOST_BYTES:
-            raise InputError(f"{at >> 20} MiB of memory are too much to check with", "launch a smaller grid")
         self._parameters = at
-        self._shared_start = _behind(at, _PARAMETER_BYTES)
-        self._bytes = np.zeros(self._shared_start, np.uint8)
-        self._allowed = np.zeros(self._shared_start, bool)
+        spans.append((at, bytes(_PARAMETER_BYTES)))
+        self._size = _behind(at, _PARAMETER_BYTES)
+        if self._size * copies > _MOST_BYTES:
+            raise InputError(f"{at >> 20} MiB of memory are too much to check with", "launch a smaller grid")
+        first = np.zeros(self._size, np.uint8)
         for start, contents in spans:
-            self._bytes[start : start + len(contents)] = np.frombuffer(contents, np.uint8)
-            self._allowed[start : start + len(contents)] = True
-        self._allowed[at : at + _PARAMETER_BYTES] = True
-        self._sizes = {"shared": 0, "local": 0}
-        self.bases: dict[str, Array | int] = {}
-        self._views: dict[int, Array] = {}
+            first[start : start + len(contents)] = np.frombuffer(contents, np.uint8)
+        self._bytes = np.tile(first, copies)
+        self.starts = np.arange(copies) * self._size
+        self._window = copies * self._size
+        self._begins, self._ends = [each for each, _ in spans], [each + len(contents) for each, contents in spans]
+        self._same = np.zeros(_PARAMETER_BYTES, bool)
+        self._strides = {"shared": 0, "local": 0}
+        self.limit = {"shared": 0, "local": 0}
+        self.bases: dict[str, Array] = {}
+        self._see()
 
-    def contents(self) -> Mapping[str, Array]:
+    def _see(self) -> None:
+        self._views = {each: self._bytes.view(f"u{each}") for each in (1, 2, 4, 8)}
+
+    @staticmethod
+    def bytes_of(module: Module, buffers: Buffers) -> int:
+        """Return about how large a copy is."""
+        return sum(each.nbytes for each in buffers.values()) + sum(
+            each.size_bytes for each in module.variables.values()
+        )
+
+    def contents(self, copy: int = 0) -> Mapping[str, Array]:
         """Return the buffers, and behind them the variables of the module that kernels write, as they are now."""
-        found = {}
+        found, memory = {}, self._bytes[self.starts[copy] :][: self._size]
         for name, array in self._buffers.items():
-            raw = self._bytes[self._places[name] : self._places[name] + array.nbytes]
+            raw = memory[self.address[name] : self.address[name] + array.nbytes]
             found[name] = raw.copy().view(array.dtype).reshape(array.shape)
         for each in self._module.variables.values():
             if each.space == "global":
-                raw = self._bytes[self.symbols[each.name] : self.symbols[each.name] + each.size_bytes].copy()
+                raw = memory[self._symbols[each.name] : self._symbols[each.name] + each.size_bytes].copy()
                 name = each.name if each.name not in found else f"__device__ {each.name}"
                 found[name] = raw.view(_NUMBERS.get(each.type, "u1"))
         return found
 
-    def enter(self, entry: Entry, launch: ShimLaunch) -> None:
-        """Place the parameters of a launch and the variables of its kernel.
+    def place(self, buffer: str, copy: int) -> int:
+        """Return the index of a buffer."""
+        return int(self.starts[copy]) + self.address[buffer]
+
+    def words(self, buffer: str, copy: int) -> Array:
+        """Return a buffer as 32-bit words that can be changed."""
+        start = self.place(buffer, copy)
+        return self._bytes[start : start + self._buffers[buffer].nbytes].view(np.uint32)
+
+    def enter(self, entry: Entry, placed: Layout, launches: Mapping[int, ShimLaunch]) -> None:
+        """Place the parameters of launches of one kernel.
+
+        Args:
+            entry: The kernel.
+            placed: Where they are.
+            launches: By the number of a copy.
 
         Raises:
             InputError: the arguments are not those that the kernel takes, or name a buffer that is not there; or no GPU
                 has so much shared memory.
         """
+        packed = {copy: self._packed(entry, placed, launch) for copy, launch in launches.items()}
+        some = next(iter(packed.values()))
+        self._same = np.ones(_PARAMETER_BYTES, bool)
+        for copy, each in packed.items():
+            start = int(self.starts[copy]) + self._parameters
+            self._bytes[start : start + len(each)] = each
+            self._same[: len(each)] &= each == some
+        self._first = int(self.starts[next(iter(packed))])
+        dynamic = next(iter(launches.values())).dynamic_shared_bytes
+        self.limit = {"shared": placed.shared_bytes + dynamic, "local": placed.local_bytes}
+        for space, size in self.limit.items():
+            if size > _MOST_SHARED_BYTES:
+                raise InputError(f"{entry.name}: {size} bytes of {space} memory, and no GPU has so much", "use less")
+
+    def _packed(self, entry: Entry, placed: Layout, launch: ShimLaunch) -> Array:
+        """Return the bytes of the parameters of a launch."""
         if len(launch.arguments) != len(entry.parameters):
             message = f"{entry.name} takes {len(entry.parameters)} arguments, and is given {len(launch.arguments)}"
             raise InputError(message, "give all parameters of the .entry, in their order")
-        at = self._parameters
+        found = bytearray(_PARAMETER_BYTES)
         for place, (argument, parameter) in enumerate(zip(launch.arguments, entry.parameters, strict=True)):
             if isinstance(argument, Pointer):
-                if argument.buffer not in self._places:
-                    known = ", ".join(self._places)
+                if argument.buffer not in self.address:
+                    known = ", ".join(self.address)
                     raise InputError(f"{entry.name}: no buffer {argument.buffer!r}", f"there are {known}")
-                value = self._places[argument.buffer].to_bytes(8, "little")
+                value = self.address[argument.buffer].to_bytes(8, "little")
             else:
                 value = argument.value
             if len(value) != parameter.size_bytes:
                 message = f"{entry.name}: argument {place} has {len(value)} bytes, and the kernel takes"
                 raise InputError(f"{message} {parameter.size_bytes}", "see the types of its .param")
-            at = -(-at // parameter.align_bytes) * parameter.align_bytes
-            self.symbols[parameter.name] = at - self._parameters
-            self._bytes[at : at + len(value)] = np.frombuffer(value, np.uint8)
-            at += len(value)
-        outside = [each for each in self._module.variables.values() if each.space == "shared"]
-        for space in ("shared", "local"):
-            own = [each for each in (*entry.variables, *outside) if each.space == space]
-            size = self._laid_out(own)
-            dynamic = launch.dynamic_shared_bytes if space == "shared" else 0
-            self._sizes[space] = size + dynamic
-            if size + dynamic > _MOST_SHARED_BYTES:
-                raise InputError(
-                    f"{entry.name}: {size + dynamic} bytes of {space} memory, and no GPU has so much", "use less"
-                )
-
-    def _laid_out(self, variables: list[Variable]) -> int:
-        """Give variables their addresses, those sized by the launch behind all others; return the size of the rest."""
-        at = 0
-        for each in sorted(variables, key=lambda one: one.size_bytes == 0):
-            at = -(-at // each.align_bytes) * each.align_bytes
-            self.symbols[each.name] = at
-            at += each.size_bytes
-        return at
+            at = placed.symbols[parameter.name]
+            found[at : at + len(value)] = value
+        return np.frombuffer(bytes(found), np.uint8)
 
     def window(self, blocks: int, threads: int) -> None:
         """Make room for the shared memory of blocks and the local memory of threads; its contents are undefined."""
-        stride = {space: -(-size // 16) * 16 + 16 for space, size in self._sizes.items()}
-        local = self._shared_start + blocks * stride["shared"]
-        total = -(-(local + threads * stride["local"]) // 16) * 16
-        fixed, allowed = self._bytes[: self._shared_start], self._allowed[: self._shared_start]
-        self._bytes = np.full(total, _UNWRITTEN, np.uint8)
-        self._bytes[: self._shared_start] = fixed
-        self._allowed = np.zeros(total, bool)
-        self._allowed[: self._shared_start] = allowed
-        starts = np.repeat(np.arange(blocks), threads // blocks) * stride["shared"] + self._shared_start
-        locals_ = np.arange(threads) * stride["local"] + local
-        for space, begins in (("shared", np.unique(starts)), ("local", locals_)):
-            inside = begins[:, None] + np.arange(self._sizes[space])
-            self._allowed[inside.ravel()] = True
-        self.bases = {"shared": starts, "local": locals_, "param": self._parameters}
-        self._views = {each: self._bytes.view(f"u{each}") for each in (1, 2, 4, 8)}
+        self._strides = {space: -(-size // 16) * 16 + 16 for space, size in self.limit.items()}
+        local = self._window + blocks * self._strides["shared"]
+        total = -(-(local + threads * self._strides["local"]) // _ALIGNMENT) * _ALIGNMENT
+        if total > len(self._bytes):
+            self._bytes = np.concatenate([self._bytes, np.empty(total - len(self._bytes), np.uint8)])
+            self._see()
+        self._bytes[self._window :] = _UNWRITTEN
+        self._local, self._total = local, total
+        self.bases = {
+            "shared": self._window + np.arange(blocks) * self._strides["shared"],
+            "local": local + np.arange(threads) * self._strides["local"],
+        }
 
-    def places(self, space: str, address: Array, threads: Array, size_bytes: int, what: str) -> Array:
+    def places(self, threads: Any, space: str, address: Array, size_bytes: int, what: str) -> Array:
         """Return the indices of an access, checked.
 
         Args:
+            threads: Those that make it.
             space: State space; empty for generic addresses.
             address: Of each thread in it.
-            threads: Their numbers.
             size_bytes: Of the access.
             what: Of the access, for messages.
 
@@ -170,28 +255,65 @@ class Memory:
             StoppedError: a thread would touch memory that is not its own, or at an address that is no multiple of the
                 size.
         """
-        at = address.astype(np.int64)
-        if space in self._sizes:
-            if ((at < 0) | (at + size_bytes > self._sizes[space])).any():
-                raise StoppedError("crash", f"{what} outside of the {self._sizes[space]} bytes of {space} memory")
-            at = at + np.asarray(self.bases[space])[threads]
-        elif space == "param":
-            at = at + self._parameters
-        end = at + (size_bytes - 1)
-        if ((at < 0) | (end >= self._allowed.size)).any() or not (self._allowed[at].all() and self._allowed[end].all()):
-            raise StoppedError("crash", f"{what} outside of all buffers")
-        if (at % size_bytes).any():
+        at: Array = address.view(np.int64) if address.dtype.itemsize == 8 else address.astype(np.int64)
+        low, high = int(np.minimum.reduce(at)), int(np.maximum.reduce(at)) + size_bytes
+        if size_bytes > 1 and int(np.bitwise_or.reduce(at)) & (size_bytes - 1):
             raise StoppedError("crash", f"{what} at an address that is no multiple of {size_bytes}")
-        return at
+        if space in self.limit:
+            if low < 0 or high > self.limit[space]:
+                raise StoppedError("crash", f"{what} outside of the {self.limit[space]} bytes of {space} memory")
+            return np.asarray(at + threads.base(space))
+        if space == "param":
+            at, low, high = at + self._parameters, low + self._parameters, high + self._parameters
+        span = bisect_right(self._begins, low) - 1
+        if span < 0 or high > self._ends[span]:
+            self._check(at, size_bytes, f"{what} outside of all buffers")
+        if space == "param" and high - low == size_bytes and self._same[low - self._parameters :][:size_bytes].all():
+            return np.asarray(at + self._first)
+        if high > self._size:
+            return np.where(at < self._size, at + threads.base(""), at)
+        return np.asarray(at + threads.base(""))
+
+    def _check(self, at: Array, size_bytes: int, message: str) -> None:
+        """Check generic addresses one by one.
+
+        Raises:
+            StoppedError: one is beside all buffers and windows.
+        """
+        span = np.searchsorted(self._begins, at, "right") - 1
+        held = (span >= 0) & (at + size_bytes <= np.asarray(self._ends)[span])
+        for space, begin, end in (("shared", self._window, self._local), ("local", self._local, self._total)):
+            within = (at - begin) % self._strides[space] + size_bytes <= self.limit[space]
+            held |= (at >= begin) & (at + size_bytes <= end) & within
+        if not held.all():
+            raise StoppedError("crash", message)
 
     def load(self, at: Array, size_bytes: int) -> Array:
         """Return the values at checked indices."""
-        return np.asarray(self._views[size_bytes][at // size_bytes])
+        found: Array = self._views[size_bytes][at // size_bytes]
+        return found
 
     def store(self, at: Array, value: Array) -> None:
         """Write values at checked indices; of several at one place the last remains."""
         size_bytes = value.dtype.itemsize
-        self._views[size_bytes][at // size_bytes] = value.view(f"u{size_bytes}")
+        bits = value.view(f"u{size_bytes}")
+        self._views[size_bytes][at // size_bytes] = bits if len(at) > 1 else bits[-1:]
+
+    def change(self, operation: np.ufunc, at: Array, value: Array) -> None:
+        """Apply an operation to checked places, one after the other."""
+        operation.at(self._views[value.itemsize].view(value.dtype), at // value.itemsize, value)
+
+    def within(self, space: str, address: Array) -> Array:
+        """Return whether generic addresses are in a state space."""
+        begin, end = {"shared": (self._window, self._local), "local": (self._local, self._total)}.get(
+            space, (0, self._size)
+        )
+        return (address >= begin) & (address < end)
+
+    def text(self, at: int) -> str:
+        """Return the text that begins at an address of the first copy."""
+        raw = self._bytes[at : at + _GAP].tobytes()
+        return raw.partition(b"\0")[0].decode(errors="replace")
 
 
 def _behind(at: int, size_bytes: int) -> int:

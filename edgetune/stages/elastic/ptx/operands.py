@@ -1,27 +1,34 @@
-"""Operands of PTX instructions as functions from the threads that run them to their values."""
+"""Writes the statements of a PTX kernel as Python on NumPy arrays, which ``decode`` compiles.
+
+    fma.rn.f32 %f3, %f1, %f2, 0f3F800000    v1 = R[4]; v2 = R[5]; v3 = k1(v1, v2, k2)     in a segment without branches
+    @%p1 add.s32 %r2, %r2, 1                v6 = where(v4, v5 + k3, v5); R[7] = v6
+
+An array has an element for each thread that runs the segment, or one for all of them. Registers keep their bits between
+segments in the type in which they are used most.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.arithmetic import DTYPES
+from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 
-Reader: TypeAlias = Callable[[Any], Any]
-"""From the threads to their values of an operand, or to nothing."""
+Operation: TypeAlias = Callable[..., Any]
 
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
-_SPECIAL = re.compile(r"n?(?:cta|t)id\.[xyz]|laneid|lanemask_(?:eq|lt|le|gt|ge)")
-
-
-def storage(kind: str) -> np.dtype[Any]:
-    """Return numpy's type of a register."""
-    dtype = DTYPES[kind]
-    return dtype if kind == "pred" else np.dtype(f"u{4 if kind == 'f16x2' else dtype.itemsize}")
+_SPECIAL = re.compile(
+    r"n?(?:cta|t)id\.[xyz]|laneid|n?warpid|lanemask_(?:eq|lt|le|gt|ge)|n?smid|clock(?:_hi|64)?|globaltimer(?:_lo|_hi)?"
+    r"|(?:dynamic|total)_smem_size|gridid"
+)
+CARRY = "%cc"
+"""The carry flag of each thread, which extended-precision arithmetic writes and reads."""
 
 
 def parts(operand: str) -> list[str]:
@@ -29,38 +36,117 @@ def parts(operand: str) -> list[str]:
     return [part.strip() for part in operand.strip("{} \t").split(",")]
 
 
+def pairs(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return registers as rows of two numbers."""
+    return np.ascontiguousarray(value).view(dtype).reshape(-1, 2)
+
+
+def whole(value: Any) -> Any:
+    """Return rows of numbers as registers."""
+    value = np.ascontiguousarray(value)
+    return value.view(f"u{value.itemsize * value.shape[-1]}").reshape(-1)
+
+
+@dataclass(slots=True)
+class Statements:
+    """The statements of a segment.
+
+    Args:
+        lines: Each with the instruction that it belongs to.
+        used: Registers that are read before they are written.
+        written: Registers that are written.
+        known: Names of their values at the end, by type.
+    """
+
+    lines: list[tuple[str, Instruction | None]] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)
+    written: set[int] = field(default_factory=set)
+    known: dict[int, dict[np.dtype[Any], str]] = field(default_factory=dict)
+
+
 class Operands:
-    """The registers and symbols of a kernel.
+    """Writes statements on the registers and symbols of a kernel.
 
     Args:
         entry: The kernel.
         symbols: Address of each variable and parameter in its state space.
+        own: Of these the variables that each thread has for itself.
+
+    Attributes:
+        names: What the statements use besides their own variables.
+        now: Statements of the present segment.
+        at: The present instruction.
+        guard: Its predicate, as an expression.
     """
 
-    def __init__(self, entry: Entry, symbols: Mapping[str, int]) -> None:
-        self._symbols = symbols
-        self._numbers = {name: number for number, name in enumerate(entry.registers)}
-        self.types = [storage(kind) for kind in entry.registers.values()]
+    def __init__(self, entry: Entry, symbols: Mapping[str, int], own: frozenset[str] = frozenset()) -> None:
+        self._symbols, self._own = symbols, own
+        self._numbers = {name: number for number, name in enumerate([*entry.registers, CARRY])}
+        self.types = _types(entry)
+        self.names: dict[str, Any] = {"where": np.where, "guarded": guarded}
+        self._bound: dict[Any, str] = {}
+        self._count = 0
+        self.guard: str | None = None
+        self.at: Instruction | None = None
+        self.now = Statements()
 
-    def read(self, operand: str, kind: str) -> Reader:
-        """Return the reader of an operand as values of a type."""
+    def bind(self, thing: Any) -> str:
+        """Return the name by which statements reach something."""
+        try:
+            return self._bound[thing]
+        except (KeyError, TypeError):  # an array has no hash
+            name = f"k{len(self.names)}"
+        self.names[name] = thing
+        if not isinstance(thing, np.ndarray):
+            self._bound[thing] = name
+        return name
+
+    def let(self, expression: str) -> str:
+        """Write a statement that names the value of an expression; return the name."""
+        self._count += 1
+        self.now.lines.append((f"v{self._count} = {expression}", self.at))
+        return f"v{self._count}"
+
+    def holds(self, operand: str) -> bool:
+        """Return whether an operand is a register."""
+        return operand in self._numbers
+
+    def is_own(self, operand: str) -> bool:
+        """Return whether an address is in a variable that each thread has for itself."""
+        found = _ADDRESS.fullmatch(operand)
+        return found is not None and found[1] in self._own
+
+    def read(self, operand: str, kind: str) -> str:
+        """Return the expression of an operand as values of a type."""
         dtype = DTYPES[kind]
         if kind == "pred":
             return self.predicate(operand)
+        if kind in PAIRS:
+            return self.let(f"{self.bind(pairs)}({self.read(operand, f'u{dtype.itemsize * 16}')}, {self.bind(dtype)})")
         if operand in self._numbers:
-            number, own = self._numbers[operand], self.types[self._numbers[operand]]
-            width = 4 if kind == "f16x2" else dtype.itemsize
-            if own.itemsize == width:
-                return lambda threads: threads.registers[number].view(dtype)
-            same = np.dtype(f"u{width}")
-            return lambda threads: threads.registers[number].astype(same).view(dtype)
+            return self._register(self._numbers[operand], dtype)
         if operand.startswith("%"):
-            name = operand[1:]
-            if not _SPECIAL.fullmatch(name):
+            if not _SPECIAL.fullmatch(operand[1:]):
                 raise KeyError(operand)
-            return lambda threads: threads.special[name].astype(dtype)
-        value = self._constant(operand, dtype)
-        return lambda _: value
+            value = self.let(f"T.special({operand[1:]!r})")
+            return value if dtype == np.uint32 else self.let(f"{value}.astype({self.bind(dtype)})")
+        return self.bind(self._constant(operand, dtype))
+
+    def _register(self, number: int, dtype: np.dtype[Any]) -> str:
+        own = self.types[number]
+        if number not in self.now.known:
+            self.now.used.add(number)
+            self.now.known[number] = {own: self.let(f"R[{number}]")}
+        known = self.now.known[number]
+        if dtype not in known:
+            some = next(iter(known.values()))
+            if own.itemsize != dtype.itemsize:  # the lowest bits, or zeros above
+                some = self._register(number, np.dtype(f"u{own.itemsize}"))
+                same = np.dtype(f"u{dtype.itemsize}")
+                known[dtype] = self.let(f"{some}.astype({self.bind(same)}).view({self.bind(dtype)})")
+            else:
+                known[dtype] = self.let(f"{some}.view({self.bind(dtype)})")
+        return known[dtype]
 
     def _constant(self, operand: str, dtype: np.dtype[Any]) -> Any:
         """Return a number, or the address of a variable, as an array of one element."""
@@ -79,46 +165,60 @@ class Operands:
         number = int(text.rstrip("U"), 0) % (1 << bits)
         return np.array([number], f"u{dtype.itemsize}").view(dtype)
 
-    def predicate(self, operand: str) -> Reader:
-        """Return the reader of a predicate, which may be negated, or of a constant in its place."""
+    def predicate(self, operand: str) -> str:
+        """Return the expression of a predicate, which may be negated, or of a constant in its place."""
         name = operand.lstrip("!").strip()
         if name in self._numbers:
-            number = self._numbers[name]
-            if operand.startswith("!"):
-                return lambda threads: ~threads.registers[number]
-            return lambda threads: threads.registers[number]
-        value = np.array([bool(int(name, 0)) != operand.startswith("!")])
-        return lambda _: value
+            value = self._register(self._numbers[name], np.dtype(bool))
+            return self.let(f"~{value}") if operand.startswith("!") else value
+        return self.bind(np.array([bool(int(name, 0)) != operand.startswith("!")]))
 
-    def writer(self, operand: str, kind: str) -> Callable[[Any, Any], None]:
-        """Return what writes values of a type to a register; wider registers get them extended."""
+    def write(self, operand: str, kind: str, expression: str) -> None:
+        """Write values of a type to a register; wider registers get them extended."""
         if operand == "_":
-            return lambda *_: None
-        number = self._numbers[operand]
-        own, dtype = self.types[number], DTYPES[kind]
-        if kind in ("pred", "f16x2") or own.itemsize == dtype.itemsize:
-            return lambda threads, value: threads.put(number, np.ascontiguousarray(value))
-        wide = np.dtype(f"{dtype.kind if dtype.kind == 'i' else 'u'}{own.itemsize}")
-        bits = np.dtype(f"u{dtype.itemsize}")
-        if dtype.kind == "i":
-            return lambda threads, value: threads.put(number, np.asarray(value).astype(wide))
-        return lambda threads, value: threads.put(number, np.ascontiguousarray(value).view(bits).astype(wide))
+            return
+        number, dtype = self._numbers[operand], DTYPES[kind]
+        own = self.types[number]
+        if kind in PAIRS:
+            expression, dtype = f"{self.bind(whole)}({expression})", np.dtype(f"u{dtype.itemsize * 2}")
+        if own.itemsize != dtype.itemsize and kind != "pred":
+            if dtype.kind == "f":
+                expression, dtype = f"{expression}.view({self.bind(np.dtype(f'u{dtype.itemsize}'))})", np.dtype("u1")
+            dtype = np.dtype(f"{dtype.kind}{own.itemsize}")
+            expression = f"{expression}.astype({self.bind(dtype)})"
+        if self.guard is not None:
+            before = self._register(number, dtype)
+            expression = f"where({self.guard}, {expression}, {before})"
+        self.now.written.add(number)
+        self.now.known[number] = {dtype: self.let(expression)}
 
-    def put(self, each: Instruction, kind: str, compute: Callable[..., Any], reads: Sequence[Reader]) -> Reader:
-        """Return what writes the result of an operation on some operands to the first one, as a type."""
-        write = self.writer(each.operands[0], kind)
+    def put(self, each: Instruction, kind: str, compute: Operation, reads: Sequence[str]) -> None:
+        """Write the result of an operation on some operands to the first one, as a type."""
+        self.write(each.operands[0], kind, f"{self.bind(compute)}({', '.join(reads)})")
 
-        def run(threads: Any) -> None:
-            write(threads, compute(*(read(threads) for read in reads)))
-
-        return run
-
-    def operands(self, each: Instruction, kind: str) -> list[Reader]:
-        """Return the readers of all operands behind the first."""
+    def operands(self, each: Instruction, kind: str) -> list[str]:
+        """Return the expressions of all operands behind the first."""
         return [self.read(operand, kind) for operand in each.operands[1:]]
 
-    def address(self, operand: str) -> tuple[Reader, int]:
-        """Return the reader of an address in brackets, and what is added to it."""
+    def effect(self, run: Operation, reads: Sequence[str], writes: Sequence[tuple[str, str]] = ()) -> None:
+        """Have threads do more than compute: what they do gets them first, and returns a value for each write.
+
+        Args:
+            run: From the threads and the values of some operands to a sequence of values.
+            reads: Expressions of operands.
+            writes: Registers and types of the values.
+        """
+        reads, guard = [*reads], self.guard
+        done = f"{self.bind(run)}(T, {', '.join(reads)})"
+        if guard is not None:
+            types = ", ".join(self.bind(DTYPES[kind]) for _, kind in writes)
+            done = f"guarded({self.bind(run)}, T, {guard}, [{', '.join(reads)}], [{types}])"
+        value = self.let(done)
+        for place, (operand, kind) in enumerate(writes):
+            self.write(operand, kind, f"{value}[{place}]")
+
+    def address(self, operand: str) -> tuple[str, int]:
+        """Return the expression of an address in brackets, and what is added to it."""
         found = _ADDRESS.fullmatch(operand)
         if found is None:
             raise ValueError("its address")
@@ -126,3 +226,45 @@ class Operands:
         if found[1] in self._numbers:
             kind = f"u{self.types[self._numbers[found[1]]].itemsize * 8}"
         return self.read(found[1], kind), int(found[2] or "0", 0)
+
+    def ends(self, statements: Statements, live: int) -> list[str]:
+        """Return the statements that keep registers which are read behind a segment, the bits of a number."""
+        found = []
+        for number in sorted(each for each in statements.written if live >> each & 1):
+            known, own = statements.known[number], self.types[number]
+            name = known.get(own)
+            found.append(f"R[{number}] = {name or f'{next(iter(known.values()))}.view({self.bind(own)})'}")
+        return found
+
+
+def guarded(run: Operation, threads: Any, guard: Any, values: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
+    """Have those of some threads do something for which a predicate holds; the others get zeros, which nobody reads."""
+    if guard.size == 1 < threads.size:
+        guard = np.broadcast_to(guard, threads.size)
+    chosen = np.flatnonzero(guard)
+    if not chosen.size:
+        return [np.zeros(1, each) for each in types]
+    if chosen.size == threads.size:
+        found: Sequence[Any] = run(threads, *values)
+        return found
+    found = run(threads.only(chosen), *(each if len(each) == 1 else each[chosen] for each in values))
+    wide = [np.zeros((threads.size, *each.shape[1:]), each.dtype) for each in found or ()]
+    for target, each in zip(wide, found or (), strict=True):
+        target[chosen] = each
+    return wide
+
+
+def _types(entry: Entry) -> list[np.dtype[Any]]:
+    """Return the type in which each register is kept: as a number or as bits, by how most instructions name it."""
+    floats: Counter[str] = Counter()
+    for each in entry.instructions:
+        dtype = DTYPES.get(each.op[-1])
+        for operand in each.operands:
+            floats[operand] += 1 if dtype is not None and dtype.kind == "f" and each.op[-1] not in PAIRS else -1
+    found = []
+    for name, declared in [*entry.registers.items(), (CARRY, "pred")]:
+        width = 4 if declared in PAIRS else DTYPES[declared].itemsize
+        found.append(
+            np.dtype(bool if declared == "pred" else f"{'f' if floats[name] > 0 and width > 1 else 'u'}{width}")
+        )
+    return found

@@ -1,95 +1,306 @@
-"""Products of small matrices that a warp computes together, as functions on threads.
+"""Products of small matrices that a warp computes together, and how they come to it.
 
     ldmatrix.x4     four matrices of 8 x 8 halves, each row at the address that one lane gives; a lane gets two elements
     mma.m16n8k16    D = A B + C of 16 x 16, 16 x 8 halves and 16 x 8 singles, spread over the lanes
+    wmma.m16n16k16  the same with fragments of which PTX does not say which lane holds what: here in order of elements
 
 The order of additions in the hardware is not published; here the sum is exact to float64 and rounded once, so that bits
 may differ from a GPU, in original and form alike. Which lane holds which element: NVIDIA, "PTX ISA", sections on matrix
-fragments for ``mma.m16n8k16`` with 16-bit operands, and on ``ldmatrix``.
+fragments for ``mma``, and on ``ldmatrix``, ``stmatrix`` and ``movmatrix``.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.arithmetic import Array
-from edgetune.stages.elastic.ptx.operands import Operands, Reader, parts
+from edgetune.stages.elastic.ptx.formats import DTYPES, Array, narrowed, widened
+from edgetune.stages.elastic.ptx.operands import Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 
 _WARP = 32
 _LANE = np.arange(_WARP)
-_GROUP, _PAIR = _LANE // 4, _LANE % 4 * 2
-_PRODUCT = ("mma", "sync", "aligned", "m16n8k16", "row", "col", "f32", "f16", "f16", "f32")
-_A = [(_GROUP + 8 * (reg % 2), _PAIR + 8 * (reg // 2)) for reg in range(4)]
-_B = [(_PAIR + 8 * reg, _GROUP) for reg in range(2)]
-_C = [(_GROUP + 8 * (reg // 2), _PAIR + reg % 2) for reg in range(4)]
-"""Row and column of what each register holds, of its lower half for A and B, by lane."""
+_GROUP, _PLACE = _LANE // 4, _LANE % 4
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_KINDS = {
+    "f16": "f16",
+    "bf16": "bf16",
+    "tf32": "tf32",
+    "f32": "f32",
+    "f64": "f64",
+    "s8": "s8",
+    "u8": "u8",
+    "s32": "s32",
+}
+_SHAPES = frozenset({
+    ("m16n8k16", "f16"), ("m16n8k8", "f16"), ("m16n8k16", "bf16"), ("m16n8k8", "bf16"), ("m16n8k8", "tf32"),
+    ("m16n8k4", "tf32"), ("m16n8k16", "s8"), ("m16n8k32", "s8"), ("m16n8k16", "u8"), ("m16n8k32", "u8"),
+    ("m8n8k16", "s8"), ("m8n8k16", "u8"), ("m8n8k4", "f64"), ("m16n8k4", "f64"), ("m16n8k8", "f64"),
+    ("m16n8k16", "f64"),
+})  # fmt: skip
 
 
-def warp_product(of: Operands, each: Instruction) -> Reader:
-    """Return a product of matrices.
+def _fragment(matrix: str, shape: tuple[int, int, int], bits: int) -> tuple[Array, Array]:
+    """Return row and column of each element that the lanes hold, as arrays of elements and lanes.
+
+    Args:
+        matrix: ``a``, ``b`` or ``c``.
+        shape: m, n and k.
+        bits: Of an element; of A and B, registers of 32 bits hold several, except of 64 bits.
+    """
+    m, n, k = shape
+    each = 2 if matrix == "c" else max(32 // bits, 1)  # consecutive elements of a lane
+    rows, columns = {"a": (m, k), "b": (n, k), "c": (m, n)}[matrix]
+    across, down = max(columns // (4 * each), 1), max(rows // 8, 1)
+    found = [(_GROUP + 8 * i, _PLACE * each + 4 * each * j + e)
+             for j in range(across) for i in range(down) for e in range(each)]  # fmt: skip
+    row, column = (np.array(one) for one in zip(*found, strict=True))
+    return (column, row) if matrix == "b" else (row, column)
+
+
+def _product(of: Operands, each: Instruction) -> None:
+    """Write a product of matrices.
 
     Raises:
         KeyError: of another shape or type than here.
     """
-    if each.op != _PRODUCT:
+    words = [word for word in each.op if word != "rn"]
+    if words[:3] != ["mma", "sync", "aligned"] or words[4:6] != ["row", "col"] or len(words) != 10:
         raise KeyError(each.name)
-    writes = [of.writer(one, "f32") for one in parts(each.operands[0])]
-    a, b, c = ([of.read(one, "f32" if kind == "c" else "u32") for one in parts(operand)]
-               for operand, kind in zip(each.operands[1:], "abc", strict=True))  # fmt: skip
-
-    def run(threads: Any) -> None:
-        left, right, total = (np.zeros((threads.size // _WARP, *shape)) for shape in ((16, 16), (16, 8), (16, 8)))
-        for read, (row, column) in zip(a, _A, strict=True):
-            left[:, row, column], left[:, row, column + 1] = _halves(threads, read)
-        for read, (row, column) in zip(b, _B, strict=True):
-            right[:, row, column], right[:, row + 1, column] = _halves(threads, read)
-        for read, (row, column) in zip(c, _C, strict=True):
-            total[:, row, column] = _by_warp(threads, read(threads))
-        total = (left @ right + total).astype(np.float32)
-        for write, (row, column) in zip(writes, _C, strict=True):
-            write(threads, total[:, row, column].ravel())
-
-    return run
+    to, left, right, added = words[6:]
+    if (words[3], left) not in _SHAPES or _KINDS[left][-1] != _KINDS[right][-1]:
+        raise KeyError(each.name)
+    shape = _sizes(words[3])
+    fragments = [_fragment("a", shape, _bits(left)), _fragment("b", shape, _bits(right)), _fragment("c", shape, 32)]
+    registers = [parts(operand) for operand in each.operands]
+    kinds = [left, right, added]
+    reads = [of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some]
+    counts = [len(some) for some in registers[1:]]
+    run = partial(_multiplied, shape=shape, fragments=fragments, kinds=kinds, to=to, counts=counts)
+    of.effect(run, reads, [(one, _of_register(to)) for one in registers[0]])
 
 
-def matrices(of: Operands, each: Instruction) -> Reader:
-    """Return a load of matrices from shared memory.
+def _sizes(word: str) -> tuple[int, int, int]:
+    """Return m, n and k of a shape."""
+    m, n, k = map(int, re.findall(r"\d+", word))
+    return m, n, k
+
+
+def _bits(kind: str) -> int:
+    return 32 if kind == "tf32" else DTYPES[kind].itemsize * 8
+
+
+def _of_register(kind: str) -> str:
+    return f"u{max(_bits(kind), 32)}"
+
+
+def _multiplied(
+    threads: Any,
+    *values: Array,
+    shape: tuple[int, int, int],
+    fragments: Sequence[tuple[Array, Array]],
+    kinds: Sequence[str],
+    to: str,
+    counts: Sequence[int],
+) -> list[Array]:
+    warps = threads.warps()
+    m, n, k = shape
+    matrices, at = [], 0
+    for (row, column), kind, count, size in zip(fragments, kinds, counts, ((m, k), (k, n), (m, n)), strict=True):
+        matrix = np.zeros(
+            (len(warps), *size), np.int64 if kind[-2:] in ("s8", "u8", "32") and kind[0] in "su" else float
+        )
+        elements = _elements(threads, values[at : at + count], kind)[:, warps]  # element, warp, lane
+        matrix[:, row, column] = elements.transpose(1, 0, 2)
+        matrices.append(matrix)
+        at += count
+    left, right, total = matrices
+    row, column = fragments[2]
+    return _spread(threads, warps, (left @ right + total)[:, row, column].transpose(1, 0, 2), to)
+
+
+def _elements(threads: Any, registers: Sequence[Array], kind: str) -> Array:
+    """Return the numbers in registers, as an array of elements and threads."""
+    bits = np.stack([threads.full(each) for each in registers])
+    dtype = DTYPES[kind]
+    numbers = widened(np.ascontiguousarray(bits).view(dtype), kind)
+    return numbers.reshape(len(registers), threads.size, -1).transpose(0, 2, 1).reshape(-1, threads.size)
+
+
+def _spread(threads: Any, warps: Array, elements: Array, kind: str) -> list[Array]:
+    """Return registers that hold an array of elements, warps and lanes."""
+    numbers = np.zeros((len(elements), threads.size), elements.dtype)
+    numbers[:, warps] = elements
+    found = (
+        numbers.astype(np.int64).astype(DTYPES[kind])
+        if DTYPES[kind].kind in "iu" and kind != "bf16"
+        else narrowed(numbers, kind)
+    )
+    size = max(4 // found.itemsize, 1)
+    joined = np.ascontiguousarray(found.reshape(-1, size, threads.size).transpose(0, 2, 1))
+    return list(joined.view(f"u{found.itemsize * size}").reshape(-1, threads.size))
+
+
+_LOADS = frozenset({"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "b16"})
+
+
+def _load_matrices(of: Operands, each: Instruction) -> None:
+    """Write a load of matrices from shared memory.
 
     Raises:
         KeyError: of another shape or type than here.
     """
-    words = set(each.op[1:])
-    if not words <= {"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "b16"}:
+    if not set(each.op[1:]) <= _LOADS:
         raise KeyError(each.name)
-    writes = [of.writer(one, "u32") for one in parts(each.operands[0])]
-    read, offset = of.address(each.operands[1])
-
-    def run(threads: Any) -> None:
-        addresses = _by_warp(threads, read(threads)).astype(np.int64) + offset
-        warps = threads.mask.reshape(-1, _WARP).any(axis=1)
-        for number, write in enumerate(writes):
-            rows = addresses[:, 8 * number : 8 * number + 8]
-            holders = np.arange(threads.size).reshape(-1, _WARP)[:, 8 * number : 8 * number + 8]
-            found = np.zeros((len(rows), 8, 8), np.uint32)
-            at = threads.memory.places("shared", rows[warps].ravel(), holders[warps].ravel(), 16, "a read")
-            elements = threads.memory.load(at[:, None] + 2 * np.arange(8), 2)
-            found[warps] = elements.reshape(-1, 8, 8)
-            if "trans" in words:
-                found = found.transpose(0, 2, 1)
-            low, high = found[:, _GROUP, _PAIR], found[:, _GROUP, _PAIR + 1]
-            write(threads, (low | high << np.uint32(16)).ravel())
-
-    return run
+    targets, (read, offset) = parts(each.operands[0]), of.address(each.operands[1])
+    space = "shared" if "shared" in each.op else ""
+    run = partial(_loaded, space=space, offset=offset, count=len(targets), turns="trans" in each.op)
+    of.effect(run, [read], [(target, "u32") for target in targets])
 
 
-def _by_warp(threads: Any, value: Array) -> Array:
-    """Return values by warp and lane; a block of parts of warps is an error, and no GPU defines what it does."""
-    return np.broadcast_to(value, threads.size).reshape(-1, _WARP)
+def _rows(threads: Any, space: str, address: Array, count: int, what: str) -> Array:
+    """Return the indices of rows of 16 bytes: of warps, matrices and rows."""
+    warps = threads.warps()[:, : 8 * count]
+    address = threads.full(address)[warps.ravel()]
+    there = threads.only(warps.ravel())
+    return np.asarray(threads.memory.places(there, space, address, 16, what).reshape(-1, count, 8))
 
 
-def _halves(threads: Any, read: Reader) -> tuple[Array, Array]:
-    value = _by_warp(threads, read(threads))
-    return tuple(np.asarray(part).astype(np.uint16).view(np.float16) for part in (value & 0xFFFF, value >> 16))  # type: ignore[return-value]
+def _loaded(threads: Any, address: Array, *, space: str, offset: int, count: int, turns: bool) -> list[Array]:
+    at = _rows(threads, space, address + address.dtype.type(offset), count, "a read")
+    elements = threads.memory.load(at[..., None] + 2 * np.arange(8), 2)
+    elements = elements.transpose(0, 1, 3, 2) if turns else elements
+    found = elements[:, :, _GROUP[:, None], 2 * _PLACE[:, None] + np.arange(2)].astype(np.uint32)
+    words = found[..., 0] | found[..., 1] << np.uint32(16)
+    answer = np.zeros((count, threads.size), np.uint32)
+    answer[:, threads.warps()] = words.transpose(1, 0, 2)
+    return list(answer)
+
+
+def _store_matrices(of: Operands, each: Instruction) -> None:
+    """Write a store of matrices to shared memory (``stmatrix``)."""
+    if not set(each.op[1:]) <= _LOADS:
+        raise KeyError(each.name)
+    values, (read, offset) = [of.read(one, "u32") for one in parts(each.operands[1])], of.address(each.operands[0])
+    space = "shared" if "shared" in each.op else ""
+    of.effect(partial(_stored, space=space, offset=offset, turns="trans" in each.op), [read, *values])
+
+
+def _stored(threads: Any, address: Array, *values: Array, space: str, offset: int, turns: bool) -> None:
+    at = _rows(threads, space, address + address.dtype.type(offset), len(values), "a write")
+    words = np.stack([threads.full(value)[threads.warps()] for value in values], axis=1)
+    matrix = np.zeros((*words.shape[:2], 8, 8), np.uint16)
+    matrix[:, :, _GROUP, 2 * _PLACE] = words & np.uint32(0xFFFF)
+    matrix[:, :, _GROUP, 2 * _PLACE + 1] = words >> np.uint32(16)
+    matrix = matrix.transpose(0, 1, 3, 2) if turns else matrix
+    threads.memory.store((at[..., None] + 2 * np.arange(8)).ravel(), matrix.ravel())
+
+
+def _move_matrix(of: Operands, each: Instruction) -> None:
+    of.effect(_transposed, [of.read(each.operands[1], "u32")], [(each.operands[0], "u32")])
+
+
+def _transposed(threads: Any, value: Array) -> list[Array]:
+    warps = threads.warps()
+    words = threads.full(value)[warps]
+    matrix = np.zeros((len(words), 8, 8), np.uint32)
+    matrix[:, _GROUP, 2 * _PLACE], matrix[:, _GROUP, 2 * _PLACE + 1] = words & 0xFFFF, words >> 16
+    found = np.zeros(threads.size, np.uint32)
+    found[warps] = matrix[:, 2 * _PLACE, _GROUP] | matrix[:, 2 * _PLACE + 1, _GROUP] << np.uint32(16)
+    return [found]
+
+
+def _fragments(of: Operands, each: Instruction) -> None:
+    """Write ``wmma``: a load, product or store of fragments."""
+    shape = next(word for word in each.op if _SHAPE.fullmatch(word))
+    m, n, k = _sizes(shape)
+    if each.op[1] == "mma":
+        words = [word for word in each.op[each.op.index(shape) + 1 :] if word != "rn"]
+        to, left, right, added = words if len(words) > 2 else (words[0], "f16", "f16", words[1])
+        registers = [parts(operand) for operand in each.operands]
+        kinds = [left, right, added]
+        counts = [len(some) for some in registers[1:]]
+        reads = [
+            of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some
+        ]
+        fragments = [
+            _in_order(counts[0] * _held(left), m, k), _in_order(counts[1] * _held(right), k, n),
+            _in_order(counts[2] * _held(added), m, n)
+        ]  # fmt: skip
+        run = partial(_multiplied, shape=(m, n, k), fragments=fragments, kinds=kinds, to=to, counts=counts)
+        return of.effect(run, reads, [(one, _of_register(to)) for one in registers[0]])
+    loads, matrix, kind = each.op[1] == "load", each.op[2], each.op[-1]
+    registers_of, address = each.operands[:2] if loads else each.operands[1::-1]
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
+    by_row = "row" in each.op
+    names, (read, offset) = parts(registers_of), of.address(address)
+    stride = (
+        of.read(each.operands[2], "s32")
+        if len(each.operands) > 2
+        else of.bind(np.array([columns if by_row else rows], np.int32))
+    )
+    space = next((word for word in each.op if word in ("shared", "global")), "")
+    row, column = _in_order(len(names) * _held(kind), rows, columns)
+    move = partial(
+        _fragment_moved, space=space, offset=offset, kind=kind, place=(row, column) if by_row else (column, row)
+    )
+    if loads:
+        return of.effect(move, [read, stride], [(one, _of_register(kind)) for one in names])
+    return of.effect(move, [read, stride, *(of.read(one, _of_register(kind)) for one in names)])
+
+
+def _held(kind: str) -> int:
+    """Return how many elements a register holds."""
+    return max(32 // _bits(kind), 1)
+
+
+def _in_order(elements: int, rows: int, columns: int) -> tuple[Array, Array]:
+    """Return row and column of each element of the lanes; where they hold more than there are, from the first again."""
+    number = np.arange(elements)[:, None] + elements * _LANE
+    return number // columns % rows, number % columns
+
+
+def _fragment_moved(
+    threads: Any,
+    address: Array,
+    stride: Array,
+    *values: Array,
+    space: str,
+    offset: int,
+    kind: str,
+    place: tuple[Array, Array],
+) -> list[Array] | None:
+    warps, dtype = threads.warps(), DTYPES[kind]
+    start = threads.full(address)[warps].astype(np.int64) + offset  # the same for all lanes
+    along = threads.full(stride)[warps].astype(np.int64)
+    at = start + (place[0][:, None] * along + place[1][:, None]) * dtype.itemsize  # element, warp, lane
+    there = threads.only(np.broadcast_to(warps, at.shape).ravel())
+    what = "a write" if values else "a read"
+    places = threads.memory.places(there, space, at.ravel(), dtype.itemsize, what)
+    if values:
+        elements = _bits_of(threads, values, kind)[:, warps]
+        threads.memory.store(places, np.ascontiguousarray(elements).ravel())
+        return None
+    bits = threads.memory.load(places, dtype.itemsize).reshape(at.shape)
+    numbers = np.zeros((len(bits), threads.size), bits.dtype)
+    numbers[:, warps] = bits
+    joined = np.ascontiguousarray(numbers.reshape(-1, _held(kind), threads.size).transpose(0, 2, 1))
+    return list(joined.view(f"u{dtype.itemsize * _held(kind)}").reshape(-1, threads.size))
+
+
+def _bits_of(threads: Any, registers: Sequence[Array], kind: str) -> Array:
+    """Return the bits of elements in registers, as an array of elements and threads."""
+    bits = np.ascontiguousarray(np.stack([threads.full(each) for each in registers]))
+    found = bits.view(f"u{DTYPES[kind].itemsize}").reshape(len(registers), threads.size, -1)
+    return found.transpose(0, 2, 1).reshape(-1, threads.size)
+
+
+PRODUCTS: dict[str, Callable[[Operands, Instruction], None]] = {
+    "mma": _product, "ldmatrix": _load_matrices, "stmatrix": _store_matrices, "movmatrix": _move_matrix,
+    "wmma": _fragments,
+}  # fmt: skip
+"""By the first word of the instruction."""

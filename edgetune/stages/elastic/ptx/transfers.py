@@ -1,134 +1,202 @@
-"""PTX instructions that read and write memory, as functions on threads (NVIDIA, "PTX ISA", section 9.7.9)."""
+"""PTX instructions that read and write memory (NVIDIA, "PTX ISA", section 9.7.9), textures, and calls of the system."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.arithmetic import DTYPES, Array
-from edgetune.stages.elastic.ptx.operands import Operands, Reader, parts
+from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS, Array, narrowed, widened
+from edgetune.stages.elastic.ptx.memory import StoppedError
+from edgetune.stages.elastic.ptx.operands import Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
+from edgetune.stages.elastic.ptx.textures import TEXTURES
 
 _SPACES = ("shared", "global", "const", "local", "param")
-
 _ATOMICS: dict[str, Callable[..., Any]] = {
     "add": lambda old, x: old + x, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "exch": lambda _, x: x, "cas": lambda old, x, y: np.where(old == x, y, old),
     "inc": lambda old, x: np.where(old >= x, old.dtype.type(0), old + old.dtype.type(1)),
     "dec": lambda old, x: np.where((old == 0) | (old > x), x, old - old.dtype.type(1)),
 }  # fmt: skip
+_AT_ONCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+            "xor": np.bitwise_xor}  # fmt: skip
+"""Operations that NumPy makes one after the other in memory, where nobody asks what was there before."""
 
 
-def _cvta(of: Operands, each: Instruction) -> Reader:
-    space, sign = ("global", 1)
-    for word in each.op[1:]:
-        space = word if word in _SPACES else space
-        sign = -1 if word == "to" else sign
-    kind = each.op[-1]
-    read, write = of.read(each.operands[1], kind), of.writer(each.operands[0], kind)
-
-    def run(threads: Any) -> None:
-        base = threads.memory.bases.get(space, 0)
-        write(threads, (read(threads).astype(np.int64) + sign * np.asarray(base)).astype(DTYPES[kind]))
-
-    return run
-
-
-def _ld(of: Operands, each: Instruction) -> Reader:
-    kind, space = each.op[-1], _space(each)
-    size_bytes = DTYPES[kind].itemsize
-    targets = [of.writer(part, kind) for part in parts(each.operands[0])]
-    read, offset = of.address(each.operands[1])
-
-    def run(threads: Any) -> None:
-        active = threads.active
-        places = _places(threads, read, offset, active, (space, size_bytes * len(targets), "a read"))
-        for number, write in enumerate(targets):
-            value = np.zeros(threads.size, f"u{size_bytes}")
-            value[active] = threads.memory.load(places + number * size_bytes, size_bytes)
-            write(threads, value.view(DTYPES[kind]))
-
-    return run
-
-
-def _st(of: Operands, each: Instruction) -> Reader:
-    kind, space = each.op[-1], _space(each)
-    size_bytes = DTYPES[kind].itemsize
-    values = [of.read(part, kind) for part in parts(each.operands[1])]
-    read, offset = of.address(each.operands[0])
-
-    def run(threads: Any) -> None:
-        active = threads.active
-        places = _places(threads, read, offset, active, (space, size_bytes * len(values), "a write"))
-        for number, value in enumerate(values):
-            whole = np.broadcast_to(value(threads), threads.size)
-            threads.memory.store(places + number * size_bytes, whole[active])
-
-    return run
-
-
-def _cp(of: Operands, each: Instruction) -> Reader:
-    """Return a copy that is made as late as it may be: when the thread waits for it, or ends."""
-    if each.op[2] in ("wait_group", "wait_all"):
-        return lambda threads: threads.copy(threads.mask)
-    size_bytes = int(each.operands[2], 0)
-    target, source = of.address(each.operands[0]), of.address(each.operands[1])
-    given = of.read(each.operands[3], "u32") if len(each.operands) > 3 else None
-
-    def run(threads: Any) -> None:
-        active = threads.active
-        to = _places(threads, *target, active, ("shared", size_bytes, "a write"))
-        count = np.full(threads.size, size_bytes) if given is None else given(threads).astype(np.int64)
-        count = np.broadcast_to(count, threads.size)[active]
-        start = np.zeros(len(active), np.int64)
-        start[count > 0] = _places(threads, *source, active[count > 0], ("global", size_bytes, "a read"))
-        threads.copies.append((active, to, start, count, size_bytes))
-
-    return run
-
-
-def _atom(of: Operands, each: Instruction) -> Reader:
-    kind, space = each.op[-1], _space(each)
-    dtype = DTYPES[kind]
-    reduces = each.op[0] == "red"
-    operands = each.operands if reduces else each.operands[1:]
-    change = _ATOMICS[next(word for word in each.op[1:-1] if word in _ATOMICS)]
-    read, offset = of.address(operands[0])
-    values = [of.read(operand, kind) for operand in operands[1:]]
-    write = None if reduces else of.writer(each.operands[0], kind)
-
-    def run(threads: Any) -> None:
-        active = threads.active
-        places = _places(threads, read, offset, active, (space, dtype.itemsize, "an atomic operation"))
-        given = [np.broadcast_to(value(threads), threads.size)[active] for value in values]
-        before = np.zeros(threads.size, dtype)
-        for turn, thread in enumerate(active):
-            here = places[turn : turn + 1]
-            old = threads.memory.load(here, dtype.itemsize).view(dtype)
-            before[thread] = old[0]
-            new = change(old, *(value[turn : turn + 1] for value in given))
-            threads.memory.store(here, np.asarray(new, dtype))
-        if write is not None:
-            write(threads, before)
-
-    return run
-
-
-def _places(threads: Any, read: Reader, offset: int, active: Array, of: tuple[str, int, str]) -> Array:
-    """Return the checked indices of an access of the active threads."""
-    space, size_bytes, what = of
-    address = np.broadcast_to(read(threads), threads.size)[active].astype(np.int64) + offset
-    found: Array = threads.memory.places(space, address, active, size_bytes, what)
-    return found
-
-
-def _space(each: Instruction) -> str:
+def _space(of: Operands, each: Instruction, address: str) -> str:
+    if of.is_own(address):  # a parameter of a called function
+        return "local"
     return next((word for word in each.op[1:] if word in _SPACES), "")
 
 
-TRANSFERS: dict[str, Callable[[Operands, Instruction], Reader]] = {
-    "cvta": _cvta, "ld": _ld, "ldu": _ld, "st": _st, "cp": _cp, "atom": _atom, "red": _atom,
+def _cvta(of: Operands, each: Instruction) -> None:
+    space = next((word for word in each.op[1:] if word in _SPACES), "global")
+    kind, read = each.op[-1], of.read(each.operands[1], each.op[-1])
+    if space not in ("shared", "local"):
+        return of.write(each.operands[0], kind, read)
+    reads = [of.let(f"{read}.astype({of.bind(np.dtype('i8'))})")]
+    return of.effect(
+        partial(_generic, space, -1 if "to" in each.op else 1, DTYPES[kind]), reads, [(each.operands[0], kind)]
+    )
+
+
+def _generic(space: str, sign: int, dtype: np.dtype[Any], threads: Any, address: Array) -> list[Array]:
+    return [(address + sign * threads.base(space)).astype(dtype)]
+
+
+def _isspacep(of: Operands, each: Instruction) -> None:
+    of.effect(partial(_within, each.op[1]), [of.read(each.operands[1], "u64")], [(each.operands[0], "pred")])
+
+
+def _within(space: str, threads: Any, address: Array) -> list[Array]:
+    return [threads.memory.within(space, address.astype(np.int64))]
+
+
+def _ld(of: Operands, each: Instruction) -> None:
+    kind, space = each.op[-1], _space(of, each, each.operands[1])
+    targets = parts(each.operands[0])
+    read, offset = of.address(each.operands[1])
+    run = partial(_loaded, space=space, offset=offset, dtype=DTYPES[kind], count=len(targets))
+    of.effect(run, [read], [(target, kind) for target in targets])
+
+
+def _loaded(threads: Any, address: Array, *, space: str, offset: int, dtype: np.dtype[Any], count: int) -> list[Array]:
+    size_bytes, memory = dtype.itemsize, threads.memory
+    places = memory.places(threads, space, _moved(address, offset), size_bytes * count, "a read")
+    found = [memory.load(places + number * size_bytes if number else places, size_bytes).view(dtype)
+            for number in range(count)]  # fmt: skip
+    if threads.blocks.control is not None:
+        threads.blocks.control.loaded(threads, places, found[0])
+    return found
+
+
+def _moved(address: Array, offset: int) -> Array:
+    return address + address.dtype.type(offset % (1 << 8 * address.itemsize)) if offset else address
+
+
+def _st(of: Operands, each: Instruction) -> None:
+    kind, space = each.op[-1], _space(of, each, each.operands[0])
+    values = [of.read(part, kind) for part in parts(each.operands[1])]
+    read, offset = of.address(each.operands[0])
+    of.effect(partial(_stored, space=space, offset=offset), [read, *values])
+
+
+def _stored(threads: Any, address: Array, *values: Array, space: str, offset: int) -> None:
+    size_bytes, memory = values[0].itemsize, threads.memory
+    places = memory.places(threads, space, _moved(address, offset), size_bytes * len(values), "a write")
+    if threads.blocks.control is not None:
+        threads.blocks.control.stored(threads, places)
+    for number, value in enumerate(values):
+        memory.store(places + number * size_bytes if number else places, value)
+
+
+def _cp(of: Operands, each: Instruction) -> None:
+    """Write a copy that is made as late as it may be: when the thread waits for it, or ends."""
+    if each.op[1] != "async" or each.op[2] in ("bulk", "mbarrier"):
+        raise KeyError(each.name)
+    if each.op[2] in ("wait_group", "wait_all"):
+        return of.effect(lambda threads: threads.blocks.copy(threads), [])
+    size_bytes = int(each.operands[2], 0)
+    (to, to_offset), (start, offset) = of.address(each.operands[0]), of.address(each.operands[1])
+    given = [of.read(each.operands[3], "u32")] if len(each.operands) > 3 else []
+    return of.effect(partial(_copied, offsets=(to_offset, offset), size_bytes=size_bytes), [to, start, *given])
+
+
+def _copied(
+    threads: Any, to: Array, start: Array, given: Array | None = None, *, offsets: tuple[int, int], size_bytes: int
+) -> None:
+    count = np.full(threads.size, size_bytes) if given is None else threads.full(given).astype(np.int64)
+    places = threads.memory.places(threads, "shared", _moved(to, offsets[0]), size_bytes, "a write")
+    reads, found = threads.only(np.flatnonzero(count > 0)), np.zeros(threads.size, np.int64)
+    if reads.size:
+        address = _moved(threads.full(start), offsets[1])[count > 0]
+        found[count > 0] = threads.memory.places(reads, "global", address, size_bytes, "a read")
+    threads.blocks.copies.append((threads.threads, threads.full(places), found, count, size_bytes))
+
+
+def _atom(of: Operands, each: Instruction) -> None:
+    """Write an atomic operation: threads make it one after the other."""
+    kind, space = each.op[-1], next((word for word in each.op[1:] if word in _SPACES), "")
+    kind = "b32" if kind in PAIRS and "add" not in each.op else kind
+    reduces = each.op[0] == "red"
+    operands = each.operands if reduces else each.operands[1:]
+    name = next(word for word in each.op[1:-1] if word in _ATOMICS)
+    read, offset = of.address(operands[0])
+    whole = f"u{DTYPES[kind].itemsize * (2 if kind in PAIRS else 1) * 8}"
+    values = [of.read(operand, whole) for operand in operands[1 : 3 if name == "cas" else 2]]
+    result = [] if reduces or each.operands[0] == "_" else [(each.operands[0], whole)]
+    of.effect(partial(_atomic, name=name, kind=kind, where=(space, offset), silent=not result), [read, *values], result)
+
+
+def _atomic(
+    threads: Any, address: Array, *values: Array, name: str, kind: str, where: tuple[str, int], silent: bool
+) -> list[Array] | None:
+    (space, offset), memory, change = where, threads.memory, _changing(name, kind)
+    size_bytes = values[0].itemsize
+    places = threads.full(memory.places(threads, space, _moved(address, offset), size_bytes, "an atomic operation"))
+    if threads.blocks.control is not None:
+        threads.blocks.control.changed(threads, places)
+    given = [threads.full(value) for value in values]
+    dtype = DTYPES[kind]
+    if silent and name in _AT_ONCE and dtype.itemsize == size_bytes and not kind.startswith("bf16"):
+        memory.change(
+            _AT_ONCE[name], places, given[0].view(dtype) if given[0].strides[0] else given[0].copy().view(dtype)
+        )
+        return None
+    if name in ("add", "or", "xor") and not values[0].any():  # which only looks
+        return [memory.load(places, size_bytes)]
+    order = np.argsort(places, kind="stable")
+    sorted_ = places[order]
+    begins = np.concatenate([[True], sorted_[1:] != sorted_[:-1]])
+    first = np.flatnonzero(begins)
+    group, at = np.cumsum(begins) - 1, sorted_[first]
+    turn = np.arange(len(order)) - first[group]
+    now, before = memory.load(at, size_bytes), np.zeros(threads.size, values[0].dtype)
+    for number in range(int(turn.max()) + 1):
+        here = np.flatnonzero(turn == number) if number else first
+        chosen, which = order[here], group[here]
+        before[chosen] = now[which]
+        now[which] = change(now[which], *(value[chosen] for value in given))
+    memory.store(at, now)
+    return [before]
+
+
+def _changing(name: str, kind: str) -> Callable[..., Array]:
+    """Return an atomic operation on the bits of numbers."""
+    dtype, change = DTYPES[kind], _ATOMICS[name]
+
+    def run(*values: Array) -> Array:
+        numbers = [widened(np.ascontiguousarray(each).view(dtype), kind) for each in values]
+        found = change(*numbers)
+        found = narrowed(found, "bf16") if kind.startswith("bf16") and found.dtype.kind == "f" else found
+        return np.ascontiguousarray(found).view(values[0].dtype)
+
+    return run
+
+
+def _call(of: Operands, each: Instruction) -> None:
+    """Write a call of the system: what ``printf`` prints is nowhere, and an assertion that fails ends the launch."""
+    names = [one for one in each.operands if not one.startswith("(")]
+    if names[:1] == ["vprintf"]:
+        return None
+    if names[:1] != ["__assertfail"]:
+        raise KeyError(each.name)
+    read, _ = of.address(f"[{parts(each.operands[-1].strip('() '))[0]}]")
+    return of.effect(_failed, [read])
+
+
+def _failed(threads: Any, address: Array) -> None:
+    memory = threads.memory
+    place = memory.places(threads, "local", address, 8, "a read")
+    text = memory.text(int(memory.load(place, 8)[0]))
+    raise StoppedError("crash", f"a thread failed its assertion {text}")
+
+
+TRANSFERS: dict[str, Callable[[Operands, Instruction], None]] = {
+    "cvta": _cvta, "isspacep": _isspacep, "ld": _ld, "ldu": _ld, "st": _st, "cp": _cp, "atom": _atom, "red": _atom,
+    "call": _call, **TEXTURES,
 }  # fmt: skip
 """By the first word of the instruction."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from itertools import product, zip_longest
-from multiprocessing import get_context
 
 import numpy as np
 
 from edgetune.artifacts.evaluation import EvaluationRun
-from edgetune.processes.start import in_root_folder
+from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.search.evaluation.answering import Contender, StrategyAnswers, answer_each, answer_once
 from edgetune.stages.search.evaluation.cases import EvaluationCase
 from edgetune.stages.search.evaluation.problems import Array, ProblemSet, Rows
@@ -160,15 +156,10 @@ class EvaluationRunner:
             for number in left:
                 yield number, self.tasks[number].run(self.cases[self.tasks[number].case])
             return
-        with _single_threaded():
-            pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (tuple(self.cases),))
-            try:
-                with in_root_folder():  # a process starts with each of the first tasks
-                    futures = {pool.submit(_run_task, self.tasks[number]): number for number in left}
-                for future in as_completed(futures):
-                    yield futures.pop(future), future.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with worker_pool(jobs, _begin, tuple(self.cases)) as pool:
+            futures = {pool.submit(_run_task, self.tasks[number]): number for number in left}
+            for future in as_completed(futures):
+                yield futures.pop(future), future.result()
 
     def _run(
         self, contender: Contender, case: int, seed: int, variant: str, parts: list[tuple[Rows, StrategyAnswers]]
@@ -243,27 +234,8 @@ _cases: tuple[EvaluationCase, ...] = ()
 
 def _begin(cases: tuple[EvaluationCase, ...]) -> None:
     global _cases  # noqa: PLW0603  (a process pool has no other place for what all tasks share)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers itself
     _cases = cases
 
 
 def _run_task(task: EvaluationTask) -> tuple[list[StrategyAnswers], float]:
     return task.run(_cases[task.case])
-
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-@contextmanager
-def _single_threaded() -> Iterator[None]:
-    """Let the processes started here compute with one thread each: there is one process per core."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

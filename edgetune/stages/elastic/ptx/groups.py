@@ -1,0 +1,478 @@
+"""Runs the threads of blocks in groups: threads that are at the same instruction have their values in the same arrays.
+
+    one group     registers: an array with an element per thread each, or with one for all of them
+    a branch      the group parts, where threads go different ways
+    a meeting     groups that come to the same instruction become one group again
+
+Which group goes first is the order's: in teams, of warps or of single threads, a team runs on until it waits for
+another, so that what is missing between threads that would never part shows. Blocks are in teams as well: later waves
+begin when earlier ones have ended, or wait.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgetune.stages.elastic.ptx.control_words import ControlWords
+from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
+from edgetune.stages.elastic.ptx.formats import Array
+from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
+from edgetune.stages.elastic.shim.run import ExecutionOrder
+
+WARP_THREADS = 32
+_POISON = 0xA5
+"""Fills registers: what a kernel reads before it writes it is undefined."""
+_MOST_TURNS = 100
+"""Turns or jumps after which others get their turn: threads may wait for what others write."""
+_STOPS_ONE_IN = 8
+_ENDLESS = "it does not end in time: it waits, or the launch is large"
+_MULTIPROCESSORS = 4
+_NS_A_TICK = 1000
+_TEAMS = 2
+"""In each of two waves."""
+
+
+class Blocks:
+    """Blocks that run at once.
+
+    Attributes:
+        memory: All of it.
+        block: The block of each thread among them.
+        number: Of this block in its grid.
+        unit: The launch of each thread.
+        slot: Its place among the lanes of all warps.
+        slots: Lanes of all warps.
+        control: Of persistent forms.
+        copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        units: Sequence[Unit],
+        memory: Memory,
+        *,
+        order: ExecutionOrder,
+        random: np.random.Generator,
+        end_s: float,
+    ) -> None:
+        self.memory, self._code, self._order, self._random, self._end_s = memory, code, order, random, end_s
+        self._launch = launch = units[0][1]
+        per_block = math.prod(launch.block)
+        self._count = sum(len(blocks) for *_, blocks in units)
+        total = self._count * per_block
+        place = np.arange(total)
+        if order.order == "reverse":
+            place = place[::-1]
+        elif order.order == "random":
+            place = random.permutation(total)
+        self._thread, self.block = place % per_block, place // per_block
+        self.number = np.concatenate([blocks for *_, blocks in units])[self.block]
+        unit = np.repeat(np.arange(len(units)), [len(blocks) for *_, blocks in units])[self.block]
+        self._grids = np.array([each.grid for _, each, _ in units])
+        self.unit = unit if len(units) > 1 else np.zeros(1, np.int64)
+        self._starts = memory.starts[[copy for copy, *_ in units]][self.unit]
+        warps = -(-per_block // WARP_THREADS)
+        self.slot = (self.block * warps + self._thread // WARP_THREADS) * WARP_THREADS + self._thread % WARP_THREADS
+        self.slots = self._count * warps * WARP_THREADS
+        self._team = self._teams(units, unit, per_block)
+        memory.window(self._count, total)
+        self._bases = {"shared": memory.bases["shared"][self.block], "local": memory.bases["local"]}
+        self._special: dict[str, Array] = {}
+        self._ticks = 0
+        self._alive = np.zeros(self.slots, bool)
+        self._alive[self.slot] = True
+        self._alive_in_block = np.full(self._count, per_block)
+        self._alive_count = total
+        self._arrived: dict[int, Array] = {}
+        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
+        self.control = ControlWords(self, units) if launch.taking is not None else None
+        self._waiting: list[Group] = []
+        self._news = self._tired = False
+        registers = [np.full(each.itemsize, _POISON, np.uint8).view(each) if each.kind != "b" else np.zeros(1, bool)
+                     for each in code.registers]  # fmt: skip
+        self._ready = self._by_team(Group(self, np.arange(total), registers, 0, 0))
+
+    def _teams(self, units: Sequence[Unit], unit: Array, per_block: int) -> Array:
+        """Return the team of each thread: the higher ones run first."""
+        order, random = self._order, self._random
+        if order.order == "forward":
+            return np.zeros(len(unit), np.int64)
+        member, waves = np.arange(per_block), list[Array]()
+        if per_block > WARP_THREADS and order.seed % 2 == 0:
+            member = member // WARP_THREADS
+        for *_, blocks in units:
+            half = -(-len(blocks) // 2)
+            at_once = half if order.order == "reverse" else int(random.integers(half, len(blocks) + 1))
+            waves.append(np.arange(len(blocks)) < at_once)
+        team = member % 2 if order.order == "reverse" else random.integers(0, _TEAMS, per_block)[member]
+        return np.asarray(np.concatenate(waves)[self.block] * _TEAMS + team[self._thread])
+
+    def special(self, name: str) -> Array:
+        """Return a special register of all threads, as an array with an element for each or one for all."""
+        if name.startswith(("clock", "globaltimer")):
+            self._ticks += 1
+            now = self._ticks * _NS_A_TICK
+            return np.array([now >> 32 if name.endswith("_hi") else now], np.uint64)
+        if name not in self._special:
+            found = self._made(name)
+            self._special[name] = np.atleast_1d(np.asarray(found)).astype(np.uint32)
+        return self._special[name]
+
+    def _made(self, name: str) -> Any:
+        kind, _, axis = name.partition(".")
+        launch, along = self._launch, "xyz".find(axis)
+        lane = self._thread % WARP_THREADS
+        bit = np.uint32(1) << lane.astype(np.uint32)
+        if kind == "tid":
+            return self._thread // math.prod(launch.block[:along]) % launch.block[along]
+        if kind == "ntid":
+            return launch.block[along]
+        sizes = self._grids[0] if (self._grids == self._grids[0]).all() else self._grids[self.unit].T
+        if kind == "nctaid":
+            return sizes[along]
+        if kind == "ctaid":
+            return self.number // np.prod(sizes[:along], axis=0, dtype=np.int64) % sizes[along]
+        per_block = math.prod(launch.block)
+        return {
+            "laneid": lane, "warpid": self._thread // WARP_THREADS, "nwarpid": -(-per_block // WARP_THREADS),
+            "lanemask_eq": bit, "lanemask_lt": bit - np.uint32(1), "lanemask_le": bit | (bit - np.uint32(1)),
+            "lanemask_gt": ~(bit | (bit - np.uint32(1))), "lanemask_ge": ~(bit - np.uint32(1)),
+            "smid": self.number % _MULTIPROCESSORS, "nsmid": _MULTIPROCESSORS, "gridid": 0,
+            "dynamic_smem_size": launch.dynamic_shared_bytes, "total_smem_size": self.memory.limit["shared"],
+        }[name]  # fmt: skip
+
+    def base(self, space: str) -> Array:
+        """Return the index at which a state space begins for each thread."""
+        return self._bases.get(space, self._starts)
+
+    def run(self) -> None:
+        """Run all threads to their end.
+
+        Raises:
+            StoppedError: they do not come to it.
+        """
+        turns = 0
+        while True:
+            if self._waiting and self._wave(self._waiting) > self._wave(self._ready) and self._release():
+                continue
+            if not self._ready:
+                if not self._alive_count:
+                    return
+                raise StoppedError("deadlock", "threads wait for others that never come", self._line())
+            turns += 1
+            if self.control is not None:
+                self.control.between_turns(self._random)
+            if self._tired or turns % _MOST_TURNS == 0:
+                self._tired = False
+                self._release()
+                self._go(self._ready.pop(0), ahead=True)
+            else:
+                self._go(self._next())
+            if turns % _MOST_TURNS == 0 and time.process_time() > self._end_s:
+                raise StoppedError("hang", _ENDLESS, self._line())
+
+    @staticmethod
+    def _wave(groups: Sequence[Group]) -> int:
+        """Return the first wave of some groups; -1 where there are none."""
+        return max((each.team for each in groups), default=-_TEAMS) // _TEAMS
+
+    def _line(self) -> int | None:
+        return min((self._code.segments[each.at].line for each in (*self._ready, *self._waiting)
+                    if each.at < len(self._code.segments)), default=None)  # fmt: skip
+
+    def _next(self) -> Group:
+        """Return the group whose turn it is, with all of its team that are at the same instruction."""
+        ready = self._ready
+        if len(ready) == 1:
+            return ready.pop()
+        team = max(each.team for each in ready)
+        if self._order.order == "random":
+            wave = team // _TEAMS
+            team = self._random.choice(sorted({each.team for each in ready if each.team // _TEAMS == wave}))
+        places = [each.at for each in ready if each.team == team]
+        at = max(places) if self._order.order == "reverse" else min(places)
+        if self._order.order == "random" and self._random.integers(2):
+            at = int(self._random.choice(places))
+        chosen = [each for each in ready if each.team == team and each.at == at]
+        self._ready = [each for each in ready if each.team != team or each.at != at]
+        return self._joined(chosen)
+
+    def _places(self, team: int) -> frozenset[int]:
+        """Return where the groups of a team are that are ready."""
+        return frozenset(each.at for each in self._ready if each.team == team)
+
+    def _stops(self, at: int, places: frozenset[int]) -> bool:
+        """Return whether a group at a segment lets others of its team go first, which are at some places."""
+        if self._order.order == "random":
+            return at in places or not self._random.integers(_STOPS_ONE_IN)
+        return at >= min(places) if self._order.order == "forward" else at <= max(places)
+
+    def _joined(self, groups: Sequence[Group]) -> Group:
+        """Return one group in place of some at the same instruction."""
+        if len(groups) == 1:
+            return groups[0]
+        at = groups[0].at
+        threads = np.concatenate([each.threads for each in groups])
+        order = np.argsort(threads, kind="stable")
+        registers: list[Any] = [None] * len(self._code.registers)
+        for number in self._code.live[at]:
+            values = [each.registers[number] for each in groups]
+            same = all(len(each) == 1 for each in values) and len({each.tobytes() for each in values}) == 1
+            registers[number] = values[0] if same else np.concatenate(
+                [each.full(value) for value, each in zip(values, groups, strict=True)]
+            )[order]  # fmt: skip
+        joined = Group(self, threads[order], registers, at, max(each.team for each in groups))
+        joined.barrier = groups[0].barrier
+        return joined
+
+    def _part(self, group: Group, chosen: Array, at: int, team: int | None = None) -> Group:
+        """Return a group of some threads of another one at an instruction."""
+        registers: list[Any] = [None] * len(self._code.registers)
+        for number in self._code.live[at]:
+            value = group.registers[number]
+            registers[number] = value if len(value) == 1 else value[chosen]
+        return Group(self, group.threads[chosen], registers, at, group.team if team is None else team)
+
+    def _by_team(self, group: Group) -> list[Group]:
+        """Return the threads of a group in groups of their teams."""
+        team = self._team[group.threads]
+        found = np.unique(team)
+        if len(found) == 1:
+            group.team = int(found[0])
+            return [group]
+        return [self._part(group, np.flatnonzero(team == each), group.at, int(each)) for each in found]
+
+    def _go(self, group: Group, ahead: bool = False) -> None:
+        """Run a group on to where it parts, waits or ends, or, unless it goes ahead, may meet others of its team."""
+        segments, jumps, others = self._code.segments, 0, bool(self._ready or self._waiting)
+        meets, rounds = self._places(group.team) if not ahead else frozenset(), 0
+        while True:
+            if group.at >= len(segments):
+                return self._end(group)
+            segment = segments[group.at]
+            kind, target = segment.kind, group.at + 1
+            if kind in (BARRIER, WARP):
+                if not self._meets(group, segment):
+                    self._waiting.append(group)
+                    self._news = True
+                    return None
+                group.at = target
+                continue
+            taken = segment.run(group, group.registers)
+            if kind in (JUMP, END):
+                jumps += 1
+                count = group.size if taken is None else np.count_nonzero(taken) * (group.size // taken.size)
+                if count == group.size:
+                    if kind == END:
+                        return self._end(group)
+                    target = segment.target
+                elif count:
+                    first = self._part(group, np.flatnonzero(taken), segment.target if kind == JUMP else len(segments))
+                    self._ready.append(self._part(group, np.flatnonzero(~taken), target))
+                    return self._end(first) if kind == END else self._ready.append(first)
+            group.at = target
+            if meets and self._stops(target, meets):
+                return self._ready.append(group)
+            if others and jumps > _MOST_TURNS:
+                self._tired = True
+                return self._ready.append(group)
+            if jumps > _MOST_TURNS:
+                jumps, rounds = 0, rounds + 1
+                if rounds % _MOST_TURNS == 0 and time.process_time() > self._end_s:
+                    raise StoppedError("hang", _ENDLESS, segment.line)
+
+    def _end(self, group: Group) -> None:
+        """End the threads of a group."""
+        self.copy(group)
+        self._news = True
+        self._alive[self.slot[group.threads]] = False
+        self._alive_in_block -= np.bincount(self.block[group.threads], minlength=self._count)
+        self._alive_count -= group.size
+
+    def _meets(self, group: Group, segment: Segment) -> bool:
+        """Run an instruction at which threads meet if all are there; return whether they were."""
+        if segment.kind == WARP:
+            if group.size < self._alive_count and not self._complete(group, segment).all():
+                return False
+        else:
+            group.barrier = number, count, arrives = segment.meeting(group, group.registers)
+            if arrives:
+                self._arrived.setdefault(number, np.zeros(self._count, int))
+                self._news = True
+                self._arrived[number] += np.bincount(self.block[group.threads], minlength=self._count)
+                return True
+            if group.size < self._alive_count or count is not None:
+                return False
+        segment.run(group, group.registers)
+        return True
+
+    def _complete(self, group: Group, segment: Segment) -> Array:
+        """Return for each thread of a group whether all lanes are there that an instruction waits for."""
+        alive = np.packbits(self._alive, bitorder="little").view("<u4")[group.slot // WARP_THREADS]
+        missing = alive & ~group.bits(np.ones(group.size, bool))
+        return np.broadcast_to((segment.meeting(group, group.registers) & missing) == 0, group.size)
+
+    def _release(self) -> bool:
+        """Let threads go on for which all others have come; return whether there were any."""
+        waiting, before = self._waiting, len(self._ready)
+        if not self._news:
+            return False
+        self._waiting, self._news = [], False
+        by_place: dict[int, list[Group]] = {}
+        by_barrier: dict[int, list[Group]] = {}
+        for each in waiting:
+            if self._code.segments[each.at].kind == WARP:
+                by_place.setdefault(each.at, []).append(each)
+            else:
+                by_barrier.setdefault(each.barrier[0], []).append(each)
+        for at, groups in by_place.items():
+            group = self._joined(groups)
+            self._pass(group, self._complete(group, self._code.segments[at]))
+        for number, groups in by_barrier.items():
+            self._release_blocks(number, groups)
+        return len(self._ready) > before
+
+    def _release_blocks(self, number: int, groups: Sequence[Group]) -> None:
+        """Let the blocks go on of which so many threads have come to a barrier as it waits for."""
+        came = np.bincount(np.concatenate([self.block[each.threads] for each in groups]), minlength=self._count)
+        count = groups[0].barrier[1]
+        arrived = self._arrived.setdefault(number, np.zeros(self._count, int))
+        free = (came > 0) & ((came == self._alive_in_block) if count is None else (came + arrived >= count))
+        places: dict[int, list[Group]] = {}
+        for each in groups:
+            places.setdefault(each.at, []).append(each)
+        if count is None and len(places) > 1:
+            seen = np.zeros(self._count, int)
+            for alike in places.values():
+                here = np.concatenate([self.block[each.threads] for each in alike])
+                seen += np.bincount(here, minlength=self._count) > 0
+            if (free & (seen > 1)).any():
+                line = self._code.segments[max(places)].line
+                raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
+        arrived[free] = 0
+        for at, alike in places.items():
+            joins = self._code.segments[at].computes
+            for group in [self._joined(alike)] if joins else alike:
+                self._pass(group, free[self.block[group.threads]])
+
+    def _pass(self, group: Group, free: Array) -> None:
+        """Let some threads of a group run the instruction at which they waited; the others wait on."""
+        if not free.any():
+            self._waiting.append(group)
+            return
+        barrier = group.barrier
+        if not free.all():
+            rest = self._part(group, np.flatnonzero(~free), group.at)
+            rest.barrier = barrier
+            self._waiting.append(rest)
+            group = self._part(group, np.flatnonzero(free), group.at)
+        self._code.segments[group.at].run(group, group.registers)
+        group.at += 1
+        self._ready += self._by_team(group)
+
+    def copy(self, of: Group) -> None:
+        """Make the asynchronous copies of some threads."""
+        rest, memory = [], self.memory
+        for threads, to, start, count, size_bytes in self.copies:
+            now = np.isin(threads, of.threads)
+            for byte in range(size_bytes if now.any() else 0):
+                read = byte < count[now]
+                value = np.zeros(len(read), np.uint8)
+                value[read] = memory.load(start[now][read] + byte, 1)
+                memory.store(to[now] + byte, value)
+            if not now.all():
+                rest.append((threads[~now], to[~now], start[~now], count[~now], size_bytes))
+        self.copies = rest
+
+
+class Group:
+    """Threads that are at the same instruction.
+
+    Attributes:
+        blocks: All blocks that run at once.
+        threads: Their numbers there, in the order in which they run.
+        registers: Values of those that are read later.
+        at: Number of the segment of instructions.
+        team: Their team.
+        barrier: Number of the barrier at which they wait, threads for which it waits, and whether they only arrive.
+    """
+
+    __slots__ = ("_kept", "at", "barrier", "blocks", "memory", "registers", "size", "slot", "team", "threads")
+
+    def __init__(self, blocks: Blocks, threads: Array, registers: list[Any], at: int, team: int) -> None:
+        self.blocks, self.threads, self.registers, self.at, self.team = blocks, threads, registers, at, team
+        self.memory, self.size = blocks.memory, len(threads)
+        self.slot = blocks.slot[threads]
+        self.barrier: tuple[int, int | None, bool] = (0, None, False)
+        self._kept: dict[str, Array] = {}
+
+    def only(self, chosen: Array) -> Group:
+        """Return some of these threads, for one instruction."""
+        return Group(self.blocks, self.threads[chosen], [], self.at, self.team)
+
+    def _of(self, name: str, value: Array) -> Array:
+        if name not in self._kept:
+            self._kept[name] = value if len(value) == 1 else value[self.threads]
+        return self._kept[name]
+
+    def special(self, name: str) -> Array:
+        """Return the values of a special register."""
+        value = self.blocks.special(name)
+        return value if len(value) == 1 else self._of(name, value)
+
+    def base(self, space: str) -> Array:
+        """Return the index at which a state space begins for each thread."""
+        return self._kept[f"[{space}"] if f"[{space}" in self._kept else self._of(f"[{space}", self.blocks.base(space))
+
+    @property
+    def lane(self) -> Array:
+        """Of each thread in its warp."""
+        return self.slot % WARP_THREADS
+
+    def full(self, value: Array) -> Array:
+        """Return an array with an element for each thread."""
+        return value if len(value) == self.size else np.broadcast_to(value, self.size)
+
+    def places(self) -> Array:
+        """Return the place in the arrays of this group of the lanes of all warps; -1 where one is not in it."""
+        if "places" not in self._kept:
+            found = np.full(self.blocks.slots, -1)
+            found[self.slot] = np.arange(self.size)
+            self._kept["places"] = found
+        return self._kept["places"]
+
+    def bits(self, which: Array) -> Array:
+        """Return, to each thread, which lanes of its warp are among some threads, as the bits of a number."""
+        held = np.zeros(self.blocks.slots, bool)
+        held[self.slot] = which
+        words = np.packbits(held, bitorder="little").view("<u4").astype(np.uint32)
+        return np.asarray(words[self.slot // WARP_THREADS])
+
+    def from_lane(self, value: Array, lane: Array) -> Array:
+        """Return the value of another lane of the warp; its own where there is none, which PTX leaves undefined."""
+        own = np.arange(self.size)
+        source = self.places()[self.slot - self.lane + (lane & (WARP_THREADS - 1))]
+        return np.asarray(self.full(value)[np.where((source >= 0) & (lane < WARP_THREADS), source, own)])
+
+    def warps(self) -> Array:
+        """Return the places of the threads of each warp, by lane.
+
+        Raises:
+            StoppedError: a warp is not whole.
+        """
+        found = self.places().reshape(-1, WARP_THREADS)
+        found = found[(found >= 0).any(axis=1)]
+        if (found < 0).any():
+            raise StoppedError("crash", "lanes are missing at a product of a warp, or have returned before it")
+        return np.asarray(found)
+
+    def by_block(self, value: Array) -> Array:
+        """Return the sum of a value over the threads of each block, to each of its threads."""
+        block = self.blocks.block[self.threads]
+        return np.bincount(block, np.broadcast_to(value, self.size))[block]
