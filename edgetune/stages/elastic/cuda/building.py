@@ -63,7 +63,7 @@ def build(
         done = transform_ptx(network.source, name, persistent=persistent)
         if recorded:
             done = replace(done, source=ptx_with_block_records(done.source, name))
-        return replace(load_ptx(done, context), recorded=recorded)
+        return replace(load_ptx(done, context, name), recorded=recorded)
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     launched = {call.kernel for call in network.calls}
     folders = tuple(map(Path, options.include))
@@ -84,7 +84,7 @@ def build(
         raise
 
 
-def load_ptx(transformed: TransformResult, context: Context) -> Build:
+def load_ptx(transformed: TransformResult, context: Context, name: str) -> Build:
     """Have the driver compile PTX with its forms, and ask it what they need.
 
     Multiplications and additions without a rounding of their own (``mul.f32``) may be contracted, in the original and
@@ -93,12 +93,13 @@ def load_ptx(transformed: TransformResult, context: Context) -> Build:
     Args:
         transformed: PTX.
         context: The GPU.
+        name: Of the file, for messages.
 
     Raises:
         InputError: it is newer than the driver.
         DeviceError: the driver does not compile it.
     """
-    check_version(transformed.source, context.facts.driver, "the source")
+    check_version(transformed.source, context.facts.driver, name)
     image = transformed.source.encode("utf-8", "surrogateescape") + b"\0"
     words = context.driver.api.CUfunction_attribute
     with context.scope():

@@ -340,7 +340,7 @@ class Body:
                 self._say(f"\tor.pred %edgetune_any, %edgetune_any, %edgetune_live{copy};")
             self._say("\t@!%edgetune_any bra $edgetune_left;")
         if end is not None:
-            self._say(f"\tbra {self._label(end)};")
+            self._go_on(end)
 
     def _write_block_apart(self, number: int, copy: int, tag: str, end: int | None) -> None:
         block = self._flow.blocks[number]
