@@ -277,8 +277,8 @@ def ptx_of(
     with _program(nvrtc, source, name) as program:
         for each in instances:
             _call(nvrtc.nvrtcAddNameExpression, program, each.encode())
-        words = [word.encode() for word in (*words, "--generate-line-info")]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), words)
+        options_given = [word.encode() for word in (*words, "--generate-line-info")]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options_given), options_given)
         if int(status):
             log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
             raise _refusal(log.decode(errors="replace"), name, f"{compiler} for {arch}")

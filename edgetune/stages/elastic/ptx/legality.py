@@ -263,9 +263,9 @@ def block_legality(entry: Entry, flow: Divergence) -> tuple[Refusal, ...]:
         carried = next((each for each in code if "cc" in each.op or each.op[0] in CARRIED), None)
         if carried is not None and carried.op[0] in CARRIED:
             found.append(refusal(entry, "carry", carried, carried.name, "block"))
-    for each in entry.variables:
-        if each.space not in ("shared", "local", "param"):
-            found.append(refusal(entry, "unparsable", None, f".{each.space} {each.name} in a kernel", "block"))
+    for one in entry.variables:
+        if one.space not in ("shared", "local", "param"):
+            found.append(refusal(entry, "unparsable", None, f".{one.space} {one.name} in a kernel", "block"))
     return tuple({each.code: each for each in reversed(found)}.values())
 
 
