@@ -194,6 +194,8 @@ HARMLESS = {
     "mov.u32 %r1, %tid.x; st.param.b32 [out], %r1;": False,
     "bar.sync 0;": False,
     "bar.warp.sync -1;": False,
+    "exit;": False,
+    "$L: ld.volatile.shared.u32 %r1, [%r2]; setp.eq.s32 %r3, %r1, 0; @%r3 bra $L;": False,
     "call.uni f, ();": False,
     "call.uni g, ();": False,
     "call.uni h, ();": True,

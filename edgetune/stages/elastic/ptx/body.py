@@ -98,7 +98,7 @@ class Body:
         if name in self._local:
             return name if copy == 0 else f"{name}_edgetune{copy}"
         if name in self._entry.registers:
-            plain = name.lstrip("%").replace("@", "_edgetune")
+            plain = (name[1:] if name.startswith("%") else f"own_{name}").replace("@", "_edgetune")
             return f"%edgetune{copy}_{plain}" if self._varies(name) else name if "@" not in name else f"%{plain}"
         if self._copies > 1 and name.startswith(("%tid.", "%ntid.")):
             return f"%edgetune_t{name[-1]}{copy}" if name.startswith("%t") else f"%edgetune_b{name[-1]}"

@@ -206,9 +206,9 @@ def _harmless(name: str, functions: Mapping[str, Entry]) -> bool:
         return True
     function = functions.get(name)
     others = {other: each for other, each in functions.items() if other != name}  # without recursion
-    return function is not None and not _of_loops(function) and not any(
-        _of_instruction(each, others) or waits_for_block(each) or waits_for_warp(each) or each.op[0] == "wgmma"
-        or _INDEX.search(" ".join(each.operands)) for each in function.instructions
+    return function is not None and not _of_loops(function, "block") and not any(
+        each.op[0] in ("wgmma", "exit") or _of_instruction(each, others) or waits_for_block(each)
+        or waits_for_warp(each) or _INDEX.search(" ".join(each.operands)) for each in function.instructions
     )  # fmt: skip
 
 
