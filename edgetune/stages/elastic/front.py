@@ -31,6 +31,8 @@ _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+
 _TOOLKIT = Path("/usr/local/cuda")
 """Where the toolkit and JetPack have it."""
 _WHEELS = "nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl"
+_INSTANCE = re.compile(r"(?:void )?(?:\w+::)*(\w+<.*>)\(")
+"""A kernel in words, e.g. ``void scale<float, 3>(float*, int)``."""
 _LIMIT_S = 600
 _NEWEST = {(12, 5): (8, 5), (12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (12, 9): (8, 8)}
 """Version of PTX that a driver reads, by that of CUDA, where it is not the usual one (NVIDIA, "PTX ISA", release
@@ -65,12 +67,16 @@ def transform_compiled(
         text, symbols = ptx_of(source, arch, name=name, options=options, instances=asked)
     except InputError as error:
         nvcc = _nvcc()
-        if error.hint != HOST_CODE:
+        if error.hint != HOST_CODE and (nvcc is None or "open source file" not in error.message):
             raise
         if nvcc is None:
             message = f"{error.message}: it has host code, which nvcc compiles, and there is none"
             raise InputError(message, f"pip install {_WHEELS}, or install the CUDA toolkit; or {HOST_CODE}") from None
-        text, symbols = _by_nvcc(nvcc, source, arch, name, options), {}
+        taken = (
+            f"\nnamespace {{ void *edgetune_instances[] = {{{', '.join(f'(void *)&{each}' for each in asked)}}}; }}\n"
+        )
+        text = _by_nvcc(nvcc, source + taken * bool(asked), arch, name, options)
+        symbols = _instances([each.name for each in parse(text, name).entries])
     return transform_ptx(_plainly_named(text, symbols, name), name, persistent=persistent, compiled=True)
 
 
@@ -109,6 +115,16 @@ def _by_nvcc(nvcc: str, source: str, arch: str, name: str, options: CompileOptio
             first = next((line for line in said.splitlines() if "error" in line), f"exit status {done.returncode}")
             raise InputError(f"{found[1]}, line {found[2]}: {found[3]}" if found else first, f"by {nvcc} for {arch}")
         return (folder / "kernel.ptx").read_text("utf-8", "replace")
+
+
+def _instances(entries: Sequence[str]) -> dict[str, str]:
+    """Return the symbols of instances of template kernels by how they are written, where binutils are installed."""
+    filt = shutil.which("c++filt")
+    if filt is None:
+        return {}
+    done = subprocess.run([filt], input="\n".join(entries), capture_output=True, text=True, check=False)
+    shown = zip(entries, done.stdout.splitlines(), strict=False)
+    return {found[1]: symbol for symbol, each in shown if (found := _INSTANCE.match(each))}
 
 
 def _plainly_named(text: str, symbols: Mapping[str, str], name: str) -> str:
