@@ -53,6 +53,9 @@ REFUSED = {
         "$L: bar.sync 0; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r9; @%p1 bra $L; bar.sync 0;",
         f"mov.u32 %r3, 1; {THREAD_0} @%p1 bra $L; mov.u32 %r3, 2; $L:"
         " setp.eq.s32 %p2, %r3, 1; @%p2 bra $M; bar.sync 0; $M: bar.sync 0;",
+        # Threads that stay come to different barriers of a loop that they all leave behind.
+        f"{THREAD_0} @%p1 ret; $L: setp.lt.u32 %p2, %r1, %r9; @%p2 bra $M; bar.sync 0; bra $N; $M: bar.sync 0;"
+        " $N: add.s32 %r4, %r4, 1; setp.lt.s32 %p3, %r4, 9; @%p3 bra $L;",
         "atom.global.add.u32 %r3, [%rd1], 1; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
         "ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
         "mov.u32 %r3, %clock; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
@@ -133,6 +136,9 @@ ACCEPTED = [
     f"{THREAD_0} @%p1 bra $L; bar.sync 0; $L: st.shared.u32 [held], %r1;",
     "$L: bar.sync 0; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r9; @%p1 bra $L;",
     f"{THREAD_0} @%p1 ret; bar.red.popc.u32 %r3, 0, %p1;",
+    # A reduction behind a return: branches in a loop that meet before its barrier, and nothing but the end behind it.
+    "setp.ge.u32 %p1, %r1, %r9; @%p1 ret; mov.u32 %r4, 64; $L: setp.ge.u32 %p2, %r1, %r4; @%p2 bra $M;"
+    " add.s32 %r3, %r3, 1; $M: bar.sync 0; shr.u32 %r4, %r4, 1; setp.ne.s32 %p3, %r4, 0; @%p3 bra $L;",
     # A flag in shared memory that all read between barriers.
     "$L: ld.volatile.shared.u32 %r3, [held]; bar.sync 0; add.s32 %r4, %r4, 1; setp.lt.s32 %p1, %r4, 9; @%p1 bra $L;",
     "barrier.sync 0; st.volatile.shared::cta.u32 [held], %r3;",

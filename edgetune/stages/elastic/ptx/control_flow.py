@@ -15,7 +15,7 @@ from local memory, also through a generic address where a kernel has any.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
@@ -139,9 +139,7 @@ class Divergence:
         self.levels: dict[str, int] = {}
         self.places = [UNIFORM] * len(self.blocks)
         self._numbers = self._thread_numbers()
-        kept = self._staying() if leaving else self.blocks
-        ends = zip(kept, postdominators(kept), strict=True)
-        self.meets = [each.next[0] if len(each.next) == 1 else end for each, end in ends]
+        self.meets = postdominators(*self._staying()) if leaving else postdominators(self.blocks)
         regions = {
             block: reachable(self.blocks, each.next, without=self.meets[block])  # on paths to where all of them meet
             for block, each in enumerate(self.blocks)
@@ -166,19 +164,18 @@ class Divergence:
             return BY_WARP if self._rows and name in ("%tid.y", "%tid.z") else VARYING
         return VARYING if name in self._local else self.levels.get(name, UNIFORM)
 
-    def _staying(self) -> list[BasicBlock]:
-        """Return the basic blocks without the branches that leave all barriers behind, where another goes to one."""
-        ahead = {
-            block
-            for block, each in enumerate(self.blocks)
-            if any(map(waits_for_block, self._code[each.first : each.end]))
-        }
+    def _staying(self) -> tuple[list[BasicBlock], set[int]]:
+        """Return the basic blocks without the branches that leave all barriers behind, and those with barriers."""
+        code = [self._code[each.first : each.end] for each in self.blocks]
+        barriers = {block for block, each in enumerate(code) if any(map(waits_for_block, each))}
+        ahead = set(barriers)
         while more := {block for block, each in enumerate(self.blocks) if ahead.intersection(each.next)} - ahead:
             ahead |= more
-        return [
+        kept = [
             BasicBlock(each.first, each.end, tuple(one for one in each.next if one in ahead) or each.next)
             for each in self.blocks
         ]
+        return kept, barriers
 
     def of(self, number: int) -> int:
         """Return the level at which threads come to an instruction, its predicate included."""
@@ -263,25 +260,30 @@ def reachable(blocks: list[BasicBlock], starts: Iterable[int], without: int | No
     return found
 
 
-def postdominators(blocks: list[BasicBlock]) -> list[int | None]:
-    """Return the immediate postdominator of each block; ``None`` where no path from it ends."""
+def postdominators(blocks: list[BasicBlock], stops: Collection[int] = ()) -> list[int | None]:
+    """Return the immediate postdominator of each block; ``None`` where no path from it ends.
+
+    Args:
+        blocks: The basic blocks.
+        stops: Blocks in which paths end that come to them.
+    """
     end = len(blocks)
     every = (1 << (end + 2)) - 1  # one more than there are, which no block has whose paths end
-    sets = [every] * end + [1 << end]
+    sets, behind = [every] * end + [1 << end], [every] * end
     changed = True
     while changed:
         changed = False
         for here in reversed(range(end)):
-            met = every
+            behind[here] = every
             for each in blocks[here].next:
-                met &= sets[each]
-            met |= 1 << here
+                behind[here] &= sets[each]
+            met = (1 << end if here in stops else behind[here]) | 1 << here
             if met != sets[here]:
                 sets[here], changed = met, True
     found: list[int | None] = []
     for here in range(end):
-        strict = [each for each in range(end + 1) if each != here and sets[here] >> each & 1]
-        inside = sets[here] != every
+        strict = [each for each in range(end + 1) if behind[here] >> each & 1]
+        inside = behind[here] != every
         # Of those behind every path the nearest is the one that all others are behind.
         found.append(next((one for one in strict if inside and sets[one].bit_count() == len(strict)), None))
     return found
