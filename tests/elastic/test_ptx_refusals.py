@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from edgetune.errors import InputError
@@ -239,6 +241,21 @@ def test_every_rule_has_an_example() -> None:
 def test_a_kernel_of_too_many_basic_blocks_is_refused() -> None:
     body = "".join(f"$L{place}: @%p1 bra $L{place};\n" for place in range(5000))
     assert made(body).refusals[0].code == "too-large"
+
+
+def test_forms_that_would_be_too_long_are_not_made() -> None:
+    kernel = made("add.s32 %r3, %r1, 1;\n" * 9000)
+    assert [each.symbol for each in kernel.variants] == FORMS[:2]
+    assert [(each.code, each.level) for each in kernel.refusals] == [("too-large", "block")]
+
+
+def test_sums_with_a_carry_are_of_one_copy_after_the_other() -> None:
+    body = "add.cc.u32 %r3, %r1, %r1; xor.b32 %r4, %r1, 7; addc.cc.u32 %r5, %r4, 0; addc.u32 %r6, 0, 0;"
+    entry = f".entry k(.param .u64 k_param_0, .param .u32 k_param_1)\n{{\n{DECLARED}{body}\nret;\n}}\n"
+    form = transform_ptx(HEAD + entry, "k.ptx").source.partition("k__block2")[2].partition("k__block4")[0]
+    assert re.findall(r"(add\S+|xor\.b32) %edgetune(\d)_r\d", form) == [
+        (name, copy) for copy in "01" for name in ("add.cc.u32", "xor.b32", "addc.cc.u32", "addc.u32")
+    ]
 
 
 def test_a_turn_ends_with_what_the_kernel_needs() -> None:

@@ -28,7 +28,7 @@ from edgetune.stages.elastic.ptx.control_flow import UNIFORM, BasicBlock, Diverg
 from edgetune.stages.elastic.ptx.legality import CARRIED
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction, Module
 
-MOST_LINES = 200_000
+MOST_LINES = 30_000
 """Of a body; a form that is longer is not made."""
 _WORD = re.compile(r"[%\w$]+(?:@\d+)?(?:\.[xyz]\b)?")
 _COPIES_TOGETHER = (("cp", "async", "commit_group"), ("cp", "async", "wait_group"), ("cp", "async", "wait_all"))
