@@ -50,8 +50,9 @@ def transform(opts: TransformOptions, terminal: Terminal) -> None:
     shared=BYTES is dynamic shared memory. More: edgetune help launches. A kernel that was not checked is an error (exit
     code 5).
 
-    Of kernels whose source is not there or not readable (templates, CUTLASS, Triton) give the PTX: each gets the form
-    KERNEL__grid, and --check runs it in an interpreter. Launches name a kernel by its symbol and give all parameters.
+    Of kernels whose source is not there or not readable (templates, CUTLASS, Triton) give the PTX, or have CUDA C
+    compiled to it first (--ptx): --check runs forms in an interpreter. Launches of PTX name a kernel by its symbol and
+    give all parameters.
 
     With --device they run on a GPU, and before on the CPU where there is g++: each shows what the other may not. A GPU
     has the compiler's own code; orders of the CPU shim show races that a GPU may hide. CUDA runs nothing more after a

@@ -1,10 +1,15 @@
 """``edgetune schedule kernels transform`` on PTX: what is written, checked, refused and asked of other options."""
 
 import json
+import shutil
 import sys
 
 import pytest
 from command_line import assert_two_lines
+
+from edgetune.artifacts.elastic_table import ElasticTable
+from edgetune.artifacts.io import read
+from edgetune.stages.elastic import front
 
 KERNEL = """.version 8.0
 .target sm_87
@@ -93,10 +98,45 @@ def test_an_instruction_that_the_check_does_not_know_leaves_the_others(edgetune,
     assert "equal" in ended.out
 
 
-@pytest.mark.parametrize("words", [("--persistent",), ("--instantiate", "scale<float>"), ("--include", ".")])
+@pytest.mark.parametrize("words", [("--ptx", "sm_87"), ("--instantiate", "scale<float>"), ("--include", ".")])
 def test_options_for_source_are_refused(edgetune, file, words):
     ended = edgetune(*COMMAND, file(GOOD), *words)
     assert_two_lines(ended, 2)
+
+
+SOURCE = """// launch scale<float, 2> grid=3 block=64 x=float32[256] n=int32:150
+template <typename T, int N> __global__ void scale(T *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= N;
+}
+"""
+
+
+def test_cuda_is_compiled_to_ptx_first_on_request(edgetune, file, tmp_path):
+    pytest.importorskip("cuda.bindings")
+    out = tmp_path / "out.ptx"
+    words = ("--ptx", "sm_87", "--persistent", "--instantiate", "scale<int, 3>", "-o", str(out))
+    ended = edgetune(*COMMAND, file(SOURCE, "k.cu"), *words, "--check", "--json", "--launch",
+                     "scale<int, 3> grid=2 block=32 x=int32[64] n=int32:50")  # fmt: skip
+    assert ended.code == 0, ended.err
+    kernels = {each["name"]: each for each in json.loads(ended.out)["kernels"]}
+    assert {name: (each["line"], each["check"]["answer"]) for name, each in kernels.items()} == {
+        "scale_float_2": (2, "equal"), "scale_int_3": (2, "equal")
+    }  # fmt: skip
+    for form in ("__grid", "__block2", "__block4", "__block8", "__persistent"):
+        assert f".entry scale_int_3{form}(" in out.read_text()
+    assert_two_lines(edgetune(*COMMAND, file("__global__ void k() { x; }", "k.cu"), "--ptx", "sm_87"), 2)
+    assert_two_lines(edgetune(*COMMAND, file(SOURCE, "k.cu"), "--ptx", "sm_1"), 2)
+
+
+def test_pieces_are_kept_of_ptx_too(edgetune, file, tmp_path):
+    if shutil.which("ptxas") is None and front._nvcc() is None:
+        pytest.skip("no ptxas")
+    ended = edgetune("schedule", "kernels", "shrink", file(GOOD), "--grid", "64", "--block", "256", "--json",
+                     "-o", str(tmp_path / "kept.parquet"))  # fmt: skip
+    assert ended.code == 0, ended.err
+    forms = read(ElasticTable, str(tmp_path / "kept.parquet")).header.conditions["forms"]
+    assert set(forms) == {f"scale__{each}" for each in ("grid", "block2", "block4", "block8")}
 
 
 def test_ptx_is_read_from_standard_input(edgetune, monkeypatch, tmp_path):

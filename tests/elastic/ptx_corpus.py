@@ -45,7 +45,7 @@ def text(name: str) -> str:
 
 @cache
 def transformed(name: str) -> TransformResult:
-    return transform_ptx(text(name), f"{name}.ptx")
+    return transform_ptx(text(name), f"{name}.ptx", persistent=True)
 
 
 def trials(name: str) -> tuple[SampleLaunch, ...]:

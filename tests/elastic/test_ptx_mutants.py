@@ -11,6 +11,7 @@ from ptx_corpus import text, transformed, trials
 
 from edgetune.stages.elastic.cpu_equivalence import Verdict, check
 from edgetune.stages.elastic.ptx import transform
+from edgetune.stages.elastic.ptx.legality import Legality
 
 TURN = r"setp\.le\.u32 %edgetune_is, %edgetune_left, %edgetune_step;"
 MUTANTS = {
@@ -45,14 +46,47 @@ MUTANTS = {
 }  # fmt: skip
 
 
-def mutated(name: str, pattern: str, new: str) -> Verdict:
-    done, launches = transformed(name), trials(name)[:1]
-    mark = done.source.index("__grid")
-    changed, count = re.subn(pattern, new, done.source[mark:])
+BLOCK, PERSISTENT = "__block2", "__persistent"
+OTHER_FORMS = {
+    "a copy is the thread of another": (
+        "transpose", BLOCK, r"(mad\.lo\.u32 %edgetune_tx1, %edgetune_step), 1,", r"\1, 0,",
+    ),
+    "x and y of a thread changed over": ("transpose", BLOCK, r"%edgetune_ty1;", "%edgetune_tx1;"),
+    "a register of another copy": ("saxpy", BLOCK, r"(\.f32 %edgetune1_f\d+, )%edgetune1_f", r"\1%edgetune0_f"),
+    "a copy is not written": ("saxpy", BLOCK, r"\tst\.global\.f32 \[%edgetune1_[^\n]*\n", ""),
+    "a branch of another copy": ("stencil", BLOCK, r"@(!?)%edgetune1_p(\d+) bra", r"@\1%edgetune0_p\2 bra"),
+    "no barrier between parts": ("transpose", BLOCK, r"\tbar\.sync 0;\n(?!\tadd\.u32 %edgetune_at)", ""),
+    "no barrier between turns": ("transpose", BLOCK, r"\tbar\.sync 0;\n(?=\tadd\.u32 %edgetune_at)", ""),
+    "votes of one copy only": ("vote_barriers", BLOCK, r"\tadd\.u32 %edgetune_sum, [^\n]*\n", ""),
+    "votes for, where those against are counted": ("vote_barriers", BLOCK, r"not\.pred", "mov.pred"),
+    "one copy's vote for all": ("vote_barriers", BLOCK, r"\tor\.pred %edgetune_vote0,[^\n]*\n", ""),
+    "a copy that returned goes on": ("early_return", BLOCK, r"\tmov\.pred %edgetune_live\d, 0;\n", ""),
+    "a copy that goes on is taken for dead": ("leave_in_loop", BLOCK, r"\tor\.pred %edgetune_any,[^\n]*\n", ""),
+    "returned threads miss barriers": ("early_return", "__grid", r"bra \$edgetune_left", "bra $edgetune_turn"),
+    "the meeting ends before all have returned": ("leave_in_loop", "__grid", r"red\.or\.pred", "red.and.pred"),
+    "the meeting leads to another barrier": (
+        "leave_in_loop", "__grid", r"%edgetune_next, 1;\n(?=\t@)", "%edgetune_next, 2;\n",
+    ),
+    "a logical block is left out": ("saxpy", PERSISTENT, r"\[%edgetune_control\], 1", "[%edgetune_control], 2"),
+    "done blocks are not counted": ("saxpy", PERSISTENT, r"\tred\.global\.add[^\n]*\n", ""),
+    "each thread takes": ("saxpy", PERSISTENT, r"setp\.ne\.u32 %edgetune_other", "setp.lt.u32 %edgetune_other"),
+    "what was taken is read too early": ("saxpy", PERSISTENT, r"(?<=\$edgetune_told:\n)\tbar\.sync 0;\n", ""),
+}  # fmt: skip
+"""File, form, and what is changed in the form."""
+
+
+def mutated(name: str, pattern: str, new: str, form: str = "__grid") -> Verdict:
+    done, (launch, *_) = transformed(name), trials(name)
+    kernel = next(each for each in done.kernels if each.kernel.name == launch.call.kernel)
+    variant = next(each for each in kernel.variants if each.symbol.endswith(form))
+    start = done.source.index(f".entry {variant.symbol}")
+    end = done.source.find(".entry", start + 1)
+    text = done.source[start : end if end > 0 else None]
+    changed, count = re.subn(pattern, new, text)
     assert count, "the mutation changes something"
-    (verdict,) = check(
-        replace(done, source=done.source[:mark] + changed), launches, name=f"{name}.ptx", matrix=BRIEF, limit_s=2
-    )
+    alone = replace(kernel, variants=(variant,))
+    wrong = replace(done, source=done.source.replace(text, changed), kernels=(alone,))
+    (verdict,) = check(wrong, [launch], name=f"{name}.ptx", matrix=BRIEF, limit_s=2)
     return verdict
 
 
@@ -64,18 +98,18 @@ def test_a_wrong_form_is_found_out(what: str) -> None:
     assert "__grid<<<" in verdict.reason
 
 
-UNPROVEN = {
-    "threads that returned are counted at barriers": ("early_return", "barrier-branch"),
-    "threads that left a loop are counted at its barriers": ("leave_in_loop", "barrier-branch"),
-}
+@pytest.mark.parametrize("what", OTHER_FORMS)
+def test_a_wrong_form_of_another_kind_is_found_out(what: str) -> None:
+    name, form, pattern, new = OTHER_FORMS[what]
+    verdict = mutated(name, pattern, new, form)
+    assert verdict.answer == "different", verdict
+    assert f"{form}<<<" in verdict.reason
 
 
-@pytest.mark.parametrize("what", UNPROVEN)
-def test_the_check_finds_out_what_is_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forms that the rules forbid, made nevertheless: the rules and the check agree."""
-    name, code = UNPROVEN[what]
-    assert transformed(name).kernels[0].refusals[0].code == code
-    monkeypatch.setattr(transform, "legality", lambda _: ((), False))
+@pytest.mark.parametrize("name", ["early_return", "leave_in_loop"])
+def test_returned_threads_are_missed_where_they_do_not_wait(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forms that leave out what the rules ask for: the rules and the check agree."""
+    monkeypatch.setattr(transform, "legality", lambda *_: Legality())
     forbidden = transform.transform_ptx(text(name), f"{name}.ptx")
     (verdict,) = check(forbidden, trials(name), name=f"{name}.ptx", matrix=BRIEF, limit_s=2)
     assert verdict.answer == "different", verdict

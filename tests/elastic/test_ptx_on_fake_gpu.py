@@ -47,7 +47,13 @@ def machine_for(done: TransformResult) -> Machine:
     for entry in program.module.entries:
         sizes = tuple(each.size_bytes for each in entry.parameters)
         kernels[entry.name] = FakeCudaKernel(sizes, 5000, run_it, registers=40, static_shared_bytes=0)
-    return Machine([FakeCudaGpu(sm_count=2, threads_per_sm=512)], kernels=kernels)
+    return Machine([FakeCudaGpu(sm_count=2, threads_per_sm=512)], kernels=kernels, more={"version": 12090})
+
+
+def test_ptx_that_is_newer_than_the_driver_is_not_loaded() -> None:
+    machine = Machine([FakeCudaGpu()], more={"version": 12040})
+    with machine.context() as context, pytest.raises(InputError, match=r"k\.ptx is PTX 8\.8, and the driver"):
+        build(transformed(NAME), context, name="k.ptx")
 
 
 def test_forms_from_the_driver_are_compared_on_the_gpu() -> None:
@@ -81,8 +87,9 @@ def test_a_network_may_have_its_kernels_as_ptx() -> None:
     )
     asked = KernelSequence("mine", (trial.call,), text(NAME), buffers)
     with machine_for(transformed(NAME)).context() as context:
-        with pytest.raises(InputError, match="is PTX, whose blocks do not record"):
-            built_network(asked, context, recorded=True)
+        recorded = built_network(asked, context, recorded=True, persistent=True)
+        assert recorded.recorded
+        assert recorded.forms["softmax_kernel"].persistent is not None
         program = Program(context, asked, built_network(asked, context))
         program.write(trial.buffers)
         assert differences(context, program, [LaunchVariant(1, 2, 3), LaunchVariant(1, 7)]) == []

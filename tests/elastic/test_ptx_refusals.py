@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from edgetune.errors import InputError
@@ -30,7 +32,7 @@ REFUSED = {
         "barrier.cluster.arrive;", "mov.u32 %r3, %cluster_ctaid.x;", "mapa.u64 %rd2, %rd1, %r1;",
         "st.shared::cluster.u32 [%r1], %r2;", "fence.acq_rel.cluster;",
     ],
-    "function-call": ["call.uni (%r3), vprintf, (%rd1);", "{ call.uni helper, (); }"],
+    "function-call": ["call.uni (%r3), malloc, (%rd1);", "{ call.uni helper, (); }"],
     "indirect-call": ["call %rd1;", "brx.idx %r1, targets;"],
     "async-barrier": [
         "mbarrier.init.shared.b64 [%r1], 1;", "cp.async.bulk.shared.global [%r1], [%rd1], 16, [%r2];",
@@ -48,17 +50,20 @@ REFUSED = {
     "unparsable": ["@%p1 bra $nowhere;", "bra;", "{ $L: add.s32 %r3, %r3, 1; } { $L: bra $L; }"],
     "reserved-name": ["mov.u32 %r3, edgetune_launch;"],
     "barrier-branch": [
-        f"{THREAD_0} @%p1 ret; bar.sync 0;",
-        f"{THREAD_0} @%p1 bra $L; bar.sync 0; $L:",
+        f"{THREAD_0} @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
         f"{THREAD_0} @%p1 bar.sync 0;",
-        "$L: bar.sync 0; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r9; @%p1 bra $L;",
+        "$L: bar.sync 0; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r9; @%p1 bra $L; bar.sync 0;",
         f"mov.u32 %r3, 1; {THREAD_0} @%p1 bra $L; mov.u32 %r3, 2; $L:"
-        " setp.eq.s32 %p2, %r3, 1; @%p2 bra $M; bar.sync 0; $M:",
-        "atom.global.add.u32 %r3, [%rd1], 1; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L:",
-        "ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L:",
-        "mov.u32 %r3, %clock; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L:",
-        "add.cc.u32 %r3, %r1, %r1; addc.u32 %r4, 0, 0; setp.eq.s32 %p1, %r4, 0; @%p1 bra $L; bar.sync 0; $L:",
-        "setp.gt.u32 %p1, %r1, 31; @%p1 bra $L; bar.sync 0; $L:",
+        " setp.eq.s32 %p2, %r3, 1; @%p2 bra $M; bar.sync 0; $M: bar.sync 0;",
+        # Threads that stay come to different barriers of a loop that they all leave behind.
+        f"{THREAD_0} @%p1 ret; $L: setp.lt.u32 %p2, %r1, %r9; @%p2 bra $M; bar.sync 0; bra $N; $M: bar.sync 0;"
+        " $N: add.s32 %r4, %r4, 1; setp.lt.s32 %p3, %r4, 9; @%p3 bra $L;",
+        "atom.global.add.u32 %r3, [%rd1], 1; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
+        "ld.volatile.global.u32 %r3, [%rd1]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
+        "mov.u32 %r3, %clock; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
+        "add.cc.u32 %r3, %r1, %r1; addc.u32 %r4, 0, 0; setp.eq.s32 %p1, %r4, 0;"
+        " @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
+        "setp.gt.u32 %p1, %r1, 31; @%p1 bra $L; bar.sync 0; $L: bar.sync 0;",
         "setp.gt.u32 %p1, %r1, 31; @%p1 bra $L; wgmma.fence.sync.aligned; $L:",
     ],
     "warp-branch": [
@@ -128,20 +133,100 @@ ACCEPTED = [
     "$L: mov.u32 %r3, %clock; setp.lt.u32 %p1, %r3, %r9; @%p1 bra $L;",
     "mov.u64 %rd3, %clock64; $L: mov.u64 %rd2, %clock64; sub.s64 %rd4, %rd2, %rd3; setp.lt.s64 %p1, %rd4, %rd1;"
     " @%p1 bra $L;",
-    # Waits within the block.
-    "$L: atom.shared.cas.b32 %r3, [held], 0, 1; setp.ne.s32 %p1, %r3, 0; @%p1 bra $L;",
-    "$L: atom.shared.add.u32 %r3, [held], 1; setp.lt.u32 %p1, %r3, %r9; @%p1 bra $L;",
-    "$L: ld.volatile.shared.u32 %r3, [held]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
+    # Threads that return, or leave a loop for good, while others go on to a barrier.
+    f"{THREAD_0} @%p1 ret; bar.sync 0;",
+    f"{THREAD_0} @%p1 bra $L; bar.sync 0; $L: st.shared.u32 [held], %r1;",
+    "$L: bar.sync 0; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r9; @%p1 bra $L;",
+    f"{THREAD_0} @%p1 ret; bar.red.popc.u32 %r3, 0, %p1;",
+    # A reduction behind a return: branches in a loop that meet before its barrier, and nothing but the end behind it.
+    "setp.ge.u32 %p1, %r1, %r9; @%p1 ret; mov.u32 %r4, 64; $L: setp.ge.u32 %p2, %r1, %r4; @%p2 bra $M;"
+    " add.s32 %r3, %r3, 1; $M: bar.sync 0; shr.u32 %r4, %r4, 1; setp.ne.s32 %p3, %r4, 0; @%p3 bra $L;",
+    # A flag in shared memory that all read between barriers.
+    "$L: ld.volatile.shared.u32 %r3, [held]; bar.sync 0; add.s32 %r4, %r4, 1; setp.lt.s32 %p1, %r4, 9; @%p1 bra $L;",
     "barrier.sync 0; st.volatile.shared::cta.u32 [held], %r3;",
     "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %r2}]; sust.b.1d.b32.trap [%rd1, {%r1}], {%r3};",
 ]  # fmt: skip
+
+
+BLOCK_REFUSED = {
+    "shared-wait": [
+        "$L: atom.shared.cas.b32 %r3, [held], 0, 1; setp.ne.s32 %p1, %r3, 0; @%p1 bra $L;",
+        "$L: atom.shared.add.u32 %r3, [held], 1; setp.lt.u32 %p1, %r3, %r9; @%p1 bra $L;",
+        "$L: ld.volatile.shared.u32 %r3, [held]; setp.eq.s32 %p1, %r3, 0; @%p1 bra $L;",
+    ],
+    "warp-group": ["wgmma.fence.sync.aligned;"],
+    "special-register": ["mov.v4.u32 {%r3,%r4,%r5,%r6}, %tid;"],
+    "carry": ["add.cc.u32 %r3, %r1, %r1; bra $L; $L: addc.u32 %r4, 0, 0;"],
+    "function-call": ["call.uni (%r3), vprintf, (%rd1);"],
+    "crossing": [
+        f"{THREAD_0} @%p1 bra $L; cp.async.commit_group; $L:",
+        # A call that gives all threads of the block one value, as its braces are kept as they are.
+        "{ .param .b64 a; add.s32 %r9, %r9, 1; st.param.b64 [a], %rd1; call.uni vprintf, (a); }",
+    ],
+    "unparsable": [".const .u32 table;"],
+}
+"""Kernels whose blocks are not elastic, though their grids are."""
+OF_BLOCKS = [(code, body) for code, bodies in BLOCK_REFUSED.items() for body in bodies]
+
+
+@pytest.mark.parametrize(("code", "body"), OF_BLOCKS, ids=[f"{c}-{at}" for at, (c, _) in enumerate(OF_BLOCKS)])
+def test_the_grid_alone_is_elastic_where_a_block_cannot_be(code: str, body: str) -> None:
+    kernel = made(body)
+    assert [each.symbol for each in kernel.variants] == ["k__grid"]
+    assert [(each.code, each.level, each.kernel) for each in kernel.refusals] == [(code, "block", "k")]
+
+
+FORMS = ["k__grid", "k__block2", "k__block4", "k__block8"]
 
 
 @pytest.mark.parametrize("body", ACCEPTED)
 def test_what_is_safe_is_made_elastic(body: str) -> None:
     kernel = made(body)
     assert not kernel.refusals
-    assert [each.symbol for each in kernel.variants] == ["k__grid"]
+    assert [each.symbol for each in kernel.variants] == FORMS
+
+
+def test_a_block_of_fixed_size_is_divided_where_that_goes() -> None:
+    assert [each.symbol for each in made("", ".reqntid 12, 1, 1").variants] == FORMS[:3]
+    assert [each.symbol for each in made("bar.warp.sync -1;", ".reqntid 64, 1, 1").variants] == FORMS[:2]
+    kernel = made("bar.warp.sync -1;", ".reqntid 32, 1, 1")
+    assert ([each.symbol for each in kernel.variants], kernel.refusals[0].code) == (FORMS[:1], "block-size")
+    assert len(made("bar.warp.sync -1;", ".maxntid 32, 1, 1").variants) == len(FORMS)
+
+
+FUNCTION = ".func (.param .b32 out) {name}(.param .b32 in)\n{{\n.reg .b32 %r<4>;\n{body}\nret;\n}}\n"
+CALL = "{{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call.uni (b), {name}, (a); ld.param.b32 %r3, [b]; }}"
+HARMLESS = {
+    "ld.param.u32 %r1, [in]; st.param.b32 [out], %r1;": True,
+    "mov.u32 %r1, %ctaid.x; st.param.b32 [out], %r1;": False,
+    "mov.u32 %r1, %tid.x; st.param.b32 [out], %r1;": False,
+    "bar.sync 0;": False,
+    "bar.warp.sync -1;": False,
+    "exit;": False,
+    "$L: ld.volatile.shared.u32 %r1, [%r2]; setp.eq.s32 %r3, %r1, 0; @%r3 bra $L;": False,
+    "call.uni f, ();": False,
+    "call.uni g, ();": False,
+    "call.uni h, ();": True,
+    "$L: bra $L;": True,
+    "$L: ld.volatile.global.u32 %r1, [%r2]; setp.eq.s32 %r3, %r1, 0; @%r3 bra $L;": False,
+}
+
+
+@pytest.mark.parametrize("body", HARMLESS)
+def test_a_function_passes_that_reads_no_index_and_waits_for_nobody(body: str) -> None:
+    functions = [("f", body), ("g", "mov.u32 %r1, %nctaid.x;"), ("h", "call.uni __assertfail, ();")]
+    text = "".join(FUNCTION.format(name=name, body=each) for name, each in functions)
+    entry = f".entry k(.param .u64 k_param_0, .param .u32 k_param_1)\n{{\n{DECLARED}{CALL.format(name='f')}\nret;\n}}\n"
+    done = transform_ptx(HEAD + text + entry, "k.ptx")
+    (kernel,) = done.kernels
+    if not HARMLESS[body]:
+        assert [each.code for each in kernel.refusals] == ["function-call"]
+        return
+    assert [each.symbol for each in kernel.variants] == FORMS
+    for copy in range(2):  # a call and its parameters stand together
+        block = done.source[done.source.index("__block2") : done.source.index("__block4")]
+        call = block[block.index(f"st.param.b32 [a], %edgetune{copy}_r1") :]
+        assert call.index("call.uni (b), f, (a);") < call.index(f"ld.param.b32 %edgetune{copy}_r3") < call.index("}")
 
 
 def test_clusters_are_seen_in_the_head_of_a_kernel() -> None:
@@ -150,12 +235,27 @@ def test_clusters_are_seen_in_the_head_of_a_kernel() -> None:
 
 
 def test_every_rule_has_an_example() -> None:
-    assert set(RULES) == set(REFUSED) | {"too-large"}
+    assert set(RULES) == set(REFUSED) | set(BLOCK_REFUSED) | {"too-large", "block-size"}
 
 
 def test_a_kernel_of_too_many_basic_blocks_is_refused() -> None:
     body = "".join(f"$L{place}: @%p1 bra $L{place};\n" for place in range(5000))
     assert made(body).refusals[0].code == "too-large"
+
+
+def test_forms_that_would_be_too_long_are_not_made() -> None:
+    kernel = made("add.s32 %r3, %r1, 1;\n" * 9000)
+    assert [each.symbol for each in kernel.variants] == FORMS[:2]
+    assert [(each.code, each.level) for each in kernel.refusals] == [("too-large", "block")]
+
+
+def test_sums_with_a_carry_are_of_one_copy_after_the_other() -> None:
+    body = "add.cc.u32 %r3, %r1, %r1; xor.b32 %r4, %r1, 7; addc.cc.u32 %r5, %r4, 0; addc.u32 %r6, 0, 0;"
+    entry = f".entry k(.param .u64 k_param_0, .param .u32 k_param_1)\n{{\n{DECLARED}{body}\nret;\n}}\n"
+    form = transform_ptx(HEAD + entry, "k.ptx").source.partition("k__block2")[2].partition("k__block4")[0]
+    assert re.findall(r"(add\S+|xor\.b32) %edgetune(\d)_r\d", form) == [
+        (name, copy) for copy in "01" for name in ("add.cc.u32", "xor.b32", "addc.cc.u32", "addc.u32")
+    ]
 
 
 def test_a_turn_ends_with_what_the_kernel_needs() -> None:
@@ -170,8 +270,8 @@ def test_a_turn_ends_with_what_the_kernel_needs() -> None:
     }
     for body, end in ends.items():
         declared = DECLARED if "held" in body else DECLARED.replace(".shared .align 4 .b8 held[128];", "")
-        steps = made(body, declared=declared).steps[1:]
-        assert [each.split("with ")[1] for each in steps] == list(end)
+        steps = made(body, declared=declared).steps
+        assert [each.split("with ")[1] for each in steps if "turn ends" in each] == list(end)
 
 
 def test_a_return_in_braces_of_its_own_keeps_its_predicate() -> None:
@@ -192,13 +292,13 @@ def test_all_of_the_original_stays() -> None:
     done = transform_ptx(text, "k.ptx")
     assert done.source.startswith("/* edgetune: elastic forms at the end */ " + text + "\n.visible .entry k__grid(")
     numbers = [each.line for each in parse(done.source, "k.ptx").entries]
-    assert numbers == [5, 11]
+    assert numbers[:2] == [5, 11]
 
 
 def test_a_transformed_file_is_left_as_it_is() -> None:
     once = transform_ptx(f"{HEAD}.visible .entry k()\n{{\nret;\n}}\n", "k.ptx").source
     again = transform_ptx(once, "k.ptx")
-    assert [each.refusals[0].code for each in again.kernels] == ["reserved-name", "reserved-name"]
+    assert [each.refusals[0].code for each in again.kernels] == ["reserved-name"] * 5
     assert again.source.count("k__grid(") == 1
 
 

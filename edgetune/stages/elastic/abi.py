@@ -9,7 +9,8 @@ which the program asked for, and the part of its blocks to run. Logical blocks a
 grid is one-dimensional and of any size: a physical block that has finished a logical block goes on to the next. At grid
 level the physical block has the shape of the logical block. At block level it has one dimension, and a physical thread
 runs the logical threads whose number equals its own modulo the physical block size, so that lanes of a warp keep their
-places where that size is a multiple of 32.
+places where that size is a multiple of 32. Forms made from PTX stop where not every physical thread has as many logical
+ones, or where lanes of a warp meet and that size is no multiple of 32.
 
 A physical block computes the index of a logical block from its number, x = number % grid.x, y = number / grid.x ...,
 with divisions in grids of two and three dimensions only (Zhao et al., Miriam, SenSys 2023, section on the

@@ -145,6 +145,8 @@ _REMEDY = "pip install 'edgetune[cuda]'"
 _ERROR = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE
 )
+HOST_CODE = "NVRTC compiles kernels only: move host code to another file"
+"""The hint of errors about code that is not for the GPU."""
 _HOST = re.compile(r'identifier "(cu[A-Z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__')
 """Messages of NVRTC about code that is not for the GPU."""
 
@@ -250,6 +252,41 @@ def compile(source: str, arch: str, *, name: str, options: CompileOptions = DEFA
     return CompiledSource(image, arch, resources, symbols_by_name(resources), log, compiler)
 
 
+def ptx_of(
+    source: str, arch: str, *, name: str, options: CompileOptions = DEFAULTS, instances: Sequence[str] = ()
+) -> tuple[str, dict[str, str]]:
+    """Compile CUDA C to PTX that names the line of each instruction.
+
+    Args:
+        source: Its text.
+        arch: E.g. ``sm_87``.
+        name: Of the file, for messages.
+        options: Compiler options.
+        instances: Of template kernels, e.g. ``scale<float, 16>``.
+
+    Returns:
+        The text, and the symbol of each instance.
+
+    Raises:
+        InputError, DeviceError: as ``compile``.
+    """
+    nvrtc = _loaded()
+    compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
+    _check_arch(nvrtc, arch, compiler)
+    words = [word for word in options.words(arch.replace("sm_", "compute_")) if not word.startswith("--ptxas")]
+    with _program(nvrtc, source, name) as program:
+        for each in instances:
+            _call(nvrtc.nvrtcAddNameExpression, program, each.encode())
+        options_given = [word.encode() for word in (*words, "--generate-line-info")]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options_given), options_given)
+        if int(status):
+            log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            raise _refusal(log.decode(errors="replace"), name, f"{compiler} for {arch}")
+        text = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0 \n").decode(errors="replace")
+        symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in instances}
+    return text + "\n", symbols
+
+
 def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: str) -> tuple[bytes, str]:
     """Return machine code and the compiler's log.
 
@@ -343,7 +380,7 @@ def _refusal(log: str, name: str, compiler: str) -> InputError:
     if "open source file" in what:
         return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
     if _HOST.search(what):
-        return InputError(message, "NVRTC compiles kernels only: move host code to another file")
+        return InputError(message, HOST_CODE)
     different = {(each["file"], each["line"]) for each in errors}  # the forms of a kernel repeat its errors
     more = f", the first of {len(different)} lines with errors" if len(different) > 1 else ""
     return InputError(message, f"by {compiler}{more}")

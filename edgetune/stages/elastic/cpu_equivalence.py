@@ -63,11 +63,13 @@ class Matrix:
         cuts: Slicings at random places, besides all blocks at once and powers of two; of persistent forms, sequences of
             launches, besides one launch alone.
         seed: Of the cuts, of the order of shards, and of the ranks and moments of persistent forms.
+        most: Ways to try of each form, drawn from all of these; ``None``: all.
     """
 
     schedules: tuple[ExecutionOrder, ...] = (FORWARD, REVERSE, chance(1), chance(2))
     cuts: int = 2
     seed: int = 0
+    most: int | None = None
 
 
 class Runner(Protocol):
@@ -223,19 +225,28 @@ def with_control(trial: SampleLaunch) -> SampleLaunch:
     return replace(trial, buffers={**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)})
 
 
-def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:
-    """Yield the ways to run a kernel's forms in place of one launch of it."""
+def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix, *, dividing: bool = False) -> Iterator[FormLaunch]:
+    """Yield the ways to run a kernel's forms in place of one launch of it.
+
+    Args:
+        elastic: The kernel.
+        logical: The launch.
+        matrix: The ways to try.
+        dividing: Whether forms run only blocks that their logical threads in a physical one divide.
+    """
     chosen = random.Random(matrix.seed)
     for variant in elastic.variants:
         if variant.level == "persistent":
-            yield from _persistent_ways(variant.symbol, logical, matrix, chosen)
-            continue
-        for block in _blocks(elastic.kernel, variant, logical):
-            for shards in _slicings(logical.blocks, matrix.cuts, chosen):
-                largest = max(count for _, count in shards)
-                for blocks in _physical_blocks(largest):
-                    for schedule in matrix.schedules:
-                        yield FormLaunch(variant.symbol, block, blocks, shards, schedule)
+            found = list(_persistent_ways(variant.symbol, logical, matrix, chosen))
+        else:
+            found = [
+                FormLaunch(variant.symbol, block, blocks, shards, schedule)
+                for block in _blocks(elastic.kernel, variant, logical, dividing)
+                for shards in _slicings(logical.blocks, matrix.cuts, chosen)
+                for blocks in _physical_blocks(max(count for _, count in shards))
+                for schedule in matrix.schedules
+            ]
+        yield from found if matrix.most is None else chosen.sample(found, min(len(found), matrix.most))
 
 
 def _persistent_ways(symbol: str, logical: Logical, matrix: Matrix, chosen: random.Random) -> Iterator[FormLaunch]:
@@ -255,12 +266,13 @@ def _physical_blocks(logical: int) -> Iterable[int]:
     return dict.fromkeys((1, min(_A_FEW_BLOCKS, logical), logical + 2))
 
 
-def _blocks(kernel: CudaKernel, variant: Variant, logical: Logical) -> list[Dim]:
+def _blocks(kernel: CudaKernel, variant: Variant, logical: Logical, dividing: bool) -> list[Dim]:
     """Return the physical blocks that a form may have in place of the logical one."""
     if variant.level == "grid":
         return [logical.block]
     shares = PER_THREAD if variant.per_thread is None else (variant.per_thread,)
-    sizes = dict.fromkeys(-(-logical.threads // share) for share in shares)
+    divide = [share for share in shares if not dividing or logical.threads % share == 0]
+    sizes = dict.fromkeys(-(-logical.threads // share) for share in divide)
     lanes_keep_places = [size for size in sizes if size % _WARP_THREADS == 0 or size >= logical.threads]
     return [(size, 1, 1) for size in (lanes_keep_places if kernel.warp else sizes)]
 
@@ -300,7 +312,7 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
         if reason := different(expected, outcome.buffers, kernel):
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
     silent = all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items())
-    tried = list(ways(elastic, call.logical, matrix))
+    tried = list(ways(elastic, call.logical, matrix, dividing=isinstance(built, PtxProgram)))
     sequences = [(launches_of(call, way), way.schedule) for way in tried]
     ran = 0
     for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.compiler import DEFAULTS, CompiledSource, CompileOptions, compile
+from edgetune.stages.elastic.front import resources_of
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Variant
 
@@ -56,7 +57,7 @@ def compile_forms(
     """Compile a source with all its forms.
 
     Args:
-        transformed: The source.
+        transformed: The source; PTX is assembled only to see what its kernels need.
         arch: E.g. ``sm_87``.
         name: Of the file, for messages.
         options: Compiler options.
@@ -66,8 +67,12 @@ def compile_forms(
         not made elastic.
 
     Raises:
-        InputError, DeviceError: as ``compiler.compile``.
+        InputError, DeviceError: as ``compiler.compile``, and ``front.resources_of`` for PTX.
     """
+    if transformed.language == "ptx":
+        needs = resources_of(transformed.source, arch, name)
+        compiled = CompiledSource(b"", arch, needs, {symbol: symbol for symbol in needs}, compiler="ptxas")
+        return compiled, {each.kernel.name: _forms(each, compiled) for each in transformed.kernels}
     try:
         compiled = compile(transformed.source, arch, name=name, options=options)
     except InputError as error:

@@ -69,6 +69,13 @@ class TransformOptions:
             group="Problem",
         ),
     ] = False
+    ptx: Annotated[
+        str | None,
+        Option(
+            "Compile CUDA C for this architecture or newer, e.g. sm_87, and make the forms behind the compiler: PTX.",
+            group="Problem", metavar="ARCH",
+        ),
+    ] = None  # fmt: skip
     launch: Annotated[
         Sequence[str],
         Option(

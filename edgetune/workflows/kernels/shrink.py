@@ -18,6 +18,8 @@ from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.forms import Forms, compile_forms
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.ptx.parse import is_ptx
+from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.shrink import Rules, Shrunk, overhead_score
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
@@ -118,12 +120,15 @@ def _shrunk(opts: ShrinkOptions, rules: Rules) -> tuple[Forms, CompiledSource, S
     except UnicodeDecodeError:
         raise InputError(f"{name} is not text", "CUDA C must be UTF-8") from None
     instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
-    transformed = transform(text, name, opts.folders, asked=instances)
+    if is_ptx(name, text):
+        transformed = transform_ptx(text, name)
+    else:
+        transformed = transform(text, name, opts.folders, asked=instances)
     wanted = instance_symbol(instances[0]) if instances else opts.kernel
     kernel = _kernel(transformed, wanted, name).kernel.name
     options = CompileOptions(opts.fmad, tuple(map(str, opts.folders)), tuple(opts.define))
     compiled, found = compile_forms(
-        replace(transformed, source=transformed.device),  # whole programs are given too
+        replace(transformed, source=transformed.compiled),  # whole programs are given too
         opts.arch or arch_of(gpu), name=name, options=options,
     )  # fmt: skip
     forms = found[kernel]

@@ -9,7 +9,9 @@ from typing import Any
 
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.errors import InputError, PartialError
+from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cpu_equivalence import Verdict
+from edgetune.stages.elastic.front import transform_compiled
 from edgetune.stages.elastic.kernel import SURFACES, ElasticKernel, Parameter, TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx
 from edgetune.stages.elastic.ptx.transform import transform_ptx
@@ -103,13 +105,18 @@ def transform(
     text = read_source(opts.file).decode("utf-8", "surrogateescape")
     name = _STDIN_FILE if opts.file == "-" else opts.file
     ptx = is_ptx(name, text)
-    check_outputs({"-o": opts.output}, [opts.file], {"-o": "PTX" if ptx else "CUDA source"})
+    check_outputs({"-o": opts.output}, [opts.file], {"-o": "PTX" if ptx or opts.ptx else "CUDA source"})
     for folder in opts.include:
         if not Path(folder).is_dir():
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
     if ptx:
         _check_of_ptx(opts)
-        done = transform_ptx(text, name)
+        done = transform_ptx(text, name, persistent=opts.persistent)
+    elif opts.ptx is not None:
+        options = CompileOptions(fmad=False, include=tuple(map(str, opts.folders)))
+        done = transform_compiled(
+            text, name, opts.ptx, options=options, instances=opts.instantiate, persistent=opts.persistent
+        )
     else:
         done = transformed(text, name, opts.folders, asked=opts.instantiate, persistent=opts.persistent)
     found = Transformed(name, done)
@@ -132,7 +139,7 @@ def _check_of_ptx(opts: TransformOptions) -> None:
     asked = {
         "--instantiate": opts.instantiate,
         "--include": opts.include,
-        "--persistent": opts.persistent,
+        "--ptx": opts.ptx,
     }
     for option, given in asked.items():
         if given:

@@ -8,6 +8,7 @@ step is a microsecond), and a GPU's clock is not the host's. So one is set again
 
     kernel(..., records)     first statement: note the multiprocessor (%smid) and the time (%globaltimer)
                              on leaving, by whichever return: note the time again
+    .entry kernel(..., .param .u64 edgetune_records)    the same in PTX
     records                  [sm, start, end] [sm, start, end] ...    one for each physical block, by launch
 
 Block records are written by thread 0 of a block, on request: residency, not occupancy, as warps of its block may end
@@ -27,6 +28,8 @@ from edgetune import limits
 from edgetune.stages.elastic.backend import Launch, Residency
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import Packed
+from edgetune.stages.elastic.ptx import parse as ptx
+from edgetune.stages.elastic.ptx.transform import edited as ptx_edited
 from edgetune.stages.elastic.source.parse import parse
 from edgetune.stages.elastic.source.syntax import Edit, edited, find, line_mark, line_of
 
@@ -226,6 +229,64 @@ def with_block_records(source: str, name: str) -> str:
         edits.append(Edit(begin, begin, f" edgetune_noted_t edgetune_noted({PARAMETER});"))
     root = parsed.tree.root_node
     return PREAMBLE + line_mark(line_of(root), name) + edited(root, edits)
+
+
+_NOTE = f"""
+	.reg .b64 %edgetune_record, %edgetune_time;
+	.reg .b32 %edgetune_own, %edgetune_size, %edgetune_more;
+	.reg .pred %edgetune_notes;
+	ld.param.u64 %edgetune_record, [{PARAMETER}];
+	setp.ne.u64 %edgetune_notes, %edgetune_record, 0;
+	mov.u32 %edgetune_own, %tid.x;
+	mov.u32 %edgetune_more, %tid.y;
+	or.b32 %edgetune_own, %edgetune_own, %edgetune_more;
+	mov.u32 %edgetune_more, %tid.z;
+	or.b32 %edgetune_own, %edgetune_own, %edgetune_more;
+	setp.eq.and.u32 %edgetune_notes, %edgetune_own, 0, %edgetune_notes;
+	mov.u32 %edgetune_own, %ctaid.z;
+	mov.u32 %edgetune_size, %nctaid.y;
+	mov.u32 %edgetune_more, %ctaid.y;
+	mad.lo.u32 %edgetune_own, %edgetune_own, %edgetune_size, %edgetune_more;
+	mov.u32 %edgetune_size, %nctaid.x;
+	mov.u32 %edgetune_more, %ctaid.x;
+	mad.lo.u32 %edgetune_own, %edgetune_own, %edgetune_size, %edgetune_more;
+	mad.wide.u32 %edgetune_record, %edgetune_own, {_WORDS * _WORD_BYTES}, %edgetune_record;
+	cvta.to.global.u64 %edgetune_record, %edgetune_record;
+	mov.u32 %edgetune_own, %smid;
+	cvt.u64.u32 %edgetune_time, %edgetune_own;
+	@%edgetune_notes st.global.u64 [%edgetune_record], %edgetune_time;
+	mov.u64 %edgetune_time, %globaltimer;
+	@%edgetune_notes st.global.u64 [%edgetune_record+{_WORD_BYTES}], %edgetune_time;
+	"""
+_NOTE_END = f"""
+$edgetune_leave:
+	mov.u64 %edgetune_time, %globaltimer;
+	@%edgetune_notes st.global.u64 [%edgetune_record+{2 * _WORD_BYTES}], %edgetune_time;
+	ret;
+"""
+
+
+def ptx_with_block_records(text: str, name: str) -> str:
+    """Return a PTX text whose kernels take an address for block records behind all other arguments.
+
+    Args:
+        text: Elastic forms included.
+        name: Of the file, for messages.
+
+    Raises:
+        InputError: it is no PTX.
+    """
+    edits = []
+    for entry in ptx.parse(text, name).entries:
+        parameter = f"\n\t.param .u64 {PARAMETER}\n"
+        at, added = entry.head[2], f"{',' * bool(entry.parameters)}{parameter}"
+        edits.append((at, at, added) if at >= 0 else (entry.head[1], entry.head[1], f"({parameter})"))
+        edits += [(entry.first, entry.first, _NOTE), (entry.span[1] - 1, entry.span[1] - 1, _NOTE_END)]
+        for each in entry.instructions:
+            if each.op[0] in ("ret", "exit"):
+                guard = f"@{'!' * each.guard[1]}{each.guard[0].partition('@')[0]} " if each.guard else ""
+                edits.append((each.start, each.end, f"{guard}bra $edgetune_leave;"))
+    return ptx_edited(text, (0, len(text)), edits)
 
 
 class BlockRecords:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
-from edgetune.stages.elastic.cuda.blocks import with_block_records
+from edgetune.stages.elastic.cuda.blocks import ptx_with_block_records, with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.forms import Form, Forms, compile_forms, variants_by_count
+from edgetune.stages.elastic.front import check_version
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx
@@ -53,15 +54,16 @@ def build(
         persistent: Whether each kernel gets a persistent form too.
 
     Raises:
-        InputError: the network has no source, its source does not parse or compile, or is PTX that shall record blocks.
+        InputError: the network has no source, or its source does not parse or compile.
         DeviceError: NVRTC or the parser is missing, or the driver does not compile PTX.
     """
     check_source(network)
     if is_ptx(network.name, network.source):
+        name = f"{network.name}.ptx"
+        done = transform_ptx(network.source, name, persistent=persistent)
         if recorded:
-            message = f"network {network.name} is PTX, whose blocks do not record where they run"
-            raise InputError(message, "leave --blocks out, or give the source")
-        return load_ptx(transform_ptx(network.source, f"{network.name}.ptx"), context)
+            done = replace(done, source=ptx_with_block_records(done.source, name))
+        return replace(load_ptx(done, context, name), recorded=recorded)
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     launched = {call.kernel for call in network.calls}
     folders = tuple(map(Path, options.include))
@@ -82,7 +84,7 @@ def build(
         raise
 
 
-def load_ptx(transformed: TransformResult, context: Context) -> Build:
+def load_ptx(transformed: TransformResult, context: Context, name: str) -> Build:
     """Have the driver compile PTX with its forms, and ask it what they need.
 
     Multiplications and additions without a rounding of their own (``mul.f32``) may be contracted, in the original and
@@ -91,10 +93,13 @@ def load_ptx(transformed: TransformResult, context: Context) -> Build:
     Args:
         transformed: PTX.
         context: The GPU.
+        name: Of the file, for messages.
 
     Raises:
+        InputError: it is newer than the driver.
         DeviceError: the driver does not compile it.
     """
+    check_version(transformed.source, context.facts.driver, name)
     image = transformed.source.encode("utf-8", "surrogateescape") + b"\0"
     words = context.driver.api.CUfunction_attribute
     with context.scope():
@@ -113,6 +118,7 @@ def load_ptx(transformed: TransformResult, context: Context) -> Build:
             each.kernel.name: Forms(
                 form(each.kernel.name),
                 {count: form(variant.symbol) for count, variant in variants_by_count(each).items()},
+                next((form(variant.symbol) for variant in each.variants if variant.level == "persistent"), None),
             )
             for each in transformed.kernels
         }

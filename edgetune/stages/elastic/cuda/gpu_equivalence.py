@@ -134,11 +134,11 @@ def build(transformed: TransformResult, context: Context, *, name: str, options:
         options: Of the compiler.
 
     Raises:
-        InputError: NVRTC refuses the source.
+        InputError: NVRTC refuses the source, or the driver does not read PTX that is as new.
         DeviceError: NVRTC is missing, or the driver does not compile PTX.
     """
     if transformed.language == "ptx":
-        return load_ptx(transformed, context)
+        return load_ptx(transformed, context, name)
     alone = replace(transformed, source=transformed.compiled)
     exact = replace(options, fmad=False)
     compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=exact)

@@ -5,16 +5,17 @@
     bar.sync 0                   is there: only some threads come to it
 
 A block of instructions is divergent if a varying branch has a path to it that does not pass the place where all paths
-from that branch meet again (the immediate postdominator: Cytron et al., TOPLAS 1991). A register varies if a varying
-value or a divergent instruction goes into it. Plain loads from one address give all threads of a block one value, as
-between two barriers nothing may write there without a race; volatile and atomic ones may differ, and those from local
-memory, also through a generic address where a kernel has any.
+from that branch meet again (the immediate postdominator: Cytron et al., TOPLAS 1991). Threads that can come to no
+barrier any more may be left out: then those that stay meet where all paths to a barrier do. A register varies if a
+varying value or a divergent instruction goes into it. Plain loads from one address give all threads of a block one
+value, as between two barriers nothing may write there without a race; volatile and atomic ones may differ, and those
+from local memory, also through a generic address where a kernel has any.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
@@ -25,15 +26,31 @@ UNIFORM, BY_WARP, VARYING = range(3)
 _NAME = re.compile(r"[%A-Za-z_$][\w$@.]*")
 _NO_RESULT = frozenset({
     "st", "red", "bar", "barrier", "bra", "ret", "exit", "trap", "membar", "fence", "prefetch", "prefetchu", "cp",
-    "nanosleep", "sust", "sured",
+    "nanosleep", "sust", "sured", "stmatrix",
 })  # fmt: skip
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _POSITIONS = ("%tid", "%lane", "%clock", "%globaltimer")
 """How the names of special registers begin that are different for each thread, or each time."""
 _OF_OTHERS = frozenset(
-    {"atom", "shfl", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix", "wgmma", "addc", "subc", "madc", "suld"}
+    {
+        "atom",
+        "shfl",
+        "match",
+        "redux",
+        "mma",
+        "wmma",
+        "ldmatrix",
+        "movmatrix",
+        "wgmma",
+        "addc",
+        "subc",
+        "madc",
+        "suld",
+        "call",
+    }
 )
-"""Instructions whose result depends on other lanes, other threads' writes, or on what the last instruction carried."""
+"""Instructions whose result depends on other lanes, other threads' writes, a function, or on what the last instruction
+carried."""
 _WARP = 32
 
 
@@ -50,6 +67,11 @@ class BasicBlock:
     first: int
     end: int
     next: tuple[int, ...]
+
+
+def waits_for_block(each: Instruction) -> bool:
+    """Return whether an instruction is a barrier of the block."""
+    return each.op[0] in ("bar", "barrier") and "warp" not in each.op
 
 
 def results(each: Instruction) -> list[str]:
@@ -97,27 +119,29 @@ class Divergence:
 
     Attributes:
         blocks: The basic blocks.
+        meets: Where all paths from each of them meet again: its immediate postdominator.
         levels: ``UNIFORM``, ``BY_WARP`` or ``VARYING`` of each register that is written.
         places: The same of each basic block: whether its threads come to it alike.
     """
 
-    def __init__(self, entry: Entry, rows: bool = False) -> None:
+    def __init__(self, entry: Entry, rows: bool = False, leaving: bool = False) -> None:
         """Look through a kernel.
 
         Args:
             entry: The kernel.
             rows: Whether rows of threads along x are whole warps, or a block has one row only.
+            leaving: Whether threads that can come to no barrier any more are left out of what others have in common.
         """
         self._code = entry.instructions
         self._rows = rows
-        self._local = any(each.space == "local" for each in entry.variables)
+        self._local = {each.name for each in entry.variables if each.space == "local"}
         self.blocks = basic_blocks(entry)
         self.levels: dict[str, int] = {}
         self.places = [UNIFORM] * len(self.blocks)
         self._numbers = self._thread_numbers()
-        meets = postdominators(self.blocks)
+        self.meets = postdominators(*self._staying()) if leaving else postdominators(self.blocks)
         regions = {
-            block: reachable(self.blocks, each.next, without=meets[block])  # on paths to where all of them meet
+            block: reachable(self.blocks, each.next, without=self.meets[block])  # on paths to where all of them meet
             for block, each in enumerate(self.blocks)
             if len(each.next) > 1
         }
@@ -135,10 +159,23 @@ class Divergence:
                         self.places[one], changed = level, True
 
     def level(self, name: str) -> int:
-        """Return the level of a name: a register, a special register or a constant."""
+        """Return the level of a name: a register, a special register, a constant or memory of each thread."""
         if name.startswith(_POSITIONS):
             return BY_WARP if self._rows and name in ("%tid.y", "%tid.z") else VARYING
-        return self.levels.get(name, UNIFORM)
+        return VARYING if name in self._local else self.levels.get(name, UNIFORM)
+
+    def _staying(self) -> tuple[list[BasicBlock], set[int]]:
+        """Return the basic blocks without the branches that leave all barriers behind, and those with barriers."""
+        code = [self._code[each.first : each.end] for each in self.blocks]
+        barriers = {block for block, each in enumerate(code) if any(map(waits_for_block, each))}
+        ahead = set(barriers)
+        while more := {block for block, each in enumerate(self.blocks) if ahead.intersection(each.next)} - ahead:
+            ahead |= more
+        kept = [
+            BasicBlock(each.first, each.end, tuple(one for one in each.next if one in ahead) or each.next)
+            for each in self.blocks
+        ]
+        return kept, barriers
 
     def of(self, number: int) -> int:
         """Return the level at which threads come to an instruction, its predicate included."""
@@ -166,7 +203,7 @@ class Divergence:
         if kind == "ld":
             own = "local" in words or (self._local and not words & {"global", "shared", "const", "param"})
             return VARYING if own or words & _ORDERED else read
-        if kind in _OF_OTHERS:
+        if kind in _OF_OTHERS or "cc" in words:
             return VARYING
         return BY_WARP if read == VARYING and self._same_in_warp(each) else read
 
@@ -223,25 +260,30 @@ def reachable(blocks: list[BasicBlock], starts: Iterable[int], without: int | No
     return found
 
 
-def postdominators(blocks: list[BasicBlock]) -> list[int | None]:
-    """Return the immediate postdominator of each block; ``None`` where no path from it ends."""
+def postdominators(blocks: list[BasicBlock], stops: Collection[int] = ()) -> list[int | None]:
+    """Return the immediate postdominator of each block; ``None`` where no path from it ends.
+
+    Args:
+        blocks: The basic blocks.
+        stops: Blocks in which paths end that come to them.
+    """
     end = len(blocks)
-    every = (1 << (end + 1)) - 1
-    sets = [every] * end + [1 << end]
+    every = (1 << (end + 2)) - 1  # one more than there are, which no block has whose paths end
+    sets, behind = [every] * end + [1 << end], [every] * end
     changed = True
     while changed:
         changed = False
         for here in reversed(range(end)):
-            met = every
+            behind[here] = every
             for each in blocks[here].next:
-                met &= sets[each]
-            met |= 1 << here
+                behind[here] &= sets[each]
+            met = (1 << end if here in stops else behind[here]) | 1 << here
             if met != sets[here]:
                 sets[here], changed = met, True
     found: list[int | None] = []
     for here in range(end):
-        strict = [each for each in range(end + 1) if each != here and sets[here] >> each & 1]
-        inside = sets[here] != every
+        strict = [each for each in range(end + 1) if behind[here] >> each & 1]
+        inside = behind[here] != every
         # Of those behind every path the nearest is the one that all others are behind.
         found.append(next((one for one in strict if inside and sets[one].bit_count() == len(strict)), None))
     return found

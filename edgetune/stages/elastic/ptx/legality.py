@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from edgetune.stages.elastic.abi import Level
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.ptx.control_flow import (
     BY_WARP,
@@ -16,6 +18,7 @@ from edgetune.stages.elastic.ptx.control_flow import (
     reachable,
     results,
     sources,
+    waits_for_block,
 )
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 
@@ -36,10 +39,15 @@ _WARP_GROUP = (("wgmma", "fence"), ("wgmma", "mma_async"), ("wgmma", "commit_gro
 _COPIES = (("ca",), ("cg",), ("commit_group",), ("wait_group",), ("wait_all",))
 """Asynchronous copies of single threads, and what waits for them."""
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
+CARRIED = frozenset({"addc", "subc", "madc"})
+"""Instructions that read what the one before them carried."""
 MOST_BLOCKS = 4096
 """Basic blocks of a kernel; CUTLASS kernels have some hundreds."""
 _PHYSICAL = re.compile(r"%(?:n?warpid|n?smid|pm\d\w*|reserved_smem\w*|current_graph_exec)\b|%n?ctaid\b(?!\.[xyz])")
 """Special registers that say where a block runs, and indices that are read as vectors."""
+_INDEX = re.compile(r"%(?:n?ctaid|n?tid|lane)")
+_PRINTS = ("vprintf", "__assertfail")
+"""Functions of CUDA that depend on their arguments only."""
 
 RULES = {
     "grid-sync": (
@@ -55,8 +63,8 @@ RULES = {
         "compile a form of the kernel without clusters for best-effort work",
     ),
     "function-call": (
-        "{name} calls a function, which is not looked through",
-        "let the compiler inline it (__forceinline__), and take printf and assert out",
+        "{name} calls a function that reads an index, waits for other threads, or is not in the file",
+        "let the compiler inline it (__forceinline__)",
     ),
     "indirect-call": ("{name} goes where a register says, so it is not known what it does", "call or branch by name"),
     "async-barrier": (
@@ -74,62 +82,100 @@ RULES = {
     ),
     "special-register": ("{name} depends on where the physical block runs", "compute it from %tid and %ctaid"),
     "unknown-instruction": ("the instruction {name} is not known to be safe", "compile without it"),
+    "shared-wait": (
+        "a loop may wait in shared memory ({name}) for threads that run behind this one in the same physical thread",
+        "wait by a barrier",
+    ),
+    "warp-group": ("{name} belongs to four warps that multiply together", "only the grid is elastic: use KERNEL__grid"),
+    "carry": ("{name} carries from one basic block to another", "compile it with optimisation"),
+    "block-size": (
+        "it is compiled for blocks of a size that has no half{name}",
+        "only the grid is elastic: use KERNEL__grid, or compile it for larger blocks",
+    ),
+    "crossing": (
+        "threads that go their own ways come to code ({name}) that all threads of the block come to otherwise",
+        "compile it for another architecture, or by another compiler",
+    ),
     "unparsable": ("this cannot be read as PTX: {name}", "give PTX as compilers write it"),
-    "too-large": ("it has {name} basic blocks, and is not looked through", "compile it with less unrolling"),
+    "too-large": ("it has {name} basic blocks or lines, and is not looked through", "compile it with less unrolling"),
     "reserved-name": (
-        "the name {name} is taken: elastic forms are named KERNEL__grid and use edgetune_...",
+        "the name {name} is taken: elastic forms are named KERNEL__grid and the like, and use edgetune...",
         "rename it (a file that was transformed already needs no second time)",
     ),
 }
 """The reason and the remedy by code; those that the source route knows too have the same code there."""
 
 
-def legality(entry: Entry) -> tuple[tuple[Refusal, ...], bool]:
-    """Return why a kernel cannot be made elastic at grid level, and whether its rows of threads must be whole warps.
+@dataclass(frozen=True, slots=True)
+class Legality:
+    """What a kernel's elastic forms have to keep to.
 
-    Of several places that break one rule the first is named.
+    Args:
+        refusals: Why it has no form; of several places that break one rule the first.
+        rows: Whether its rows of threads must be whole warps.
+        leaving: Whether some threads return while others go on to barriers.
     """
-    found, rows = _all_refusals(entry)
+
+    refusals: tuple[Refusal, ...] = ()
+    rows: bool = False
+    leaving: bool = False
+
+
+def legality(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
+    """Return why a kernel cannot be made elastic at grid level, and what its forms have to keep to.
+
+    Args:
+        entry: The kernel.
+        functions: Of its file, by name.
+    """
+    found = _all_refusals(entry, functions)
     first: dict[str, Refusal] = {}
-    for each in found:
+    for each in found.refusals:
         first.setdefault(each.code, each)
-    return tuple(first.values()), rows
+    return Legality(tuple(first.values()), found.rows, found.leaving)
 
 
-def _all_refusals(entry: Entry) -> tuple[Sequence[Refusal], bool]:
-    found = list(_of_bounds(entry))
-    for each in entry.instructions:
-        reason = _of_instruction(each)
-        if reason is not None:
-            found.append(refusal(entry, reason, each, " ".join(filter(None, (each.name, ", ".join(each.operands))))))
-    if found:
-        return found, False
+def _all_refusals(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
+    found = _of_bounds(entry)
     try:
+        for each in entry.instructions:
+            reason = _of_instruction(each, functions)
+            if reason is not None:
+                found.append(
+                    refusal(entry, reason, each, " ".join(filter(None, (each.name, ", ".join(each.operands)))))
+                )
+        if found:
+            return Legality(tuple(found))
         blocks = basic_blocks(entry)
         if len(blocks) > MOST_BLOCKS:
-            return (refusal(entry, "too-large", None, str(len(blocks))),), False
-        refused = _of_barriers(entry, Divergence(entry))
+            return Legality((refusal(entry, "too-large", None, str(len(blocks))),))
+        flow = Divergence(entry)
+        leaving = any(waits_for_block(each) and flow.of(at) > UNIFORM for at, each in enumerate(entry.instructions))
+        refused = _of_barriers(entry, flow, leaving=leaving)
         rows = bool(refused) and {each.code for each in refused} == {"warp-branch"}
         if rows:
-            refused = _of_barriers(entry, Divergence(entry, rows=True))
-        return (*refused, *_of_loops(entry)), rows
+            refused = _of_barriers(entry, Divergence(entry, rows=True), rows=True, leaving=leaving)
+        return Legality((*refused, *_of_loops(entry)), rows, leaving)
     except (KeyError, IndexError) as missing:  # a label or an operand
-        return (refusal(entry, "unparsable", None, f"{missing.args[0]} is missing"),), False
+        return Legality((refusal(entry, "unparsable", None, f"{missing.args[0]} is missing"),))
 
 
-def refusal(entry: Entry, code: str, at: Instruction | None, name: str) -> Refusal:
-    """Return a refusal of a kernel.
+def refusal(entry: Entry, code: str, at: Instruction | None, name: str, level: Level = "grid") -> Refusal:
+    """Return a refusal of a kernel, with the place in the source that the text was compiled from, where it says so.
 
     Args:
         entry: The kernel.
         code: A row of ``RULES``.
         at: The instruction; ``None`` for the whole kernel.
         name: What the reason names.
+        level: ``block``: the grid alone is elastic.
     """
     reason, remedy = RULES[code]
     operands = ", ".join(at.operands) if at else ""
     text = reason.format(name=at.name if at and "{operands}" in reason else name, operands=operands)
-    return Refusal(code, at.line if at else entry.line, text, remedy, entry.name)
+    source = at.source if at else next((each.source for each in entry.instructions if each.source), None)
+    file, line = source or (None, at.line if at else entry.line)
+    return Refusal(code, line, text, remedy, entry.name, level, file)
 
 
 def _of_bounds(entry: Entry) -> list[Refusal]:
@@ -137,21 +183,33 @@ def _of_bounds(entry: Entry) -> list[Refusal]:
     return [refusal(entry, "cluster", None, clusters[0])] if clusters else []
 
 
-def _of_instruction(each: Instruction) -> str | None:
+def _of_instruction(each: Instruction, functions: Mapping[str, Entry]) -> str | None:
     """Return the code of the rule that an instruction breaks by itself."""
-    words, kind, text = set(each.op), each.op[0], " ".join(each.operands)
-    by_name = re.search(r"(?:^|[\s,)])[A-Za-z_$]", text)
+    kind, text = each.op[0], " ".join(each.operands)
+    called = next((name for name in each.operands if not name.startswith("(")), "") if kind == "call" else ""
     broken = {
         "cluster": "cluster" in each.name or "%cluster" in text or kind in ("mapa", "getctarank"),
         "grid-sync": "%envreg" in text or "%gridid" in text or kind == "griddepcontrol",
-        "function-call": kind == "call" and by_name,
-        "indirect-call": kind in ("call", "brx"),
+        "indirect-call": kind == "brx" or called.startswith("%"),
+        "function-call": kind == "call" and not _harmless(called, functions),
         "async-barrier": kind in ("mbarrier", "tcgen05") or (kind == "cp" and each.op[2:3] not in _COPIES),
-        "named-barrier": kind in ("bar", "barrier") and "warp" not in words and not _whole_block(each),
+        "named-barrier": waits_for_block(each) and not _whole_block(each),
         "special-register": _PHYSICAL.search(text),
-        "unknown-instruction": kind not in _SAFE and each.op[:2] not in _WARP_GROUP,
+        "unknown-instruction": kind not in _SAFE and kind != "call" and each.op[:2] not in _WARP_GROUP,
     }
     return next((code for code, found in broken.items() if found), None)
+
+
+def _harmless(name: str, functions: Mapping[str, Entry]) -> bool:
+    """Return whether a function does the same in every block and thread: it reads no index and waits for nobody."""
+    if name in _PRINTS:
+        return True
+    function = functions.get(name)
+    others = {other: each for other, each in functions.items() if other != name}  # without recursion
+    return function is not None and not _of_loops(function, "block") and not any(
+        each.op[0] in ("wgmma", "exit") or _of_instruction(each, others) or waits_for_block(each)
+        or waits_for_warp(each) or _INDEX.search(" ".join(each.operands)) for each in function.instructions
+    )  # fmt: skip
 
 
 def _whole_block(each: Instruction) -> bool:
@@ -163,12 +221,17 @@ def _whole_block(each: Instruction) -> bool:
     return each.operands == ("0",)
 
 
-def _of_barriers(entry: Entry, divergence: Divergence) -> list[Refusal]:
-    """Refuse barriers that only some threads come to: of the block (or of four warps), or lanes of the warp."""
+def _of_barriers(entry: Entry, divergence: Divergence, *, rows: bool = False, leaving: bool) -> list[Refusal]:
+    """Refuse barriers that only some threads come to: of the block (or of four warps), or lanes of the warp.
+
+    Threads that have returned are missing at no barrier of the block: the forms have them wait for the others there.
+    Lanes of a warp are missed.
+    """
     found = []
+    of_block = Divergence(entry, rows, leaving=True) if leaving else divergence
     for number, each in enumerate(entry.instructions):
-        if each.op[0] in ("bar", "barrier", "wgmma") and "warp" not in each.op:
-            if divergence.of(number) > UNIFORM:
+        if waits_for_block(each) or each.op[0] == "wgmma":
+            if (divergence if each.op[0] == "wgmma" else of_block).of(number) > UNIFORM:
                 found.append(refusal(entry, "barrier-branch", each, each.name))
         elif (waits_for_warp(each)) and divergence.of(number) > BY_WARP:
             found.append(refusal(entry, "warp-branch", each, each.name))
@@ -180,14 +243,43 @@ def waits_for_warp(each: Instruction) -> bool:
     return each.op[0] in _WARP_WIDE or each.op[:2] in (("bar", "warp"), ("barrier", "warp"))
 
 
-def _of_loops(entry: Entry) -> list[Refusal]:
-    """Refuse loops that poll and have no other end."""
+def block_legality(entry: Entry, flow: Divergence) -> tuple[Refusal, ...]:
+    """Return why several logical threads of a kernel cannot run in one physical thread, though its grid is elastic.
+
+    Args:
+        entry: The kernel.
+        flow: Its control flow.
+    """
+    found = _of_loops(entry, "block")
+    for at, each in enumerate(entry.instructions):
+        if re.search(r"%n?tid\b(?!\.[xyz])", " ".join(each.operands)):
+            found.append(refusal(entry, "special-register", each, each.name, "block"))
+        if each.op[0] == "wgmma":
+            found.append(refusal(entry, "warp-group", each, each.name, "block"))
+        if each.op[0] == "call" and not any(first <= at < behind for _, _, first, behind in entry.scopes):
+            found.append(refusal(entry, "function-call", each, each.name, "block"))
+    for block in flow.blocks:
+        code = entry.instructions[block.first : block.end]
+        carried = next((each for each in code if "cc" in each.op or each.op[0] in CARRIED), None)
+        if carried is not None and carried.op[0] in CARRIED:
+            found.append(refusal(entry, "carry", carried, carried.name, "block"))
+    for one in entry.variables:
+        if one.space not in ("shared", "local", "param"):
+            found.append(refusal(entry, "unparsable", None, f".{one.space} {one.name} in a kernel", "block"))
+    return tuple({each.code: each for each in reversed(found)}.values())
+
+
+def _of_loops(entry: Entry, level: Level = "grid") -> list[Refusal]:
+    """Refuse loops that poll and have no other end; at block level in shared memory too, but between barriers."""
     blocks = basic_blocks(entry)
     found = []
     for inside, heads in loops(blocks):
-        loop = _Loop(entry, blocks, inside, heads)
+        loop = _Loop(entry, blocks, inside, heads, shared=level == "block")
+        if level == "block" and loop.meets:
+            continue
         if loop.polls and not any(map(loop.ends_at, inside)):
-            found.append(refusal(entry, "spin-wait", loop.polls[0], loop.polls[0].name))
+            code = "spin-wait" if level == "grid" else "shared-wait"
+            found.append(refusal(entry, code, loop.polls[0], loop.polls[0].name, level))
     return found
 
 
@@ -200,12 +292,16 @@ class _Loop:
     """A loop.
 
     Attributes:
-        polls: Instructions that read what other blocks may write while it runs. Shared memory is not among it: what a
-            thread waits for there comes from threads of its own block.
+        polls: Instructions that read what other blocks may write while it runs. Shared memory is among it on request
+            only: what a thread waits for there comes from threads of its own block.
+        meets: Whether there is a barrier in it.
     """
 
-    def __init__(self, entry: Entry, blocks: list[BasicBlock], inside: set[int], heads: set[int]) -> None:
+    def __init__(
+        self, entry: Entry, blocks: list[BasicBlock], inside: set[int], heads: set[int], *, shared: bool = False
+    ) -> None:
         self._code, self._blocks, self._inside, self._heads = entry.instructions, blocks, inside, heads
+        self._elsewhere = {"const", "param", "local", "nc", *(() if shared else ("shared",))}
         self._writes: dict[str, list[tuple[int, Instruction]]] = {}
         code = [(block, each) for block in sorted(inside)
                 for each in entry.instructions[blocks[block].first : blocks[block].end]]  # fmt: skip
@@ -213,6 +309,7 @@ class _Loop:
             for name in results(each):
                 self._writes.setdefault(name, []).append((block, each))
         self.polls = [each for _, each in code if self._polls(each)]
+        self.meets = any(waits_for_block(each) for _, each in code)
 
     def ends_at(self, block: int) -> bool:
         """Return whether a block is an exit that every turn passes, and that needs nobody else to be taken."""
@@ -228,7 +325,7 @@ class _Loop:
 
     def _polls(self, each: Instruction) -> bool:
         words = set(each.op)
-        if each.op[0] not in ("ld", "ldu", "atom", "suld") or words & {"shared", "const", "param", "local", "nc"}:
+        if each.op[0] not in ("ld", "ldu", "atom", "suld") or words & self._elsewhere:
             return False
         if each.op[0] in ("atom", "suld"):
             return True

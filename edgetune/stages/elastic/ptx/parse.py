@@ -24,6 +24,12 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 _ENTRY = re.compile(
     r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
 )
+_FUNCTION = re.compile(
+    r"(?:\.(?:visible|weak)\s+)*\.func\s*(?:\([^)]*\)\s*)?(?P<name>[\w$]+)\s*"
+    r"(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
+)
+_FILE = re.compile(r"^\s*\.file\s+(\d+)\s+\"([^\"\n]*)\"", re.MULTILINE)
+_LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 _VARIABLE = re.compile(
     r"\.(?P<space>shared|global|const|local|param)\b(?P<words>[^;={(]*?)\.(?P<type>pred|[bsuf](?:8|16|32|64|128))\s+"
     r"(?:\.ptr(?:\s+\.(?:global|const|shared|local))?(?:\s+\.align\s+\d+)?\s+)?"
@@ -50,6 +56,8 @@ class Instruction:
         start: Offset of its first character in the text.
         end: Offset behind its semicolon.
         line: From 1.
+        written: Its name as written, e.g. ``ld.shared::cta.f32``.
+        source: File and line that it was compiled from, where the text says so.
     """
 
     op: tuple[str, ...]
@@ -58,6 +66,8 @@ class Instruction:
     start: int
     end: int
     line: int
+    written: str
+    source: tuple[str, int] | None = None
 
     @property
     def name(self) -> str:
@@ -88,7 +98,7 @@ class Variable:
 
 @dataclass(slots=True)
 class Entry:
-    """A kernel.
+    """A kernel, or a function that kernels call.
 
     Args:
         name: Its symbol.
@@ -102,6 +112,9 @@ class Entry:
         variables: Declared in its body.
         instructions: In order.
         labels: The number of the instruction behind each label that stands there once.
+        rolled: Numbers of the instructions before which ``.pragma "nounroll"`` stands.
+        scopes: Statements in braces of their own: offsets of the braces, numbers of the first instruction and of that
+            behind the last.
     """
 
     name: str
@@ -115,6 +128,8 @@ class Entry:
     variables: list[Variable] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
+    rolled: set[int] = field(default_factory=set)
+    scopes: list[tuple[int, int, int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +140,13 @@ class Module:
         text: As it was read.
         entries: Its kernels, in order.
         variables: Of the module, by name.
+        functions: Those with a body, by name.
     """
 
     text: str
     entries: tuple[Entry, ...]
     variables: Mapping[str, Variable]
+    functions: Mapping[str, Entry]
 
 
 def is_ptx(name: str, text: str) -> bool:
@@ -151,18 +168,24 @@ def parse(text: str, name: str) -> Module:
     if not re.match(r"\s*\.version\b", blank):
         raise InputError(f"{name} is no PTX: it does not begin with .version", "give PTX as compilers write it")
     lines = [found.start() for found in re.finditer("\n", text)]
-    entries, outside, at = [], [], 0
-    for found in _ENTRY.finditer(blank):
+    files = {found[1]: found[2] for found in _FILE.finditer(text)}
+    entries, functions, outside, at = [], {}, [], 0
+    bodies = [*_ENTRY.finditer(blank), *_FUNCTION.finditer(blank)]
+    for found in sorted(bodies, key=lambda found: found.start()):
         end = _closing(blank, found.end() - 1)
         if end is None:
             line = bisect_right(lines, found.start()) + 1
             raise InputError(f"{name}:{line}: kernel {found['name']} has no end", "give the whole file")
         outside.append(blank[at : found.start()])
         at = end
-        entries.append(_Reader(blank, name, lines, found, end).entry())
+        read = _Reader(blank, name, (lines, files), found, end).entry()
+        if found.re is _FUNCTION:
+            functions[read.name] = read
+        else:
+            entries.append(read)
     outside.append(blank[at:])
     declared = re.sub(r"\.func\b.*?(?=\n\.|\Z)", "", "".join(outside), flags=re.DOTALL)
-    return Module(text, tuple(entries), {each.name: each for each in variables_in(declared)})
+    return Module(text, tuple(entries), {each.name: each for each in variables_in(declared)}, functions)
 
 
 def variables_in(text: str) -> list[Variable]:
@@ -202,10 +225,14 @@ def _variable(found: re.Match[str]) -> Variable:
 
 
 class _Reader:
-    """Reads the body of one kernel."""
+    """Reads the body of one kernel or function."""
 
-    def __init__(self, text: str, name: str, lines: list[int], found: re.Match[str], end: int) -> None:
-        self._text, self._name, self._lines = text, name, lines
+    def __init__(
+        self, text: str, name: str, places: tuple[list[int], Mapping[str, str]], found: re.Match[str], end: int
+    ) -> None:
+        self._text, self._name = text, name
+        self._lines, self._files = places
+        self._source: tuple[str, int] | None = None
         self._at, self._end = found.end(), end - 1
         inside = found.end("parameters") if found["parameters"] is not None else -1
         self._entry = Entry(
@@ -213,6 +240,7 @@ class _Reader:
             (found.start(), end), (found.start("name"), found.end("name"), inside), self._line(found.start("name")),
         )  # fmt: skip
         self._scopes: list[dict[str, str]] = []
+        self._opened: list[tuple[int, int]] = []
         self._labels = Counter[str]()
         self._count = 0
 
@@ -225,8 +253,11 @@ class _Reader:
                 made.first = self._at
             if character == "{":
                 self._scopes.append({})
+                self._opened.append((self._at, len(made.instructions)))
             elif character == "}" and self._scopes:
                 self._scopes.pop()
+                start, first = self._opened.pop()
+                made.scopes.append((start, self._at + 1, first, len(made.instructions)))
             elif character != ";":
                 self._statement()
                 continue
@@ -252,6 +283,9 @@ class _Reader:
             self._at = label.end()
             return
         if skipped := _LINE_DIRECTIVE.match(text, start):
+            if place := _LOCATION.match(skipped[0]):
+                file = self._files.get(place[1])
+                self._source = None if file is None or place[2] == "0" else (file, int(place[2]))
             self._at = skipped.end()
             return
         stop = text.find(";", start, self._end)
@@ -263,6 +297,8 @@ class _Reader:
         statement = text[start:stop]
         if statement.startswith(".reg"):
             self._registers(statement)
+        elif statement.startswith(".pragma"):  # of strings, which are blanks here, compilers write "nounroll" only
+            self._entry.rolled.add(len(self._entry.instructions))
         elif statement.startswith("."):
             self._entry.variables += variables_in(statement)
         else:
@@ -299,7 +335,8 @@ class _Reader:
         name, _, rest = statement.strip().replace("\n", " ").replace("\t", " ").partition(" ")
         op = tuple(name.replace("shared::cta", "shared").replace("::", "_").split("."))
         operands = _operands(own(rest))
-        self._entry.instructions.append(Instruction(op, operands, guard, start, self._at, self._line(start)))
+        line = self._line(start)
+        self._entry.instructions.append(Instruction(op, operands, guard, start, self._at, line, name, self._source))
 
 
 def _operands(text: str) -> tuple[str, ...]:

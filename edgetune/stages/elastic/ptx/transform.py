@@ -1,49 +1,62 @@
-"""Adds to a PTX text a form of each kernel whose grid is elastic, behind all of the original.
+"""Adds to a PTX text elastic forms of each kernel, behind all of the original.
 
-    .entry vadd(.param .u64 a)                     .entry vadd__grid(.param .u64 a, .param .b8 edgetune_launch[32])
-                                                   at = %ctaid.x
-                                                   next:  if (at >= count) ret; index of first + at
-      mov.u32 %r1, %ctaid.x                        mov.u32 %r1, index along x
-      @%p1 ret                                     @%p1 bra turn
-      bar.sync 0 ...                               bar.sync 0 ...
-                                                   turn:  if (count - at <= %nctaid.x) ret; bar.sync 0;
-                                                          at += %nctaid.x; bra next
+    .entry vadd(.param .u64 a)         .entry vadd__grid(.param .u64 a, .param .b8 edgetune_launch[32])
+                                       ... next:  index of the logical block
+      mov.u32 %r1, %ctaid.x            mov.u32 %r1, index along x
+      @%p1 ret                         @%p1 bra turn
+      bar.sync 0 ...                   bar.sync 0 ...
+                                       turn:  if (count - at <= %nctaid.x) ret; bar.sync 0; at += %nctaid.x; bra next
 
-The parameter and the order of logical blocks are those of ``abi``, with computed indices. Registers and labels of a
-kernel are its own, and the body stands in the form once, so only new names are added. The turn ends with a barrier
-where shared memory or barriers are used, else with one of the warp where lanes meet; asynchronous copies and products
-have ended by then. What threads left in registers and local memory is undefined at the start of the original, so the
-body reads none of it. Source of the form: Zhao et al., Miriam (SenSys 2023), made behind the compiler.
+Parameters and the order of logical blocks are those of ``abi``. Registers and labels of a kernel are its own, so its
+body stands in the form as it is, with new names added; in forms of its block, and where threads return before barriers
+of others, ``body`` writes it anew. The turn ends with a barrier where shared memory or barriers are used, else with one
+of the warp where lanes meet; asynchronous copies and products have ended by then. What threads left in registers and
+local memory is undefined at the start of the original, so the body reads none of it. Source of the form: Zhao et al.,
+Miriam (SenSys 2023), made behind the compiler.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
+from pathlib import Path
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import COUNT_OFFSET_BYTES, FIRST_OFFSET_BYTES, PARAMETER, SIZE_BYTES, grid_symbol
-from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, Parameter, TransformResult, Variant
-from edgetune.stages.elastic.ptx.legality import legality, refusal, waits_for_warp
+from edgetune.stages.elastic.abi import PER_THREAD, Level, block_symbol, grid_symbol, persistent_symbol
+from edgetune.stages.elastic.kernel import (
+    CudaKernel,
+    ElasticKernel,
+    Parameter,
+    Refusal,
+    TransformResult,
+    Variant,
+)
+from edgetune.stages.elastic.ptx import frames
+from edgetune.stages.elastic.ptx.body import Body, NoFormError
+from edgetune.stages.elastic.ptx.control_flow import UNIFORM, Divergence, waits_for_block
+from edgetune.stages.elastic.ptx.legality import Legality, block_legality, legality, refusal, waits_for_warp
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction, Module, parse
 
 MARK = "/* edgetune: elastic forms at the end */ "
 """The start of a transformed text; lines of the original keep their numbers."""
 _INDEX = re.compile(r"%(n?)ctaid\.([xyz])\b")
-_TAKEN = re.compile(r"edgetune_|__grid\b")
-_REGISTERS = (
-    "at", "count", "first", "step", "left", "number", "row", "x", "y", "z", "width", "height", "depth", "rows", "shape"
-)  # fmt: skip
+_TAKEN = re.compile(r"edgetune|__(?:grid|block\d|persistent)\b")
+_SIZE = re.compile(r"\.(reqntid|maxntid)\s+(\d+(?:\s*,\s*\d+)*)")
+_WARP = 32
 
 
-def transform_ptx(text: str, name: str) -> TransformResult:
+def transform_ptx(text: str, name: str, *, persistent: bool = False, compiled: bool = False) -> TransformResult:
     """Make the kernels of a PTX text elastic.
 
     Args:
         text: Of one module.
         name: Of the file, for messages.
+        persistent: Whether each kernel gets a persistent form too.
+        compiled: Whether it was compiled from the file, which messages have lines of, then.
 
     Returns:
-        The text with a mark in front and, behind it, a form of each kernel that is not refused.
+        The text with a mark in front and, behind it, the forms of each kernel that is not refused.
 
     Raises:
         InputError: it is no PTX, or has no kernel.
@@ -51,25 +64,126 @@ def transform_ptx(text: str, name: str) -> TransformResult:
     module = parse(text, name)
     if not module.entries:
         raise InputError(f"{name} has no kernel: it has no .entry", "give the PTX of a file with kernels")
-    kernels, forms = zip(*(_elastic(module, each) for each in module.entries), strict=True)
+    kernels, forms = zip(*(_elastic(module, each, persistent) for each in module.entries), strict=True)
+    if compiled:
+        of_source = zip(kernels, module.entries, strict=True)
+        kernels = tuple(_in_source(kernel, entry, Path(name).name) for kernel, entry in of_source)
     end = "" if text.endswith("\n") else "\n"
     return TransformResult(f"{MARK}{text}{end}{''.join(forms)}", kernels, language="ptx")
 
 
-def _elastic(module: Module, entry: Entry) -> tuple[ElasticKernel, str]:
+def _in_source(elastic: ElasticKernel, entry: Entry, name: str) -> ElasticKernel:
+    """Return a kernel with places in the source that it was compiled from."""
+    lines = [each.source[1] for each in entry.instructions if each.source and Path(each.source[0]).name == name]
+    refusals = tuple(
+        replace(each, file=None) if each.file is not None and Path(each.file).name == name else each
+        for each in elastic.refusals
+    )
+    kernel = replace(elastic.kernel, line=lines[0] if lines else elastic.kernel.line)
+    return replace(elastic, kernel=kernel, refusals=refusals)
+
+
+def _elastic(module: Module, entry: Entry, persistent: bool) -> tuple[ElasticKernel, str]:
+    """Return a kernel with its forms, and their text."""
     kernel = _facts(module, entry)
     whole = module.text[entry.span[0] : entry.span[1]]
     if _TAKEN.search(whole) or any(each.name == grid_symbol(entry.name) for each in module.entries):
         return ElasticKernel(kernel, (), (refusal(entry, "reserved-name", None, entry.name),)), ""
-    refused, rows = legality(entry)
-    if refused:
-        return ElasticKernel(kernel, (), refused), ""
-    steps = ["grid: %ctaid and %nctaid are those of the logical launch; ret goes on to the next logical block"]
-    ends = _turn_end(kernel, entry)
-    steps += [f"    each turn ends with {', '.join(ends)}"] if ends else []
-    steps += ["    a block whose rows of threads are no whole warps stops: branches go by warps"] if rows else []
-    variant = Variant(grid_symbol(entry.name), "grid")
-    return ElasticKernel(kernel, (variant,), (), tuple(steps)), f"\n{_form(module.text, entry, ends, rows)}\n"
+    found = legality(entry, module.functions)
+    if found.refusals:
+        return ElasticKernel(kernel, (), found.refusals), ""
+    forms = _Forms(module, entry, kernel, found)
+    try:
+        made = [forms.whole_block("grid"), *([forms.whole_block("persistent")] if persistent else [])]
+    except NoFormError as error:
+        return ElasticKernel(kernel, (), (refusal(entry, error.args[0], None, error.args[1]),)), ""
+    of_block, refused = forms.of_block()
+    made += of_block
+    variants = tuple(variant for variant, _ in made)
+    text = "".join(f"\n{each}\n" for _, each in made)
+    return ElasticKernel(kernel, variants, refused, tuple(forms.steps(variants))), text
+
+
+class _Forms:
+    """Writes the forms of a kernel."""
+
+    def __init__(self, module: Module, entry: Entry, kernel: CudaKernel, found: Legality) -> None:
+        self._module, self._entry, self._kernel, self._found = module, entry, kernel, found
+        self._flow = Divergence(entry, found.rows, found.leaving)
+        self._ends = _turn_end(kernel, entry)
+
+    def whole_block(self, level: Level) -> tuple[Variant, str]:
+        """Return a form whose physical blocks have the shape of logical ones.
+
+        Raises:
+            NoFormError: its body cannot be written.
+        """
+        made = persistent_symbol if level == "persistent" else grid_symbol
+        variant = Variant(made(self._entry.name), level)
+        if not self._found.leaving:
+            return variant, _edited(self._module.text, self._entry, variant, self._ends, self._found.rows)
+        return variant, self._written(variant, self._entry.bounds)
+
+    def of_block(self) -> tuple[list[tuple[Variant, str]], tuple[Refusal, ...]]:
+        """Return the forms whose physical blocks are smaller than logical ones, and why there are no more."""
+        refused = block_legality(self._entry, self._flow)
+        made: list[tuple[Variant, str]] = []
+        try:
+            for copies in () if refused else PER_THREAD[1:]:
+                if (bounds := _divided(self._entry.bounds, copies, self._kernel.warp)) is not None:
+                    variant = Variant(block_symbol(self._entry.name, copies), "block", copies)
+                    made.append((variant, self._written(variant, bounds)))
+        except NoFormError as error:
+            return made, (refusal(self._entry, error.args[0], None, error.args[1], "block"),)
+        if not made and not refused:
+            half = " of whole warps" if self._kernel.warp else ""
+            return made, (refusal(self._entry, "block-size", None, half, "block"),)
+        return made, refused
+
+    def _written(self, variant: Variant, bounds: str) -> str:
+        """Return the text of a form whose body is written anew."""
+        entry, text, copies = self._entry, self._module.text, variant.per_thread or 1
+        body = Body(self._module, entry, self._flow, copies, leaving=self._found.leaving)
+        given = text[entry.head[1] : entry.head[2]] if entry.head[2] >= 0 else "("
+        before = frames.before(variant.level, rows=self._found.rows, copies=copies, warps=self._kernel.warp)
+        more = "," * bool(entry.parameters) + frames.parameters(variant.level)
+        return f""".visible .entry {variant.symbol}{given}{more})
+{bounds}
+{{
+	{body.declarations}
+	{before}{body.text}{frames.behind(variant.level, self._ends)}}}"""
+
+    def steps(self, variants: tuple[Variant, ...]) -> list[str]:
+        """Return what was done and why that is safe."""
+        steps = ["grid: %ctaid and %nctaid are those of the logical launch; ret goes on to the next logical block"]
+        steps += [f"    each turn ends with {', '.join(self._ends)}"] if self._ends else []
+        if self._found.rows:
+            steps.append("    a block whose rows of threads are no whole warps stops: branches go by warps")
+        if self._found.leaving:
+            steps.append("    threads that return wait at the barriers of the others until all have returned")
+        if any(each.level == "block" for each in variants):
+            apart = sum(level > UNIFORM for level in self._flow.places)
+            steps.append(
+                "block: each instruction that is not the same for all threads stands there for every logical thread; "
+                f"{apart} of {len(self._flow.places)} basic blocks run one behind the other: threads come to them apart"
+            )
+            if self._kernel.warp:
+                steps.append("    a physical block that is no whole warps stops: lanes of a warp meet")
+        return steps
+
+
+def _divided(bounds: str, copies: int, warp: bool) -> str | None:
+    """Return the directives of a kernel for smaller blocks; ``None`` where its size cannot be divided so."""
+    fits = True
+
+    def divided(found: re.Match[str]) -> str:
+        nonlocal fits
+        threads = math.prod(map(int, re.findall(r"\d+", found[2])))
+        fits &= found[1] == "maxntid" or threads % (copies * (_WARP if warp else 1)) == 0
+        return f".{found[1]} {-(-threads // copies)}"
+
+    smaller = _SIZE.sub(divided, re.sub(r"\.minnctapersm\s+\d+", "", bounds))
+    return smaller if fits else None
 
 
 def _facts(module: Module, entry: Entry) -> CudaKernel:
@@ -82,10 +196,11 @@ def _facts(module: Module, entry: Entry) -> CudaKernel:
         entry.name,
         entry.line,
         tuple(Parameter(f"{each.type}[{each.size_bytes}]", each.name) for each in entry.parameters),
-        barriers=sum(each.op[0] in ("bar", "barrier") and "warp" not in each.op for each in code),
+        barriers=sum(map(waits_for_block, code)),
         static_shared=any(each.size_bytes for each in shared),
         dynamic_shared=any(not each.size_bytes for each in shared),
-        warp=any(map(waits_for_warp, code)),
+        warp=any(waits_for_warp(each) or {"volatile", "shared"} <= set(each.op) for each in code)
+        or any("%lane" in operand for each in code for operand in each.operands),
         float_atomics=any(each.op[0] in ("atom", "red") and each.op[-1][:1] in "fb" and "add" in each.op
                           and each.op[-1] not in ("b32", "b64") for each in code),
         tables=any(each.space == "const" for each in outside),
@@ -104,24 +219,30 @@ def _turn_end(kernel: CudaKernel, entry: Entry) -> list[str]:
     return ["bar.warp.sync 0xffffffff"] if kernel.warp else []
 
 
-def _form(text: str, entry: Entry, ends: list[str], rows: bool) -> str:
-    """Return the text of the elastic form."""
-    edits = [(entry.head[0], entry.head[1], grid_symbol(entry.name)), (entry.first, entry.first, _before(rows))]
-    parameter = f".param .align 4 .b8 {PARAMETER}[{SIZE_BYTES}]"
+def _edited(text: str, entry: Entry, variant: Variant, ends: list[str], rows: bool) -> str:
+    """Return the text of a form in which the body stands as it is."""
+    edits = [
+        (entry.head[0], entry.head[1], variant.symbol),
+        (entry.first, entry.first, frames.before(variant.level, rows=rows)),
+    ]
+    more = frames.parameters(variant.level)
     if entry.head[2] < 0:
-        edits.append((entry.head[1], entry.head[1], f"(\n\t{parameter}\n)"))
+        edits.append((entry.head[1], entry.head[1], f"({more})"))
     else:
-        edits.append(
-            (entry.head[2], entry.head[2], f",\n\t{parameter}\n" if entry.parameters else f"\n\t{parameter}\n")
-        )
-    edits.append((entry.span[1] - 1, entry.span[1] - 1, _behind(ends)))
+        edits.append((entry.head[2], entry.head[2], f"{',' * bool(entry.parameters)}{more}"))
+    edits.append((entry.span[1] - 1, entry.span[1] - 1, frames.behind(variant.level, ends)))
     for each in entry.instructions:
         edits += _within(text, each)
-    made, at = "", entry.span[0]
+    return edited(text, entry.span, edits)
+
+
+def edited(text: str, span: tuple[int, int], edits: list[tuple[int, int, str]]) -> str:
+    """Return a part of a text with edits: from where, to where, new text."""
+    made, at = "", span[0]
     for start, end, new in sorted(edits):
         made += text[at:start] + new
         at = end
-    return made + text[at : entry.span[1]]
+    return made + text[at : span[1]]
 
 
 def _within(text: str, each: Instruction) -> list[tuple[int, int, str]]:
@@ -132,56 +253,3 @@ def _within(text: str, each: Instruction) -> list[tuple[int, int, str]]:
     found = _INDEX.finditer(text, each.start, each.end)
     names = {"x": "width", "y": "height", "z": "depth"}
     return [(one.start(), one.end(), f"%edgetune_{names[one[2]] if one[1] else one[2]}") for one in found]
-
-
-def _before(rows: bool) -> str:
-    """Return the statements in front of the body."""
-    registers = ", ".join(f"%edgetune_{each}" for each in _REGISTERS)
-    check = """
-	mov.u32 %edgetune_shape, %ntid.x;
-	and.b32 %edgetune_shape, %edgetune_shape, 31;
-	setp.ne.u32 %edgetune_is, %edgetune_shape, 0;
-	mov.u32 %edgetune_shape, %ntid.y;
-	mov.u32 %edgetune_rows, %ntid.z;
-	mul.lo.u32 %edgetune_shape, %edgetune_shape, %edgetune_rows;
-	setp.ne.and.u32 %edgetune_is, %edgetune_shape, 1, %edgetune_is;
-	@%edgetune_is trap;"""
-    return f""".reg .b32 {registers};
-	.reg .pred %edgetune_is;{check if rows else ""}
-	ld.param.u32 %edgetune_width, [{PARAMETER}];
-	ld.param.u32 %edgetune_height, [{PARAMETER}+4];
-	ld.param.u32 %edgetune_depth, [{PARAMETER}+8];
-	ld.param.u32 %edgetune_first, [{PARAMETER}+{FIRST_OFFSET_BYTES}];
-	ld.param.u32 %edgetune_count, [{PARAMETER}+{COUNT_OFFSET_BYTES}];
-	mov.u32 %edgetune_at, %ctaid.x;
-	mov.u32 %edgetune_step, %nctaid.x;
-	mul.lo.u32 %edgetune_rows, %edgetune_height, %edgetune_depth;
-	setp.ge.u32 %edgetune_is, %edgetune_at, %edgetune_count;
-	@%edgetune_is ret;
-$edgetune_next:
-	add.u32 %edgetune_number, %edgetune_first, %edgetune_at;
-	mov.u32 %edgetune_x, %edgetune_number;
-	mov.u32 %edgetune_y, 0;
-	mov.u32 %edgetune_z, 0;
-	setp.eq.u32 %edgetune_is, %edgetune_rows, 1;
-	@%edgetune_is bra $edgetune_body;
-	div.u32 %edgetune_row, %edgetune_number, %edgetune_width;
-	mul.lo.u32 %edgetune_x, %edgetune_row, %edgetune_width;
-	sub.u32 %edgetune_x, %edgetune_number, %edgetune_x;
-	div.u32 %edgetune_z, %edgetune_row, %edgetune_height;
-	mul.lo.u32 %edgetune_y, %edgetune_z, %edgetune_height;
-	sub.u32 %edgetune_y, %edgetune_row, %edgetune_y;
-$edgetune_body:
-	"""
-
-
-def _behind(ends: list[str]) -> str:
-    """Return the statements behind the body."""
-    return f"""
-$edgetune_turn:
-	sub.u32 %edgetune_left, %edgetune_count, %edgetune_at;
-	setp.le.u32 %edgetune_is, %edgetune_left, %edgetune_step;
-	@%edgetune_is ret;
-	{"".join(f"{each};{chr(10)}{chr(9)}" for each in ends)}add.u32 %edgetune_at, %edgetune_at, %edgetune_step;
-	bra.uni $edgetune_next;
-"""

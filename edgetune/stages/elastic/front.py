@@ -1,0 +1,236 @@
+"""From CUDA C to PTX, which elastic forms are made of; what PTX needs on a GPU, and which drivers read it.
+
+x.cu  without host code: NVRTC, with it: nvcc  -->  x.ptx  _Z4vaddPfi is named vadd, scale<float, 16> scale_float_16
+x.ptx  ptxas -v, else nvJitLink  -->  vadd 16 registers, vadd__grid 18          neither needs a GPU
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edgetune.artifacts.scratch_folder import scratch_folder
+from edgetune.errors import DeviceError, InputError
+from edgetune.stages.elastic.compiler import DEFAULTS, HOST_CODE, CompileOptions, ptx_of
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.ptx.parse import parse
+from edgetune.stages.elastic.ptx.transform import transform_ptx
+from edgetune.stages.elastic.ptxas_report import resources_in, symbols_by_name
+from edgetune.stages.elastic.sample_launches import instance_symbol
+
+_LAUNCHED = re.compile(r"^[ \t]*//[ \t]*launch[ \t]+(\w+[ \t]*<.*?>)(?=[ \t])", re.MULTILINE)
+_VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
+_ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (.+)$", re.MULTILINE)
+_TOOLKIT = Path("/usr/local/cuda")
+"""Where the toolkit and JetPack have it."""
+_WHEELS = "nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl"
+_INSTANCE = re.compile(r"(?:void )?(?:\w+::)*(\w+<.*>)\(")
+"""A kernel in words, e.g. ``void scale<float, 3>(float*, int)``."""
+_LIMIT_S = 600
+_NEWEST = {(12, 5): (8, 5), (12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (12, 9): (8, 8)}
+"""Version of PTX that a driver reads, by that of CUDA, where it is not the usual one (NVIDIA, "PTX ISA", release
+notes)."""
+
+
+def transform_compiled(
+    source: str,
+    name: str,
+    arch: str,
+    *,
+    options: CompileOptions = DEFAULTS,
+    instances: Sequence[str] = (),
+    persistent: bool = False,
+) -> TransformResult:
+    """Compile CUDA C to PTX and make its kernels elastic.
+
+    Args:
+        source: CUDA C.
+        name: Of the file, for messages.
+        arch: Of the oldest GPU that shall run it, e.g. ``sm_87``.
+        options: Compiler options.
+        instances: Of template kernels, besides those that the file itself launches in comments.
+        persistent: Whether each kernel gets a persistent form too.
+
+    Raises:
+        InputError: it does not compile, has host code and there is no nvcc, or has no kernel.
+        DeviceError: NVRTC is missing.
+    """
+    asked = tuple(dict.fromkeys((*instances, *_LAUNCHED.findall(source))))
+    try:
+        text, symbols = ptx_of(source, arch, name=name, options=options, instances=asked)
+    except InputError as error:
+        nvcc = _nvcc()
+        if error.hint != HOST_CODE and (nvcc is None or "open source file" not in error.message):
+            raise
+        if nvcc is None:
+            message = f"{error.message}: it has host code, which nvcc compiles, and there is none"
+            raise InputError(message, f"pip install {_WHEELS}, or install the CUDA toolkit; or {HOST_CODE}") from None
+        taken = (
+            f"\nnamespace {{ void *edgetune_instances[] = {{{', '.join(f'(void *)&{each}' for each in asked)}}}; }}\n"
+        )
+        text = _by_nvcc(nvcc, source + taken * bool(asked), arch, name, options)
+        symbols = _instances([each.name for each in parse(text, name).entries])
+    return transform_ptx(_plainly_named(text, symbols, name), name, persistent=persistent, compiled=True)
+
+
+def _nvcc() -> str | None:
+    """Return the path of nvcc: of CUDA_HOME, of the search path, of the toolkit or JetPack, or of the wheel."""
+    homes = [Path(os.environ[each]) for each in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(each)]
+    wheels = importlib.util.find_spec("nvidia")
+    folders = list(wheels.submodule_search_locations or ()) if wheels else []
+    on_path = [Path(found)] if (found := shutil.which("nvcc")) else []
+    there = [*(home / "bin/nvcc" for home in homes), *on_path, _TOOLKIT / "bin/nvcc"]
+    there += [file for folder in folders for file in sorted(Path(folder).glob("*/bin/nvcc"))]
+    return next((str(each) for each in there if os.access(each, os.X_OK)), None)
+
+
+def _by_nvcc(nvcc: str, source: str, arch: str, name: str, options: CompileOptions) -> str:
+    """Return the PTX of a source with host code.
+
+    Raises:
+        InputError: nvcc does not compile it, or takes too long.
+    """
+    words = [f"-arch={arch}", f"-fmad={'true' if options.fmad else 'false'}", "-lineinfo", "-w"]
+    words += [f"-I{Path(folder).absolute()}" for folder in options.include] + [f"-D{each}" for each in options.define]
+    with scratch_folder() as folder:
+        text = f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{source}"
+        (folder / "kernel.cu").write_text(text, "utf-8", "surrogateescape")
+        try:
+            done = subprocess.run(
+                [nvcc, "-ptx", *words, "-o", "kernel.ptx", "kernel.cu"], cwd=folder, capture_output=True, text=True,
+                errors="replace", timeout=_LIMIT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise InputError(f"nvcc did not compile {name} within {_LIMIT_S} s", "give it a smaller file") from None
+        if done.returncode:
+            said = done.stderr + done.stdout
+            found = _ERROR.search(said)
+            first = next((line for line in said.splitlines() if "error" in line), f"exit status {done.returncode}")
+            raise InputError(f"{found[1]}, line {found[2]}: {found[3]}" if found else first, f"by {nvcc} for {arch}")
+        return (folder / "kernel.ptx").read_text("utf-8", "replace")
+
+
+def _instances(entries: Sequence[str]) -> dict[str, str]:
+    """Return the symbols of instances of template kernels by how they are written, where binutils are installed."""
+    filt = shutil.which("c++filt")
+    if filt is None:
+        return {}
+    done = subprocess.run([filt], input="\n".join(entries), capture_output=True, text=True, check=False)
+    shown = zip(entries, done.stdout.splitlines(), strict=False)
+    return {found[1]: symbol for symbol, each in shown if (found := _INSTANCE.match(each))}
+
+
+def _plainly_named(text: str, symbols: Mapping[str, str], name: str) -> str:
+    """Return PTX whose kernels have the names that their source gives them, where no two have the same.
+
+    Args:
+        text: PTX.
+        symbols: Of instances of template kernels, by the names that were asked for.
+        name: Of the file, for messages.
+    """
+    entries = [each.name for each in parse(text, name).entries]
+    plain = symbols_by_name(set(entries) - set(symbols.values()))
+    names = {symbol: each for each, symbol in plain.items()}
+    names |= {symbol: instance_symbol(each) for each, symbol in symbols.items()}
+    words = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+    return re.sub(rf"(?<![\w$])(?:{words})(?![\w$])|(?:{words})(?=_param_\d)", lambda found: names[found[0]], text)
+
+
+def check_version(text: str, cuda: str, name: str) -> None:
+    """Check that a driver reads a PTX text.
+
+    Args:
+        text: PTX.
+        cuda: Version of CUDA that the driver offers, e.g. ``12.6``.
+        name: Of the file, for messages.
+
+    Raises:
+        InputError: it is newer than the driver.
+    """
+    found = _VERSION.search(text)
+    major, minor = map(int, cuda.split(".")[:2])
+    newest = _NEWEST.get((major, minor), (major - 4, minor))
+    if found is not None and (int(found[1]), int(found[2])) > newest:
+        message = f"{name} is PTX {found[1]}.{found[2]}, and the driver, of CUDA {cuda}, reads {newest[0]}.{newest[1]}"
+        hint = "compile it with the nvcc of the board, or with NVRTC of its CUDA"
+        raise InputError(message, f"{hint} (pip install 'edgetune[cuda12]' for CUDA 12)")
+
+
+def resources_of(text: str, arch: str, name: str) -> dict[str, Resources]:
+    """Return what the kernels of a PTX text need on a GPU, by symbol.
+
+    Args:
+        text: PTX, elastic forms included.
+        arch: E.g. ``sm_87``.
+        name: Of the file, for messages.
+
+    Raises:
+        InputError: it does not assemble.
+        DeviceError: there is neither ptxas nor nvJitLink.
+    """
+    ptxas = shutil.which("ptxas")
+    nvcc = _nvcc() if ptxas is None else None
+    beside = None if nvcc is None else Path(nvcc).with_name("ptxas")
+    ptxas = str(beside) if beside is not None and beside.is_file() else ptxas
+    log, failed = _by_nvjitlink(text, arch) if ptxas is None else _by_ptxas(ptxas, text, arch)
+    found = resources_in(log)
+    if failed or not found:
+        first = next((line for line in log.splitlines() if "error" in line or "fatal" in line), log.strip()[:200])
+        raise InputError(f"{name} does not assemble for {arch}: {first}", "is it made for an older architecture?")
+    return found
+
+
+def _by_ptxas(ptxas: str, text: str, arch: str) -> tuple[str, bool]:
+    """Return the report of ptxas, and whether it failed."""
+    with scratch_folder() as folder:
+        (folder / "kernel.ptx").write_text(text, "utf-8", "surrogateescape")
+        done = subprocess.run(
+            [ptxas, "-v", f"-arch={arch}", "-o", "kernel.cubin", "kernel.ptx"], cwd=folder, capture_output=True,
+            text=True, errors="replace", check=False,
+        )  # fmt: skip
+    return done.stderr + done.stdout, done.returncode != 0
+
+
+def _by_nvjitlink(text: str, arch: str) -> tuple[str, bool]:
+    """Return the report of nvJitLink, which holds ptxas, and whether it failed.
+
+    Raises:
+        DeviceError: it is missing.
+    """
+    try:
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()
+    except (ImportError, RuntimeError, OSError):  # it looks for the library when it is first called
+        message = "the registers of PTX kernels are found by ptxas or nvJitLink, and neither is there"
+        raise DeviceError(
+            message, "pip install nvidia-nvjitlink, or put ptxas of the CUDA toolkit on the path"
+        ) from None
+    words = [f"-arch={arch}", "-verbose"]
+    linker, failed = nvjitlink.create(len(words), words), False
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+        try:
+            nvjitlink.add_data(linker, nvjitlink.InputType.PTX, data, len(data), "kernel.ptx")
+            nvjitlink.complete(linker)
+        except nvjitlink.nvJitLinkError:
+            failed = True
+        logs = []
+        for size_of, read in (
+            (nvjitlink.get_info_log_size, nvjitlink.get_info_log),
+            (nvjitlink.get_error_log_size, nvjitlink.get_error_log),
+        ):
+            buffer = bytearray(size_of(linker))
+            if buffer:
+                read(linker, buffer)
+            logs.append(bytes(buffer).rstrip(b"\0").decode(errors="replace"))
+        return "\n".join(logs), failed
+    finally:
+        nvjitlink.destroy(linker)

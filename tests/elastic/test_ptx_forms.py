@@ -1,0 +1,362 @@
+"""From CUDA C to PTX with forms, and what forms do beside computing: quotas, records of blocks, needs on a GPU."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ptx_corpus import BENCHMARK, NAMES, TRITON, transformed, trials
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.stages.elastic import front
+from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed, persistent_symbol
+from edgetune.stages.elastic.cpu_equivalence import Matrix, check, different
+from edgetune.stages.elastic.cuda.blocks import ptx_with_block_records
+from edgetune.stages.elastic.front import check_version, resources_of, transform_compiled
+from edgetune.stages.elastic.ptx.interpreter import PtxProgram
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, ShimLaunch, chance
+from edgetune.stages.elastic.work import Pointer, Scalar
+
+SOURCE = """
+// launch scale<float, 3> grid=3 block=64 a=float32[192] n=int32:180
+template <typename T, int N> __global__ void scale(T *a, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) a[i] *= N;
+}
+// launch early grid=3 block=64 a=int32[192] n=int32:150
+__global__ void early(int *a, int n) {
+    __shared__ int held[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    held[threadIdx.x] = a[i];
+    __syncthreads();
+    if (i < 128) a[i] = held[63 - threadIdx.x];
+}
+__global__ void waits(volatile int *a) {
+    while (a[0] == 0) ;
+}
+"""
+HOST = "int main() { float *p; cudaMalloc(&p, 4); scale<float, 3><<<1, 1>>>(p, 1); }\n"
+
+
+def test_cuda_is_compiled_and_its_kernels_keep_their_names_and_lines() -> None:
+    done = transform_compiled(SOURCE, "k.cu", "sm_87", instances=["scale<double, 2>"], persistent=True)
+    assert {each.kernel.name: each.kernel.line for each in done.kernels} == {
+        "early": 8, "waits": 16, "scale_float_3": 3, "scale_double_2": 3
+    }  # fmt: skip
+    refused = [(one.kernel, one.code, one.line, one.file) for each in done.kernels for one in each.refusals]
+    assert refused == [("waits", "spin-wait", 17, None)]
+    verdicts = check(done, sample_launches_in(SOURCE, "k.cu"), matrix=Matrix(schedules=(chance(1),), most=2))
+    assert {each.kernel: (each.answer, each.forms) for each in verdicts} == {
+        "early": ("equal", 5), "scale_float_3": ("equal", 5)
+    }  # fmt: skip
+
+
+RETURNS = """
+// launch reduced grid=5 block=64 a=int32[320] out=int32[5]:zero n=int32:300
+__global__ void reduced(const int *a, int *out, int n) {
+    __shared__ int held[64];
+    int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    if (i >= n) return;
+    held[t] = a[i];
+    for (int by = 32; by > 0; by /= 2) {
+        __syncthreads();
+        if (t < by && i + by < n) held[t] += held[t + by];
+    }
+    if (t == 0) out[blockIdx.x] = held[0];
+}
+// launch votes grid=4 block=64 a=int32[256]:0..40 out=int32[256]:zero n=int32:230
+__global__ void votes(const int *a, int *out, int n) {
+    int i = blockIdx.x * 64 + threadIdx.x, v = a[i], sum = 0;
+    if (i >= n || v == 3) return;
+    for (int round = 0; round < 5; round++) {
+        sum += __syncthreads_count(v > round * 8);
+        if (__syncthreads_or(v == 39 - round)) sum += 1000;
+        if (__syncthreads_and(v > 1)) sum += 100000;
+        if (v % 7 == round) { out[i] = -sum; return; }
+    }
+    out[i] = sum;
+}
+// launch ways grid=4 block=64 a=int32[256]:0..9 out=int32[256]:zero n=int32:250
+__global__ void ways(const int *a, int *out, int n) {
+    __shared__ int held[64];
+    int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    held[t] = a[i];
+    if (i >= n) { out[i] = 7; return; }
+    __syncthreads();
+    int v = held[63 - t];
+    if (v > 6) {
+        for (int k = 0; k < v; k++) out[i] += k * a[i];
+        return;
+    }
+    if (a[blockIdx.x * 64] > 4) {
+        __syncthreads();
+        held[t] = v * 3;
+        __syncthreads();
+        v = held[(t + 1) % 64];
+    }
+    if (v == 2) return;
+    __syncthreads();
+    out[i] = v + held[0];
+}
+// launch until grid=4 block=64 a=int32[256]:0..9 out=int32[256]:zero n=int32:250
+__global__ void until(const int *a, int *out, int n) {
+    __shared__ int held[64];
+    int t = threadIdx.x, i = blockIdx.x * 64 + t, own = held[t] = i < n ? a[i] : 0;
+    while (own < 20) {
+        __syncthreads();
+        int left = t ? held[t - 1] : 1;
+        __syncthreads();
+        held[t] = own += left + 1;
+    }
+    out[i] = own;
+}
+"""
+
+
+def test_threads_may_return_before_barriers_of_others() -> None:
+    done = transform_compiled(RETURNS, "k.cu", "sm_87", persistent=True)
+    matrix = Matrix(schedules=(REVERSE, chance(2)), cuts=1, most=2)
+    found = check(done, sample_launches_in(RETURNS, "k.cu"), matrix=matrix)
+    assert {each.kernel: (each.answer, each.reason, each.forms) for each in found} == dict.fromkeys(
+        ("reduced", "votes", "ways", "until"), ("equal", "", 5)
+    )
+
+
+def test_a_line_of_a_header_is_named_with_it(tmp_path: Path) -> None:
+    (tmp_path / "wait.h").write_text("\n__device__ void wait(volatile int *a) { while (*a == 0) ; }\n")
+    text = '#include "wait.h"\n__global__ void k(volatile int *a) { wait(a); a[1] = 2; }\n'
+    options = front.CompileOptions(include=(str(tmp_path),))
+    (kernel,) = transform_compiled(text, "k.cu", "sm_87", options=options).kernels
+    (refused,) = kernel.refusals
+    assert (refused.line, Path(refused.file or "").name, kernel.kernel.line) == (2, "wait.h", 2)
+
+
+def test_host_code_needs_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "_nvcc", lambda: None)
+    with pytest.raises(InputError, match="has host code") as found:
+        transform_compiled(SOURCE + HOST, "k.cu", "sm_87")
+    assert "pip install nvidia-cuda-nvcc" in found.value.hint
+    with pytest.raises(InputError, match=r"k\.cu, line 1: expected"):
+        transform_compiled("__global__ void k() { 3 + }", "k.cu", "sm_87")
+
+
+@pytest.mark.skipif(front._nvcc() is None, reason="no nvcc")
+def test_host_code_is_compiled_by_nvcc() -> None:
+    source = f"#include <vector>\n{SOURCE}{HOST}"
+    done = transform_compiled(source, "k.cu", "sm_87", instances=["scale<double, 2>"])
+    made = {each.kernel.name for each in done.kernels if each.variants}
+    assert made == {"early", *(("scale_float_3", "scale_double_2") if shutil.which("c++filt") else ())}
+    assert [(one.line, one.file) for each in done.kernels for one in each.refusals] == [(18, None)]
+    with pytest.raises(InputError, match=r"k\.cu, line \d+: .*undefined"):
+        transform_compiled(SOURCE + HOST + "int other() { return missing; }", "k.cu", "sm_87")
+
+
+def test_nvcc_is_looked_for_where_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {name: tmp_path / name / "bin/nvcc" for name in ("home", "toolkit", "cu13")}
+    for each in places.values():
+        each.parent.mkdir(parents=True)
+        each.write_text("")
+        each.chmod(0o755)
+    monkeypatch.setattr(front, "_TOOLKIT", tmp_path / "toolkit")
+    monkeypatch.setattr(front.shutil, "which", lambda _: None)
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(front.importlib.util, "find_spec", lambda _: spec)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    for name in ("home", "toolkit", "cu13"):
+        assert front._nvcc() == str(places[name])
+        places[name].unlink()
+    assert front._nvcc() is None
+
+
+@pytest.mark.parametrize(
+    ("ptx", "cuda", "reads"),
+    [("8.5", "12.6", ""), ("8.6", "12.6", "8.5"), ("9.0", "12.9", "8.8"), ("9.5", "13.5", ""), ("9.5", "13.0", "9.0"),
+     ("7.8", "11.8", ""), ("8.0", "11.8", "7.8")],
+)  # fmt: skip
+def test_ptx_that_is_newer_than_the_driver_is_refused(ptx: str, cuda: str, reads: str) -> None:
+    text = f"/* a mark */ // a comment\n.version {ptx}\n.target sm_87\n"
+    if not reads:
+        check_version(text, cuda, "k.ptx")
+        return
+    with pytest.raises(InputError, match=f"k.ptx is PTX {ptx}, and the driver, of CUDA {cuda}, reads {reads}"):
+        check_version(text, cuda, "k.ptx")
+
+
+REPORT = """
+ptxas info    : Compiling entry function 'k' for 'sm_87'
+ptxas info    : Function properties for k
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 10 registers, 0 bytes cmem[0]
+"""
+
+
+class FakeJitLink:
+    """Takes the place of the module ``cuda.bindings.nvjitlink``."""
+
+    InputType = SimpleNamespace(PTX="ptx")
+
+    class nvJitLinkError(Exception):
+        """As the module has it."""
+
+    def __init__(self, info: str, error: str) -> None:
+        self._info, self._error, self.open = info.encode() + b"\0", error.encode(), 0
+
+    def version(self) -> tuple[int, int]:
+        return 13, 0
+
+    def create(self, count: int, words: list[str]) -> int:
+        assert (count, words) == (2, ["-arch=sm_87", "-verbose"])
+        self.open += 1
+        return 1
+
+    def add_data(self, linker: int, kind: str, data: bytes, size: int, name: str) -> None:
+        assert (linker, kind, size, name) == (1, "ptx", len(data), "kernel.ptx")
+
+    def complete(self, _: int) -> None:
+        if self._error:
+            raise self.nvJitLinkError
+
+    def get_info_log_size(self, _: int) -> int:
+        return len(self._info)
+
+    def get_error_log_size(self, _: int) -> int:
+        return len(self._error)
+
+    def get_info_log(self, _: int, buffer: bytearray) -> None:
+        buffer[:] = self._info
+
+    def get_error_log(self, _: int, buffer: bytearray) -> None:
+        buffer[:] = self._error
+
+    def destroy(self, _: int) -> None:
+        self.open -= 1
+
+
+@pytest.mark.parametrize("error", ["", "ERROR: line 3; error : Unknown symbol"])
+def test_needs_are_found_by_nvjitlink_without_ptxas(error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bindings = pytest.importorskip("cuda.bindings")
+    linker = FakeJitLink(REPORT, error)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvjitlink", linker)
+    monkeypatch.setattr(bindings, "nvjitlink", linker, raising=False)
+    monkeypatch.setattr(front.shutil, "which", lambda _: None)
+    monkeypatch.setattr(front, "_nvcc", lambda: None)
+    if error:
+        with pytest.raises(InputError, match=r"k\.ptx does not assemble for sm_87: ERROR: line 3"):
+            resources_of("", "sm_87", "k.ptx")
+    else:
+        assert {name: each.registers_per_thread for name, each in resources_of("", "sm_87", "k.ptx").items()} == {
+            "k": 10
+        }
+    assert linker.open == 0
+
+
+def test_without_ptxas_and_nvjitlink_the_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    monkeypatch.setattr(front.shutil, "which", lambda _: None)
+    monkeypatch.setattr(front, "_nvcc", lambda: None)
+    with pytest.raises(DeviceError) as found:
+        resources_of("", "sm_87", "k.ptx")
+    assert "pip install nvidia-nvjitlink" in found.value.hint
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None and front._nvcc() is None, reason="no ptxas")
+def test_ptxas_reports_what_each_form_needs() -> None:
+    done = transformed("early_return")
+    found = resources_of(re.sub(r"\.version \d+\.\d+", ".version 8.0", done.source), "sm_87", "k.ptx")
+    forms = {each.symbol for kernel in done.kernels for each in kernel.variants}
+    assert set(found) == forms | {kernel.kernel.name for kernel in done.kernels}
+    assert all(each.spill_bytes == each.stack_bytes == 0 for each in found.values())
+
+
+SET_QUOTA = """
+.visible .entry set_quota(.param .u64 control, .param .u32 quota)
+{
+	.reg .b64 %rd<2>; .reg .b32 %r<2>;
+	ld.param.u64 %rd1, [control];
+	ld.param.u32 %r1, [quota];
+	st.global.u32 [%rd1+8], %r1;
+	ret;
+}
+"""
+
+
+QUICK = ("saxpy", "leave_in_loop")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[] if each in QUICK else [pytest.mark.slow]) for each in (*NAMES, *BENCHMARK, *TRITON)],
+)
+def test_blocks_above_the_quota_leave_and_another_launch_goes_on(name: str) -> None:
+    """The quota falls when the third logical block has been taken, to zero or to one; later it is raised again."""
+    done, (trial, *_) = transformed(name), trials(name)
+    kernel = next(each for each in done.kernels if each.kernel.name == trial.call.kernel)
+    if not kernel.variants:
+        pytest.skip("it has no forms")
+    taken = "@%edgetune_is atom.global.add.u32 %edgetune_number, [%edgetune_control], 1;"
+    logical, control = trial.call.logical, Pointer(CONTROL)
+    launch = (*trial.call.arguments, Scalar(packed(logical.grid, logical.block, 0, logical.blocks)), control)
+    shared_bytes, symbol = logical.dynamic_shared_bytes, persistent_symbol(trial.call.kernel)
+    persistent = ShimLaunch(symbol, (3, 1, 1), logical.block, launch, shared_bytes)
+    raised = ShimLaunch("set_quota", (1, 1, 1), (1, 1, 1), (control, Scalar(NO_QUOTA.to_bytes(4, "little"))))
+    original = ShimLaunch(trial.call.kernel, logical.grid, logical.block, trial.call.arguments, shared_bytes)
+    buffers = {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
+    for quota, least, most in ((0, 3, 5), (1, logical.blocks, logical.blocks)):
+        falls = (
+            f"{taken}\n\tsetp.eq.u32 %edgetune_is, %edgetune_number, 2;\n"
+            f"\t@%edgetune_is st.volatile.global.u32 [%edgetune_control+8], {quota};"
+        )
+        program = PtxProgram.of(done.source.replace(taken, falls) + SET_QUOTA, "k.ptx")
+        for order in (FORWARD, chance(1)) if name in QUICK else (chance(1),):
+            first, both, right = program.run_all(
+                [([persistent], order), ([persistent, raised, persistent], order), ([original], order)], buffers, 60
+            )
+            assert first.status == both.status == "ok", (first.message, both.message)
+            assert min(least, logical.blocks) <= first.buffers[CONTROL][1] <= min(most, logical.blocks)
+            assert both.buffers[CONTROL][1] == logical.blocks
+            expected = {each: right.buffers[each] for each in trial.buffers}
+            assert different(expected, both.buffers, kernel.kernel) == ""
+
+
+def test_each_physical_block_notes_where_and_when_it_ran() -> None:
+    """The original and its forms; the multiprocessor is that of the block's number here, the time a count."""
+    done, (trial,) = transformed("matmul_naive"), trials("matmul_naive")[:1]
+    kernel = next(each for each in done.kernels if each.kernel.name == trial.call.kernel)
+    written = ptx_with_block_records(done.source, "k.ptx")
+    written = written.replace("%smid", "%ctaid.y").replace(
+        "mov.u64 %edgetune_time, %globaltimer", "mov.u64 %edgetune_time, 7"
+    )
+    program, (x, y, z) = PtxProgram.of(written, "k.ptx"), trial.call.logical.grid
+    launch = Scalar(packed(trial.call.logical.grid, trial.call.logical.block, 0, x * y * z))
+    runs = {kernel.kernel.name: (trial.call.logical.grid, trial.call.logical.block, ())}
+    for variant in kernel.variants:
+        threads = trial.call.logical.threads // (variant.per_thread or 1)
+        block = (threads, 1, 1) if variant.level == "block" else trial.call.logical.block
+        control = (Pointer(CONTROL),) if variant.level == "persistent" else ()
+        runs[variant.symbol] = ((2, 1, 1), block, (launch, *control))
+    for symbol, (grid, block, more) in runs.items():
+        for records in (Pointer("records"), Scalar(bytes(8))):
+            asked = ShimLaunch(symbol, grid, block, (*trial.call.arguments, *more, records))
+            buffers = {**trial.buffers, "records": np.zeros((x * y, 3), np.uint64),
+                       CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}  # fmt: skip
+            found = next(program.run_all([([asked], FORWARD)], buffers))
+            assert found.status == "ok", found.message
+            rows = [(number // grid[0], 7, 7) for number in range(grid[0] * grid[1])]
+            rows = [*rows, *[(0, 0, 0)] * (x * y - len(rows))]
+            noted = rows if isinstance(records, Pointer) else [(0, 0, 0)] * (x * y)
+            assert found.buffers["records"].tolist() == list(map(list, noted)), symbol
+
+
+def test_a_kernel_without_parameters_takes_the_address_of_records() -> None:
+    head = ".version 8.0\n.target sm_87\n.address_size 64\n"
+    written = ptx_with_block_records(f"{head}.entry k\n{{\n.reg .pred p;\n@!p ret;\nret;\n}}\n", "k.ptx")
+    assert ".entry k(\n\t.param .u64 edgetune_records\n)" in written
+    assert "@!p bra $edgetune_leave;" in written
