@@ -23,6 +23,9 @@ _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 _SOURCE_LINE = re.compile(r"\S+\.(?:h|cc|cpp|cu):\d+ [^()]*\([^()]*\)(?: const)? ?")
 """File, line and signature of the function in ONNX Runtime that raised an error, ahead of what is wrong."""
 
+_UNREGISTERED = re.compile(r"([\w.-]+):(\w+)\(-?\d+\) is not a registered function/op")
+"""Domain and type of an operator that ONNX Runtime does not have."""
+
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:  # noqa: ARG001
     """Return a step that feeds one minibatch to the network and waits for its outputs; see ``steps.open_step``.
@@ -76,12 +79,31 @@ def open_session(
     try:
         session = ort.InferenceSession(source, options, providers=asked)
     except Exception as error:  # its exception types share no base class but Exception
-        raise InputError(
-            f"ONNX Runtime cannot load {workload.reference}: {one_line(error)}",
-            "check the file with onnx.checker, and its opset against the version of onnxruntime",
-        ) from None
+        raise cannot_load(workload.reference, error) from None
     _refuse_fallback(session.get_providers(), providers, workload)
     return session, feed
+
+
+def cannot_load(name: str, error: Exception) -> InputError:
+    """Return the error for a network that ONNX Runtime cannot load; it names an operator of a library of its own."""
+    if "Graph attribute inferencing failed" in str(error):  # also of a branch that these inputs would not take
+        return InputError(
+            f"ONNX Runtime cannot load {name} at these sizes, which a branch or a loop in it does not fit: "
+            f"{one_line(error)}",
+            "export it with the branch alone that is taken, or give sizes that fit every branch",
+        )
+    foreign = _UNREGISTERED.search(str(error))
+    if foreign is None or foreign[1] in ("ai.onnx", "com.microsoft"):
+        return InputError(
+            f"ONNX Runtime cannot load {name}: {one_line(error)}",
+            "check the model with onnx.checker, and its opset against the version of onnxruntime",
+        )
+    return InputError(
+        f"ONNX Runtime cannot load {name}: operator {foreign[2]} is of a custom library ({foreign[1]}), and edgetune "
+        "loads none",
+        "measure a program that registers the library: edgetune profile -- python FILE.py; roofline ops costs the "
+        "other operators",
+    )
 
 
 def model_source(workload: Workload, batch_size: int, dimensions: Mapping[str, int]) -> str | bytes:

@@ -172,7 +172,7 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
         "difference": None,
     }
     _write(document, folder)
-    document["difference"] = largest_difference(open_prepared(folder))
+    document["difference"] = largest_difference(open_prepared(folder), options.inputs)
     _write(document, folder)
     return open_prepared(folder)
 
@@ -196,7 +196,7 @@ def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOpti
     unsized = graph.unsized_outputs()
     if not unsized:
         return {}
-    seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed())
+    seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed(options.inputs))
     found = {name: seen.value("", name) for name in unsized}
     return {name: value for name, value in found.items() if value is not None}
 
