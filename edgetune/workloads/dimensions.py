@@ -120,7 +120,7 @@ class _Declared:
         sizes = {**self.sizes, **further}
         still_open = [(value, axis) for value in data_inputs(found) for axis in _fix_input(value, sizes)]
         if still_open:
-            _refuse_open(still_open)
+            _refuse_open(still_open, _open_first(self.light, self.sizes))
         _fix_defaults(found.graph)
         _substitute(found, {name: size for name, size in sizes.items() if ":" not in name})
         shapes.infer(found, self.inside)
@@ -239,8 +239,23 @@ _EXAMPLE, _IMAGE_EXAMPLE = 128, 224
 _IMAGE_RANK, _FIRST_SIDE = 4, 2
 
 
-def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]]) -> None:
-    """Raise one ``InputError`` for all open dimensions, given as inputs with their open axis."""
+def _open_first(model: onnx.ModelProto, sizes: Mapping[str, int]) -> list[str]:
+    """Return the inputs whose first axis is open and has no size."""
+    first = [(value.name, dim) for value in data_inputs(model) for dim in value.type.tensor_type.shape.dim[:1]]
+    return [
+        name
+        for name, dim in first
+        if is_open(dim) and f"{name}:0" not in sizes and _size_of(dim.dim_param, sizes) is None
+    ]
+
+
+def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]], firsts: Sequence[str] = ()) -> None:
+    """Raise one ``InputError`` for all open dimensions.
+
+    Args:
+        places: Inputs with their open axis.
+        firsts: Inputs whose first axis may be the batch, since one batch may have a name for each input.
+    """
     found: dict[str, dict[int, str]] = {}
     words: dict[str, int] = {}
     for value, axis in places:
@@ -254,14 +269,14 @@ def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]]) -> None:
     for name, axes in found.items():
         listed = " and".join(f"{symbol} (axis {axis})" for axis, symbol in axes.items())
         told.append(f"input {name!r} has {'open dimensions' if len(axes) > 1 else 'an open dimension'}{listed}")
-    first, axis = places[0]
+    batch = " ".join(f"--batch-axis {shlex.quote(name)}=0" for name in firsts or [places[0][0].name])
     sizes = "the size you mean" if len(words) == 1 else "the sizes you mean"
     raise InputError(
         "; ".join(told),
         f"fix {'it' if len(words) == 1 else 'them'} with "
         + " ".join(f"--dim {shlex.quote(f'{word}={size}')}" for word, size in words.items())
         + f", with {sizes}"
-        + ("" if axis else f"; if samples lie along it, say --batch-axis {first.name}=0"),
+        + ("" if places[0][1] else f"; if samples lie along it, say {batch}"),
     )
 
 

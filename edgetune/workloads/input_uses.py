@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 from edgetune.workloads import shapes
 from edgetune.workloads.graphs import bodies, captured
-from edgetune.workloads.lazy import onnx
+from edgetune.workloads.lazy import np, onnx
 
-Role = Literal["index", "length", "trips", "condition", "size", "other"]
+Role = Literal["index", "length", "trips", "condition", "choice", "size", "other"]
+"""A condition is the input itself; a choice is computed from it, and its ``most`` is the value of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,15 @@ class InputUse:
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A tensor computed from the input: ``min(factor * value + offset, cap)``; unknown if ``factor`` is ``None``."""
+    """A tensor computed from the input: ``min(factor * value + offset, cap)``; unknown if ``factor`` is ``None``.
+
+    ``equal`` is the input value at which a comparison with a constant is true, if the tensor follows from one.
+    """
 
     factor: int | None = 1
     offset: int = 0
     cap: int | None = None
+    equal: int | None = None
 
     def value_at(self, wanted: int) -> int | None:
         """Return the largest input value for which the tensor is at most ``wanted``; ``None`` if unknown."""
@@ -143,7 +148,7 @@ class _Follower:
                 InputUse("trips", words, most=None if number.cap is None else number.value_at(number.cap))
             )
         elif (op, index) in (("Loop", 1), ("If", 0)):
-            self.found.append(InputUse("condition", words))
+            self.found.append(InputUse("condition" if number.factor else "choice", words, most=number.equal))
         elif op in _RECURRENT and index == _LENGTHS:
             self.found.append(InputUse("length", words, most=self._time(node, number)))
         elif number.factor is not None and index in _SIZES.get(op, ()):
@@ -177,9 +182,11 @@ class _Follower:
         """Return a number after arithmetic with a constant; unknown for any other arithmetic."""
         others = [self.constants.get(name) for at, name in enumerate(node.input) if at != index and name]
         whole = all(other is not None and other.size and other.dtype.kind in "iu" for other in others)
-        unknown = _Number(None)
+        unknown = replace(number, factor=None) if len(node.input) == 1 else _Number(None)
         if number.factor is None or not others or not whole:
             return unknown
+        if node.op_type == "Equal" and others[0] is not None:
+            return replace(unknown, equal=number.value_at(int(np.ravel(others[0])[0])))
         rule = _ARITHMETIC.get(node.op_type)
         return unknown if rule is None or (node.op_type == "Sub" and index) else rule(number, others)
 

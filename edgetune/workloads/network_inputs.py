@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,17 +102,19 @@ def fillings(model: onnx.ModelProto) -> list[InputFilling]:
         kind = np.dtype(type_name).kind
         if kind == "f":
             if len(shape) <= 1:
-                _refuse_sizes(name, uses(model, name))
+                found_uses = uses(model, name)
+                _refuse_sizes(name, found_uses)
+                _choice(name, shape, found_uses)
             found.append(InputFilling(name, shape, type_name, "uniform in [0, 1)"))
         elif kind in "biu":
-            values, least, most = _whole_numbers(model, name)
+            values, least, most = _whole_numbers(model, name, shape, flag=kind == "b")
             found.append(InputFilling(name, shape, type_name, values, least, most if kind != "b" else min(most, 1)))
         else:
             raise InputError(f"input {name!r} is of type {type_name}, which edgetune cannot generate", _FROM_FILE)
     return found
 
 
-def _whole_numbers(model: onnx.ModelProto, name: str) -> tuple[str, int, int]:
+def _whole_numbers(model: onnx.ModelProto, name: str, shape: Shape, *, flag: bool) -> tuple[str, int, int]:
     """Return the values of an integer or boolean input in words, the least and the most.
 
     Raises:
@@ -119,6 +122,8 @@ def _whole_numbers(model: onnx.ModelProto, name: str) -> tuple[str, int, int]:
     """
     found = uses(model, name)
     _refuse_sizes(name, found)
+    if not flag and (chosen := _choice(name, shape, found)) is not None:
+        return chosen
     for role, words in (("trips", "the most trips that the graph allows"), ("length", "the whole sequence")):
         counts = [use.most for use in found if use.role == role and use.most is not None]
         if counts:
@@ -133,13 +138,31 @@ def _whole_numbers(model: onnx.ModelProto, name: str) -> tuple[str, int, int]:
     return f"whole numbers from {least} to {most}, {narrowest.where}", min(least, most), most
 
 
+def _choice(name: str, shape: Shape, found: list[InputUse]) -> tuple[str, int, int] | None:
+    """Return the filling of a number that selects a branch: the constant that it is compared with.
+
+    Raises:
+        InputError: the number selects a branch, and the graph compares it with no constant or with several.
+    """
+    choices = [use for use in found if use.role == "choice"] if len(shape) <= 1 and math.prod(shape) == 1 else []
+    if not choices:
+        return None
+    compared = choices[0].most
+    if compared is None or any(use.most != compared for use in choices):
+        raise _undecided(name, choices[0])
+    return f"{compared}, with which it is compared for {choices[0].where}", compared, compared
+
+
 def _refuse_sizes(name: str, found: list[InputUse]) -> None:
     for use in found:
         if use.role == "size" or (use.role in ("trips", "length") and not use.most):
-            raise InputError(
-                f"input {name!r} decides how much is computed ({use.where}), and the graph does not say how much",
-                _FROM_FILE,
-            )
+            raise _undecided(name, use)
+
+
+def _undecided(name: str, use: InputUse) -> InputError:
+    return InputError(
+        f"input {name!r} decides how much is computed ({use.where}), and the graph does not say how much", _FROM_FILE
+    )
 
 
 def describe_inputs(

@@ -18,7 +18,7 @@ from edgetune.workloads.model_storage import save_model
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.observed import name_by_path, read_profile
 from edgetune.workloads.onnx_file import fixed_model
-from edgetune.workloads.ort_session import one_line, require_onnxruntime, session_options
+from edgetune.workloads.ort_session import cannot_load, one_line, require_onnxruntime, session_options
 from edgetune.workloads.workload import Workload
 
 _STACK_BYTES = 8 << 20
@@ -88,12 +88,15 @@ def _traced(path: Path, feed: Mapping[str, Any]) -> Path:
     options = session_options("disabled")
     options.enable_profiling = True
     options.profile_file_prefix = str(path.with_name("trace"))
+    session = None
     try:
         session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         session.run(None, feed)
     except Exception as error:  # its exception types share no base class but Exception
         if any(sign in str(error) for sign in _OUT_OF_MEMORY):
             raise MemoryError from None
+        if session is None:
+            raise cannot_load("the network", error) from None
         raise InputError(f"ONNX Runtime cannot run the network: {one_line(error)}", "it may need real inputs") from None
     return Path(session.end_profiling())
 

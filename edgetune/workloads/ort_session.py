@@ -16,12 +16,16 @@ from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
 from edgetune.workloads.workload import RunOptions, Workload
 
+CHECK_FILE = "check the file with onnx.checker, and its opset against the version of onnxruntime"
 _FATAL = 4
 """Level of ONNX Runtime's log above its errors, which repeat texts of the file as they are."""
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 """Largest protobuf message, and so the largest model passed in memory."""
 _SOURCE_LINE = re.compile(r"\S+\.(?:h|cc|cpp|cu):\d+ [^()]*\([^()]*\)(?: const)? ?")
 """File, line and signature of the function in ONNX Runtime that raised an error, ahead of what is wrong."""
+
+_UNREGISTERED = re.compile(r"([\w.-]+):(\w+)\(-?\d+\) is not a registered function/op")
+"""Domain and type of an operator that ONNX Runtime does not have."""
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:  # noqa: ARG001
@@ -73,13 +77,32 @@ def open_session(
     try:
         session = ort.InferenceSession(source, options, providers=asked)
     except Exception as error:  # its exception types share no base class but Exception
-        hint, step = "check the file with onnx.checker, and its opset against the version of onnxruntime", ""
+        step, hint = "", CHECK_FILE
         if isinstance(source, bytes):
             step = f" as edgetune rewrote it for batch size {batch_size}"
             hint = "if the batch size of its export works, the model is in order: report this error"
-        raise InputError(f"ONNX Runtime cannot load {workload.reference}{step}: {one_line(error)}", hint) from None
+        raise cannot_load(f"{workload.reference}{step}", error, hint) from None
     _refuse_fallback(session.get_providers(), providers, workload)
     return session, feed
+
+
+def cannot_load(name: str, error: Exception, hint: str = CHECK_FILE) -> InputError:
+    """Return the error for a network that ONNX Runtime cannot load; it names an operator of a library of its own."""
+    if "Graph attribute inferencing failed" in str(error):  # also of a branch that these inputs would not take
+        return InputError(
+            f"ONNX Runtime cannot load {name} at these sizes, which a branch or a loop in it does not fit: "
+            f"{one_line(error)}",
+            "export it with the branch alone that is taken, or give sizes that fit every branch",
+        )
+    foreign = _UNREGISTERED.search(str(error))
+    if foreign is None or foreign[1] in ("ai.onnx", "com.microsoft"):
+        return InputError(f"ONNX Runtime cannot load {name}: {one_line(error)}", hint)
+    return InputError(
+        f"ONNX Runtime cannot load {name}: operator {foreign[2]} is of a custom library ({foreign[1]}), and edgetune "
+        "loads none",
+        "measure a program that registers the library: edgetune profile -- python FILE.py; roofline ops costs the "
+        "other operators",
+    )
 
 
 def model_source(

@@ -279,7 +279,11 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
                 result = onnx.reference.ReferenceEvaluator(node, opsets=opsets).run(None, feeds)
             except Exception:  # an operator the reference lacks: its readers stay unknown and are reported by name
                 result = None
-        if result is None or any(value is None or value.size > _SMALL_ELEMENTS for value in result):
+        if result is None or not all(map(_is_small, result)):
+            kept.append(node)
+            continue
+        if any(isinstance(value, list) for value in result):  # a sequence is no initialiser, but its readers may fold
+            values.update(zip(node.output, result, strict=False))
             kept.append(node)
             continue
         for name, value in zip(node.output, result, strict=False):
@@ -303,12 +307,19 @@ def _foldable(node: onnx.NodeProto) -> bool:
 def _stays_small(op: str, inputs: list[Any]) -> bool:
     """Return whether the output of an operator is small: a few bytes of input may produce terabytes."""
     if op in ("ConstantOfShape", "Expand", "Tile"):
-        repeats = inputs[0].size if op == "Tile" else 1
+        repeats = np.size(inputs[0]) if op == "Tile" else 1
         return bool(repeats * math.prod(abs(int(size)) for size in np.ravel(inputs[-1])) <= _SMALL_ELEMENTS)
     if op == "Range":
         start, limit, step = (float(np.ravel(value)[0]) for value in inputs)
         return step != 0 and abs((limit - start) / step) <= _SMALL_ELEMENTS
     return op not in ("OneHot", "Pad", "Resize", "EyeLike", "BlackmanWindow", "HannWindow", "HammingWindow")
+
+
+def _is_small(value: Any) -> bool:
+    """Return whether a computed value is a small array, or a sequence of a few small arrays."""
+    if isinstance(value, list):
+        return len(value) <= _SMALL_ELEMENTS and all(isinstance(each, np.ndarray) and _is_small(each) for each in value)
+    return isinstance(value, (np.ndarray, np.generic)) and value.size <= _SMALL_ELEMENTS
 
 
 def _folded_values(graph: onnx.GraphProto, skeleton: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

@@ -30,6 +30,7 @@ from edgetune.stages.profiling.point_state import PointState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
 from edgetune.stats import median
+from edgetune.workloads.costs.ops_table import time_warnings
 from edgetune.workloads.network_inputs import describe_inputs
 from edgetune.workloads.workload import Workload
 
@@ -223,10 +224,12 @@ def _header(
     }
     if not isinstance(device.power, Absent):
         conditions["power_refresh_s"] = device.power.refresh_s
+    of_network: tuple[DataWarning, ...] = ()
     if kept and isinstance(device.source, LiveSource) and workload.has_graph:
         point = next(iter(kept)).point
         file = options.inputs if point.task == "infer" else None
         conditions["fed"] = describe_inputs(workload, point.batch_size, options.dimensions, file)
+        of_network = time_warnings(workload, point.task, point.batch_size, options.dimensions)
     if isinstance(device.source, LiveSource) and runs_as_root():
         conditions["ran_as_root"] = True
     changes = between_rounds([entry.rows[-1] for entry in last])
@@ -240,7 +243,7 @@ def _header(
         inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
     return Header.new(
         profiles.KIND, profiles.VERSION, inputs=inputs, conditions=conditions,
-        warnings=(*_data_warnings(last, options), *disagreements(changes, options)),
+        warnings=(*_data_warnings(last, options), *disagreements(changes, options), *of_network),
     )  # fmt: skip
 
 

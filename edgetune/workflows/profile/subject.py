@@ -124,6 +124,10 @@ def choose_subject(
             )
         if not sizes:
             raise InputError("no batch sizes to choose from", "e.g. --batch-sizes 1,4,16")
+        if task == "train" and workload.kind == "onnx" and isinstance(device.source, LiveSource):
+            from edgetune.workloads.torch_check import check_torch
+
+            check_torch(workload, min(sizes), options.dimensions, options.seed)
     chosen = choose_modes(device, words.modes)
     points = [Point(name, task, size, mode) for name in workload.names for size in sizes for mode in chosen.modes]
     if isinstance(device.source, TableSource) and words.modes in (None, "all"):

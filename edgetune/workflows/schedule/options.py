@@ -124,6 +124,7 @@ class PreparationOptions:
     ] = None  # fmt: skip
     batch_axis: options.BatchAxis = ()
     dim: options.Dim = ()
+    inputs: options.Inputs = None
     split: Annotated[
         str | float | None,
         Option("Split fully connected layers and tables larger than this, e.g. 32MiB.", metavar="SIZE"),

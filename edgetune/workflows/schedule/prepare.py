@@ -10,7 +10,7 @@ from typing import Any
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.units import parse_bytes
-from edgetune.workflows.parse_options import choose_batch_sizes, parse_batch_axes, parse_dimensions
+from edgetune.workflows.parse_options import choose_batch_sizes, parse_batch_axes, parse_dimensions, parse_inputs
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.schedule.options import PreparationOptions
 from edgetune.workflows.stopping import reporting_saved
@@ -81,7 +81,9 @@ def _chosen(opts: PreparationOptions, reporter: Reporter) -> list[tuple[Workload
     found = []
     for workload in workloads:
         sizes = [opts.batch_size] if opts.batch_size else []
-        (size,), batch = choose_batch_sizes(workload, sizes, task="infer", dimensions=common.dimensions, use="prepared")
+        (size,), batch = choose_batch_sizes(
+            workload, sizes, task="infer", dimensions=common.dimensions, inputs=common.inputs, use="prepared"
+        )
         if batch is not None:
             reporter.info(batch)
         found.append((workload, replace(common, batch_size=size, batch_axes=workload.batch_axes)))
@@ -93,7 +95,10 @@ def _options(opts: PreparationOptions) -> PrepareOptions:
     split_bytes = None if opts.split is None else parse_bytes(opts.split, what="the size of --split")
     if split_bytes is not None and opts.whole:
         raise InputError("--whole does not split, and --split does", "leave one of them out")
-    return PrepareOptions(1, parse_dimensions(opts.dim), level, split_bytes, opts.whole)
+    inputs = parse_inputs(opts.inputs)
+    if inputs is not None and len(opts.models) > 1:
+        raise InputError("--inputs is of one network", "prepare the networks one by one")
+    return PrepareOptions(1, parse_dimensions(opts.dim), level, split_bytes, opts.whole, inputs=inputs)
 
 
 def _workloads(opts: PreparationOptions) -> Sequence[Workload]:

@@ -13,6 +13,7 @@ from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads.control_flow import CONTROL_FLOW
+from edgetune.workloads.costs.formulas.pointwise import trains
 from edgetune.workloads.costs.generation import decoder_conditions, decoder_nodes, graph_conditions, pass_of
 from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, main_precision, streamed
 from edgetune.workloads.costs.table import has_formula
@@ -23,7 +24,7 @@ from edgetune.workloads.kernels import KERNELS, MATMUL, BenchmarkKernel, kernel_
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.llm import read_decoder
 from edgetune.workloads.observed import Feed, observe
-from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
+from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, input_specs, load_model
 from edgetune.workloads.shapes import infer, without_weights
 from edgetune.workloads.user_ops_table import matching
 from edgetune.workloads.workload import Workload
@@ -33,6 +34,8 @@ _RANDOM = Feed()
 View = Literal["fused", "eager"] | None
 """Operators fused into fewer kernels, split into more kernels, or (``None``) unchanged."""
 _DEFAULT = "fp32"
+_MOST = 2**63 - 1
+"""Largest count of a table: its columns are signed 64-bit integers."""
 _IMAGE_RANK = 4
 _IMAGE_CHANNELS = (1, 3)
 
@@ -131,7 +134,7 @@ def graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workloa
         graph = read(observed=observed)
         costed = cost_nodes(graph.nodes)
         data_warnings = (_observed(failed),)
-    data_warnings = (*data_warnings, *_unknown_shapes(costed))
+    data_warnings = (*data_warnings, *_unknown_shapes(costed), *_training_mode(costed, task))
     conditions: dict[str, object] = {
         "dimensions": dimensions,
         **graph_conditions(fixed, graph.weights, precision),
@@ -145,6 +148,44 @@ def graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workloa
         inputs=_origin(workload), conditions=conditions, parameters=sum(tensor.elements for tensor in graph.weights),
         loads_images=_loads_images(fixed, workload), data_warnings=data_warnings,
     )  # fmt: skip
+
+
+def time_warnings(
+    workload: Workload, task: Task, batch_size: int, dimensions: Mapping[str, int]
+) -> tuple[DataWarning, ...]:
+    """Return warnings about the time of a network: that it depends on the data, or is of training mode.
+
+    Args:
+        workload: An ONNX file or a network of the zoo, which was measured.
+        task, batch_size, dimensions: As it was measured.
+    """
+    try:
+        graph = read_graph(fixed_model(workload, batch_size, dimensions, weights=False))
+        costed = cost_nodes(graph.nodes)
+    except InputError:  # it runs, although its costs are unknown
+        return ()
+    deciding = [
+        f"{item.node.op} {item.node.name!r}"
+        for item in costed
+        if (has_formula(item.node) and item.node.op not in CONTROL_FLOW)
+        and all(tensor.shape is not None for tensor in item.node.reads)
+        and any(tensor.shape is None for tensor in item.node.makes)
+    ]
+    deciding += [] if graph.settled else ["the trips of a loop, or the branch of an If"]
+    told = (
+        f"the time depends on the data, which decide {deciding[0]}; --inputs FILE.npz feeds real ones"
+        if deciding
+        else ""
+    )
+    found = (DataWarning("time-of-data", told, {"operators": float(len(deciding))}),) if deciding else ()
+    return (*found, *_training_mode(costed, task))
+
+
+def _training_mode(costed: Sequence[Costed], task: Task) -> tuple[DataWarning, ...]:
+    """Return a warning if inference is of a file that was exported in training mode."""
+    count = sum(trains(item.node) for item in costed) if task == "infer" else 0
+    told = "the file was exported in training mode: its BatchNormalization computes statistics of each batch"
+    return (DataWarning("training-mode", told, {"operators": float(count)}),) if count else ()
 
 
 def _has_shapes(item: Costed) -> bool:
@@ -210,6 +251,7 @@ def _table(
     loads_images: bool = False,
     data_warnings: tuple[DataWarning, ...] = (),
 ) -> OpsTable:
+    _refuse_beyond_64_bits(name, rows)
     unmodelled = sorted({row.op for row in rows if row.ledger == "unmodelled"})
     count = sum(row.ledger == "unmodelled" for row in rows)
     if unmodelled:
@@ -220,6 +262,27 @@ def _table(
     asked = {"task": task, "batch_size": batch_size, "precision": precision}
     header = Header.new(KIND, VERSION, inputs=inputs, conditions={**asked, **conditions}, warnings=data_warnings)
     return OpsTable(header, name, task, batch_size, precision, parameters, loads_images, tuple(rows))
+
+
+def _refuse_beyond_64_bits(name: str, rows: Sequence[OpRow]) -> None:
+    """Refuse a network whose counts exceed the 64-bit integers of a table, row by row or in total.
+
+    Raises:
+        InputError: a count exceeds them; the message names the dearest operator.
+    """
+    for column, what in (
+        ("flops", "FLOP"),
+        ("bytes_moved", "bytes"),
+        ("weight_bytes", "bytes"),
+        ("kernels", "kernels"),
+    ):
+        counts = [getattr(row, column) for row in rows]
+        if sum(counts) > _MOST:
+            dearest = rows[counts.index(max(counts))]
+            raise InputError(
+                f"{name} would take more than 2^63 - 1 {what}, most of them in {dearest.name!r} ({dearest.op})",
+                "check the dimensions and trip counts of the network: one of them is too large",
+            )
 
 
 def _forward(costed: Sequence[Costed]) -> list[OpRow]:

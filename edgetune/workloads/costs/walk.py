@@ -19,6 +19,8 @@ from edgetune.workloads.model_limits import HINT, refuse_malformed
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
 
 _SHAPE_OF = ("Shape", "Size")
+_DFT_AXIS, _DFT_AXIS_OPERAND = 2, 20
+"""The operand with the axis of a ``DFT``, and the first opset that has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class _Reader:
         around: EnclosingGraph | None = None
         for proto, name in zip(model.graph.node, unique_names(model.graph.node), strict=True):
             node = self._node(proto, scope.prefix + name, tensors, scope)
+            if proto.op_type == "DFT":
+                node = replace(node, attributes={**node.attributes, "axis": _dft_axis(proto, model)})
             if proto.op_type in CONTROL_FLOW and not proto.domain:
                 around = around or shapes.surroundings(model, self.observed, scope.path)
                 self.settled &= bool(self.observed) or is_settled(proto, around)
@@ -160,6 +164,20 @@ class _Reader:
         if self.observed:
             return [each for choice in choices for each in choice] if choices or path in self.observed.runs else None
         return max(choices, key=_work) if choices else None
+
+
+def _dft_axis(proto: onnx.NodeProto, model: onnx.ModelProto) -> int | None:
+    """Return the axis of a ``DFT``, an attribute before opset 20 and an operand since; ``None`` if it is computed."""
+    if _opset(model) < _DFT_AXIS_OPERAND:
+        return int(graphs.attributes(proto).get("axis", 1))
+    if len(proto.input) <= _DFT_AXIS or not proto.input[_DFT_AXIS]:
+        return -2
+    axis = shapes.small_constants(model.graph).get(proto.input[_DFT_AXIS])
+    return None if axis is None else int(axis.ravel()[0])
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next((int(each.version) for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
 
 
 def _check_reshape(node: OperatorNode) -> None:

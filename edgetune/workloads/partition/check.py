@@ -14,7 +14,7 @@ from onnx import TensorProto
 from edgetune.errors import InputError
 from edgetune.workloads.graphs import tensor_bytes
 from edgetune.workloads.model_limits import refuse_malformed
-from edgetune.workloads.network_inputs import random_inputs
+from edgetune.workloads.network_inputs import random_inputs, read_inputs
 from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.ort_session import one_line, require_onnxruntime, session_options
 from edgetune.workloads.partition.optimised import Level
@@ -33,6 +33,7 @@ class PrepareOptions:
         split_bytes: Largest matrix of a fully connected layer or table that is not split; ``None`` to split none.
         whole: Whether the whole network becomes one layer.
         batch_axes: The batch axes that the user names, see ``Workload``.
+        inputs: ``.npz`` file of the inputs that layers and network are compared on; random ones without it.
     """
 
     batch_size: int = 1
@@ -41,6 +42,7 @@ class PrepareOptions:
     split_bytes: int | None = None
     whole: bool = False
     batch_axes: tuple[tuple[str, int], ...] | None = None
+    inputs: str | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the options as the manifest stores them, without the batch size, which is a field of its own."""
@@ -88,18 +90,19 @@ _OTHERWISE = (
 )
 
 
-def largest_difference(prepared: Prepared) -> float | None:
+def largest_difference(prepared: Prepared, inputs: str | None = None) -> float | None:
     """Return the difference of the layers' outputs from the whole network's, relative to the largest magnitude.
 
     Returns:
         ``None`` if undecidable: the network fails on random inputs, or its outputs are random.
 
     Raises:
-        InputError: a layer does not run, or the outputs differ by more than the tolerance.
+        InputError: a layer does not run, the outputs differ by more than the tolerance, or the inputs do not fit.
     """
     model = onnx.load(str(prepared.folder / prepared.whole["external"]), load_external_data=False)
+    given = None if inputs is None else read_inputs(inputs, model, prepared.batch_size)
     try:
-        feed = random_inputs(model, seed=0)
+        feed = random_inputs(model, seed=0) if given is None else given
         session = _session(prepared.folder / prepared.whole["external"], optimised=True)
         expected, again = session.run(None, feed), session.run(None, feed)
         del session

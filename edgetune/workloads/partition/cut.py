@@ -179,7 +179,7 @@ def cut(graph: StoredGraph) -> tuple[LayerNodes, ...]:
     starts: list[onnx.NodeProto | None] = [None]
     made: dict[str, int] = {}
     for node in graph.model.graph.node:
-        if node.output[0] in static:
+        if any(name in static for name in node.output):
             continue
         if _starts(node, graph, static):
             if starts[-1] is not None:
@@ -253,7 +253,7 @@ def _piece(
     first = next((node for node in starts if node is not None), nodes[0])
     kinds = {_kind(node) for node in starts if node is not None}
     needed = _closure(nodes, static)
-    name = first.name or first.output[0]
+    name = first.name or next(name for name in first.output if name)
     return LayerNodes(name, kinds.pop() if len(kinds) == 1 else "other", (*needed, *nodes))
 
 

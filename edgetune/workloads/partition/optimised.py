@@ -24,7 +24,7 @@ from onnx.external_data_helper import load_external_data_for_tensor
 
 from edgetune.errors import InputError
 from edgetune.workloads.graphs import known_shape, needed_nodes, nested_bodies, tensor_bytes
-from edgetune.workloads.ort_session import one_line, require_onnxruntime, session_options
+from edgetune.workloads.ort_session import cannot_load, require_onnxruntime, session_options
 
 _FED_KINDS = "biuf"
 """NumPy type kinds that a caller can feed; tensors of others (text, 4 bits, bfloat16) stay inside the graph."""
@@ -244,7 +244,7 @@ def _load(source: str | bytes, options: Any, step: str, hint: str) -> Any:
     try:
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exception types share no base class but Exception
-        raise InputError(f"ONNX Runtime cannot load the network{step}: {one_line(error)}", hint) from None
+        raise cannot_load(f"the network{step}", error, hint) from None
 
 
 def runtime_version() -> str:

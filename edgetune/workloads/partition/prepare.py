@@ -83,7 +83,7 @@ def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared 
             "edgetune schedule prepare --fresh replaces it; -o DIR puts another beside it",
         )
     try:
-        return found if found.compared else _compare(found)
+        return found if found.compared else _compare(found, options.inputs)
     except OSError as error:
         raise _unwritable(target, error) from None
 
@@ -195,17 +195,17 @@ def write_contents(
     _write(document, folder)
     made = open_prepared(folder)
     fits = check_within_bytes is None or CHECK_SHARE * made.weight_bytes <= check_within_bytes
-    return _compare(made) if fits else made
+    return _compare(made, options.inputs) if fits else made
 
 
-def _compare(prepared: Prepared) -> Prepared:
+def _compare(prepared: Prepared, inputs: str | None) -> Prepared:
     """Compare the layers with the whole network, record the difference and the memory, and return them.
 
     Raises:
         InputError: see ``largest_difference``.
     """
     reset_peaks()
-    difference = largest_difference(prepared)
+    difference = largest_difference(prepared, inputs)
     document = json.loads((prepared.folder / MANIFEST).read_bytes())
     _write({**document, "difference": difference, "check_peak_bytes": peak_bytes()}, prepared.folder)
     return open_prepared(prepared.folder)
@@ -232,7 +232,7 @@ def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOpti
     unsized = graph.unsized_outputs()
     if not unsized:
         return {}
-    seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed())
+    seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed(options.inputs))
     found = {name: seen.value("", name) for name in unsized}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.nn import functional
 
 if TYPE_CHECKING:
@@ -105,13 +106,21 @@ def pad(node: NodeView) -> Run:
         before, after = [0] * data.dim(), [0] * data.dim()
         for place, axis in enumerate(over if over is not None else range(data.dim())):
             before[axis], after[axis] = around[place], around[place + len(around) // 2]
-        inner = 0 if mode == "constant" else 2
-        amounts = _innermost_first(before[inner:], after[inner:])
         if mode == "constant":
-            return functional.pad(data, amounts, "constant", value(x) or 0)
-        return functional.pad(data, amounts, mode)
+            return functional.pad(data, _innermost_first(before, after), "constant", value(x) or 0)
+        for axis in (axis for axis in (0, 1) if before[axis : axis + 1] + after[axis : axis + 1] != [0, 0]):
+            data = _padded(data, axis, before[axis], after[axis], mode)
+        amounts = _innermost_first(before[2:], after[2:])
+        return functional.pad(data, amounts, mode) if any(amounts) else data
 
     return run
+
+
+def _padded(data: Any, axis: int, before: int, after: int, mode: str) -> Any:
+    """Pad the first or second axis, which ``torch.nn.functional.pad`` can only fill with a constant."""
+    places = torch.arange(data.shape[axis], dtype=torch.float64)[None, None]
+    chosen = functional.pad(places, (before, after), mode).flatten().long()
+    return data.index_select(axis, chosen.to(data.device))
 
 
 def resize(node: NodeView) -> Run:
@@ -128,6 +137,8 @@ def resize(node: NodeView) -> Run:
 
     def run(x: Inputs) -> Any:
         wanted = sizes(x)
+        if tuple(wanted[:2]) != tuple(x[0].shape[:2]) if wanted else any(scale != 1 for scale in scales(x)[:2]):
+            raise node.refuse("another size of axis 0 or 1")
         amount = {"size": wanted[2:]} if wanted else {"scale_factor": scales(x)[2:]}
         if nearest:
             return functional.interpolate(x[0], mode="nearest", **amount)

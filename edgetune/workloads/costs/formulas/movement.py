@@ -11,7 +11,15 @@ from __future__ import annotations
 
 import math
 
-from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, OperatorNode, streamed, total_bytes
+from edgetune.workloads.costs.node import (
+    UNMODELLED,
+    ZERO,
+    Cost,
+    OperatorNode,
+    UnknownShapeError,
+    streamed,
+    total_bytes,
+)
 
 LINEAR_SUPPORT = 2
 CUBIC_SUPPORT = 4
@@ -151,10 +159,8 @@ def _log2(count: int) -> int:
 
 BILINEAR_FLOPS = 7
 """Four products and three sums per value, the weights once computed."""
-BICUBIC_FLOPS = 31
-"""Sixteen products and fifteen sums."""
-GRID_FLOPS = 8
-"""Per position: two coordinates scaled and shifted, two rounded down, two fractions."""
+GRID_FLOPS = 4
+"""Per coordinate: scaled, shifted, rounded down, and its fraction."""
 ADAPTIVE_RATIO = 2
 """Samples per bin and axis where RoiAlign is left to choose (0): torchvision's detection models say 2."""
 
@@ -177,12 +183,15 @@ def roi_align(node: OperatorNode) -> Cost:
 
 
 def grid_sample(node: OperatorNode) -> Cost:
-    """An image read at given positions (``GridSample``): interpolation per value, ``GRID_FLOPS`` per position."""
-    mode = str(node.attributes.get("mode", "linear"))
-    per_value = {"nearest": 0, "cubic": BICUBIC_FLOPS, "bicubic": BICUBIC_FLOPS}.get(mode, BILINEAR_FLOPS)
-    grid = node.input(1)
-    flops = per_value * node.y.elements + GRID_FLOPS * (grid.elements // max(grid.dims[-1], 1))
-    return streamed(node, "gather", flops_other=flops)
+    """An image or a volume read at given positions (``GridSample``).
+
+    Per value, a product for each neighbour and their sum: 2 neighbours per axis, 4 if cubic, none beside the nearest.
+    ``GRID_FLOPS`` per coordinate.
+    """
+    mode, grid = str(node.attributes.get("mode", "linear")), node.input(1)
+    neighbours = (CUBIC_SUPPORT if "cubic" in mode else LINEAR_SUPPORT) ** grid.dims[-1]
+    per_value = 0 if mode == "nearest" else 2 * neighbours - 1
+    return streamed(node, "gather", flops_other=per_value * node.y.elements + GRID_FLOPS * grid.elements)
 
 
 def affine_grid(node: OperatorNode) -> Cost:
@@ -223,13 +232,22 @@ WINDOW_FLOPS = 4
 
 
 def dft(node: OperatorNode) -> Cost:
-    """Discrete Fourier transform along an axis: 5 n log2 n per transform, half of that from or to real values."""
-    x, y = node.x, node.y
-    real = x.dims[-1] == 1 or node.attributes.get("onesided", 0)
-    longer = max(x.elements // x.dims[-1], y.elements // y.dims[-1])
-    axis = int(node.attributes.get("axis", -2))
-    length = max(x.dims[axis], 1)
-    return streamed(node, "reduction", reads=[x], flops_other=_fft(longer, length, real=bool(real)))
+    """Discrete Fourier transform along an axis: 5 n log2 n per transform, half of that from or to real values.
+
+    Raises:
+        UnknownShapeError: the axis is no constant.
+    """
+    x, y, axis = node.x, node.y, node.attributes.get("axis", -2)
+    if axis is None:
+        raise UnknownShapeError(node.input(2).name)
+    onesided = bool(node.attributes.get("onesided", 0))
+    if node.attributes.get("inverse", 0) or (node.optional(1) is not None and not onesided):
+        length = y.dims[axis]
+    else:
+        length = x.dims[axis] if node.optional(1) is None else 2 * (y.dims[axis] - 1)
+    transforms = y.elements // max(y.dims[-1] * y.dims[axis], 1)
+    real = onesided or 1 in (x.dims[-1], y.dims[-1])
+    return streamed(node, "reduction", reads=[x], flops_other=_fft(transforms * length, max(length, 1), real=real))
 
 
 def stft(node: OperatorNode) -> Cost:

@@ -120,10 +120,15 @@ def batch_norm(node: OperatorNode) -> Cost:
     Inference: ``BATCH_NORM_FLOPS`` per element, input read once. Training: statistics first, so
     ``BATCH_NORM_STATISTICS_FLOPS`` more and the input is read twice.
     """
-    # Training outputs beyond the first are the running statistics, per channel.
-    reads = [*node.inputs, node.x] if node.training else node.inputs
-    flops = BATCH_NORM_FLOPS + (BATCH_NORM_STATISTICS_FLOPS if node.training else 0)
+    training = node.training or trains(node)
+    reads = [*node.inputs, node.x] if training else node.inputs
+    flops = BATCH_NORM_FLOPS + (BATCH_NORM_STATISTICS_FLOPS if training else 0)
     return streamed(node, "normalisation", reads=reads, flops_other=flops * node.x.elements)
+
+
+def trains(node: OperatorNode) -> bool:
+    """Return whether a batch normalisation was exported in training mode, in which it returns the statistics, too."""
+    return node.op == "BatchNormalization" and bool(node.attributes.get("training_mode") or len(node.makes) > 1)
 
 
 def layer_norm(node: OperatorNode) -> Cost:
