@@ -263,7 +263,7 @@ def _read(folder: Path) -> Prepared:
     try:
         prepared = _prepared(folder, document)
         _check(prepared)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}", HINT) from None
     return prepared
 
