@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetune import limits
+from edgetune.artifacts.file_hash import file_hash
 from edgetune.errors import InputError
 from edgetune.limits import LIMITS, beyond, check, limit, limited, raised, read_file, set_limits
 
@@ -102,6 +103,11 @@ def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="no program writes to this pipe"):
         read_file(tmp_path / "pipe")
+
+
+def test_a_device_has_no_hash():
+    with pytest.raises(OSError, match="a pipe or a device has no hash"):
+        file_hash(Path("/dev/zero"))
 
 
 def test_a_pipe_with_a_writer_is_read():
