@@ -8,12 +8,17 @@ take.
 
 from __future__ import annotations
 
+import errno
+import io
 import math
+import os
 import signal
+import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, NoReturn
 
 from edgetune.choices import nearest
 from edgetune.errors import InputError
@@ -42,6 +47,8 @@ LIMITS: Mapping[str, Limit] = {
     "document_nodes": Limit("keys and values", 100_000, "the YAML parser reads 40,000 a second"),
     "document_depth": Limit("levels", 50, "the YAML parser recurses"),
     "onnx_nodes": Limit("operators", 30_000, "5,000 a second are costed"),
+    "onnx_nesting": Limit("operators in bodies, times their depth", 30_000, "bodies are read again"),
+    "onnx_weights": Limit("initialisers", 20_000, "5,000 a second are read"),
     "onnx_inputs": Limit("inputs or outputs", 1_000, "each may carry the batch"),
     "weight_bytes": Limit("bytes of weights", 128 << 20, "tensors may share a file; or eight times its size"),
     "input_bytes": Limit("bytes of inputs for a sample", 128 << 20, "a 4K image in floats has 100 MB"),
@@ -54,6 +61,8 @@ LIMITS: Mapping[str, Limit] = {
     "requests": Limit("requests", 50_000, "each takes some 500 bytes"),
     "schedule_tasks": Limit("layers to run, those of all requests together", 80_000, "10,000 a second are simulated"),
     "waits": Limit("pairs of a request and one that it waits for", 1_000_000, "looked at when a request ends"),
+    "modes": Limit("power modes", 100_000, "each is planned alone"),
+    "windows": Limit("windows for a request", 1_000, "of a trace with rates"),
     "clients": Limit("clients", 100_000, "each has a request under way"),
     "launches": Limit("launches", 300_000, "in all runs on a GPU; each takes 1.4 kB"),
     "simulated_launches": Limit("launches", 60_000, "in all runs; each takes 0.15 ms"),
@@ -71,6 +80,7 @@ LIMITS: Mapping[str, Limit] = {
 """Every limit by its name."""
 
 _set: dict[str, int] = {}
+_BLOCK_BYTES = 1 << 20
 
 
 def limit(name: str) -> int:
@@ -105,6 +115,44 @@ def beyond(name: str, what: str, found: float | None = None) -> InputError:
         f"{what} {verb} {much} the limit {name} allows ({_figure(most)})",
         f"is the input right? If so, raise the limit: edgetune --raise-limit {name}={wanted} COMMAND ...",
     )
+
+
+def read_file(path: Path, *, name: str | None = None) -> bytes:
+    """Return the bytes of a file; of a pipe only if a program writes to it, since the wait for one may never end.
+
+    Args:
+        path: The file.
+        name: Its name for messages; by default its path.
+
+    Raises:
+        InputError: it has more bytes than the limit ``file_bytes`` allows; a device has no end.
+        OSError: it cannot be read, or is a pipe to which no program writes.
+    """
+    with open(path, "rb", opener=_open_at_once) as file:
+        os.set_blocking(file.fileno(), True)
+        data = read_whole(file, name=name or str(path))
+        if not data and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.ENODATA, "no program writes to this pipe", str(path))
+    return data
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def read_whole(file: BinaryIO, *, name: str) -> bytes:
+    """Return the remaining bytes of a file, a pipe or a device.
+
+    Raises:
+        InputError: there are more bytes than the limit ``file_bytes`` allows.
+    """
+    most = limit("file_bytes")
+    whole = io.BytesIO()
+    while block := file.read(_BLOCK_BYTES):
+        if whole.tell() + len(block) > most:
+            raise beyond("file_bytes", name)
+        whole.write(block)
+    return whole.getvalue()
 
 
 def set_limits(words: Iterable[str]) -> None:

@@ -131,7 +131,7 @@ class Registry(MutableMapping[str, Plugin]):
         """
         try:
             plugin = point.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0]
         else:
             members = {name for base in self._contract.__mro__ for name in (*base.__dict__, *get_annotations(base))}
@@ -162,10 +162,23 @@ def _entry_points_on(_path: tuple[str, ...], group: str) -> EntryPoints:
     """Return the entry points of a group, found once for a search path: that reads a file of every installed package.
 
     The module that finds them takes 4 MB, which a process that runs networks can spare.
-    """
-    from importlib.metadata import entry_points
 
-    return entry_points(group=group)
+    Raises:
+        InputError: those of a package are damaged.
+    """
+    from importlib.metadata import distributions, entry_points
+
+    unreadable = TypeError, ValueError
+    try:
+        return entry_points(group=group)
+    except unreadable:
+        for each in distributions():
+            try:
+                _ = each.entry_points
+            except unreadable as error:
+                message = f"the entry points of the package {each.name} cannot be read: {error}"
+                raise InputError(message, f"repair the package {each.name}, or uninstall it") from None
+        raise
 
 
 def plugin_error(error: BaseException) -> EdgetuneError | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from edgetune import limits
+from edgetune.artifacts.file_hash import file_hash
 from edgetune.errors import InputError
-from edgetune.limits import LIMITS, beyond, check, limit, limited, raised, set_limits
+from edgetune.limits import LIMITS, beyond, check, limit, limited, raised, read_file, set_limits
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +97,22 @@ def test_a_computation_is_interrupted_after_its_processor_time():
         any(time.process_time() > started_s + 60 for _ in itertools.count())
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGPROF) is signal.SIG_DFL
+
+
+def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no program writes to this pipe"):
+        read_file(tmp_path / "pipe")
+
+
+def test_a_device_has_no_hash():
+    with pytest.raises(OSError, match="a pipe or a device has no hash"):
+        file_hash(Path("/dev/zero"))
+
+
+def test_a_pipe_with_a_writer_is_read():
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as file:
+        file.write(b"text")
+    assert read_file(Path(f"/dev/fd/{reading}")) == b"text"
+    os.close(reading)

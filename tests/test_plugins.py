@@ -174,6 +174,20 @@ def test_an_error_in_the_code_of_a_package_names_it_in_two_lines(installed, tmp_
     assert 'return {}["six"]' in capfd.readouterr().err
 
 
+def test_an_exit_in_the_code_of_a_package_does_not_end_as_success(installed, capfd):
+    installed.add(OWN, code=POINTS.replace('open_device("twin:orin-agx", seed=seed)', "exit(0)"))
+    assert run(("device", "show", "toy:0")) == 1
+    assert capfd.readouterr().err.startswith("error: the device 'toy' of the package toy-plugins failed: SystemExit: 0")
+
+
+@pytest.mark.parametrize("damage", [b"[edgetune.strategies]\nx = \xff:y\n", b"[edgetune.strategies]\nx\n"])
+def test_damaged_entry_points_name_their_package(installed, damage):
+    installed.add(OWN)
+    (installed.folder / "toy_plugins-1.0.dist-info/entry_points.txt").write_bytes(damage)
+    with pytest.raises(InputError, match="the entry points of the package toy-plugins cannot be read"):
+        find_strategy("gmd")
+
+
 @pytest.mark.parametrize("name", ["gmd", "dice"])
 def test_a_taken_name_is_an_error_when_any_name_is_looked_up(installed, name):
     installed.add({"edgetune.strategies": {"gmd": "Dice"}})
@@ -184,6 +198,7 @@ def test_a_taken_name_is_an_error_when_any_name_is_looked_up(installed, name):
 @pytest.mark.parametrize(
     ("code", "why"),
     [
+        ("raise SystemExit(0)", "SystemExit: 0"),
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("", "AttributeError: module 'toy_plugins' has no attribute 'Dice'"),
         ("class Dice:\n    name = 'dice'\n    ask = tell = budget_free = learns_halves = 1", "it has no "),

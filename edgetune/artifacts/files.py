@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-from edgetune import limits
 from edgetune.artifacts import opened
 from edgetune.artifacts.file_names import as_found
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.choices import closest
 from edgetune.errors import FILE_HINTS, EdgetuneError, InputError
-
-_BLOCK_BYTES = 1 << 20
+from edgetune.limits import read_file, read_whole
 
 STDIN = "-"
 STDIN_NAME = "standard input"
@@ -37,15 +33,14 @@ def read_source(source: str | Path) -> bytes:
     """Return the bytes of a file, or of standard input for ``-``; a file of that name is ``./-``, or a ``Path``.
 
     Raises:
-        InputError: the file is missing, a folder, unreadable or longer than the limit allows (a device has no end), or
-            standard input is a terminal.
+        InputError: the file is missing, a folder, unreadable, a pipe without a writer or longer than the limit
+            allows, or standard input is a terminal.
     """
     if source == STDIN:
         return _read_standard_input()
     path = Path(as_found(source)) if isinstance(source, str) else source
     try:
-        with path.open("rb") as file:
-            return read_whole(file, name=str(source))
+        return read_file(path, name=str(source))
     except FileNotFoundError:
         raise InputError(f"{source} does not exist", _neighbour_hint(path)) from None
     except IsADirectoryError:
@@ -62,21 +57,6 @@ def _read_standard_input() -> bytes:
     if sys.stdin.isatty():
         raise InputError("standard input is a terminal", "pipe a file into it, or name one in place of -")
     return read_whole(sys.stdin.buffer, name=STDIN_NAME)
-
-
-def read_whole(file: BinaryIO, *, name: str) -> bytes:
-    """Return the remaining bytes of a file, a pipe or a device.
-
-    Raises:
-        InputError: there are more bytes than the limit allows.
-    """
-    most = limits.limit("file_bytes")
-    whole = io.BytesIO()
-    while block := file.read(_BLOCK_BYTES):
-        if whole.tell() + len(block) > most:
-            raise limits.beyond("file_bytes", name)
-        whole.write(block)
-    return whole.getvalue()
 
 
 def _neighbour_hint(path: Path) -> str:

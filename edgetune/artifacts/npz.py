@@ -23,7 +23,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """As numpy writes them; others may take memory that no header tells."""
 _DAMAGED = (
     zipfile.BadZipFile, zlib.error, struct.error, ValueError, TypeError, OSError, EOFError, RuntimeError, MemoryError,
-    SyntaxError, tokenize.TokenError,
+    LookupError, ArithmeticError, AttributeError, SyntaxError, tokenize.TokenError,
 )  # fmt: skip
 """What damaged files raise in the readers of zips and of headers, of which one is read as Python."""
 _ENDING = ".npy"

@@ -122,7 +122,9 @@ def _end(error: BaseException, *, verbose: bool) -> int:
         return 128 + _heard[0]
     if isinstance(error, STOPS) or type(error).__name__ == "Abort":  # typer's, when a question is declined
         return stop_code(error)
-    if isinstance(error, SystemExit):
+    from edgetune.plugins import plugin_error
+
+    if isinstance(error, SystemExit) and plugin_error(error) is None:
         return error.code if isinstance(error.code, int) else ExitCode.UNEXPECTED
     if isinstance(error, BrokenPipeError):
         return ExitCode.DONE

@@ -28,6 +28,7 @@ from pathlib import Path, PurePosixPath
 
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
+from edgetune.limits import read_file
 
 _MAX_LINKS = 40
 """Links followed before a loop is assumed. Source: MAXSYMLINKS, Linux include/linux/namei.h."""
@@ -66,7 +67,7 @@ def read_bytes(root: Path, path: str) -> bytes:
     Raises:
         OSError: the file is missing or may not be read.
     """
-    return (root / follow(root, path)).read_bytes()
+    return read_file(root / follow(root, path))
 
 
 def read_text(root: Path, path: str) -> str | None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+from edgetune import limits
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.choices import nearest
@@ -32,8 +33,8 @@ AS_FOUND = "as-found"
 _ROUGH = 0.03
 """Largest relative difference between a given clock and its table value: users write 318 for 318.75."""
 _PATTERN = re.compile(r"\s*\w+\s*=")
+_MOST_DIGITS = 30
 _FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".yaml", ".yml", ".json", ".parquet")
-_MANY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +132,15 @@ def _listed_as_found(space: ModeSpace) -> Mode:
 def _all(space: ModeSpace) -> Sequence[Mode]:
     if space.listed is not None:
         return space.listed
-    count = math.prod(map(len, space.knobs.values()))
-    if count > _MANY:
-        raise InputError(f"this device has {count} modes, too many to take all", "choose fewer, e.g. grid:441")
+    limits.check("modes", _available(space), "this device")
     return modes_of(space.knobs)
 
 
 def _grid(text: str, space: ModeSpace) -> Selection:
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise InputError(f"a grid needs a number of modes, not {text!r}", "e.g. grid:441")
+    if not text.strip().isdecimal() or len(text) > _MOST_DIGITS or int(text) < 1:
+        raise InputError(f"a grid needs a number of modes, not {text[:40]!r}", "e.g. grid:441")
     count = int(text)
+    limits.check("modes", min(count, _available(space)), f"grid:{count}")
     if space.listed is not None:
         modes = _listed_grid(space, space.listed, count)
     else:

@@ -24,6 +24,8 @@ _SENSORS = re.compile(
 """What the process of root reads for its caller: energy counters, and the clock and load of a Jetson's memory."""
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 16
+_MOST_BYTES = 16 << 20
+"""More than any file of the kernel has; a device has no end."""
 _MAY_HANG = re.compile(r"sys/class/devfreq/gpu-[^/]+/(min|max|cur)_freq")
 """Files whose reads may never return (Thor under JetPack 7.2, whose driver deadlocks)."""
 _PATIENCE_S = 1.0
@@ -159,10 +161,12 @@ def _kernels(path: str) -> str:
 
 def _all_of(descriptor: int) -> bytes:
     """Return what is left of an open file; as bytes, because a text file turns EAGAIN into a TypeError (CPython)."""
-    chunks: list[bytes] = []
+    found = bytearray()
     while chunk := os.read(descriptor, _CHUNK_BYTES):
-        chunks.append(chunk)
-    return b"".join(chunks)
+        found += chunk
+        if len(found) > _MOST_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return bytes(found)
 
 
 def _within_time(place: Path, descriptor: int) -> bytes:

@@ -233,7 +233,11 @@ def _parse_trace(word: str, rest: str) -> ArrivalSpec:
         if not any(arrivals.values):
             raise InputError(f"{arrivals.name} has no requests: every rate is zero", "give one rate above zero")
         window_s = parse_time_s(told["window"], what="the window of a trace") if "window" in told else WINDOW_S
-        return ArrivalSpec(word, _scaled_rates(arrivals.values, low, high), window_s, "poisson")
+        rates_per_s = _scaled_rates(arrivals.values, low, high)
+        requests = window_s * sum(rates_per_s) / len(rates_per_s)
+        what = f"{arrivals.name} with windows of {window_s:g} s"
+        limits.check("windows", 1 / requests if requests else math.inf, what)
+        return ArrivalSpec(word, rates_per_s, window_s, "poisson")
     if low is not None or "window" in told:
         what = "have windows" if low is None else "can be scaled to a range"
         message = f"{arrivals.name} has times of requests; only rates per window {what}"

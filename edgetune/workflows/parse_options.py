@@ -266,9 +266,13 @@ def choose_batch_sizes(
     if not workload.has_graph:
         return tuple(sizes) or default, None
     from edgetune.workloads.batch_check import check_batch, is_unanswered
-    from edgetune.workloads.onnx_file import network_batch
+    from edgetune.workloads.dimensions import data_inputs
+    from edgetune.workloads.model_limits import check_inputs
+    from edgetune.workloads.onnx_file import load_model, network_batch
 
     batch = network_batch(workload, dimensions)
+    if not sizes and batch.exported is not None:  # nobody asks for this batch: it counts as a sample
+        check_inputs(data_inputs(load_model(workload, weights=False)), workload.reference, batch_size=1)
     chosen = tuple(sizes) or (default if batch.exported is None else (batch.exported,))
     check_batch(workload, chosen, task, dimensions=dimensions, inputs=inputs, seed=seed)
     if batch.exported is None and is_unanswered(workload, max(chosen, default=1), dimensions):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from edgetune.errors import InputError
+from edgetune.limits import read_file
 from edgetune.visible import visible
 from edgetune.workloads.workload import Workload, WorkloadKind
 
@@ -126,8 +127,7 @@ def read_prompts(path: str) -> list[str]:
         InputError: the file cannot be read, is no text or too large, or has no line.
     """
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        data = read_file(Path(path))
         lines = [line.strip() for line in data.decode().splitlines()]
     except OSError as error:
         raise InputError(f"cannot read {visible(path)}: {error.strerror or error}", "check the path") from None

@@ -38,6 +38,8 @@ _WORDS = [
 ]  # fmt: skip
 _CHUNKS_A_TOKEN = 8
 """A server that ignores the length asked for may never end; bytes of a token may be sent one by one."""
+_STREAM_BYTES, _BYTES_A_TOKEN = 1 << 18, 1 << 12
+"""Longest stream: its beginning and end, and eight events of each token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +205,14 @@ def _events(endpoint: Endpoint, response: http.client.HTTPResponse) -> Iterator[
     """Yield the arrival, s, and the content of each event up to the last.
 
     Raises:
-        InputError: the stream ends early, or an event is not JSON.
+        InputError: the stream ends early or is too long, or an event is not JSON.
     """
+    left_bytes = _STREAM_BYTES + _BYTES_A_TOKEN * endpoint.output_tokens
     while line := response.readline(_LINE_BYTES):
         now_s = time.monotonic()
+        if (left_bytes := left_bytes - len(line)) < 0:
+            message = f"{endpoint.url} sends more than {endpoint.output_tokens} tokens, as many as asked for, can take"
+            raise InputError(message, "look at the server's log, and at what it sends: curl --no-buffer")
         if not line.startswith(b"data:"):
             if line.strip() and line[:1] not in b":" and not line.startswith((b"event:", b"id:", b"retry:")):
                 raise _malformed(endpoint, line)

@@ -19,6 +19,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
@@ -140,7 +141,7 @@ class Streams:
                     self._condition.notify_all()
                 return
             with self._condition:
-                self._answers.append(answer)
+                self._answers.append(replace(answer, text=""))
                 self._condition.notify_all()
 
     def _next_arrival(self) -> float | None:

@@ -14,7 +14,8 @@ from edgetune.workloads.endpoint import Endpoint
 
 _ROUTES = "/tokenize", "/extras/tokenize"
 _ANSWERS_WITHIN_S = 10.0
-_MOST_BYTES = 1 << 26
+_MOST_BYTES, _BYTES_A_CHARACTER = 1 << 16, 16
+"""Length of an answer with a token for each character; a longer one is cut, and so no answer."""
 _BEFORE = "\n"
 """Text before the one to count: a tokenizer adds tokens at the beginning, and it joins a line break to nothing."""
 
@@ -41,7 +42,8 @@ def _tokens(endpoint: Endpoint, route: str, text: str) -> int | None:
         path = endpoint.path.removesuffix("/v1") + route
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         with connection.getresponse() as response:
-            return len(json.loads(response.read(_MOST_BYTES))["tokens"]) if response.status == 200 else None
+            found = response.read(_MOST_BYTES + _BYTES_A_CHARACTER * len(text))
+            return len(json.loads(found)["tokens"]) if response.status == 200 else None
     except (OSError, http.client.HTTPException, ValueError, RecursionError, TypeError, KeyError):
         return None
     finally:

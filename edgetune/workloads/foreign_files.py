@@ -165,7 +165,7 @@ def foreign_kind(path: Path, *, by_name: bool) -> ForeignKind | None:
     with suppress(OSError):
         if path.is_dir():
             folder = frozenset(child.name for child in path.iterdir())
-        else:
+        elif path.is_file():
             with path.open("rb") as stream:
                 head = stream.read(_HEAD_BYTES)
     if head.startswith(b"PK"):

@@ -21,7 +21,7 @@ from edgetune.workloads.model_file import model_name
 from edgetune.workloads.workload import Workload, WorkloadKind
 
 PREFIX = "llm:"
-_MOST_BYTES = 1 << 20
+_MOST_CHARACTERS = 1 << 20
 _MOST = 1_000_000_000
 """Limit of the numbers in a configuration and of the file's bytes: far above real ones, far below overflow."""
 
@@ -155,7 +155,7 @@ def resolve_llm(reference: str) -> Workload:
     """
     path = Path(reference[len(PREFIX) :])
     read_decoder(path)
-    return Workload(reference, model_name(path), "llm", path, hashlib.sha256(path.read_bytes()).hexdigest())
+    return Workload(reference, model_name(path), "llm", path, hashlib.sha256(limits.read_file(path)).hexdigest())
 
 
 KIND = WorkloadKind(resolve_llm, (PREFIX,))
@@ -234,9 +234,9 @@ def _read(path: Path) -> Mapping[str, Any]:
     import json
 
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        text = limits.read_file(path).decode("utf-8")
+        if len(text) > _MOST_CHARACTERS:
             raise InputError(f"{path} is larger than any model's configuration", "name its config.json")
-        text = path.read_text(encoding="utf-8")
         found = json.loads(text) if path.suffix == ".json" else load_yaml(text, name=str(path))
     except OSError as error:
         raise InputError(

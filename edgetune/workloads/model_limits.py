@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.workloads.graphs import constant_nodes, nested_nodes, tensor_bytes
+from edgetune.workloads.graphs import bodies, constant_nodes, nested_bodies, nested_nodes, tensor_bytes
 from edgetune.workloads.lazy import onnx
 
 HINT = "check the model with onnx.checker, or export it again"
@@ -48,7 +48,7 @@ _Key = tuple[str, str, str]
 
 
 def check_model(model: onnx.ModelProto, name: str) -> None:
-    """Refuse a model with more operators or inputs than the limits allow.
+    """Refuse a model with more operators, bodies within bodies, weights or inputs than the limits allow.
 
     Operators are counted after inlining of every function, including those in bodies of control flow.
 
@@ -57,6 +57,10 @@ def check_model(model: onnx.ModelProto, name: str) -> None:
     """
     limits.check("onnx_inputs", max(len(model.graph.input), len(model.graph.output)), name)
     limits.check("onnx_nodes", _inlined_nodes(model, name), name)
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    limits.check("onnx_nesting", _nesting(nodes), name)
+    graphs = (model.graph, *nested_bodies(nodes))
+    limits.check("onnx_weights", sum(len(each.initializer) + len(each.sparse_initializer) for each in graphs), name)
 
 
 def check_constants(model: onnx.ModelProto, name: str) -> None:
@@ -99,6 +103,12 @@ def check_inputs(inputs: Iterable[onnx.ValueInfoProto], name: str, *, batch_size
     types = [value.type.tensor_type for value in inputs]
     fed = sum(tensor_bytes(each.elem_type, [size.dim_value for size in each.shape.dim]) for each in types)
     limits.check("input_bytes", fed // batch_size, name)
+
+
+def _nesting(nodes: Iterable[onnx.NodeProto], level: int = 1) -> int:
+    """Return the number of operators in bodies, each counted once for each body around it."""
+    inner = (body.node for node in nodes for body in bodies(node))
+    return sum(level * len(each) + _nesting(each, level + 1) for each in inner)
 
 
 def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:

@@ -17,7 +17,7 @@ from edgetune.processes.messages import serve
 from edgetune.workloads.model_storage import save_model
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.observed import name_by_path, read_profile
-from edgetune.workloads.onnx_file import fixed_model
+from edgetune.workloads.onnx_file import fixed_model, network_batch
 from edgetune.workloads.ort_session import cannot_load, one_line, require_onnxruntime, session_options
 from edgetune.workloads.workload import Workload
 
@@ -40,15 +40,17 @@ class _Observer:
 
     def _load(self, command: Mapping[str, Any]) -> dict[str, Any]:
         require_onnxruntime(("CPUExecutionProvider",))
-        self._batch_size, dimensions = command["batch_size"], command["dimensions"]
+        batch_size, dimensions = command["batch_size"], command["dimensions"]
         workload = Workload.from_plain(command["workload"])
-        self._model = fixed_model(workload, self._batch_size, dimensions, weights=True)
-        with _bounded(self._batch_size, 0):
+        exported = network_batch(workload, dimensions).exported
+        self._samples = max(batch_size, 1) if exported is None else 1  # nobody asks for a batch that is built in
+        self._model = fixed_model(workload, batch_size, dimensions, weights=True)
+        with _bounded(self._samples, 0):
             self._feed = feeds(
-                workload, self._model, self._batch_size, dimensions,
+                workload, self._model, batch_size, dimensions,
                 inputs_file=command["inputs_file"], seed=command["seed"],
             )  # fmt: skip
-        return {"weight_bytes": self._model.ByteSize()}
+        return {"weight_bytes": self._model.ByteSize(), "samples": self._samples}
 
     def _run(self) -> dict[str, Any]:
         names: dict[str, Any] = {}
@@ -56,7 +58,7 @@ class _Observer:
         with scratch_folder() as folder:
             path = Path(folder) / "model.onnx"
             save_model(self._model, path)
-            with _bounded(self._batch_size, self._model.ByteSize()):
+            with _bounded(self._samples, self._model.ByteSize()):
                 trace = _traced(path, self._feed)
             events = json.loads(trace.read_text(encoding="utf-8", errors="replace"))
         runs, sizes = read_profile(events, names)
@@ -64,14 +66,14 @@ class _Observer:
 
 
 @contextlib.contextmanager
-def _bounded(batch_size: int, weight_bytes: int) -> Iterator[None]:
+def _bounded(samples: int, weight_bytes: int) -> Iterator[None]:
     """Limit the memory of the network, without the stacks of threads.
 
     Raises:
         InputError: the network exceeds the limit.
     """
     stacks = 2 * _STACK_BYTES * (os.cpu_count() or 1)
-    allowed = limits.limit("observe_bytes") * max(batch_size, 1) + _COPIES * weight_bytes
+    allowed = limits.limit("observe_bytes") * samples + _COPIES * weight_bytes
     with limits.bounded_memory(allowed + stacks) as bounded:
         try:
             yield

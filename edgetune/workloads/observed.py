@@ -90,7 +90,7 @@ def observe(
         return NOTHING, error.message
     try:
         loaded = child.ask(command, deadline_s=time.monotonic() + _LONGEST_LOAD_S)
-        longest_s = limits.limit("observe_seconds") * max(batch_size, 1) + loaded["weight_bytes"] / _PREPARED_PER_S
+        longest_s = limits.limit("observe_seconds") * loaded["samples"] + loaded["weight_bytes"] / _PREPARED_PER_S
         reply = child.ask({"command": "run"}, deadline_s=time.monotonic() + longest_s)
     except EdgetuneError as error:
         return NOTHING, f"{error.message}; {error.hint}"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.file_names import require_utf8
-from edgetune.artifacts.files import read_whole
 from edgetune.errors import InputError
+from edgetune.limits import read_whole
 from edgetune.workloads import model_storage
 from edgetune.workloads.batch import Batch
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs

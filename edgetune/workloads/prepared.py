@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.errors import InputError
+from edgetune.limits import read_file
 
 KIND, VERSION, MANIFEST = "prepared", 1, "manifest.json"
 HINT = "edgetune schedule prepare --fresh writes it again"
@@ -245,8 +246,8 @@ def check_runtime(prepared: Prepared, version: str, processor: str) -> None:
 def is_prepared(folder: Path) -> bool:
     """Return whether a folder has the manifest of a prepared network, of any version."""
     try:
-        found = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError):
+        found = json.loads(read_file(folder / MANIFEST))
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("kind") == KIND
 
@@ -254,13 +255,13 @@ def is_prepared(folder: Path) -> bool:
 def _read(folder: Path) -> Prepared:
     path = folder / MANIFEST
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_file(path))
     except OSError as error:
         raise InputError(
             f"{folder} is no prepared network: {path} {'is missing' if not path.exists() else error.strerror}",
             "edgetune schedule prepare MODEL -o DIR makes DIR/NAME",
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{path} is damaged: it is not JSON", HINT) from None
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise InputError(f"{path} is no manifest of a prepared network", "name a folder that edgetune prepared")
@@ -269,7 +270,7 @@ def _read(folder: Path) -> Prepared:
     try:
         prepared = _prepared(folder, document)
         _check(prepared)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}", HINT) from None
     return prepared
 

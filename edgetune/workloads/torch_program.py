@@ -138,7 +138,7 @@ def _shapes(path: Path, reference: str, sha256: str) -> ProgramShapes:  # noqa: 
                 refuse_foreign(path, reference)
                 raise InputError(f"{reference} is no program of torch.export", f"save one: {EXPORT}") from None
         raise damaged from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.error):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError, zipfile.error):
         raise damaged from None
 
 

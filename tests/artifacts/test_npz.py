@@ -37,6 +37,7 @@ BOMBS = {
     "one large array": (lambda: _zip(_npy("(8000000,)", content=bytes(64_000_000))), "limit array_bytes"),
     "many arrays": (lambda: _zip(_npy("(100000,)", content=bytes(800_000)), times=60), "limit array_bytes"),
     "a header of 10^12 numbers": (lambda: _zip(_npy("(1000000000000,)")), "says that it has 8000000000000 bytes"),
+    "a type of nothing": (lambda: _zip(_npy("(1,)", "[()]")), "not a .npz file"),
     "a list that lies": (lambda: _lying(_zip(_npy("(8000000,)", content=bytes(64_000_000)))), "not a .npz file"),
     "Python objects": (lambda: _zip(_npy("(1,)", "'|O'", b"\x80\x04N.")), "holds Python objects"),
     "another compression": (lambda: _zip(_npy("(1,)", content=bytes(8)), zipfile.ZIP_LZMA), "compressed by method 14"),

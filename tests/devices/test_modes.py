@@ -146,7 +146,7 @@ def test_all_is_every_combination() -> None:
 
 def test_all_of_too_many_is_refused() -> None:
     values = tuple(float(v) for v in range(1, 400))
-    with pytest.raises(InputError, match="this device has 63521199 modes"):
+    with pytest.raises(InputError, match="this device has 63,521,199 power modes"):
         parse_modes("all", ModeSpace({"cpu_mhz": values, "gpu_mhz": values, "mem_mhz": values}))
 
 
@@ -249,3 +249,9 @@ def test_any_text_gives_modes_of_the_device_or_a_clear_error(text: str) -> None:
         assert len(modes) == len(set(modes)) > 0
         for mode in modes:
             assert all(value in _BOARD.knobs[knob] for knob, value in mode.knobs().items())
+
+
+def test_a_grid_of_more_modes_than_can_be_planned_is_refused_before_it_is_made() -> None:
+    space = ModeSpace({knob: tuple(map(float, range(1, 2000))) for knob in ("cpu_mhz", "gpu_mhz")})
+    with pytest.raises(InputError, match="3,996,001 power modes, more than the limit modes"):
+        parse_modes("grid:1000000000", space)

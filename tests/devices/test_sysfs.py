@@ -69,3 +69,9 @@ def test_links_are_followed_below_the_root_also_on_the_way(tmp_path):
         follow(tmp_path, "etc/loop")
     with pytest.raises(FileNotFoundError):
         follow(tmp_path, "etc/missing")
+
+
+def test_a_device_in_place_of_a_file_of_the_kernel_is_read_to_a_limit(tmp_path):
+    (tmp_path / "model").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="too large"):
+        Sysfs(tmp_path).read("model")

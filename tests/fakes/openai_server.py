@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _tokenize(self, text: str) -> None:
         """Answer as llama.cpp, with a token at the beginning and two for each word."""
         if self.how != "tokenizer":
-            self._end(404)
+            self._end(*((200, b'{"tokens": [' + b"1," * (1 << 20) + b"1]}") if self.how == "long tokens" else (404,)))
             return
         body = json.dumps({"tokens": [1] * (1 + text.count("\n") + 2 * len(text.split()))}).encode()
         self._end(200, body)
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         timings = {"prompt_n": 17, "prompt_ms": 12.3, "predicted_n": count, "predicted_per_token_ms": 4.0}
         usage = {"prompt_tokens": 17, "completion_tokens": count * (3 if self.how == "wrong counts" else 1)}
         extra = {"timings": timings} if self.how == "timings" else {}
-        if self.how not in ("uncounted", "tokenizer"):
+        if self.how not in ("uncounted", "tokenizer", "long tokens"):
             self.wfile.write(f"data: {json.dumps({'choices': [], 'usage': usage} | extra)}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
 

@@ -132,3 +132,16 @@ def test_a_file_that_is_not_what_its_hash_says_is_refused(tmp_path, monkeypatch)
 @pytest.mark.parametrize("sha256", ["../../etc/passwd", "", "0" * 63, "G" * 64])
 def test_what_is_no_hash_names_no_file(sha256):
     assert "SHA-256" in ask(do="describe", files={"model": ["x.onnx", sha256]})["error"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {}, {"edgetune": __version__}, {"edgetune": __version__, "do": []}, {"edgetune": __version__, "do": "store"},
+        {"edgetune": __version__, "do": "describe", "files": 1},
+        {"edgetune": __version__, "do": "describe", "files": {}, "options": {"no_such": 1}},
+        {"edgetune": __version__, "do": "measure", "files": {}, "options": [], "visits": None},
+    ],
+)  # fmt: skip
+def test_a_crafted_request_gets_an_error_and_no_traceback(request_):
+    assert set(answer(BOARD, request_)) == {"error", "hint", "exit_code"}

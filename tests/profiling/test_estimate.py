@@ -39,6 +39,24 @@ def test_simulated_device_predicts_itself(monkeypatch, tmp_path):
     assert "fake" in expected.basis
 
 
+def test_of_many_points_an_even_share_is_simulated(monkeypatch):
+    monkeypatch.setattr(profilers.Profiler, "_table", lambda _, batch_size: batch_size)
+    monkeypatch.setattr(profilers.Profiler, "data_warnings", lambda _, batch_size: ())
+    monkeypatch.setattr(estimates, "_SIMULATED_POINTS", 10)
+    clock = FakeClock()
+    device = fake_device(
+        clock,
+        FakeSource(lambda size: FakeRunner(clock, lambda _: 100_000_000)),
+        modes=FakeModes(),
+        power=FakePower(clock, lambda t: 8 * t, 0.1),
+    )
+    points = [Point("net", "infer", 1, Mode(gpu_mhz=300 + number)) for number in range(95)]
+    one, many = (estimate(device, NET, each, ProfileOptions()) for each in (points[:1], points))
+    assert many.points == 95
+    assert many.duration_s == pytest.approx(95 * one.duration_s)
+    assert many.basis.endswith("from 10 of the points")
+
+
 def test_a_simulated_point_that_fails_is_reported_and_when_all_do_it_is_an_error(monkeypatch):
     def table(_, batch_size):
         if batch_size in broken:

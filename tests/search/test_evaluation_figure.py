@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,3 +125,9 @@ def test_only_all_of_them_are_a_hundred_per_cent():
     nearly = [0.0] * 29_999 + [np.nan]
     assert "99.99 %" in texts(evaluation_figure(evaluation(run("roofline", nearly))))
     assert "100 %" in texts(evaluation_figure(evaluation(run("roofline", nearly[:-1]))))
+
+
+def test_a_figure_of_solved_problems_without_a_known_excess_is_drawn():
+    solved = replace(run("gmd", [np.nan, np.nan]), solved=np.array([True, True]))
+    found = Evaluation(Header.new("evaluation", 1), (solved,))
+    assert figure_bytes(evaluation_figure(found), "svg")

@@ -334,3 +334,10 @@ def test_a_file_name_may_have_an_at_sign(tmp_path):
     (tmp_path / "a@60").write_text("0\n1\n")
     assert parse_arrivals(f"trace:{tmp_path / 'a@60'}").rate_per_s == 1
     assert parse_arrivals(f"trace:{tmp_path / 'a@60'}@5").rate_per_s == pytest.approx(5)
+
+
+@pytest.mark.parametrize("rates", ["5\n10", "1e-300\n0"])
+def test_windows_that_pass_without_requests_are_limited(tmp_path, rates):
+    words = trace(tmp_path, f"rate_per_s\n{rates}\n")
+    with pytest.raises(InputError, match=r"windows for a request.* the limit windows"):
+        parse_arrivals(f"{words}:0.000001ms")

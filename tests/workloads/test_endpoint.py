@@ -23,6 +23,7 @@ from edgetune.workloads import endpoint_client
 from edgetune.workloads.endpoint import parse_endpoints, with_requests
 from edgetune.workloads.endpoint_client import Client, Route
 from edgetune.workloads.endpoint_streams import Streams
+from edgetune.workloads.endpoint_tokenizer import count_tokens
 from edgetune.workloads.resolve import resolve
 from tests.fakes.openai_server import TOKEN_S, answering, serving
 
@@ -81,6 +82,11 @@ def test_tokenizer_counts_what_the_server_does_not() -> None:
         2 * len(prompts[0].split()),
         "tokenizer",
     )
+
+
+def test_an_answer_of_the_tokenizer_that_is_too_long_for_the_text_is_none() -> None:
+    with serving("long tokens") as (url, _):
+        assert count_tokens(_client(url)._endpoint, "two words") is None
 
 
 def test_bunched_chunks_have_no_time_per_token() -> None:
@@ -178,7 +184,8 @@ _DONE = b"data: [DONE]\n\n"
         (b"", "cannot be used: "),
         (b"220 mail.example ESMTP\r\n", "cannot be used: 220 mail"),
         (_OK + b"\r\n" + _WORD * 1000 + _DONE, "sent 65 chunks and goes on, asked for 8 tokens"),
-        (_OK + b"\r\n" + b"data: " + b"w" * (2 << 20) + b"\n\n", "malformed event: wwww"),
+        (_OK + b"\r\n" + b"data: " + b"w" * (2 << 20) + b"\n\n", "sends more than 8 tokens"),
+        (_OK + b"\r\n" + (b": " + b"w" * 1000 + b"\n") * 1000 + _DONE, "sends more than 8 tokens"),
         (_OK + b"\r\n" + _WORD + b'data: {"choices": [{"text": "\xc3"}]}\n\n', "malformed event"),
         (_OK + b"\r\n" + _WORD + b'data: {"error": {"message": "out of memory"}}\n\n', "failed: .*out of memory"),
         (_OK + b"\r\n" + _WORD + b'data: {"usage": {"completion_tokens": 0}}\n\n' + _DONE, "counts 0 tokens"),

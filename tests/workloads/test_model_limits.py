@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune import limits
 from edgetune.errors import InputError
+from edgetune.workflows.parse_options import choose_batch_sizes
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.onnx_file import load_model, parse_model
 from edgetune.workloads.partition.check import PrepareOptions
@@ -190,3 +191,37 @@ def test_an_input_of_gigabytes_is_refused_before_it_is_made(tmp_path):
     path = _saved(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs=[_value("x", (1, 1 << 28))])
     with pytest.raises(InputError, match="1,073,741,824 bytes of inputs for a sample, more than the limit input_bytes"):
         prepare(resolve(path), PrepareOptions(), tmp_path / "prepared")
+
+
+def _nested(depth: int) -> onnx.NodeProto:
+    """Return an ``If`` whose two branches are such nodes of one less depth; a ``Relu`` without depth."""
+    if depth == 0:
+        return helper.make_node("Relu", ["x"], ["y"])
+    branch = helper.make_graph([_nested(depth - 1)], "b", [], [_value("y", None)])
+    return helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "weights", "words"),
+    [
+        ([_nested(7)], [], r"1,538 operators in bodies, times their depth, more than the limit onnx_nesting"),
+        ([_nested(0)], [_whole(f"w{n}", []) for n in range(1001)], r"1,001 initialisers, more than .* onnx_weights"),
+    ],
+)
+def test_bodies_in_bodies_and_weights_are_counted(tmp_path, nodes, weights, words):
+    inputs = [_value("x"), helper.make_tensor_value_info("c", TensorProto.BOOL, [])]
+    path = _saved(tmp_path / "m.onnx", nodes, weights, inputs=inputs)
+    with limits.limited(onnx_nesting=1537, onnx_weights=1000), pytest.raises(InputError, match=words):
+        load_model(resolve(path), weights=False)
+
+
+def test_a_batch_that_is_built_in_counts_as_one_sample_unless_it_is_asked_for(tmp_path):
+    inputs = [_value("x", (10_000, 3, 64, 64))]
+    workload = resolve(_saved(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs=inputs))
+    with pytest.raises(InputError, match="491,520,000 bytes of inputs for a sample, more than the limit input_bytes"):
+        choose_batch_sizes(workload, (), task="infer")
+    assert choose_batch_sizes(workload, (10_000,), task="infer")[0] == (10_000,)
+    with limits.limited(observe_bytes=200 << 20):
+        seen, why = observe(workload, 10_000, {}, Feed())
+    assert not seen
+    assert "limit observe_bytes" in str(why)

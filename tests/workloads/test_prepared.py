@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx_graphs import model, node
 
+from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare
@@ -106,12 +107,25 @@ def test_no_folder_and_no_manifest(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", "\xff", '{"kind": "profile"}', '{"kind": "prepared", "version": 1}']
+    "text",
+    ["", "{", "[]", "null", "\xff", '{"kind": "profile"}', '{"kind": "prepared", "version": 1}', "[" * 100_000],
 )
 def test_a_manifest_that_is_none(tmp_path, text):
     (tmp_path / "manifest.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=r"manifest\.json"):
         open_prepared(tmp_path)
+
+
+def test_a_manifest_without_end_is_read_to_the_limit(tmp_path):
+    (tmp_path / "manifest.json").symlink_to("/dev/zero")
+    with limits.limited(file_bytes=1 << 20), pytest.raises(InputError, match="limit file_bytes"):
+        open_prepared(tmp_path)
+
+
+def test_a_number_beyond_a_float_is_damage(folder):
+    rewrite(folder, lambda document: document.update(difference=10**400))
+    with pytest.raises(InputError, match="is damaged: OverflowError"):
+        open_prepared(folder)
 
 
 def test_another_version_is_named(folder):

@@ -14,7 +14,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edgetune.artifacts.files import read_whole
 from edgetune.artifacts.json_format import checked_values
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.yaml_document import load_yaml
@@ -22,6 +21,7 @@ from edgetune.choices import nearest
 from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.contention import Contention
 from edgetune.errors import InputError
+from edgetune.limits import read_file
 
 _KNOBS = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
 
@@ -283,8 +283,7 @@ def load_file(path: str) -> tuple[TwinFile, str]:
         InputError: the file is unreadable, or does not contain a twin's constants.
     """
     try:
-        with Path(path).open("rb") as file:
-            data = read_whole(file, name=path)
+        data = read_file(Path(path))
     except OSError as error:
         raise InputError(
             f"cannot read the twin's constants: {path}: {error.strerror}", "name a readable file"

@@ -24,6 +24,7 @@ from edgetune.workloads.resolve import KINDS
 from edgetune.workloads.workload import Workload
 
 _PROBED_MINIBATCHES = 3
+_SIMULATED_POINTS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +111,24 @@ def _with_waits(once: SweepEstimate, options: ProfileOptions) -> SweepEstimate:
 
 
 def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> SweepEstimate:
-    """Measure every point on the twin, which takes seconds."""
+    """Measure points on the twin, which takes seconds: of many an even share, in proportion."""
     duration_s, energy_j, failed = 0.0, 0.0, 0
+    taken = loading_order(points)[:: -(-len(points) // _SIMULATED_POINTS)]
     with open_profiler(device, workload, points[0].task, options) as profiler:
-        for point in loading_order(points):
+        for point in taken:
             row = profiler.measure(point)
             duration_s += row.duration_s or 0.0
             energy_j += (row.duration_s or 0.0) * (row.power_w or 0.0)
             failed += row.status == "failed"
-        if failed == len(points) and profiler.last_error is not None:
+        if failed == len(taken) and profiler.last_error is not None:
             raise profiler.last_error
     basis = f"predicted by {device.name}, in the board's own time"
+    if len(taken) < len(points):
+        basis += f"; from {len(taken)} of the points"
     if failed:
         basis += f"; {failed} of them cannot be measured"
-    return SweepEstimate(len(points), duration_s, energy_j, basis)
+    share = len(points) / len(taken)
+    return SweepEstimate(len(points), share * duration_s, share * energy_j, basis)
 
 
 def _probed(

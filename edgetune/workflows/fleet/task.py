@@ -80,6 +80,10 @@ def answer(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
             return REQUESTS[request["do"]](board, request)
     except EdgetuneError as error:
         return {"error": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
+    except Exception as error:  # a request of another program may hold anything
+        message = f"it cannot answer: {type(error).__name__}: {error}"
+        hint = "ask with edgetune of the same version"
+        return {"error": message, "hint": hint, "exit_code": int(ExitCode.UNEXPECTED)}
 
 
 @contextmanager

@@ -74,6 +74,9 @@ class BoardWorker(Worker):  # type: ignore[misc]
         super().__init__(*args, metrics={"edgetune": _facts}, **settings)
         restrict(self.handlers, WORKER)
 
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Open no HTTP server, which would listen without TLS on all networks of the board."""
+
     async def plugin_add(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Add no plug-in of a scheduler."""
         return {"status": "OK"}

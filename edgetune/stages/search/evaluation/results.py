@@ -233,7 +233,7 @@ def _scale(panels: Any, runs: tuple[EvaluationRun, ...]) -> None:
     """Give all panels one axis that has room for zero and for the worst answer."""
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
-    largest = 1.1 * max(1.0, *(100 * float(_solved(run).max()) for run in runs if len(_solved(run))))
+    largest = 1.1 * max([1.0, *(100 * float(_solved(run).max()) for run in runs if len(_solved(run)))])
     top = next((tick for tick in _TICKS if tick >= largest), 10.0 ** math.ceil(math.log10(largest)))
     for axes in panels:
         axes.set_xscale("symlog", linthresh=_LINEAR_UP_TO, linscale=0.6)
