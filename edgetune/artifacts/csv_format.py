@@ -16,7 +16,7 @@ from typing import Any
 
 from edgetune import limits
 from edgetune.artifacts.plain import plain
-from edgetune.artifacts.table_checks import refuse_twice, trimmed
+from edgetune.artifacts.table_checks import trimmed
 from edgetune.errors import InputError
 
 BOM = "\ufeff"
@@ -129,13 +129,11 @@ def plain_numbers(table: Any, *, name: str) -> Any:
     are numbers.
 
     Raises:
-        InputError: cells have a decimal comma and others a decimal point, every comma is ambiguous, or two columns have
-            one name.
+        InputError: cells have a decimal comma and others a decimal point, or every comma is ambiguous.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    refuse_twice(table.column_names, name=name)
     texts = [column for column, kind in zip(table.column_names, table.schema.types, strict=True) if kind == pa.string()]
     if not any(pc.any(pc.match_substring(table.column(column), ",")).as_py() for column in texts):
         return table

@@ -28,7 +28,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import KIND, REQUIRED_COLUMNS, VERSION, Profile, ProfileRow, checked_profile
 from edgetune.artifacts.rows import rows_of
-from edgetune.artifacts.table_checks import finite_table, typed_table
+from edgetune.artifacts.table_checks import finite_table, refuse_twice, typed_table
 from edgetune.choices import closest, nearest
 from edgetune.errors import InputError
 
@@ -75,6 +75,7 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> tuple
         InputError: columns are missing (all are named), ambiguous, or hold impossible measurements, or different points
             would be merged.
     """
+    refuse_twice(table.column_names, name=name)
     table = one_row_per_point(plain_numbers(table, name=name), name=name)
     table, columns = _with_constants(table, columns)
     meanings = _meanings(table, columns, name=name)

@@ -26,6 +26,7 @@ from edgetune.artifacts.kinds import DOCUMENT, KINDS, Format, article, class_of,
 from edgetune.artifacts.parquet_format import MAGIC, parquet_table
 from edgetune.artifacts.profile import Profile
 from edgetune.artifacts.recognition import columns_by_kind
+from edgetune.artifacts.table_checks import refuse_twice
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
@@ -90,6 +91,7 @@ def read_profile_thinned(source: str, thin: Callable[[Any], Any]) -> tuple[Profi
     if form == "yaml":
         return from_bytes(data, kind=Profile, name=name), 0  # refuses it
     table, head = table_in(data, form, name=name)
+    refuse_twice(table.column_names, name=name)
     if head is not None:
         return Profile.read(upgrade(Raw(head, thin(table)), kind="profile", name=name), name=name), table.num_rows
     table = one_row_per_point(plain_numbers(table, name=name), name=name)
