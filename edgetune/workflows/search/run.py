@@ -174,7 +174,7 @@ def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> Sear
             reporter.info(f"note: {sentence}")
     label.announce()
     for data_warning in result.plan.header.warnings:
-        if data_warning.code == "time-over":
+        if data_warning.code in ("time-over", "not-judged"):
             reporter.info(f"{data_warning.code}: {data_warning.advice}")
     used = _points_used(result.history, len(task.opts.sources)) if candidates.free else None
     top = rank_points(result.history, task.opts.top) if task.opts.top else ()
