@@ -69,7 +69,7 @@ def refuse_other(output: OutputFile, kind: str, *, remedy: str) -> None:
         message = f"{output.path} was not written by edgetune, and would be lost"
     else:
         return
-    raise InputError(message, f"name another file, or replace it with {remedy}")
+    raise InputError(message, "name another file" + ("" if found.ours else f", or replace it with {remedy}"))
 
 
 def columns_by_kind() -> dict[str, tuple[Column, ...]]:

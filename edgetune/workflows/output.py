@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import TypeVar
 from edgetune.artifacts import opened
 from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.kinds import ENDINGS, check_ending
-from edgetune.artifacts.recognition import refuse_other
+from edgetune.artifacts.output_file import OutputFile
+from edgetune.artifacts.recognition import recognise, refuse_other
 from edgetune.errors import InputError, blaming
 from edgetune.processes.streams import write_bytes
 from edgetune.workflows.reporting import Reporter, Stdout
@@ -52,15 +54,19 @@ class Target:
             what: The kind, for messages.
 
         Raises:
-            InputError: the file holds something else.
+            InputError: the file holds something else, or is one of edgetune that cannot be read.
         """
         if self.regular is None or not self.regular.is_file():
             return None
         try:
             return read(str(self.regular))
-        except InputError:
+        except InputError as error:
             if _force:
                 return None
+            with closing(OutputFile(self.regular)) as output:
+                if recognise(output).ours:
+                    message = f"{self.path} is a file of edgetune, and cannot be continued: {error.message}"
+                    raise InputError(message, f"name another file with -o; to read this one: {error.hint}") from None
             hint = f"name another file with -o, or {FORCE} to replace it"
             raise InputError(f"{self.path} exists and is not a {what}", hint) from None
 

@@ -13,7 +13,8 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS, check_ending, class_of, current_version, format_of
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
-from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, PowerSample, Profile, ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 
@@ -52,6 +53,16 @@ def test_a_file_is_what_its_name_says_and_reads_back(kind, ending, tmp_path):
     assert again.header == artifact.header
     assert again.to_bytes() == artifact.to_bytes()
     assert io.from_bytes(data, kind=kind, name="out").header.kind == kind
+
+
+@pytest.mark.parametrize(("rows", "times", "plain"), [(3, 10_000, False), (30, 140_000, True)])
+def test_equal_raw_times_of_a_large_sweep_read_back(rows, times, plain):
+    mode, times_s = Mode(gpu_mhz=300.0), (0.4e-3,) * times
+    made = [ProfileRow.at(Point("net", "infer", size + 1, mode), 0.4e-3, times_s=times_s) for size in range(rows)]
+    table = Profile(golden("profile").header, tuple(made))
+    data = table.to_bytes()
+    assert (len(data) > 8 * rows * times) == plain
+    assert io.from_bytes(data, kind=Profile, name="p.parquet").rows == table.rows
 
 
 @pytest.mark.parametrize("kind", ENDINGS)

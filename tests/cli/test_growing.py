@@ -9,10 +9,12 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.kinds import current_version
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.profiling import identity
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 SWEEP = ("profile", "zoo:squeezenet", "-t", "infer", "--device", "twin:orin-agx", "-q")
 
 
@@ -74,6 +76,23 @@ def test_an_unsuitable_table_is_refused_with_the_first_difference(edgetune, swee
         assert_two_lines(ended, 2)
     assert Path(sweep.path).read_bytes() == before
     assert sweep("-b", "4", *(word for word in words if word != "train"), "--fresh").code in (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("golden", "limit", "hint"),
+    [(None, "file_bytes=100", "--raise-limit file_bytes="), ("trace", "file_bytes=1e9", "name another file")],
+)
+def test_no_hint_offers_to_replace_a_file_of_edgetune_that_cannot_be_continued(edgetune, sweep, golden, limit, hint):
+    assert sweep("-b", "1").code == 0
+    if golden is not None:
+        (other,) = GOLDEN.glob(f"{golden}-v{current_version(golden)}.parquet")
+        Path(sweep.path).write_bytes(other.read_bytes())
+    before = Path(sweep.path).read_bytes()
+    ended = edgetune("--raise-limit", limit, *SWEEP, "--modes", "MAXN", "-b", "1,4", "-o", sweep.path)
+    assert_two_lines(ended, 2)
+    assert hint in ended.err
+    assert "--force" not in ended.err
+    assert Path(sweep.path).read_bytes() == before
 
 
 def test_another_network_and_other_software_are_refused(edgetune, sweep):

@@ -48,6 +48,31 @@ def test_a_table_is_answered_from_all_of_its_points_and_says_so(edgetune, table)
     assert (dry["strategy"], dry["points"]) == ("exhaustive", 4)
 
 
+@pytest.mark.parametrize(
+    ("intervals", "options", "told"),
+    [
+        (((0.085, 0.095), (0.06, 0.08)), (), False),
+        (((0.06, 0.12), (0.05, 0.09)), (), True),
+        (((0.0, 0.9), (0.0, 1.1)), (), True),
+        (((0.06, 0.12), (0.05, 0.09)), ("--power-budget", "30W"), True),
+        ((("", ""), ("", "")), (), False),
+    ],
+)
+def test_an_answer_that_leads_by_less_than_its_interval_says_so(edgetune, tmp_path, intervals, options, told):
+    lines = TABLE.splitlines()
+    (tmp_path / "t.csv").write_text(
+        f"{lines[0]},minibatch_ci95_low_s,minibatch_ci95_high_s,minibatches\n"
+        + f"{lines[1]},0.2,0.2,50\n"
+        + f"{lines[2]},0.1,0.14,50\n"
+        + "".join(f"{line},{low},{high},50\n" for line, (low, high) in zip(lines[3:], intervals, strict=True))
+    )
+    ended = edgetune("search", str(tmp_path / "t.csv"), *options)
+    assert ended.code == 0
+    assert ("cannot tell the answer from" in ended.err) == told
+    codes = [each["code"] for each in yaml.safe_load(ended.out).get("warnings", ())]
+    assert codes.count("cannot-tell") == told
+
+
 REPLAYS = {
     "a strategy": ("--strategy", "roofline"), "points": ("--max-points", "10"), "time": ("--time-budget", "1h"),
     "prior knowledge": ("--like", "like.csv"),

@@ -64,6 +64,25 @@ def test_warnings_travel_in_both_headers():
     assert result.trace.header.kind == "trace"
 
 
+@pytest.mark.parametrize(
+    ("powers", "problem", "said"),
+    [
+        ((12.3, 15.0, 20.0, 30.0), {"power_budget_w": 20.0}, None),
+        ((12.3, None, 20.0, None), {"power_budget_w": 20.0}, "2 of 4 points have no power"),
+        ((12.3, None, 20.0, 30.0), {"objective": "energy"}, "1 of 4 points have no power"),
+        ((12.3, None, 20.0, None), {}, None),
+        ((12.3, None, 20.0, None), {"power_budget_w": 5.0}, "2 of 4 points have no power"),
+    ],
+)
+def test_points_without_power_are_counted(powers, problem, said):
+    rows = [replace(row, power_w=power_w) for row, power_w in zip(TABLE, powers, strict=True)]
+    try:
+        found = " / ".join(each.advice for each in search(rows, Problem("train", **problem)).plan.header.warnings)
+    except NothingFeasibleError as error:
+        found = error.message
+    assert said in found if said else not found
+
+
 def test_a_margin_moves_the_answer():
     assert search(TABLE, Problem("train", power_budget_w=20.0, margin=0.05)).plan.measured.power_w == 15.0
 

@@ -163,6 +163,18 @@ def explain(
     return error
 
 
+def unjudged_warning(problem: Problem, outcomes: Sequence[PointResult]) -> tuple[DataWarning, ...]:
+    """Return the warning that measured points lack a figure of the problem, power above all; empty if none does."""
+    unjudged = [each for each in outcomes if each.minibatch_s is not None and each.judgement.feasible is None]
+    reasons = [each.judgement.unknown for each in unjudged if each.judgement.unknown]
+    if not reasons:
+        return ()
+    no_power = needs_power(problem) and all(each.power_w is None for each in unjudged)
+    lacks = "have no power" if no_power else f"lack a figure ({reasons[-1]})"
+    advice = f"{len(reasons)} of {len(outcomes)} points {lacks}, so that they cannot be the answer"
+    return (DataWarning("not-judged", advice, {"points": len(reasons)}),)
+
+
 def _error(problem: Problem, outcomes: Sequence[PointResult], more: str) -> NothingFeasibleError | NoPowerError:
     unsure = [result for result in outcomes if result.judgement.feasible]
     if unsure:
@@ -174,7 +186,9 @@ def _error(problem: Problem, outcomes: Sequence[PointResult], more: str) -> Noth
             return _no_power(problem, spared[-1].judgement.unknown or "no power was measured")
     broken = [result.judgement for result in outcomes if result.judgement.violations]
     if broken:
-        return _nearest(problem, broken, len(outcomes), more)
+        error = _nearest(problem, broken, len(outcomes), more)
+        error.message += "".join(f"; {each.advice}" for each in unjudged_warning(problem, outcomes))
+        return error
     return _nothing_judged(problem, outcomes, more)
 
 

@@ -26,7 +26,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
-from edgetune.stages.search.answer import explain, plan_of
+from edgetune.stages.search.answer import explain, plan_of, unjudged_warning
 from edgetune.stages.search.history import SearchHistory, usable
 from edgetune.stages.search.problem import (
     PAIRS,
@@ -273,13 +273,15 @@ def run_search(
             continue
         if (loop.good_enough() or not loop.step(left)) and not loop.confirm(left):
             break
+    judged = history.judged()
+    warnings = (*warnings, *unjudged_warning(problem, judged))
     header = partial(Header.new, inputs=settings.inputs, warnings=warnings)
     asked = {"problem": plain(problem), "strategy": settings.strategy, "seed": settings.seed}
     conditions = {**(settings.conditions or {}), **asked}  # the plan has these in its body
     trace = Trace(header(traces.KIND, traces.VERSION, conditions=conditions), tuple(history.steps))
     if history.best is None:
         complete = len(history.outcomes) == len(halves)
-        raise explain(problem, history.judged(), complete=complete, trace=trace)
+        raise explain(problem, judged, complete=complete, trace=trace)
     summary = SearchSummary(settings.strategy, loop.measured, settings.seed, known_points, loop.expected_gain())
     plan_header = header(plans.KIND, plans.VERSION, conditions=settings.conditions)
     return SearchResult(plan_of(plan_header, problem, history.best, summary), trace, history)

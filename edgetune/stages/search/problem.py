@@ -41,7 +41,8 @@ _OBJECTIVES: dict[str, tuple[Objective, ...]] = {
     "infer+infer": ("throughput", "continuous-throughput"),
     "accuracy": ("time", "energy", "energy-delay"),
 }
-_NEED_POWER: tuple[Objective, ...] = ("energy", "energy-delay", "tokens-per-joule")
+NEED_POWER: tuple[Objective, ...] = ("energy", "energy-delay", "tokens-per-joule")
+"""Objectives that follow from energy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def background_task(kind: str) -> Task:
 def needs_power(problem: Problem) -> bool:
     """Return whether a point without a power figure cannot be judged."""
     budgets = (problem.power_budget_w, problem.power_peak_budget_w)
-    return any(budget is not None for budget in budgets) or objective_of(problem) in _NEED_POWER
+    return any(budget is not None for budget in budgets) or objective_of(problem) in NEED_POWER
 
 
 def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> float:

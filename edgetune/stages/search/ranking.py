@@ -45,7 +45,7 @@ def rank_points(history: SearchHistory, count: int) -> tuple[RankedPoint, ...]:
 
     def distance(point: JudgedPoint) -> tuple[float, ...]:
         over = max((violation.value / violation.limit - 1 for violation in point.judgement.violations), default=0.0)
-        return max(_excess(best, point), 0.0) + over, *point.rank()
+        return max(excess_of(best, point), 0.0) + over, *point.rank()
 
     judged = [found for found in history.judged_points() if found.judgement.feasible is not None]
     others = [found for found in judged if found.row.point != best.row.point and found.judgement.objective is not None]
@@ -58,7 +58,7 @@ def rank_points(history: SearchHistory, count: int) -> tuple[RankedPoint, ...]:
     )
 
 
-def _excess(best: JudgedPoint, other: JudgedPoint) -> float:
+def excess_of(best: JudgedPoint, other: JudgedPoint) -> float:
     """Return the share by which the objective is worse than the best one; below zero if it is better."""
     if best.objective < 0:
         return other.objective / best.objective - 1
@@ -71,7 +71,7 @@ def _why(problem: Problem, best: JudgedPoint, other: JudgedPoint) -> str:
         return ", ".join(map(_broken, other.judgement.violations))
     if not other.confirmed:
         return "power not sure"
-    excess = _excess(best, other)
+    excess = excess_of(best, other)
     if excess > 0:
         share = "<0.1%" if excess < 0.0005 else f"{excess:.{1 if excess < 1 else 0}%}"
         return f"{share} {_COMPARATIVES.get(objective_of(problem), 'slower')}"

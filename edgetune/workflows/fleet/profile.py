@@ -219,7 +219,7 @@ def missing(
         return None, request.points
     if table.header.inputs.get("request", {}).get("sha256") != sweep.identity:
         differs = first_difference(table.header, header) or "it was measured in another way"
-        hint = "name another file with -o, or --fresh to replace it"
+        hint = "it is kept; name another file with -o"
         raise InputError(f"{request.target.path} exists and holds another profile: {differs}", hint)
     failed = {row.point for row in unfinished(table)}
     left = list(dict.fromkeys([*missing_points(table, request.points), *(p for p in request.points if p in failed)]))

@@ -197,9 +197,9 @@ def _earlier(target: Target, request_sha256: str) -> Convergence | None:
     """Return the table in an existing file if its runs match the request; batch sizes and seeds may differ.
 
     Raises:
-        InputError: the file holds other runs, which ``--fresh`` replaces, or is of another kind.
+        InputError: the file holds other runs or is of another kind.
     """
-    hint = "name another file with -o, or --fresh to replace it"
+    hint = "it is kept; name another file with -o"
     table, path = target.earlier(partial(read, Convergence), "convergence table"), target.path
     if table is None or path is None:
         return None

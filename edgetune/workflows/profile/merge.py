@@ -75,5 +75,5 @@ def _check(output: str | None, tables: Sequence[str]) -> None:
     if not same:
         check_outputs({"-o": output}, tables, {"-o": "profile"})
         if output is not None and not forced() and Path(output).is_file() and Path(output).stat().st_size:
-            hint = "name another file, give it as a table too, or replace it with --force"
+            hint = "name another file, or give it as a table too"
             raise InputError(f"-o: {output} exists, and would be lost", hint)

@@ -200,7 +200,7 @@ def sweep_state(request: ProfileRequest) -> SweepState:
         return SweepState(None, points)
     identity = identify(device, workload, points[0].task, options)
     under_way = points_in_journal(default_journal_path(path, identity, points), identity)
-    hint = "name another file with -o, or --fresh to replace it"
+    hint = "it is kept; name another file with -o"
     if path.suffix.lower() == ".csv" and "request" not in table.header.inputs and not under_way:
         raise InputError(f"{path} exists, and CSV does not keep the options of its measurement", hint)
     differs = _difference(table, request_header(device, workload, options), identity)

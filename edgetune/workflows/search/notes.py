@@ -1,11 +1,16 @@
-"""Describes a step and a plan of a search in one line."""
+"""Describes a step, a plan and the certainty of a search in one line."""
 
 from __future__ import annotations
 
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.plan import Configuration, Plan
 from edgetune.artifacts.trace import TraceRow
-from edgetune.stages.search.problem import runs_back_to_back
+from edgetune.stages.profiling.comparison import CANNOT_TELL, compare_rows, verdict
+from edgetune.stages.profiling.ratio import Ratio
+from edgetune.stages.search.history import JudgedPoint, SearchHistory
+from edgetune.stages.search.problem import NEED_POWER, objective_of, runs_back_to_back
+from edgetune.stages.search.ranking import excess_of
 from edgetune.units import format_si
 
 
@@ -44,6 +49,34 @@ def describe_gain(share: float) -> str:
     """Return the expected gain of more measurements, a share of the objective, as a line."""
     percent = "less than 0.1" if share < 0.001 else f"{100 * share:.2g}"
     return f"expected gain of ten more measurements: {percent} %"
+
+
+def uncertain_answer(history: SearchHistory) -> tuple[DataWarning, ...]:
+    """Return the warning that intervals are wider than the answer's lead over the next feasible point; else nothing.
+
+    Two workloads and points without an interval get no warning.
+    """
+    best = history.best
+    others = [each for each in history.judged_points() if each.judgement.feasible and each.judgement.objective]
+    others = [each for each in others if best is not None and each.row.point != best.row.point]
+    if best is None or best.background is not None or not others:
+        return ()
+    following = min(others, key=JudgedPoint.rank)
+    figure = "energy" if objective_of(history.problem) in NEED_POWER else "time"
+    ratio = compare_rows([best.row], [following.row], (figure,)).ratios.get(figure)
+    reaches_zero = any(each.row.minibatch_ci95_low_s == 0 for each in (best, following))
+    if ratio is None or (ratio.low == ratio.high and not reaches_zero):
+        return ()
+    lead = 1 + excess_of(best, following)
+    ends = [None if end is None else lead * end / ratio.ratio for end in (ratio.low, ratio.high)]
+    if verdict(Ratio(lead, *ends), figure) != CANNOT_TELL:
+        return ()
+    within = "an interval reaches down to 0 s" if None in ends else f"within {ends[0]:.3g} to {ends[1]:.3g}"
+    advice = (
+        f"cannot tell the answer from {following.row.mode}, batch {following.row.batch_size}: it is {lead:.3g} times "
+        f"as good, {within}; measure both again, longer or with less running beside them"
+    )
+    return (DataWarning("cannot-tell", advice, {"lead": lead}),)
 
 
 def _where(chosen: Configuration) -> str:

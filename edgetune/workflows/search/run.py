@@ -27,7 +27,7 @@ from edgetune.workflows.output import check_outputs, wrote
 from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.search.candidates import Candidates
-from edgetune.workflows.search.notes import describe_gain, describe_plan, describe_step
+from edgetune.workflows.search.notes import describe_gain, describe_plan, describe_step, uncertain_answer
 from edgetune.workflows.search.open_candidates import open_candidates
 from edgetune.workflows.search.options import SearchOptions
 from edgetune.workflows.search.problem_options import completed, epochs_asked, problem_of
@@ -174,8 +174,9 @@ def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> Sear
             reporter.info(f"note: {sentence}")
     label.announce()
     for data_warning in result.plan.header.warnings:
-        if data_warning.code == "time-over":
+        if data_warning.code in ("time-over", "not-judged"):
             reporter.info(f"{data_warning.code}: {data_warning.advice}")
+    result = _marked(result, uncertain_answer(result.history), reporter)
     used = _points_used(result.history, len(task.opts.sources)) if candidates.free else None
     top = rank_points(result.history, task.opts.top) if task.opts.top else ()
     return SearchAnswer(task.problem, result.plan, result.trace, candidates, used, task.samples, top)
@@ -329,12 +330,12 @@ def _report_stopped(task: SearchTask, kept: SavedPoints | None, reporter: Report
         reporter.info(saved_where(kept, task.opts.points, free=candidates.free))
 
 
-def _marked(result: SearchResult, busy: tuple[DataWarning, ...], reporter: Reporter) -> SearchResult:
-    """Return the result with warnings on points disturbed by other processes, and report them."""
-    for data_warning in busy:
+def _marked(result: SearchResult, found: tuple[DataWarning, ...], reporter: Reporter) -> SearchResult:
+    """Return the result with warnings that were found after the search, and report them."""
+    for data_warning in found:
         reporter.info(f"{data_warning.code}: {data_warning.advice}")
-    header = replace(result.plan.header, warnings=(*result.plan.header.warnings, *busy))
-    return replace(result, plan=replace(result.plan, header=header)) if busy else result
+    header = replace(result.plan.header, warnings=(*result.plan.header.warnings, *found))
+    return replace(result, plan=replace(result.plan, header=header)) if found else result
 
 
 def _power_noise(candidates: Candidates, opts: SearchOptions) -> float:
