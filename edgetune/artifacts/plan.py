@@ -40,17 +40,20 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class HalfFigures:
-    """The measured figures of one of two workloads, per minibatch."""
+    """The measured figures of one of two workloads, per minibatch; see ``PlanFigures``."""
 
     minibatch_s: PositiveFloat | None = None
     power_w: PositiveFloat | None = None
     energy_j: PositiveFloat | None = None
+    minibatch_p95_s: PositiveFloat | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFigures:
     """Figures of one configuration, measured or predicted; ``None`` if absent.
 
+    ``minibatch_s`` is the mean time, from which the throughput follows; ``minibatch_p95_s`` the 95th percentile, from
+    which the latency follows, where it differs.
     For two workloads ``power_w`` is the larger one, ``latency_s`` that of the urgent one and ``throughput_per_s`` that
     of the background one; ``infer`` and ``train`` (or ``background`` if both infer) have the figures of each. Those of
     tokens are of a server, see ``ProfileRow``.
@@ -69,6 +72,7 @@ class PlanFigures:
     tokens_per_s: PositiveFloat | None = None
     tokens_per_j: PositiveFloat | None = None
     memory_peak_bytes: PositiveInt | None = None
+    minibatch_p95_s: PositiveFloat | None = None
 
 
 @dataclass(frozen=True, slots=True)

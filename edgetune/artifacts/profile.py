@@ -115,6 +115,7 @@ class ProfileRow:
         bunched_share: Share of the answers of which most chunks arrived together, 0 to 1.
         board: The board that measured the row, where several share a sweep: its serial number or name.
         cpu_throttled_share: Share of the periods of a CPU quota in which it stopped the workload, 0 to 1.
+        minibatch_mean_s: Mean time of a steady minibatch, s, where the raw times were left out.
     """
 
     workload: str
@@ -180,6 +181,7 @@ class ProfileRow:
     engine_bytes: NonNegativeInt | None = None
     board: str | None = None
     cpu_throttled_share: NonNegativeFloat | None = None
+    minibatch_mean_s: NonNegativeFloat | None = None
 
     @property
     def is_mean(self) -> bool:

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.profile import RAW_COLUMNS, Point, ProfileRow
+from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.stats import median
 
 SAME = 0.03
@@ -31,7 +33,7 @@ PointKey: TypeAlias = tuple[str, str, int, tuple[float | str | None, ...]]
 _MIDDLE = (
     "minibatch_s", "power_w", "energy_j", "minibatch_p95_s", "temp_start_c", "duration_s", "own_value", "ttft_s",
     "ttft_p95_s", "ttft_p99_s", "token_s", "token_p95_s", "token_p99_s", "prompt_tokens", "output_tokens",
-    "tokens_per_s", "own_ttft_s", "own_token_s", "bunched_share", "build_s", "engine_bytes",
+    "tokens_per_s", "own_ttft_s", "own_token_s", "bunched_share", "build_s", "engine_bytes", "minibatch_mean_s",
 )  # fmt: skip
 _LOWEST = ("minibatch_ci95_low_s", "memory_available_min_bytes")
 _HIGHEST = (
@@ -122,7 +124,8 @@ def together(rounds: Sequence[ProfileRow]) -> ProfileRow:
     merged: dict[str, Any] = dict(_RAW)
     for names, summary in _SUMMARIES:
         for name in names:
-            values = [value for row in rounds if (value := getattr(row, name)) is not None]
+            read = mean_minibatch_s if name == "minibatch_mean_s" else attrgetter(name)
+            values = [value for row in rounds if (value := read(row)) is not None]
             merged[name] = summary(values) if values else None
     return replace(newest, reason=next((row.reason for row in rounds if row.reason), None), **merged)
 

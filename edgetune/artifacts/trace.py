@@ -22,7 +22,7 @@ class TraceRow:
         step: 1 for the first point.
         workload, task, batch_size, knobs: The requested point, as in a profile row.
         source: ``measured`` (counts against the budget of points) or ``known`` (measured earlier).
-        minibatch_s: Time per minibatch, s; ``None`` when the measurement failed.
+        minibatch_s: Mean time per minibatch, s; ``None`` when the measurement failed.
         power_w: Mean power, W; ``None`` when not measured.
         objective: Value of the problem's objective, larger is better (throughput per s, minus latency s, ...).
         feasible: Whether every budget is met; ``None`` when that cannot be told.
@@ -31,6 +31,7 @@ class TraceRow:
         predicted_minibatch_s, predicted_power_w: The strategy's predictions, if any.
         strategy_s: Computation time of the strategy for this choice, s.
         measurement_s: Duration of the measurement, s.
+        minibatch_p95_s: Its 95th percentile, s, where it differs from the mean.
     """
 
     step: int
@@ -54,6 +55,7 @@ class TraceRow:
     predicted_power_w: float | None = None
     strategy_s: float | None = None
     measurement_s: float | None = None
+    minibatch_p95_s: float | None = None
 
     @property
     def row(self) -> ProfileRow:
@@ -61,7 +63,13 @@ class TraceRow:
         status: Status = "ok" if self.minibatch_s is not None else "failed"
         knobs = {name: getattr(self, name) for name in SETTINGS}
         row = ProfileRow(
-            self.workload, self.task, self.batch_size, self.minibatch_s, power_w=self.power_w, status=status
+            self.workload,
+            self.task,
+            self.batch_size,
+            self.minibatch_s,
+            power_w=self.power_w,
+            status=status,
+            minibatch_p95_s=self.minibatch_p95_s,
         )
         return replace(row, **knobs)
 

@@ -11,7 +11,10 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.artifacts.trace import Trace
 
 TABLE = """workload,task,batch_size,gpu_mhz,minibatch_s,power_w
@@ -71,6 +74,36 @@ def test_an_answer_that_leads_by_less_than_its_interval_says_so(edgetune, tmp_pa
     assert ("cannot tell the answer from" in ended.err) == told
     codes = [each["code"] for each in yaml.safe_load(ended.out).get("warnings", ())]
     assert codes.count("cannot-tell") == told
+
+
+SPREAD = [0.435e-3] * 90 + [14.185e-3] * 10
+"""Times of a busy host, s: median 0.435 ms, mean 1.81 ms, 95th percentile 14.185 ms."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "figures_s", "said"),
+    [
+        (({"times_s": SPREAD}, "--arrival-rate=500/s"), (1.81e-3, 14.185e-3), "(95th percentile)"),
+        (({"times_s": SPREAD}, "--arrival-rate=2000/s"), None, "--arrival-rate 552/s"),
+        (({"times_s": SPREAD}, "--latency-budget=5ms"), None, "answers within 14.2 ms"),
+        (({"minibatch_p95_s": 12.6e-3}, "--latency-budget=5ms"), None, "answers within 12.6 ms"),
+        (({"minibatch_p95_s": 3e-3}, "--latency-budget=5ms"), (0.435e-3, 3e-3), "3 ms at the 95th percentile"),
+        (({}, "--latency-budget=5ms"), (0.435e-3, 0.435e-3), "no-percentile"),
+        (({}, "--arrival-rate=2000/s"), (0.435e-3, 0.435e-3), "answers within 435 µs;"),
+        (({"times_s": [0.435e-3] * 5}, "--latency-budget=5ms"), (0.435e-3, 0.435e-3), "time of a batch);"),
+    ],
+)
+def test_rates_follow_from_the_mean_and_latencies_from_the_95th_percentile(edgetune, tmp_path, asked, figures_s, said):
+    columns, budget = asked
+    row = ProfileRow.at(Point("net", "infer", 1, Mode(gpu_mhz=300.0)), 0.435e-3, **columns)
+    Profile(Header.new("profile", 2), (row,)).save(tmp_path / "t.parquet")
+    ended = edgetune("search", str(tmp_path / "t.parquet"), budget)
+    assert said in ended.err
+    assert (ended.code == 0) == (figures_s is not None)
+    if figures_s is not None:
+        measured = yaml.safe_load(ended.out)["measured"]
+        assert (1 / measured["throughput_per_s"], measured["latency_s"]) == pytest.approx(figures_s)
+        assert measured.get("minibatch_p95_s", measured["minibatch_s"]) == pytest.approx(figures_s[1])
 
 
 REPLAYS = {

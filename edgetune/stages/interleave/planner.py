@@ -12,6 +12,7 @@ from dataclasses import replace
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import ProfileRow, Task
+from edgetune.artifacts.row_figures import late_minibatch_s, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, broken, cycles_of
 from edgetune.stages.interleave.explain import explain_infeasible
@@ -103,8 +104,8 @@ def halves(rows: Iterable[ProfileRow], task: Task, *, workload: str | None = Non
 
 
 def cautious_s(row: ProfileRow) -> float:
-    """Return the cautious minibatch time of a point, s: the 95th percentile, at least the median's interval."""
-    times_s = (row.minibatch_s, row.minibatch_ci95_high_s, row.minibatch_p95_s)
+    """Return the cautious minibatch time of a point, s: the 95th percentile, at least the mean and its interval."""
+    times_s = (mean_minibatch_s(row), row.minibatch_ci95_high_s, late_minibatch_s(row))
     return max(float(time_s) for time_s in times_s if time_s is not None)
 
 

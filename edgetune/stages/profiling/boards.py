@@ -15,6 +15,7 @@ from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import RAW_COLUMNS, Point, Profile, ProfileRow
 from edgetune.artifacts.repeats import SAME, rows_by_point, standing
+from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.stages.profiling.comparison import CANNOT_TELL, join, verdict
 from edgetune.stages.profiling.ratio import Ratio
 
@@ -23,7 +24,7 @@ BOARDS = "boards"
 COMMON = "on_common_board"
 """Key that says that the figures of a table are those of the common board."""
 DRIFTED = "its board drifted between the first and the last anchors"
-_TIMES = ("minibatch_s", "minibatch_p95_s", "minibatch_ci95_low_s", "minibatch_ci95_high_s")
+_TIMES = ("minibatch_s", "minibatch_p95_s", "minibatch_ci95_low_s", "minibatch_ci95_high_s", "minibatch_mean_s")
 _POWERS = ("power_w", "power_peak_w")
 _ALONE = Ratio(1.0, 1.0, 1.0)
 
@@ -158,6 +159,7 @@ def scaled(row: ProfileRow, factors: Mapping[str, Any]) -> ProfileRow:
     time, power = ((factors.get(what) or {}).get("ratio") or 1.0 for what in ("time", "power"))
     by = {**dict.fromkeys(_TIMES, time), **dict.fromkeys(_POWERS, power), "energy_j": time * power}
     figures: dict[str, Any] = dict.fromkeys((*RAW_COLUMNS, "power_from_s"))
+    row = replace(row, minibatch_mean_s=mean_minibatch_s(row))
     figures |= {name: value / factor for name, factor in by.items() if (value := getattr(row, name)) is not None}
     return replace(row, **figures)
 

@@ -22,7 +22,7 @@ from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.stages.roofline.balance import costs_of
 from edgetune.stages.roofline.explanations import possible_explanations, time_ratios
 from edgetune.stages.roofline.placement import layers_time
@@ -161,11 +161,11 @@ def _possible_energy(table: OpsTable, roof: Roof, other: Roof, time: Share, here
     if now is None or then is None:
         return None
     now_j, then_j = (cost.flop_j * table.flops + cost.byte_j * table.bytes_moved for cost in (now, then))
-    energy_j = None if here is None else energy_per_minibatch_j(here)
-    if here is None or energy_j is None or not here.minibatch_s:
+    energy_j, time_s = (None, None) if here is None else (energy_per_minibatch_j(here), mean_minibatch_s(here))
+    if energy_j is None or not time_s:
         possible = [(now_j, layers_time(table, roof)), (0.0, 1.0)]
     else:
-        possible = [(max(energy_j - now.static_w * here.minibatch_s, 0.0), here.minibatch_s)]
+        possible = [(max(energy_j - now.static_w * time_s, 0.0), time_s)]
     scales = (1.0, then_j / now_j if now_j else 1.0)
     shares = [
         (beyond_j * scale + then.static_w * seconds * (1 + slower)) / (beyond_j + now.static_w * seconds) - 1

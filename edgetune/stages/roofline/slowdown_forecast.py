@@ -28,7 +28,7 @@ from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.roofline.balance import costs_of
 from edgetune.stages.roofline.clocks import HOST_KNOBS
@@ -176,7 +176,8 @@ def reference_figures(row: ProfileRow) -> tuple[float, float]:
     Raises:
         InputError: it was not measured, or without power.
     """
-    if row.status != "ok" or not row.minibatch_s:
+    time_s = mean_minibatch_s(row)
+    if row.status != "ok" or not time_s:
         why = row.reason or row.status
         raise InputError(f"the reference mode ({row.mode}) was not measured: {why}", "choose another with --modes")
     energy_j = energy_per_minibatch_j(row)
@@ -185,7 +186,7 @@ def reference_figures(row: ProfileRow) -> tuple[float, float]:
             f"no power was measured in the reference mode: {row.reason or 'no sensor'}",
             "energy can be tuned only where power is measured; see edgetune doctor",
         )
-    return row.minibatch_s, energy_j
+    return time_s, energy_j
 
 
 def fastest_mode(table: OpsTable, roofs: Sequence[Roof]) -> Mode:

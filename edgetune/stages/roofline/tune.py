@@ -18,7 +18,7 @@ from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.repeats import together
 from edgetune.artifacts.roofline import Roof
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.stages.roofline.slowdown_forecast import Forecast, no_knob_above, reference_figures
 
@@ -218,8 +218,8 @@ class _Tuning:
 
 def _figures(row: ProfileRow) -> tuple[float, float] | None:
     """Return time, s, and energy, J, of one minibatch; ``None`` if one of them was not measured."""
-    energy_j = energy_per_minibatch_j(row)
-    return (row.minibatch_s, energy_j) if row.status == "ok" and row.minibatch_s and energy_j else None
+    time_s, energy_j = mean_minibatch_s(row), energy_per_minibatch_j(row)
+    return (time_s, energy_j) if row.status == "ok" and time_s and energy_j else None
 
 
 def _check(allowed_share: float, points: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.plan import KIND, VERSION, Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, late_minibatch_s, mean_minibatch_s
 from edgetune.stages.roofline.tune import TriedMode, Tuned
 
 STRATEGY = "roofline-tune"
@@ -33,12 +33,12 @@ def tuned_plan(
     told = {
         "slowdown_share": tuned.allowed_share,
         "reference": reference.mode.knobs(),
-        "reference_minibatch_s": reference.minibatch_s,
+        "reference_minibatch_s": mean_minibatch_s(reference),
         "reference_energy_j": energy_per_minibatch_j(reference),
         "measured_slowdown_share": tuned.slowdown_share,
         "measured_saving_share": tuned.saving_share,
     }
-    seconds = float(row.minibatch_s or 0.0)
+    seconds, late_s = float(mean_minibatch_s(row) or 0.0), late_minibatch_s(row)
     return Plan(
         header=Header.new(
             KIND,
@@ -52,9 +52,10 @@ def tuned_plan(
         measured=PlanFigures(
             minibatch_s=seconds,
             power_w=row.power_w,
-            latency_s=seconds if row.task == "infer" else None,
+            latency_s=late_s if row.task == "infer" else None,
             throughput_per_s=row.batch_size / seconds,
             energy_j=energy_per_minibatch_j(row),
+            minibatch_p95_s=None if late_s == seconds else late_s,
         ),
         search=SearchSummary(STRATEGY, tuned.measurements, seed),
         predicted=None if tuned.best is None else _predicted(tuned.best),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.search.problem import judge
 
@@ -90,7 +90,7 @@ def choice_of(problem: Problem, row: ProfileRow) -> TrainingChoice:
     epochs = dict(problem.epochs_to_target)[row.batch_size]
     per_minibatch_j = energy_per_minibatch_j(row)
     energy_j = None if per_minibatch_j is None else per_minibatch_j / row.batch_size * epochs
-    return TrainingChoice(row, (row.minibatch_s or 0.0) / row.batch_size * epochs, energy_j)
+    return TrainingChoice(row, (mean_minibatch_s(row) or 0.0) / row.batch_size * epochs, energy_j)
 
 
 def compare(
@@ -169,4 +169,4 @@ def _highest(modes: Mapping[Mode, Mapping[int, ProfileRow]], largest: int) -> Mo
     varying = [knob for knob in KNOBS if len({getattr(mode, knob) for mode in modes}) > 1]
     if len(varying) == 1:
         return max(modes, key=lambda mode: getattr(mode, varying[0]))
-    return min(modes, key=lambda mode: modes[mode][largest].minibatch_s or 0.0)
+    return min(modes, key=lambda mode: mean_minibatch_s(modes[mode][largest]) or 0.0)

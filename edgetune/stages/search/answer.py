@@ -15,7 +15,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.plan import KIND, VERSION, Configuration, HalfFigures, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import energy_per_minibatch_j, tokens_per_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s, tokens_per_j
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.search.history import JudgedPoint, half_of
@@ -25,6 +25,7 @@ from edgetune.stages.search.problem import (
     Violation,
     background_minibatches,
     is_continuous,
+    late_of,
     needs_power,
     pair_power_w,
     peak_latency_s,
@@ -84,7 +85,9 @@ def configuration_of(problem: Problem, point: JudgedPoint) -> Configuration:
     row, background = point.row, point.background
     if background is None:
         return Configuration(row.mode, batch_size=row.batch_size)
-    k = background_minibatches(problem, half_of(row), background.minibatch_s or 0.0) or None  # continuous ones overlap
+    k = (
+        background_minibatches(problem, half_of(row), half_of(background).minibatch_s) or None
+    )  # continuous ones overlap
     if problem.kind == "train+infer":
         return Configuration(
             row.mode, infer_batch_size=row.batch_size, train_batch_size=background.batch_size, train_minibatches=k
@@ -100,11 +103,11 @@ def plan_figures(problem: Problem, point: JudgedPoint) -> PlanFigures:
 
 
 def _alone(problem: Problem, row: ProfileRow) -> PlanFigures:
-    time_s = float(row.minibatch_s or 0.0)
+    time_s, late_s = float(mean_minibatch_s(row) or 0.0), late_of(row)
     return PlanFigures(
         minibatch_s=time_s,
         power_w=None if row.power_w is None else float(row.power_w),
-        latency_s=peak_latency_s(problem, row.batch_size, time_s) if problem.kind == "infer" else None,
+        latency_s=peak_latency_s(problem, row.batch_size, late_s or time_s) if problem.kind == "infer" else None,
         throughput_per_s=row.batch_size / time_s,
         energy_j=energy_per_minibatch_j(row),
         ttft_p95_s=row.ttft_p95_s,
@@ -112,6 +115,7 @@ def _alone(problem: Problem, row: ProfileRow) -> PlanFigures:
         tokens_per_s=row.tokens_per_s,
         tokens_per_j=tokens_per_j(row),
         memory_peak_bytes=row.memory_peak_bytes,
+        minibatch_p95_s=late_s,
     )
 
 
@@ -119,10 +123,13 @@ def _together(problem: Problem, best: JudgedPoint) -> PlanFigures:
     """Return the figures of two workloads: the larger power, the urgent one's latency, the background's throughput."""
     row, background = best.row, best.background
     assert background is not None
-    halves = [HalfFigures(half.minibatch_s, half.power_w, energy_per_minibatch_j(half)) for half in (row, background)]
+    halves = [
+        HalfFigures(mean_minibatch_s(half), half.power_w, energy_per_minibatch_j(half), late_of(half))
+        for half in (row, background)
+    ]
     return PlanFigures(
         power_w=pair_power_w(half_of(row), half_of(background)),
-        latency_s=peak_latency_s(problem, row.batch_size, float(row.minibatch_s or 0.0)),
+        latency_s=peak_latency_s(problem, row.batch_size, half_of(row).latest_s),
         throughput_per_s=best.objective,
         infer=halves[0],
         train=halves[1] if problem.kind == "train+infer" else None,

@@ -104,7 +104,7 @@ class BothHalves:
             elif told.minibatch_s is None:
                 return PointResult(Judgement(None, None, unknown=told.judgement.unknown))
             else:
-                halves.append(Half(point_of_half.batch_size, told.minibatch_s, told.power_w))
+                halves.append(Half(point_of_half.batch_size, told.minibatch_s, told.power_w, told.late_s))
         urgent, background = halves
         if urgent is not None and background is not None:
             judgement = judge_pair(self._problem, urgent, background)

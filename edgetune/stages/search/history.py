@@ -10,6 +10,7 @@ from typing import Any, Literal
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.row_figures import late_minibatch_s, mean_minibatch_s
 from edgetune.artifacts.trace import TraceRow
 from edgetune.stages.search.problem import (
     Half,
@@ -20,6 +21,7 @@ from edgetune.stages.search.problem import (
     is_confirmed,
     judge,
     judge_pair,
+    late_of,
     pair_power_w,
 )
 from edgetune.stages.search.space import Space, order
@@ -100,7 +102,7 @@ class SearchHistory:
         judgement = self._judge_pairs(point) if self.space.background is not None else self._judge_alone(point)
         if again:
             self.best = min((f for f in self._found.values() if f.confirmed), key=JudgedPoint.rank, default=None)
-        self.outcomes[point] = result = PointResult(judgement, *figures_of(self.row(point)))
+        self.outcomes[point] = result = PointResult(judgement, *figures_of(self.row(point)), late_of(self.row(point)))
         self._record(suggestion, row, judgement, source, spent_s)
         return result
 
@@ -117,7 +119,9 @@ class SearchHistory:
         for found in self.judged_points():
             if found.background is not None:
                 urgent, background = half_of(found.row), half_of(found.background)
-                whole.append(PointResult(found.judgement, urgent.minibatch_s, pair_power_w(urgent, background)))
+                whole.append(
+                    PointResult(found.judgement, urgent.minibatch_s, pair_power_w(urgent, background), urgent.late_s)
+                )
         return whole or list(self.outcomes.values())
 
     def judged_points(self) -> Iterator[JudgedPoint]:
@@ -225,6 +229,7 @@ class SearchHistory:
             reason=judgement.unknown or (None if _is_measurement(row) else row.reason) or suggestion.reason,
             predicted_minibatch_s=suggestion.predicted_minibatch_s,
             predicted_power_w=suggestion.predicted_power_w,
+            minibatch_p95_s=None if minibatch_s is None else late_of(row),
             **spent_s,
         )
         self.steps.append(step)
@@ -243,6 +248,9 @@ def mean_of(rows: Sequence[ProfileRow]) -> ProfileRow:
     return replace(
         rows[-1],
         minibatch_s=fmean(row.minibatch_s or 0.0 for row in rows),
+        minibatch_mean_s=fmean(mean_minibatch_s(row) or 0.0 for row in rows),
+        minibatch_p95_s=fmean(late_minibatch_s(row) or 0.0 for row in rows),
+        times_s=None,
         power_w=fmean(powers) if len(powers) == len(rows) else None,
         power_peak_w=max(peaks) if len(peaks) == len(rows) else None,
         energy_j=fmean(energies) if len(energies) == len(rows) else None,
@@ -253,7 +261,7 @@ def half_of(row: ProfileRow) -> Half:
     """Return the figures of a measured row that count for two workloads."""
     minibatch_s, power_w = figures_of(row)
     assert minibatch_s is not None
-    return Half(row.batch_size, minibatch_s, power_w)
+    return Half(row.batch_size, minibatch_s, power_w, late_of(row))
 
 
 def usable(problem: Problem, space: Space, rows: Sequence[ProfileRow], *, repeated: bool) -> list[ProfileRow]:

@@ -21,13 +21,12 @@ reading must keep the budget as well: mean reading x (1 + z x noise / sqrt(readi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgetune.artifacts.column_budgets import asked_budgets
 from edgetune.artifacts.problem import Objective, Problem
 from edgetune.artifacts.profile import ProfileRow, Task
-from edgetune.artifacts.row_figures import energy_per_minibatch_j, tokens_per_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, late_minibatch_s, mean_minibatch_s, tokens_per_j
 from edgetune.errors import InputError
 from edgetune.serving.background_steps import steps_per_batch
 
@@ -179,10 +178,17 @@ def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> flo
 
 
 def figures_of(row: ProfileRow) -> tuple[float | None, float | None]:
-    """Return time, s, and power, W, of a row; ``None`` for a missing figure."""
-    if row.status != "ok" or row.minibatch_s is None or not _positive(row.minibatch_s):
+    """Return the mean time, s, and power, W, of a row; ``None`` for a missing figure."""
+    time_s = mean_minibatch_s(row)
+    if row.status != "ok" or time_s is None or not _positive(time_s):
         return None, None
-    return float(row.minibatch_s), float(row.power_w) if row.power_w is not None and _positive(row.power_w) else None
+    return float(time_s), float(row.power_w) if row.power_w is not None and _positive(row.power_w) else None
+
+
+def late_of(row: ProfileRow) -> float | None:
+    """Return the time of a minibatch that latencies follow from, s; ``None`` where it is the mean time."""
+    late_s = late_minibatch_s(row)
+    return None if late_s == mean_minibatch_s(row) else late_s
 
 
 def judge(problem: Problem, row: ProfileRow) -> Judgement:
@@ -191,16 +197,16 @@ def judge(problem: Problem, row: ProfileRow) -> Judgement:
     A row that is no measurement (failed, throttled, not a number) has neither objective nor feasibility. Without
     power, a power budget cannot be checked, so such a row is never feasible; it can still be infeasible by its time.
     """
-    time_s = row.minibatch_s
+    time_s, late_s = mean_minibatch_s(row), late_of(row)
     if row.status != "ok":
         return Judgement(None, None, unknown=row.reason or f"the measurement {row.status}")
     if time_s is None or not _positive(time_s):
-        return Judgement(None, None, unknown=f"minibatch_s is {time_s}")
+        return Judgement(None, None, unknown=f"minibatch_s is {row.minibatch_s}")
     power_w = figures_of(row)[1]
     columns, missing = _column_figures(problem, row)
     broken = (figure for figure in columns if figure.value > figure.limit)
-    violations = (*_violations(problem, row.batch_size, time_s, power_w), *broken)
-    objective = _objective(problem, row, time_s)
+    violations = (*half_violations(problem, urgent=Half(row.batch_size, time_s, power_w, late_s)), *broken)
+    objective = _objective(problem, row, time_s, late_s or time_s)
     unknown = missing
     if objective_of(problem) == "tokens-per-joule" and row.output_tokens is None:
         unknown = "no tokens were counted"
@@ -224,18 +230,7 @@ def _column_figures(problem: Problem, row: ProfileRow) -> tuple[list[Violation],
     return found, missing
 
 
-def _violations(problem: Problem, batch_size: int, time_s: float, power_w: float | None) -> Iterable[Violation]:
-    kept = 1 - problem.margin
-    if problem.power_budget_w is not None and power_w is not None and power_w > problem.power_budget_w * kept:
-        yield Violation("power", power_w, problem.power_budget_w * kept)
-    if problem.arrival_rate_per_s is not None and time_s > batch_size / problem.arrival_rate_per_s:
-        yield Violation("rate", time_s, batch_size / problem.arrival_rate_per_s)
-    latency_s = peak_latency_s(problem, batch_size, time_s)
-    if problem.latency_budget_s is not None and latency_s > problem.latency_budget_s * kept:
-        yield Violation("latency", latency_s, problem.latency_budget_s * kept)
-
-
-def _objective(problem: Problem, row: ProfileRow, time_s: float) -> float | None:
+def _objective(problem: Problem, row: ProfileRow, time_s: float, late_s: float) -> float | None:
     """Return the objective, larger is better; delay is time per sample in training, peak latency in inference."""
     objective, batch_size, energy_j = objective_of(problem), row.batch_size, energy_per_minibatch_j(row)
     if objective == "tokens-per-joule":
@@ -244,7 +239,7 @@ def _objective(problem: Problem, row: ProfileRow, time_s: float) -> float | None
         return float(batch_size / time_s)
     if problem.kind == "accuracy":
         return _accuracy_objective(problem, batch_size, time_s, energy_j)
-    latency_s = peak_latency_s(problem, batch_size, time_s)
+    latency_s = peak_latency_s(problem, batch_size, late_s)
     if objective == "latency":
         return -float(latency_s)
     if energy_j is None:
@@ -275,11 +270,20 @@ _A_WHOLE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One of two workloads in some mode: samples per minibatch, s per minibatch and W (``None`` when not measured)."""
+    """One workload in some mode: samples per minibatch, mean s per minibatch and W (``None`` when not measured).
+
+    ``late_s`` is the time of a minibatch that latencies follow from, s; ``None`` where it is the mean.
+    """
 
     batch_size: int
     minibatch_s: float
     power_w: float | None
+    late_s: float | None = None
+
+    @property
+    def latest_s(self) -> float:
+        """The time of a minibatch that latencies follow from, s."""
+        return self.minibatch_s if self.late_s is None else self.late_s
 
 
 def background_minibatches(problem: Problem, urgent: Half, background_s: float) -> int:
@@ -301,8 +305,8 @@ def behind_background_s(problem: Problem, urgent: Half, background_s: float) -> 
     batch ran (``interleave.admission``).
     """
     assert problem.arrival_rate_per_s is not None
-    waited_s = max(urgent.minibatch_s - 1 / problem.arrival_rate_per_s, 0.0)
-    return background_s + urgent.minibatch_s + waited_s
+    waited_s = max(urgent.latest_s - 1 / problem.arrival_rate_per_s, 0.0)
+    return background_s + urgent.latest_s + waited_s
 
 
 def half_violations(problem: Problem, *, urgent: Half | None = None, background: Half | None = None) -> list[Violation]:
@@ -312,11 +316,12 @@ def half_violations(problem: Problem, *, urgent: Half | None = None, background:
     if half is not None and half.power_w is not None and problem.power_budget_w is not None:
         limit_w = problem.power_budget_w * kept
         found += [Violation("power", half.power_w, limit_w)] if half.power_w > limit_w else []
-    if urgent is None or problem.arrival_rate_per_s is None:
+    if urgent is None:
         return found
-    arrives_s = urgent.batch_size / problem.arrival_rate_per_s
-    found += [Violation("rate", urgent.minibatch_s, arrives_s)] if urgent.minibatch_s > arrives_s else []
-    latency_s = peak_latency_s(problem, urgent.batch_size, urgent.minibatch_s)
+    if problem.arrival_rate_per_s is not None:
+        arrives_s = urgent.batch_size / problem.arrival_rate_per_s
+        found += [Violation("rate", urgent.minibatch_s, arrives_s)] if urgent.minibatch_s > arrives_s else []
+    latency_s = peak_latency_s(problem, urgent.batch_size, urgent.latest_s)
     if problem.latency_budget_s is not None and latency_s > problem.latency_budget_s * kept:
         found.append(Violation("latency", latency_s, problem.latency_budget_s * kept))
     return found
@@ -335,8 +340,8 @@ def judge_pair(problem: Problem, urgent: Half, background: Half) -> Judgement:
         spare_s = math.inf
         if problem.latency_budget_s is not None:
             kept_s = problem.latency_budget_s * (1 - problem.margin)
-            spare_s = max(kept_s - peak_latency_s(problem, urgent.batch_size, urgent.minibatch_s), 0.0)
-            behind_s = behind_background_s(problem, urgent, background.minibatch_s)
+            spare_s = max(kept_s - peak_latency_s(problem, urgent.batch_size, urgent.latest_s), 0.0)
+            behind_s = behind_background_s(problem, urgent, background.latest_s)
             if behind_s > kept_s:
                 broken["room"] = Violation("room", behind_s, kept_s)
         count = steps_per_batch(arrives_s, urgent.minibatch_s, background.minibatch_s, spare_s)
@@ -346,7 +351,7 @@ def judge_pair(problem: Problem, urgent: Half, background: Half) -> Judgement:
     if problem.power_budget_w is not None and (urgent.power_w is None or background.power_w is None):
         unknown = "no power was measured"
     throughput = count * background.batch_size / arrives_s
-    latency_s = peak_latency_s(problem, urgent.batch_size, urgent.minibatch_s)
+    latency_s = peak_latency_s(problem, urgent.batch_size, urgent.latest_s)
     feasible = False if broken else (None if unknown else True)
     return Judgement(throughput, feasible, tuple(broken.values()), unknown, -latency_s)
 

@@ -45,6 +45,7 @@ class PointResult:
         judgement: Objective, feasibility and violations; its ``unknown`` says why a measurement failed.
         minibatch_s: Time per minibatch, s; ``None`` when the measurement failed.
         power_w: Mean power, W; ``None`` when not measured.
+        late_s: See ``Half``.
 
     Raises:
         ValueError: a figure is not a finite number above zero; a failure has none, and its judgement a reason.
@@ -53,6 +54,7 @@ class PointResult:
     judgement: Judgement
     minibatch_s: float | None = None
     power_w: float | None = None
+    late_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("minibatch_s", "power_w"):

@@ -97,7 +97,7 @@ class PlannedWorkload:
         knobs: dict[str, Any] = self.mode.knobs()
         return ProfileRow(
             workload.name, self.task, self.batch_size, figures.minibatch_s, power_w=figures.power_w,
-            energy_j=figures.energy_j, **knobs,
+            energy_j=figures.energy_j, minibatch_p95_s=figures.minibatch_p95_s, **knobs,
         )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def workloads_of(plan: Plan) -> dict[Role, PlannedWorkload]:
             "train": _workload(plan, "train", "background", chosen.train_batch_size, measured.train),
         }
     task: Task = "infer" if kind == "infer" else "train"
-    figures = HalfFigures(measured.minibatch_s, measured.power_w, measured.energy_j)
+    figures = HalfFigures(measured.minibatch_s, measured.power_w, measured.energy_j, measured.minibatch_p95_s)
     return {task: _workload(plan, task, "workload", chosen.batch_size, figures)}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plain import plain
+from edgetune.artifacts.row_figures import late_minibatch_s, mean_minibatch_s
 from edgetune.errors import InfeasibleError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import admit
@@ -165,8 +166,9 @@ def _cautious_times(planned: InterleaveJob) -> list[str]:
         rows = [row for row in known.rows if (row.batch_size, row.mode) == (tenant.batch_size, planned.mode)]
         median_s = max((row.minibatch_s for row in rows if row.minibatch_s is not None), default=math.inf)
         if tenant.minibatch_s >= _CAUTIOUS * median_s:
-            is_p95 = any(row.minibatch_p95_s == tenant.minibatch_s for row in rows)
-            statistic = "the 95th percentile" if is_p95 else "the upper end of the median's 95 % interval"
+            statistic = "the upper end of the median's 95 % interval"
+            for words, figure in (("the mean", mean_minibatch_s), ("the 95th percentile", late_minibatch_s)):
+                statistic = words if any(figure(row) == tenant.minibatch_s for row in rows) else statistic
             times = format_si(tenant.minibatch_s, "s"), format_si(median_s, "s")
             lines.append(f"{tenant.name}: planned with {times[0]} per minibatch, {statistic}; the median is {times[1]}")
     return lines

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from edgetune import limits
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.run import RunRow
 from edgetune.devices.contention import Contention
@@ -70,7 +71,7 @@ class PointModel:
             InputError: the point was not and cannot be measured.
         """
         row = self._row(name, batch_size, mode)
-        steady = (row.times_s or ())[row.warmups or 0 :] or (row.minibatch_s or 0.0,)
+        steady = (row.times_s or ())[row.warmups or 0 :] or (mean_minibatch_s(row) or 0.0,)
         return [round(time_s * NS) for time_s in steady]
 
     def power_w(self, name: str | None, batch_size: int, mode: Mode) -> float:

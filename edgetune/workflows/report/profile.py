@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.profiling.boards import BOARDS
 from edgetune.units import format_bytes, format_duration, format_si
@@ -88,6 +88,7 @@ def _rows(rows: Sequence[ProfileRow], settings: _Figures) -> tuple[list[str], li
     whole = any(row.status != "ok" for row in rows)
     columns, cells = rows_of(
         {
+            "mean>": lambda row: si_cell(_unlike_median_s(row), "s"),
             "its own>": own_figure,
             "memory>": lambda row: cell(row.memory_peak_bytes, format_bytes),
             "built in>": lambda row: si_cell(row.build_s, "s"),
@@ -102,6 +103,16 @@ def _rows(rows: Sequence[ProfileRow], settings: _Figures) -> tuple[list[str], li
 
 def _status(row: ProfileRow) -> str:
     return "ok" if row.status == "ok" else f"{row.status}: {row.reason}"
+
+
+_UNLIKE = 0.05
+"""Share from which the mean time, which the energy follows from, is shown beside the median."""
+
+
+def _unlike_median_s(row: ProfileRow) -> float | None:
+    """Return the mean time of a minibatch where it is not about ``minibatch_s``, s."""
+    mean_s, time_s = mean_minibatch_s(row), row.minibatch_s
+    return mean_s if mean_s and time_s and abs(mean_s / time_s - 1) > _UNLIKE else None
 
 
 def _interval(row: ProfileRow) -> str | None:

@@ -50,5 +50,5 @@ def pass_measured(rows: Sequence[ProfileRow], table: OpsTable, mode: Mode) -> Pr
         if point.phase == "decode" and prompt <= point.context <= prompt + output:
             time_s = row.token_s
         if time_s:
-            return replace(row, minibatch_s=time_s, power_w=None, energy_j=None)
+            return replace(row, minibatch_s=time_s, times_s=None, minibatch_mean_s=None, power_w=None, energy_j=None)
     return None

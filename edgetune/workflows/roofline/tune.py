@@ -10,6 +10,7 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.roofline import Roof, Roofline
+from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.devices.capabilities import Absent, ModeSpace
 from edgetune.devices.device import Device, TableSource
 from edgetune.devices.modes import evenly_spaced, highest_mode, modes_of
@@ -187,7 +188,7 @@ def tune_network(
 
 def _figures(row: ProfileRow) -> str:
     """Return a short description of a measured row."""
-    if row.minibatch_s is None or row.power_w is None:
+    time_s, energy_j = mean_minibatch_s(row), energy_per_minibatch_j(row)
+    if time_s is None or energy_j is None:
         return f"{row.status}: {row.reason}"
-    energy_j = row.energy_j if row.energy_j is not None else row.minibatch_s * row.power_w
-    return f"{format_si(row.minibatch_s, 's')}, {format_si(energy_j, 'J')} a minibatch"
+    return f"{format_si(time_s, 's')}, {format_si(energy_j, 'J')} a minibatch"

@@ -30,10 +30,14 @@ def describe_plan(plan: Plan, points: str | None = None) -> str:
     if plan.configuration.batch_size is None and measured.throughput_per_s is not None:
         figures.append(f"{measured.throughput_per_s:.4g} background samples per s")
     if runs_back_to_back(plan.problem) and measured.minibatch_s is not None:
-        figures.append("batches back to back (the latency is the time of a batch)")
+        late_s = measured.minibatch_p95_s
+        late = "" if late_s is None else f", {format_si(late_s, 's')} at the 95th percentile"
+        figures.append(f"batches back to back (the latency is the time of a batch{late})")
     elif plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
         aside = ", background aside" if plan.configuration.batch_size is None else ""
-        figures.append(f"answers within {format_si(measured.latency_s, 's')}{aside}")
+        late_s = (measured.infer or measured).minibatch_p95_s
+        percentile = "" if late_s is None else " (95th percentile)"
+        figures.append(f"answers within {format_si(measured.latency_s, 's')}{percentile}{aside}")
     if measured.tokens_per_s is not None:
         figures.append(f"{measured.tokens_per_s:.4g} tokens/s")
     if measured.tokens_per_j is not None:
@@ -49,6 +53,15 @@ def describe_gain(share: float) -> str:
     """Return the expected gain of more measurements, a share of the objective, as a line."""
     percent = "less than 0.1" if share < 0.001 else f"{100 * share:.2g}"
     return f"expected gain of ten more measurements: {percent} %"
+
+
+def without_percentile(history: SearchHistory) -> tuple[DataWarning, ...]:
+    """Return the warning that the answer keeps a latency budget by ``minibatch_s`` for want of a percentile."""
+    best = history.best
+    if history.problem.latency_budget_s is None or best is None or best.row.minibatch_p95_s or best.row.times_s:
+        return ()
+    advice = "the 95th percentile of times was not measured, so that latencies follow from minibatch_s, often a median"
+    return (DataWarning("no-percentile", advice),)
 
 
 def uncertain_answer(history: SearchHistory) -> tuple[DataWarning, ...]:

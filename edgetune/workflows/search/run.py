@@ -27,7 +27,13 @@ from edgetune.workflows.output import check_outputs, wrote
 from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.search.candidates import Candidates
-from edgetune.workflows.search.notes import describe_gain, describe_plan, describe_step, uncertain_answer
+from edgetune.workflows.search.notes import (
+    describe_gain,
+    describe_plan,
+    describe_step,
+    uncertain_answer,
+    without_percentile,
+)
 from edgetune.workflows.search.open_candidates import open_candidates
 from edgetune.workflows.search.options import SearchOptions
 from edgetune.workflows.search.problem_options import completed, epochs_asked, problem_of
@@ -176,7 +182,7 @@ def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> Sear
     for data_warning in result.plan.header.warnings:
         if data_warning.code in ("time-over", "not-judged"):
             reporter.info(f"{data_warning.code}: {data_warning.advice}")
-    result = _marked(result, uncertain_answer(result.history), reporter)
+    result = _marked(result, (*without_percentile(result.history), *uncertain_answer(result.history)), reporter)
     used = _points_used(result.history, len(task.opts.sources)) if candidates.free else None
     top = rank_points(result.history, task.opts.top) if task.opts.top else ()
     return SearchAnswer(task.problem, result.plan, result.trace, candidates, used, task.samples, top)

@@ -15,6 +15,7 @@ import numpy as np
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.row_figures import late_minibatch_s, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
 from edgetune.stages.search.driver import RESERVED, BothHalves, Measure, SearchSettings, run_search, start_strategy
@@ -272,6 +273,9 @@ def perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) ->
     return replace(
         row,
         minibatch_s=None if row.minibatch_s is None else row.minibatch_s * math.exp(time_deviation),
+        minibatch_mean_s=None if row.minibatch_s is None else (mean_minibatch_s(row) or 0.0) * math.exp(time_deviation),
+        minibatch_p95_s=None if row.minibatch_s is None else (late_minibatch_s(row) or 0.0) * math.exp(time_deviation),
+        times_s=None,
         power_w=None if row.power_w is None else row.power_w * math.exp(power_deviation),
         energy_j=None,
     )

@@ -20,6 +20,7 @@ import numpy as np
 from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
@@ -123,7 +124,7 @@ def duration_of(row: ProfileRow) -> float:
     """Return the time that measuring a point takes, s: as recorded, else that of some minibatches and of settling."""
     if row.duration_s is not None:
         return row.duration_s
-    return MINIBATCHES * (row.minibatch_s or 0.0) + SETTLING_S
+    return MINIBATCHES * (mean_minibatch_s(row) or 0.0) + SETTLING_S
 
 
 def replay(

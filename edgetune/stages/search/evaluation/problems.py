@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from edgetune.artifacts.problem import Problem, ProblemKind
 from edgetune.artifacts.profile import Point, ProfileRow, Task
+from edgetune.artifacts.row_figures import late_minibatch_s, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.search.space import Space
 
@@ -81,6 +82,7 @@ class Measured:
         batch_size, minibatch_s, power_w: Of the one workload, or the urgent one of two: samples, s and W.
         background_batch_size: Samples of the second workload's minibatch; 0 where there is one workload.
         background_s, background_w: Of the second workload in the mode of each point.
+        late_s: The times that latencies follow from, s; ``None`` where they are the mean times.
     """
 
     batch_size: Array
@@ -89,16 +91,20 @@ class Measured:
     background_batch_size: int = 0
     background_s: Array | None = None
     background_w: Array | None = None
+    late_s: Array | None = None
 
     @classmethod
     def of(cls, space: Space, rows: Mapping[Point, ProfileRow]) -> Measured:
         """Return the figures that ``rows`` have of the points of ``space``; NaN for points without a row."""
         sizes = np.array([point.batch_size for point in space.points], dtype=float)
-        urgent = _figures([rows.get(point) for point in space.points])
+        found = [rows.get(point) for point in space.points]
+        urgent = _figures(found)
+        late_s = np.array([np.nan if row is None else late_minibatch_s(row) or np.nan for row in found], dtype=float)
+        late_s[np.isnan(urgent[0])] = np.nan
         if space.background is None:
-            return cls(sizes, *urgent)
+            return cls(sizes, *urgent, late_s=late_s)
         background = _figures([rows.get(space.partner(point)) for point in space.points])
-        return cls(sizes, *urgent, space.background.batch_size, *background)
+        return cls(sizes, *urgent, space.background.batch_size, *background, late_s)
 
 
 def _figures(rows: list[ProfileRow | None]) -> tuple[Array, Array]:
@@ -109,9 +115,10 @@ def _figures(rows: list[ProfileRow | None]) -> tuple[Array, Array]:
 
 
 def _pair(row: ProfileRow) -> tuple[float, float]:
-    if row.status != "ok" or row.minibatch_s is None:
+    time_s = mean_minibatch_s(row)
+    if row.status != "ok" or time_s is None:
         return np.nan, np.nan
-    return row.minibatch_s, np.nan if row.power_w is None else row.power_w
+    return time_s, np.nan if row.power_w is None else row.power_w
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -96,7 +96,7 @@ def _judged(measured: Measured, rows: Rows, problems: ProblemSet, latency_s: _Nu
         needed = np.array([epochs.get(int(size), np.nan) for size in sizes])
         return Judged(-(times_s / sizes * needed), never, ~np.isnan(times_s * needed))
     arrives_s = sizes / rate
-    latencies_s = times_s + (sizes - 1) / rate
+    latencies_s = (times_s if measured.late_s is None else measured.late_s[rows]) + (sizes - 1) / rate
     with np.errstate(invalid="ignore"):
         feasible = (times_s <= arrives_s) & (np.isnan(latency_s) | (latencies_s <= latency_s))
     if measured.background_s is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.stages.search.model.coordinates import Array, Coordinates
 from edgetune.stages.search.space import Space, without_network
 from edgetune.stages.search.strategy import LEAST_POINTS
@@ -79,7 +80,7 @@ def _curve(places: Sequence[Point], rows: list[ProfileRow]) -> Array | None:
         known = {every[i]: known[every[i]] for i in np.unique(spread)} | {place: known[place] for place in exact}
     if len(known) < LEAST_POINTS:
         return None
-    values = np.array([[_log(row.minibatch_s), _log(row.power_w)] for row in known.values()])
+    values = np.array([[_log(mean_minibatch_s(row)), _log(row.power_w)] for row in known.values()])
     if len(exact) == len(wanted):
         index = {place: i for i, place in enumerate(known)}
         return values[[index[place] for place in places]]

@@ -387,4 +387,4 @@ class PairSearchState:
 def _half(batch_size: int, result: PointResult | None) -> Half:
     assert result is not None
     assert result.minibatch_s is not None
-    return Half(batch_size, result.minibatch_s, result.power_w)
+    return Half(batch_size, result.minibatch_s, result.power_w, result.late_s)

@@ -127,7 +127,7 @@ class OptunaSearch(Strategy):
         if problem.arrival_rate_per_s is not None:
             found["rate"] = (time_s or 0.0) * problem.arrival_rate_per_s / point.batch_size - 1 if single else 0.0
         if problem.latency_budget_s is not None:
-            latency_s = peak_latency_s(problem, point.batch_size, time_s or 0.0)
+            latency_s = peak_latency_s(problem, point.batch_size, result.late_s or time_s or 0.0)
             found["latency"] = latency_s / (problem.latency_budget_s * kept) - 1 if single else 0.0
         if problem.kind in ("train+infer", "infer+infer"):
             found["room"] = 0.0
