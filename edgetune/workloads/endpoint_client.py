@@ -212,7 +212,7 @@ def _events(endpoint: Endpoint, response: http.client.HTTPResponse) -> Iterator[
         now_s = time.monotonic()
         if (left_bytes := left_bytes - len(line)) < 0:
             message = f"{endpoint.url} sends more than {endpoint.output_tokens} tokens, as many as asked for, can take"
-            raise InputError(message, "look at the server's log, and at what it sends: curl --no-buffer")
+            raise InputError(message, "look at the server's log, and at what it sends: curl -N")
         if not line.startswith(b"data:"):
             if line.strip() and line[:1] not in b":" and not line.startswith((b"event:", b"id:", b"retry:")):
                 raise _malformed(endpoint, line)

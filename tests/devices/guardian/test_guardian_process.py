@@ -493,13 +493,14 @@ BESIDE_THE_GUARDIAN = {
     "version", "visible",
     *(f"devices{name}" for name in ("", ".capabilities", ".control", ".jetson", ".jetson.detect", ".sysfs")),
 }  # fmt: skip
+BOARD_FILES = {"devices.board_files", "choices", "limits", "units"}
 LOADED = {
     "jetson": {
-        "devices.board_files",
+        *BOARD_FILES,
         *(f"devices.jetson.{name}" for name in ("control", "cpu", "emc", "gpu", "knobs", "nvpmodel")),
         *(f"devices.jetson.{name}" for name in ("nvpmodel_grammar", "restore", "throttle")),
     },
-    "host": {"devices.board_files", "devices.cpufreq"},
+    "host": {*BOARD_FILES, "devices.cpufreq"},
     "nvidia:0": {"devices.clock", "devices.nvml", "devices.nvml.control", "devices.nvml.gpu"},
 }
 
