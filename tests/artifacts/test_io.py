@@ -58,6 +58,7 @@ _COLUMNS = dict(
     power_w=_maybe(_above_zero),
     power_peak_w=_maybe(_above_zero),
     energy_j=_maybe(_above_zero),
+    minibatch_mean_s=_maybe(_above_zero),
     minibatch_p95_s=_maybe(_above_zero),
     minibatch_ci95_low_s=_maybe(_above_zero),
     minibatch_ci95_high_s=_maybe(_above_zero),
