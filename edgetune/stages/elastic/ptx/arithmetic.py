@@ -278,7 +278,8 @@ def bit_mask(start: Array, length: Array, wraps: bool) -> Array:
     """Return 32-bit numbers with set bits from one on (``bmsk``)."""
     limit = np.uint32(31 if wraps else 255)
     at, size = ((each & limit).astype(np.uint64) for each in (start, length))
-    return (_lowest(np.minimum(size, np.uint64(32))) << np.minimum(at, np.uint64(32))).astype(np.uint32)
+    mask: Array = _lowest(np.minimum(size, np.uint64(32))) << np.minimum(at, np.uint64(32))
+    return mask.astype(np.uint32)
 
 
 _PERMUTATIONS: dict[str, Callable[[int], tuple[int, ...]]] = {

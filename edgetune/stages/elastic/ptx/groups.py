@@ -66,7 +66,7 @@ class Blocks:
         per_block = math.prod(launch.block)
         self._count = sum(len(blocks) for *_, blocks in units)
         total = self._count * per_block
-        place = np.arange(total)
+        place: Array = np.arange(total)
         if order.order == "reverse":
             place = place[::-1]
         elif order.order == "random":
@@ -149,7 +149,8 @@ class Blocks:
 
     def base(self, space: str) -> Array:
         """Return the index at which a state space begins for each thread."""
-        return self._bases.get(space, self._starts)
+        first: Array = self._bases.get(space, self._starts)
+        return first
 
     def run(self) -> None:
         """Run all threads to their end.
@@ -194,7 +195,7 @@ class Blocks:
         team = max(each.team for each in ready)
         if self._order.order == "random":
             wave = team // _TEAMS
-            team = self._random.choice(sorted({each.team for each in ready if each.team // _TEAMS == wave}))
+            team = int(self._random.choice(sorted({each.team for each in ready if each.team // _TEAMS == wave})))
         places = [each.at for each in ready if each.team == team]
         at = max(places) if self._order.order == "reverse" else min(places)
         if self._order.order == "random" and self._random.integers(2):
@@ -433,7 +434,8 @@ class Group:
     @property
     def lane(self) -> Array:
         """Of each thread in its warp."""
-        return self.slot % WARP_THREADS
+        lane: Array = self.slot % WARP_THREADS
+        return lane
 
     def full(self, value: Array) -> Array:
         """Return an array with an element for each thread."""
@@ -466,7 +468,7 @@ class Group:
         Raises:
             StoppedError: a warp is not whole.
         """
-        found = self.places().reshape(-1, WARP_THREADS)
+        found: Array = self.places().reshape(-1, WARP_THREADS)
         found = found[(found >= 0).any(axis=1)]
         if (found < 0).any():
             raise StoppedError("crash", "lanes are missing at a product of a warp, or have returned before it")
@@ -475,4 +477,5 @@ class Group:
     def by_block(self, value: Array) -> Array:
         """Return the sum of a value over the threads of each block, to each of its threads."""
         block = self.blocks.block[self.threads]
-        return np.bincount(block, np.broadcast_to(value, self.size))[block]
+        sums: Array = np.bincount(block, np.broadcast_to(value, self.size))[block]
+        return sums

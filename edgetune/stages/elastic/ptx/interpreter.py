@@ -31,6 +31,7 @@ import numpy as np
 from edgetune.errors import InputError
 from edgetune.stages.elastic.ptx.calls import with_functions
 from edgetune.stages.elastic.ptx.decode import Code, decoded, unknown_instruction
+from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.groups import Blocks
 from edgetune.stages.elastic.ptx.memory import Layout, Memory, StoppedError, Unit, layout
 from edgetune.stages.elastic.ptx.parse import Entry, Module, parse
@@ -214,7 +215,7 @@ def _check_block(entry: Entry, launch: ShimLaunch) -> None:
 
 def _units(launches: dict[int, ShimLaunch], order: ExecutionOrder, random: np.random.Generator) -> Iterator[list[Unit]]:
     """Yield the blocks that run at once, of each launch."""
-    blocks = {copy: np.arange(math.prod(launch.grid)) for copy, launch in launches.items()}
+    blocks: dict[int, Array] = {copy: np.arange(math.prod(launch.grid)) for copy, launch in launches.items()}
     if order.order == "reverse":
         blocks = {copy: each[::-1] for copy, each in blocks.items()}
     elif order.order == "random":

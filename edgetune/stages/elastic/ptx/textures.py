@@ -52,7 +52,7 @@ def _texels(dtype: np.dtype[Any], count: int, texture: Array, *coordinates: Arra
 
 def _mixed(values: Sequence[Array]) -> Array:
     """Return numbers made of the bits of others (Fowler, Noll and Vo's hash FNV-1a, by words)."""
-    found = np.full(1, _HASH)
+    found: Array = np.full(1, _HASH)
     for each in values:
         found = (found ^ each.astype(np.uint64)) * _PRIME
         found = found ^ (found >> np.uint64(29))
