@@ -9,6 +9,7 @@ Sources: cgroups(7), proc_pid_mountinfo(5), Linux Documentation/admin-guide/cgro
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def mount_of(controller: str, version: int, root: Path = Path("/")) -> Mount | N
     found = None
     with contextlib.suppress(OSError):
         own = _own_path(controller, version, root)
-        for line in (root / "proc/self/mountinfo").read_text().splitlines() if own is not None else ():
+        for line in _text(root / "proc/self/mountinfo").splitlines() if own is not None else ():
             mounted, _, rest = line.partition(" - ")
             fields, (kind, _, options) = mounted.split(), rest.split(maxsplit=2)
             if (kind, version) == ("cgroup2", 2) or (
@@ -49,7 +50,7 @@ def mount_of(controller: str, version: int, root: Path = Path("/")) -> Mount | N
 
 def _own_path(controller: str, version: int, root: Path) -> str | None:
     """Return the path of this process's group in a hierarchy."""
-    for line in (root / "proc/self/cgroup").read_text().splitlines():
+    for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(",") if version == 1 else not controllers:
             return path.rstrip("/")
@@ -102,7 +103,7 @@ def memory_left_bytes(group: Path) -> int:
 def read_words(path: Path) -> list[str]:
     """Return the words of a file of a control group; none where it cannot be read."""
     try:
-        return path.read_text().split()
+        return _text(path).split()
     except OSError:
         return []
 
@@ -116,7 +117,12 @@ def read_number(path: Path) -> int | None:
 def read_table(path: Path) -> dict[str, int]:
     """Return a file of lines ``name number``; empty where it cannot be read."""
     try:
-        lines = [line.split() for line in path.read_text().splitlines()]
+        lines = [line.split() for line in _text(path).splitlines()]
     except OSError:
         return {}
     return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdecimal()}
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file, in which names of groups and mounts have any bytes."""
+    return os.fsdecode(path.read_bytes())

@@ -254,11 +254,11 @@ def ask_root(step: str, *arguments: object, descriptors: Sequence[int] = ()) -> 
         request = json.dumps([number, step, arguments]).encode()
         try:
             socket.send_fds(_helper, [request], descriptors)
-            reply = {"number": -1}
-            while reply["number"] != number:  # a signal may have interrupted the wait for an earlier reply
-                reply = json.loads(_helper.recv(_LONGEST_REPLY_BYTES) or '{"number": -2}')
-                if reply["number"] == -2:
-                    raise BrokenPipeError
+            while data := _helper.recv(_LONGEST_REPLY_BYTES):
+                if (reply := json.loads(data))["number"] == number:  # else of a wait that a signal interrupted
+                    break
+            else:
+                raise BrokenPipeError
         except (BrokenPipeError, ConnectionError):
             why = "its process has ended; root sees edgetune in a virtual environment, not in a --user installation"
             raise OSError(errno.EPERM, why) from None

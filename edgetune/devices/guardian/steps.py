@@ -27,11 +27,11 @@ _STEPS = {
     "listed": "edgetune.devices.sysfs",
     "share_system": "edgetune.devices.guardian.lock",
     "journals_left": "edgetune.devices.guardian.journal",
-    "make_group": "edgetune.stages.schedule.cgroups",
-    "remove_group": "edgetune.stages.schedule.cgroups",
-    "write_group": "edgetune.stages.schedule.cgroups",
-    "systemd_answers": "edgetune.stages.schedule.cgroups",
-    "start_scope": "edgetune.stages.schedule.cgroups",
+    "make_group": "edgetune.processes.group_steps",
+    "remove_group": "edgetune.processes.group_steps",
+    "write_group": "edgetune.processes.group_steps",
+    "systemd_answers": "edgetune.processes.group_steps",
+    "start_scope": "edgetune.processes.group_steps",
 }
 """Every step and its module, which is imported when it is first asked for."""
 _DEVICE = re.compile(r"[a-z][a-z0-9:?=-]{0,63}")

@@ -12,15 +12,8 @@ import shutil
 from pathlib import Path
 
 from edgetune.processes.cgroup import mount_of, read_words
-from edgetune.stages.schedule.cgroups import (
-    GROUP_PREFIX,
-    GroupV1,
-    GroupV2,
-    MemoryLimit,
-    ScopeV2,
-    remove_group,
-    systemd_answers,
-)
+from edgetune.processes.group_steps import GROUP_PREFIX, remove_group, systemd_answers
+from edgetune.stages.schedule.cgroups import GroupV1, GroupV2, MemoryLimit, ScopeV2
 
 
 def make_limit(limit_bytes: int, *, swap_bytes: int | None = None, root: Path = Path("/")) -> MemoryLimit:
