@@ -21,7 +21,14 @@ from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import RunOptions
 
 QUICK = ("--device", "host", "--minibatches", "10", "--fresh", "-o", "p.parquet")
-OLDEST = next(filter(None, (shutil.which(f"python3.{minor}") for minor in range(6, 20))), sys.executable)
+
+
+def runs(python: str) -> bool:
+    """Return whether ``python`` is one: pyenv leaves a name on PATH for each version, also for those not chosen."""
+    return subprocess.run([python, "-c", "import json"], check=False, capture_output=True).returncode == 0
+
+
+OLDEST = next(filter(runs, filter(None, (shutil.which(f"python3.{minor}") for minor in range(6, 20)))), sys.executable)
 HOOK = Path(script_hook.__file__).with_name("sitecustomize.py")
 NEWER = {"monotonic_ns", "time_ns", "removeprefix", "removesuffix", "capture_output", "dataclasses", "__future__"}
 """Names of the standard library that are newer than Python 3.6."""
