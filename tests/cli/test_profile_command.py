@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -262,6 +263,11 @@ def descendants(process):
     return psutil.Process(process.pid).children(recursive=True)
 
 
+def name_of(process):
+    with suppress(psutil.NoSuchProcess):
+        return process.name()
+
+
 ENDLESS = [
     ((), STUBBORN),
     (("--step-pattern", "never"), STUBBORN),
@@ -280,7 +286,7 @@ def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number):
             line = [sys.executable, "-m", "edgetune", *command]
             running.append(subprocess.Popen(line, stderr=subprocess.DEVNULL, start_new_session=True))
         for each in running:
-            _wait(lambda each=each: sum(child.name() == "sleep" for child in descendants(each)) >= 2)
+            _wait(lambda each=each: sum(name_of(child) == "sleep" for child in descendants(each)) >= 2)
         started = [child for each in running for child in descendants(each)]
         for each in running:
             os.kill(each.pid, number)
@@ -289,6 +295,7 @@ def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number):
     finally:
         for each in running:
             each.kill()
+            each.wait()
     _, left = psutil.wait_procs(started, 10)
     assert not left
 
