@@ -10,6 +10,7 @@ from edgetune.cli.screen import SIMULATED, answer, print_folded, print_lines, ta
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.discover import auto_name, list_devices
+from edgetune.devices.mode_grids import STUDIED_GRIDS, studied_grid
 from edgetune.workflows.cells import cell
 from edgetune.workflows.device.doctor import capabilities
 from edgetune.workflows.parse_options import choose_modes
@@ -66,7 +67,9 @@ def report_device(opened: Device, terminal: AnswerTerminal) -> None:
     ]
     table(("name", "values>", "which"), rows + [(name, 1, f"fixed: {why}") for name, why in space.fixed.items()])
     named = {name: str(mode) for name, mode in space.presets.items()}
-    named |= {f"grid:{count}": f"{count} modes of a published study" for count in space.grids}
+    named |= {
+        f"grid:{count}": f"{count} modes of a published study" for count in STUDIED_GRIDS if studied_grid(space, count)
+    }
     if space.listed is not None:
         named["all"] = f"the {len(space.listed)} modes it lists"
     named |= {name: f"not now: {why}" for name, why in space.withheld.items()}

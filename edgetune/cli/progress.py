@@ -185,8 +185,6 @@ class SweepReporter:
             if self._cooling and not waited:
                 self.reporter.detail(str(state))
         elif row is None:
-            if progress.duplicates:
-                self.reporter.detail(f"{progress.duplicates} lines of the journal were there twice, and count once")
             if progress.resumed:
                 points = f"{progress.resumed} of {progress.total} points are done"
                 self.reporter.info(f"resuming: {points}; --fresh starts over")

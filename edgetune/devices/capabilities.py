@@ -104,7 +104,6 @@ class ModeSpace:
         knobs: Permitted values of each knob that can be set, ascending.
         presets: Named modes, e.g. ``MAXN``.
         fixed: Knobs that exist but cannot be set here, by name, with the reason.
-        grids: Named grids of a published study, by their number of modes: values per knob (``grid:441``).
         listed: The only combinations on offer, for a device with a fixed list (a recorded table).
         withheld: Named modes that exist but cannot be set as they are, with the reason.
         limited: Knobs that have higher values than are offered, by name, with the reason.
@@ -113,7 +112,6 @@ class ModeSpace:
     knobs: Mapping[str, tuple[float, ...]]
     presets: Mapping[str, Mode] = field(default_factory=dict)
     fixed: Mapping[str, str] = field(default_factory=dict)
-    grids: Mapping[int, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
     listed: tuple[Mode, ...] | None = None
     withheld: Mapping[str, str] = field(default_factory=dict)
     limited: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Parse power modes from the text that users write.
 
     MAXN, 30w, MODE_30W                   a preset, with or without MODE_, in any case; MAXN,30w is both
-    grid:441                              the study's grid of that size, else evenly spaced levels of every knob
+    grid:441                              a study's grid of that size, else evenly spaced levels of every knob
     all                                   every combination, or everything a table lists
     gpu_mhz=318:1300:3,mem_mhz=2133       a pattern: knobs by name; unnamed knobs stay at their highest value
     modes.csv, profile.parquet, plan.yaml a file with knob columns, a list of mappings, or a plan
@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 from edgetune import limits
@@ -27,6 +26,7 @@ from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.choices import nearest
 from edgetune.devices.capabilities import ModeSpace
+from edgetune.devices.mode_grids import evenly_spaced, levels_of, modes_of
 from edgetune.errors import DeviceError, InputError
 
 AS_FOUND = "as-found"
@@ -144,7 +144,7 @@ def _grid(text: str, space: ModeSpace) -> Selection:
     if space.listed is not None:
         modes = _listed_grid(space, space.listed, count)
     else:
-        modes = _unique(modes_of(space.grids.get(count) or grid_levels(space.knobs, count)))
+        modes = _unique(modes_of(levels_of(space, count)))
     if len(modes) == count:
         return Selection(modes)
     advice = f"grid:{count} is {len(modes)} modes: the most that evenly spaced levels allow without going above"
@@ -162,7 +162,7 @@ def _listed_grid(space: ModeSpace, listed: Sequence[Mode], count: int) -> tuple[
     distinct = _unique(listed)
     if len(distinct) <= count:
         return distinct
-    grid = modes_of(space.grids.get(count) or grid_levels(space.knobs, count))
+    grid = modes_of(levels_of(space, count))
     if set(grid) <= set(distinct):
         return tuple(grid)
     ordered = sorted(distinct, key=lambda mode: tuple(mode.knobs().get(knob, -1.0) for knob in KNOBS))
@@ -330,54 +330,3 @@ def known_by_name(mode: Mode, space: ModeSpace) -> Mode:
         )
         raise InputError(message, f"its modes by name: {names}; or write clocks in its place, e.g. gpu_mhz=VALUE")
     return preset
-
-
-def evenly_spaced(values: Sequence[float], count: int) -> tuple[float, ...]:
-    """Return ``count`` of ``values``, evenly by index with both ends; all of them when there are fewer.
-
-    For ``count`` 1 the result is the last value, the highest of an ascending table.
-    """
-    if count >= len(values):
-        return tuple(values)
-    if count == 1:
-        return (values[-1],)
-    return tuple(values[round(i * (len(values) - 1) / (count - 1))] for i in range(count))
-
-
-def modes_of(levels: Mapping[str, Sequence[float]]) -> list[Mode]:
-    """Return every combination of the levels, the last knob varying fastest."""
-    return [Mode.of(dict(zip(levels, values, strict=True))) for values in product(*levels.values())]
-
-
-def grid_levels(knobs: Mapping[str, Sequence[float]], count: int) -> dict[str, tuple[float, ...]]:
-    """Return levels per knob with at most, and as close as possible to, ``count`` combinations.
-
-    First every knob gets its fair share: with ``b`` the largest number of levels that every knob could have at once, no
-    knob gets fewer than ``b / 2``, and both its ends where ``b`` allows two. Among those choices the largest product
-    wins, then the most even one, then the one with more levels for the earlier knobs.
-    """
-    sizes = [len(values) for values in knobs.values()]
-    fair = _fair_share(sizes, count)
-    least = [min(size, fair, max(2, fair // 2)) for size in sizes]
-    best = max(_choices(sizes, least, count), key=lambda choice: (math.prod(choice), sorted(choice), choice))
-    return {knob: evenly_spaced(values, levels) for (knob, values), levels in zip(knobs.items(), best, strict=True)}
-
-
-def _fair_share(sizes: Sequence[int], count: int) -> int:
-    fair = 1
-    while fair < max(sizes, default=1) and math.prod(min(size, fair + 1) for size in sizes) <= count:
-        fair += 1
-    return fair
-
-
-def _choices(sizes: Sequence[int], least: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
-    """Yield the numbers of levels per knob whose product stays within ``count``; the last knob takes what is left."""
-    if not sizes:
-        yield ()
-    elif len(sizes) == 1:
-        if count >= least[0]:
-            yield (min(sizes[0], count),)
-    else:
-        rest_least = math.prod(least[1:])
-        for levels in range(least[0], min(sizes[0], count // rest_least) + 1):
-            yield from ((levels, *rest) for rest in _choices(sizes[1:], least[1:], count // levels))

@@ -32,7 +32,6 @@ import sys
 import tempfile
 import time
 import traceback
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -448,12 +447,22 @@ def _field(rng: Random, message: Any, words: Sequence[str]) -> None:
 
 
 def _journal(rng: Random, data: bytes) -> bytes:
-    """Change a line of a journal; its checksum agrees, as if somebody had meant it."""
-    lines = data.splitlines(keepends=True)
-    at = rng.randrange(len(lines))
-    body = rng.choice((_json, _text))(rng, lines[at][9:].strip()).replace(b"\n", b" ")
-    lines[at] = b"%08x %s\n" % (zlib.crc32(body), body)
-    return b"".join(lines)
+    """Change the identity or an entry of a journal, as if somebody had meant it."""
+    import sqlite3
+
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        database = sqlite3.connect(file.name)
+        table, column = rng.choice((("about", "identity"), ("entries", "entry")))
+        rows = database.execute(f"SELECT rowid, {column} FROM {table}").fetchall()
+        if rows:
+            row, text = rng.choice(rows)
+            changed = rng.choice((_json, _text))(rng, text.encode()).decode(errors="replace")
+            database.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (changed, row))
+        database.commit()
+        database.close()
+        return Path(file.name).read_bytes()
 
 
 Mutator = Callable[[Random, bytes], bytes]

@@ -670,7 +670,6 @@ def _six_digits(value: float) -> float:
 def dump(twin: TwinFile) -> str:
     """Return ``twin`` as the YAML that ``parse`` reads."""
     document = TypeAdapter(TwinFile).dump_python(twin, mode="json")
-    document["grids"] = {int(size): grid for size, grid in document["grids"].items()}
     for entry in document["constants"].values():
         entry["value"] = _six_digits(entry["value"])
     text: str = yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)

@@ -15,8 +15,8 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.mode import Mode
-from edgetune.stages.profiling.journal_lines import parse_lines
 from edgetune.testing.fake_board import make_board
+from fakes.journals import entries_in
 
 PATIENCE_S = 60.0
 CLOCKS = (306.0, 408.0, 510.0)
@@ -49,8 +49,7 @@ class Board:
     @property
     def done(self):
         """Points in the journal of the sweep."""
-        values, _ = parse_lines(self.journal.read_bytes()) if self.journal.exists() else ([], 0)
-        return [value["point"]["mode"]["gpu_mhz"] for value in values if "point" in value]
+        return [value["point"]["mode"]["gpu_mhz"] for value in entries_in(self.journal)]
 
     def wait_for(self, what):
         give_up_s = time.monotonic() + PATIENCE_S

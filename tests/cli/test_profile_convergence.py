@@ -15,6 +15,7 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.convergence import Convergence
+from fakes.journals import entries_in
 
 pytest.importorskip("torch")
 
@@ -105,7 +106,7 @@ def test_interrupted_it_ends_its_children_and_resumes(tmp_path):
     ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     journal = tmp_path / ".c.parquet.journal"
-    while process.poll() is None and (not journal.exists() or journal.read_bytes().count(b"run_row") < 2):
+    while process.poll() is None and len(entries_in(journal)) < 2:
         time.sleep(0.01)
     children = _children(process.pid)
     os.kill(process.pid, signal.SIGTERM)

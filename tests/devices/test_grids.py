@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.modes import evenly_spaced, grid_levels, modes_of
+from edgetune.devices.mode_grids import STUDIED_GRIDS, evenly_spaced, grid_levels, modes_of
+from edgetune.devices.modes import parse_modes
+from edgetune.testing.fake_board import make_board
+from edgetune.workflows.device_option import open_named
 
 _KNOBS = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
 
@@ -89,3 +93,36 @@ def test_no_choice_of_at_least_as_many_levels_would_be_closer(count: int) -> Non
         if a * b * c <= count
     ]
     assert math.prod(chosen) == max(products)
+
+
+@pytest.mark.parametrize("kernel", [None, "5.10", "5.15", "6.8"])
+def test_every_agx_orin_has_the_grids_of_the_studies(kernel: str | None, tmp_path: Path) -> None:
+    """Fake boards of each kernel, whose tables of GPU clocks differ, and the twin."""
+    if kernel is not None:
+        make_board(tmp_path, "jetson-agx-orin-64gb", kernel=kernel)
+    device = open_named("twin:orin-agx" if kernel is None else "jetson", None if kernel is None else tmp_path)
+    space = device.modes.space
+    for count, grid in STUDIED_GRIDS.items():
+        modes = parse_modes(f"grid:{count}", space)
+        assert len(modes) == count
+        levels = {knob: sorted({mode.knobs()[knob] for mode in modes}) for knob in _KNOBS}
+        assert {knob: len(values) for knob, values in levels.items()} == {k: len(v) for k, v in grid.items()}
+        assert all(set(levels[knob]) == set(grid[knob]) for knob in _KNOBS if knob != "gpu_mhz")
+        if kernel in (None, "5.10"):
+            assert tuple(levels["gpu_mhz"]) == grid["gpu_mhz"]
+        else:
+            assert levels["gpu_mhz"][0] == 306.0
+
+
+@pytest.mark.parametrize("count", [12, 60, 441])
+def test_a_grid_of_another_board_begins_where_those_of_the_studies_do(count: int, tmp_path: Path) -> None:
+    make_board(tmp_path, "jetson-orin-nano-8gb", kernel="5.15")
+    space = open_named("jetson", tmp_path).modes.space
+    levels = {knob: {mode.knobs()[knob] for mode in parse_modes(f"grid:{count}", space)} for knob in space.knobs}
+    for knob, values in levels.items():
+        assert max(values) == space.knobs[knob][-1]
+    assert min(levels["cpu_cores"]) == 2
+    assert min(levels["gpu_mhz"]) == space.knobs["gpu_mhz"][0]
+    assert min(levels["cpu_mhz"]) >= 0.19 * max(levels["cpu_mhz"]) > 2 * space.knobs["cpu_mhz"][0]
+    everything = math.prod(map(len, space.knobs.values()))
+    assert len(parse_modes(f"grid:{everything}", space)) == everything

@@ -25,7 +25,6 @@ _BOARD = ModeSpace(
     knobs={"cpu_cores": (4, 8, 12), "cpu_mhz": (729.6, 2201.6), "gpu_mhz": _GPU, "mem_mhz": (2133.0, 3199.0)},
     presets={"MAXN": _MAXN, "MODE_30W": Mode(8, 729.6, 522.75, 3199.0)},
     fixed={"power_limit_w": "the board has no power limit"},
-    grids={4: {"cpu_cores": (12,), "cpu_mhz": (2201.6,), "gpu_mhz": (318.75, 1300.5), "mem_mhz": (2133.0, 3199.0)}},
 )
 _LISTED = tuple(Mode(gpu_mhz=gpu, mem_mhz=mem) for mem in (1600.0, 1866.0) for gpu in (300.0, 900.0, 1300.5))
 _TABLE = ModeSpace({"gpu_mhz": (300.0, 900.0, 1300.5), "mem_mhz": (1600.0, 1866.0)}, listed=_LISTED)
@@ -117,12 +116,6 @@ def test_a_fixed_knob_says_why_it_is_fixed() -> None:
 def test_a_knob_the_device_lacks_is_an_input_error() -> None:
     with pytest.raises(InputError, match="this device has no knob cpu_cores"):
         parse_modes("cpu_cores=4", _TABLE)
-
-
-def test_a_declared_grid_wins() -> None:
-    assert parse_modes("grid:4", _BOARD) == [
-        Mode(12, 2201.6, gpu, mem) for gpu in (318.75, 1300.5) for mem in (2133.0, 3199.0)
-    ]
 
 
 def test_a_grid_in_full_says_nothing_and_a_smaller_one_says_so() -> None:

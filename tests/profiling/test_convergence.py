@@ -1,11 +1,13 @@
 """Training runs: one by one, side by side, killed and resumed. The data are tiny, the training is real."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, 
 from edgetune.stages.profiling.convergence.runs import run_form, train_all
 from edgetune.stages.profiling.convergence.training import train
 from edgetune.stages.profiling.journal import open_journal_of
-from edgetune.stages.profiling.journal_lines import parse_lines
+from fakes.journals import entries_in
 
 OPTIONS = TrainingOptions(0.9, max_epochs=6, learning_rate=0.02)
 
@@ -302,11 +304,11 @@ def test_killed_at_any_moment_only_the_run_under_way_is_lost(corners, tmp_path):
 
     def start():
         command = [sys.executable, "-c", PROGRAM, str(corners), str(journal)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=str(__file__).rpartition("/")[0])
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
 
     def finished():
-        values, _ = parse_lines(journal.read_bytes()) if journal.exists() else ([], 0)
-        return [value["run_row"]["seed"] for value in values if "run_row" in value]
+        return [value["seed"] for value in entries_in(journal)]
 
     with start() as process:
         while len(finished()) < 2 and process.poll() is None:

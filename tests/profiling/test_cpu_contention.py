@@ -12,7 +12,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.sysfs import Sysfs
 from edgetune.processes.cgroup import Mount, mount_of
-from edgetune.stages.profiling.journal_lines import SweepJournalEntry
+from edgetune.stages.profiling.journal import SweepJournalEntry
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import _data_warnings

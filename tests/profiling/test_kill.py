@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.stages.profiling.journal_lines import parse_lines
+from fakes.journals import entries_in
 
 SLEEPS = "import time\ndef make(batch_size):\n    return lambda: time.sleep(0.005)\n"
 
@@ -34,8 +34,7 @@ print(json.dumps({"rows": rows, "resumed": profile.header.conditions["points_res
 
 def finished(journal: Path) -> list[int]:
     """Batch sizes of the points in the journal, without locking it."""
-    values, _ = parse_lines(journal.read_bytes()) if journal.exists() else ([], 0)
-    return [value["point"]["batch_size"] for value in values if "point" in value]
+    return [value["point"]["batch_size"] for value in entries_in(journal)]
 
 
 def start(tmp_path, points):

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.artifacts import file_operations
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -14,7 +13,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.processes.private_folder import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.identity import default_journal_path, identify
-from edgetune.stages.profiling.journal_lines import SweepJournalEntry
+from edgetune.stages.profiling.journal import Journal, SweepJournalEntry
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import open_profiler
 from edgetune.stages.profiling.queue import GIVE_UP_AFTER, Visit, loading_order
@@ -94,16 +93,14 @@ def test_interrupted_sweep_resumes_where_it_was(bench, journal):
 
 
 def test_a_first_point_is_kept_when_a_signal_comes_while_it_reaches_the_disk(bench, journal, monkeypatch):
-    write = file_operations.write
+    append = Journal.append
 
-    def interrupted(descriptor, data):
-        written = write(descriptor, data)
-        if b'"point"' in journal.read_bytes():
-            raise KeyboardInterrupt
-        return written
+    def interrupted(opened, entry):
+        append(opened, entry)
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(file_operations, "write", interrupted)
+        patch.setattr(Journal, "append", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(bench, journal)
     assert len(bench.opened) == 1

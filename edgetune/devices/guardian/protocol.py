@@ -104,7 +104,6 @@ def space_to_plain(space: ModeSpace) -> dict[str, Any]:
         "knobs": dict(space.knobs),
         "presets": {name: mode.knobs() for name, mode in space.presets.items()},
         "fixed": dict(space.fixed),
-        "grids": {count: dict(knobs) for count, knobs in space.grids.items()},
         "listed": None if space.listed is None else [mode.knobs() for mode in space.listed],
         "withheld": dict(space.withheld),
         "limited": dict(space.limited),
@@ -113,15 +112,10 @@ def space_to_plain(space: ModeSpace) -> dict[str, Any]:
 
 def space_from_plain(data: Mapping[str, Any]) -> ModeSpace:
     """Return the space of plain data from ``space_to_plain``."""
-
-    def tables(knobs: Mapping[str, list[float]]) -> dict[str, tuple[float, ...]]:
-        return {knob: tuple(values) for knob, values in knobs.items()}
-
     return ModeSpace(
-        knobs=tables(data["knobs"]),
+        knobs={knob: tuple(values) for knob, values in data["knobs"].items()},
         presets={name: Mode.of(knobs) for name, knobs in data["presets"].items()},
         fixed=data["fixed"],
-        grids={int(count): tables(knobs) for count, knobs in data["grids"].items()},
         listed=None if data["listed"] is None else tuple(Mode.of(knobs) for knobs in data["listed"]),
         withheld=data["withheld"],
         limited=data["limited"],

@@ -212,7 +212,7 @@ class TwinFile:
         catalogue: The board's name in the catalogue.
         runtime: Runtime that launches the operators; launch costs are valid only for it.
         tf32_matmul: Whether matrix products outside convolutions run on tensor cores too; off in PyTorch since 1.12.
-        knobs, presets, presets_source, grids: The power modes.
+        knobs, presets, presets_source: The power modes.
         sensing: The power sensor.
         fit: Origin of the constants.
         constants: Every constant of ``Constants`` by name.
@@ -229,7 +229,6 @@ class TwinFile:
     knobs: Knobs
     presets: dict[str, tuple[int, float, float, float]]
     presets_source: str
-    grids: dict[int, Knobs]
     sensing: Sensing
     fit: CalibrationInfo
     constants: dict[str, Constant]
@@ -247,7 +246,6 @@ class TwinFile:
         return ModeSpace(
             knobs=_knob_values(self.knobs),
             presets={name: Mode(*values) for name, values in self.presets.items()},
-            grids={size: _knob_values(grid) for size, grid in self.grids.items()},
         )
 
 

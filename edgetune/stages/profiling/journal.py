@@ -1,68 +1,107 @@
-"""The journal of a sweep: finished points, appended one by one, so that a run killed at any moment loses none.
+"""The journal of a sweep: finished points, kept one by one, so that a run killed at any moment loses none.
 
-A journal is a text file. Each line is the CRC-32 of the rest in eight hexadecimal digits, a space, and a JSON value.
-The first line says what is measured; then follow, in the order they happened, one line per run (who, since when) and
-one per finished point. A last line cut short by a crash is dropped; damage anywhere else is an error, because then
-something other than a crash has touched the file. The journal is locked while a run is using it.
+A journal is one SQLite file: what is measured (its identity), and the finished entries as JSON, in their order. An
+entry is on the disk before the next point is measured. The journal is locked while a run is using it.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import sqlite3
 import stat
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from urllib.parse import quote
 
-from edgetune.artifacts import file_operations
-from edgetune.artifacts.header import utc_now
-from edgetune.artifacts.output_folder import open_folder
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.processes.file_lock import holder_of, try_lock
-from edgetune.stages.profiling.journal_lines import (
-    POINTS,
-    E,
-    Entries,
-    JournalFormat,
-    SweepJournalEntry,
-    canonical,
-    entries_of,
-    parse_lines,
-    to_line,
-)
+from edgetune.stages.profiling.queue import Visit
 
-FORMAT = 1
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+E = TypeVar("E")
+"""An entry of a journal: a point of a sweep, or a training run."""
+R = TypeVar("R")
+
+FORMAT = 2
+_OURS = b"etun"
+"""The application id in the header of the file, see the SQLite file format."""
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FRESH = "start over with --fresh (what was measured so far is then lost)"
+
+
+@dataclass(frozen=True)
+class JournalFormat(Generic[E]):
+    """How the entries of a journal are written and read.
+
+    Args:
+        write: An entry as plain data.
+        read: The inverse.
+        failed: Whether an entry is a failure.
+    """
+
+    write: Callable[[E], Mapping[str, Any]]
+    read: Callable[[Mapping[str, Any]], E]
+    failed: Callable[[E], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepJournalEntry:
+    """One finished point.
+
+    Args:
+        point: The point, as the sweep requests it.
+        rows: Every attempt, the one that counts last.
+        overhead: Fraction of the sampled time spent outside the workload.
+        target_reached: Whether the confidence interval reached its target.
+        round: Number of the visit to the point; ``None`` in a sweep of one round.
+        cooled: Whether the device was cool enough before the attempt that counts.
+    """
+
+    point: Point
+    rows: tuple[ProfileRow, ...]
+    overhead: float | None = None
+    target_reached: bool = True
+    round: int | None = None
+    cooled: bool = True
+
+    @property
+    def visit(self) -> Visit:
+        """Which measurement of which point this is."""
+        return Visit(self.point, self.round)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the point could not be measured."""
+        return self.rows[-1].status == "failed"
 
 
 class Journal(Generic[E]):
     """An open, locked journal; a context manager. Use ``open_journal``.
 
     Args:
-        descriptor: The file, open for reading and appending, locked.
+        database: The file's content.
+        lock: Its descriptor, locked.
         path: Its path, for messages.
         entries: What is in it.
         form: How an entry is written.
-        sync_every_s: Seconds between syncs to the disk; 0 syncs every entry.
     """
 
     def __init__(
-        self, descriptor: int, path: Path, entries: Entries[E], *, form: JournalFormat[E], sync_every_s: float
+        self, database: sqlite3.Connection, lock: int, path: Path, entries: list[E], form: JournalFormat[E]
     ) -> None:
-        self._descriptor = descriptor
-        self._path = path
-        self._form = form
-        self._sync_every_s = sync_every_s
-        self._synced_s = 0.0
-        self.entries = entries.kept
-        self.duplicates = entries.duplicates
-        """How many lines said again what another says."""
+        self._database, self._lock, self._path, self._form = database, lock, path, form
+        self.entries = entries
 
     def __enter__(self) -> Journal[E]:
         return self
@@ -83,53 +122,33 @@ class Journal(Generic[E]):
         """
         self.entries.append(entry)
         try:
-            self._write(self._form.write(entry))
-        except InputError:
+            self._database.execute("INSERT INTO entries (entry) VALUES (?)", (json.dumps(self._form.write(entry)),))
+        except sqlite3.Error as error:
             self.entries.pop()
-            raise
-
-    def note_run(self) -> None:
-        """Record which process writes from here on, for the message of another that finds the journal locked."""
-        self._write({"run": {"pid": os.getpid(), "started": utc_now()}})
-
-    def _write(self, value: Mapping[str, Any]) -> None:
-        whole = os.lseek(self._descriptor, 0, os.SEEK_END)
-        line = memoryview(to_line(value))
-        try:
-            while line:
-                line = line[file_operations.write(self._descriptor, line) :]
-            now_s = time.monotonic()
-            if now_s - self._synced_s >= self._sync_every_s:
-                file_operations.sync(self._descriptor)
-                self._synced_s = now_s
-        except OSError as error:
-            with suppress(OSError):
-                file_operations.truncate(self._descriptor, whole)
             raise InputError(
-                f"cannot write the journal {self._path}: {error.strerror or error}",
+                f"cannot write the journal {self._path}: {error}",
                 "make room and run the same command again: the points finished before are kept",
             ) from None
 
     def close(self) -> None:
-        """Sync, unlock and close; harmless when repeated."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
+        """Close and unlock; harmless when repeated."""
+        if self._lock >= 0:
+            lock, self._lock = self._lock, -1
             try:
-                with suppress(OSError):
-                    file_operations.sync(descriptor)
+                self._database.close()
             finally:
-                os.close(descriptor)
+                os.close(lock)  # after the database: closing any descriptor of a file ends POSIX locks on it
 
 
 def open_journal(
-    path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False
+    path: Path, identity: Mapping[str, Any], *, synced: bool = True, fresh: bool = False
 ) -> Journal[SweepJournalEntry]:
     """Open the journal of a sweep; see ``open_journal_of``."""
-    return open_journal_of(POINTS, path, identity, sync_every_s=sync_every_s, fresh=fresh)
+    return open_journal_of(POINTS, path, identity, synced=synced, fresh=fresh)
 
 
 def open_journal_of(
-    form: JournalFormat[E], path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False
+    form: JournalFormat[E], path: Path, identity: Mapping[str, Any], *, synced: bool = True, fresh: bool = False
 ) -> Journal[E]:
     """Open the journal at ``path`` and lock it, or begin it.
 
@@ -140,28 +159,33 @@ def open_journal_of(
         form: How its entries are written.
         path: The file; its folder is made if need be.
         identity: What is measured, and how: plain data that must be equal for points to be taken over.
-        sync_every_s: Seconds between syncs to the disk; 0 syncs every entry.
+        synced: Whether each entry is flushed to the disk, so that it outlives the machine and not only the process.
         fresh: Discard what is there.
 
     Raises:
         InputError: the journal is in use by another run, damaged, of another request, or cannot be written.
     """
-    descriptor = _open_locked(path)
+    lock = _open_locked(path)
     try:
-        lines = _lines(descriptor, path)
-        entries = Entries([]) if fresh else _take_over(form, descriptor, path, identity, lines)
-        if not entries.kept:
-            file_operations.truncate(descriptor, 0)
-        journal = Journal(descriptor, path, entries, form=form, sync_every_s=sync_every_s)
-        if not entries.kept:
-            journal._write({"journal": FORMAT, "identity": canonical(identity)})
-        journal.note_run()
-        return journal
-    except OSError as error:
-        os.close(descriptor)
-        raise InputError(f"cannot keep a journal at {path}: {error.strerror or error}", "check the disk") from None
+        entries = _take_over(form, lock, path, identity, fresh=fresh)
+        if not entries:
+            os.ftruncate(lock, 0)
+            _rollback(path).unlink(missing_ok=True)
+        database = _connect(path)
+        try:
+            database.execute(f"PRAGMA synchronous={'FULL' if synced else 'OFF'}")
+            if not entries:
+                _begin(database, identity)
+        except BaseException:
+            database.close()
+            raise
+        return Journal(database, lock, path, entries, form)
+    except (OSError, sqlite3.Error) as error:
+        os.close(lock)
+        why = error.strerror if isinstance(error, OSError) else None
+        raise InputError(f"cannot keep a journal at {path}: {why or error}", "check the disk") from None
     except BaseException:
-        os.close(descriptor)
+        os.close(lock)
         raise
 
 
@@ -169,37 +193,34 @@ def points_in_journal(path: Path, identity: Mapping[str, Any]) -> set[Point]:
     """Return the points that the journal of this very request has measured; none where there is no such journal."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not _is_ours(descriptor):
+                return set()
+            found, values = stored(path)
+        finally:
+            os.close(descriptor)
+    except (OSError, sqlite3.Error, ValueError):
         return set()
-    try:
-        values = parse_lines(_content(descriptor))[0] if stat.S_ISREG(os.fstat(descriptor).st_mode) else []
-    finally:
-        os.close(descriptor)
-    if not values or values[0].get("identity") != canonical(identity):
-        return set()
-    return {entry.point for entry in _entries(POINTS, values, path).kept}
+    return {POINTS.read(value).point for value in values} if found == _about(identity) else set()
 
 
 def discard_journal(path: Path) -> None:
     """Remove the journal of a sweep whose profile has been written; harmless when there is none."""
-    with suppress(OSError):
-        path.unlink()
+    for each in (path, _rollback(path)):
+        with suppress(OSError):
+            each.unlink()
 
 
 def _open_locked(path: Path) -> int:
     """Open and lock the file at ``path``, and make sure that it is still the one with that name.
 
     Raises:
-        InputError: it cannot be opened, is no plain file with one name, or is in use.
+        InputError: it cannot be opened, is no plain file of this user with one name, or is in use.
     """
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            folder = open_folder(path.parent)
-            try:
-                descriptor = file_operations.create(path.name, _FLAGS, 0o644, folder=folder)
-            finally:
-                os.close(folder)
+            descriptor = os.open(path, _FLAGS, 0o644)
         except OSError as error:
             if error.errno == errno.ELOOP and path.is_symlink():
                 raise _no_journal(path, "is a link, through which no journal is written") from None
@@ -211,6 +232,9 @@ def _open_locked(path: Path) -> int:
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             os.close(descriptor)
             raise _no_journal(path, "has several names" if stat.S_ISREG(found.st_mode) else "is no plain file")
+        if found.st_size and found.st_uid != os.geteuid():
+            os.close(descriptor)
+            raise _no_journal(path, "belongs to another user")
         if not try_lock(descriptor):
             holder = holder_of(descriptor)
             os.close(descriptor)
@@ -228,64 +252,130 @@ def _no_journal(path: Path, reason: str) -> InputError:
     return InputError(f"{path} {reason}", "move it away, or write to another file with -o")
 
 
-_Lines = tuple[list[dict[str, Any]], int]
-"""The valid lines of a journal, and how many bytes they take."""
-
-
-def _lines(descriptor: int, path: Path) -> _Lines:
-    """Return the valid lines of a journal and how many bytes they take; none of an empty or hardly begun file.
+def _take_over(form: JournalFormat[E], lock: int, path: Path, identity: Mapping[str, Any], *, fresh: bool) -> list[E]:
+    """Return the entries of a journal of the same identity; none of an empty file, or where they count no more.
 
     Raises:
-        InputError: it is something else, which is never cut.
+        InputError: the file is something else, which is never changed, is damaged, or of another request.
     """
-    content = _content(descriptor)
-    values, valid_bytes = parse_lines(content)
-    if (not values and content and not _is_torn_header(content)) or (values and "journal" not in values[0]):
-        raise _no_journal(path, "is not a journal of edgetune")
-    return values, valid_bytes
-
-
-def _take_over(
-    form: JournalFormat[E], descriptor: int, path: Path, identity: Mapping[str, Any], lines: _Lines
-) -> Entries[E]:
-    """Return the entries of a journal of the same identity, its torn last line cut off."""
-    values, valid_bytes = lines
-    if not values:
-        return Entries([])
-    if b"\n" in _content(descriptor)[valid_bytes:].rstrip(b"\n"):
-        raise InputError(f"the journal {path} is damaged at line {len(values) + 1}", _FRESH)
-    file_operations.truncate(descriptor, valid_bytes)
-    entries = _entries(form, values, path)
-    found = values[0].get("identity")
-    found = found if isinstance(found, dict) else {}
-    differing = sorted(k for k in {*found, *canonical(identity)} if found.get(k) != canonical(identity).get(k))
-    if not differing and values[0].get("journal") == FORMAT:
+    if not os.fstat(lock).st_size:
+        return []
+    if not _is_ours(lock):
+        raise _no_journal(path, "is not a journal of this version of edgetune")
+    if fresh:
+        return []
+    try:
+        found, values = stored(path, "rw")
+        entries = [form.read(value) for value in values]
+    except (sqlite3.Error, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"the journal {path} is damaged: {error}", _FRESH) from None
+    wanted = _about(identity)
+    differing = sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key))
+    if not differing:
         return entries
-    if all(form.failed(entry) for entry in entries.kept):
-        return Entries([])
-    differing = differing or ["the journal's format"]
+    if all(form.failed(entry) for entry in entries):
+        return []
     raise InputError(
         f"{path} is the journal of another request: {', '.join(differing)} differ{'s' if len(differing) == 1 else ''}",
         f"finish that one with its own command, write elsewhere with -o, or {_FRESH}",
     )
 
 
-def _entries(form: JournalFormat[E], values: list[dict[str, Any]], path: Path) -> Entries[E]:
-    """Return the entries among the lines of a journal.
+def _is_ours(descriptor: int) -> bool:
+    head = os.pread(descriptor, 100, 0)
+    return head.startswith(b"SQLite format 3\0") and head[68:72] == _OURS
+
+
+def _rollback(path: Path) -> Path:
+    """Return the file with which SQLite undoes a change that a crash cut short."""
+    return path.with_name(f"{path.name}-journal")
+
+
+def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
+    """Open the database; ``flock`` on the file is its lock, also where the file system has no POSIX locks."""
+    address = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}&nolock=1"
+    return sqlite3.connect(address, uri=True, isolation_level=None)
+
+
+def _begin(database: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
+    """Make an empty journal, all at once."""
+    database.execute("BEGIN")
+    database.execute(f"PRAGMA application_id={int.from_bytes(_OURS, 'big')}")
+    database.execute("CREATE TABLE about (identity TEXT)")
+    database.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, entry TEXT)")
+    database.execute("INSERT INTO about VALUES (?)", (json.dumps(_about(identity)),))
+    database.execute("COMMIT")
+
+
+def stored(path: Path, mode: str = "ro") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the identity in a journal, and its entries as plain data.
 
     Raises:
-        InputError: a line has the key of one and says something else.
+        sqlite3.Error, ValueError: the file is damaged.
     """
+    database = _connect(path, mode)
     try:
-        return entries_of(form, values)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise InputError(f"the journal {path} is damaged: a line is not what edgetune writes", _FRESH) from error
+        identity: Any = [json.loads(text) for (text,) in database.execute("SELECT identity FROM about")]
+        values: Any = [json.loads(text) for (text,) in database.execute("SELECT entry FROM entries ORDER BY number")]
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    finally:
+        database.close()
+    if len(identity) != 1 or not all(isinstance(each, dict) for each in (*identity, *values)):
+        raise ValueError("it has not what edgetune writes")
+    return identity[0], values
 
 
-def _is_torn_header(content: bytes) -> bool:
-    """Whether the file is the beginning of a first line that a crash cut short."""
-    return b"\n" not in content and b'"journal"'.startswith(content[10:19])
+def _about(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``identity`` as it is after a round trip through JSON, so that equal requests compare equal."""
+    value: dict[str, Any] = json.loads(json.dumps({**identity, "journal": FORMAT}, default=str))
+    return value
 
 
-def _content(descriptor: int) -> bytes:
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+_NAMES = frozenset(field.name for field in fields(ProfileRow))
+
+
+def plain_entry(entry: SweepJournalEntry) -> dict[str, Any]:
+    """Return an entry as plain data, without the columns that were not measured."""
+    point = entry.point
+    asked: dict[str, Any] = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size}
+    asked["mode"] = point.mode.settings()
+    rows = [{name: value for name, value in asdict(row).items() if value is not None} for row in entry.rows]
+    facts = {name: getattr(entry, name) for name in ("overhead", "target_reached", "round", "cooled")}
+    return {"point": asked, "rows": rows, **facts}
+
+
+def to_entry(value: Mapping[str, Any]) -> SweepJournalEntry:
+    """Return the entry that plain data describe: the inverse of ``plain_entry``.
+
+    Raises:
+        AttributeError, LookupError, TypeError, ValueError: The data do not describe an entry.
+    """
+    asked = value["point"]
+    rows = [
+        {"minibatch_s": None, **{name: cell for name, cell in row.items() if name in _NAMES}} for row in value["rows"]
+    ]
+    return checked(
+        SweepJournalEntry, {**value, "point": {**asked, "mode": Mode.of(asked["mode"]).settings()}, "rows": rows}
+    )
+
+
+def checked(form: type[R], plain: Mapping[str, Any]) -> R:
+    """Return the dataclass that plain data describe.
+
+    Raises:
+        ValueError: A field has another type.
+    """
+    found: R = _adapter(cast("Any", form)).validate_json(json.dumps(plain), strict=True)
+    return found
+
+
+@cache
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(form)
+
+
+POINTS: JournalFormat[SweepJournalEntry] = JournalFormat(plain_entry, to_entry, lambda entry: entry.failed)
+"""The journal of a sweep."""

@@ -23,8 +23,7 @@ from edgetune.errors import InputError
 from edgetune.processes.privilege import runs_as_root
 from edgetune.stages.profiling.disturbances import check_possible, contention_warning, describe_contention
 from edgetune.stages.profiling.identity import identify, identity_sha256, origin_of, partial_points, points_sha256
-from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
-from edgetune.stages.profiling.journal_lines import SweepJournalEntry
+from edgetune.stages.profiling.journal import Journal, SweepJournalEntry, discard_journal, open_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import PointState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
@@ -50,7 +49,6 @@ class SweepProgress:
         eta_s: Seconds left, from the pace of this run; ``None`` before there is one.
         row: The row just finished.
         state: What is done at the present point.
-        duplicates: Lines of the journal that repeat another.
     """
 
     done: int
@@ -59,7 +57,6 @@ class SweepProgress:
     eta_s: float | None = None
     row: ProfileRow | None = None
     state: PointState | None = None
-    duplicates: int = 0
 
 
 def _silent(_: SweepProgress) -> None:
@@ -98,9 +95,8 @@ def sweep(
     _check_rounds(device, options)
     order = given or visits(points, options.interleave_repeats, options.seed)
     told = _ProgressReporter(on_progress, SweepProgress(0, len(order), 0))
-    sync_every_s = 1.0 if device.simulated else 0.0
     identity = identify(device, workload, points[0].task, options)
-    with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
+    with open_journal(journal_path, identity, synced=not device.simulated, fresh=fresh) as journal:
         try:
             with open_profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
                 _fill(profiler, order, journal=journal, told=told)
@@ -155,7 +151,7 @@ def _fill(
     worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
     queue = Queue([visit for visit in order if visit not in finished], worked)
     resumed = len(order) - len(queue)
-    told.report(done=resumed, resumed=resumed, duplicates=journal.duplicates)
+    told.report(done=resumed, resumed=resumed)
     for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
         told.report(done=resumed + done, eta_s=profiler.elapsed_s / done * len(queue), row=entry.rows[-1])
     if profiler.last_error is not None and all(entry.failed for entry in journal.entries):

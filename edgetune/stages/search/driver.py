@@ -145,7 +145,8 @@ class SearchSettings:
     Args:
         strategy: Name of a strategy.
         kind: The strategy of that name, where it was looked up already: many searches need not look each time.
-        max_points: Most points to measure; ``None`` takes the strategy's default. 0 answers from ``known`` alone.
+        max_points: Most points to measure; ``None`` takes the strategy's default, less the known points where the
+            strategy ignores budgets. 0 answers from ``known`` alone.
         seed: Of the strategy's random choices.
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly (a table).
         time_budget_s: Longest time of measurements and computation, s; ``None`` for no limit.
@@ -179,8 +180,14 @@ class SearchSettings:
     warnings: tuple[DataWarning, ...] = ()
     clock_s: Callable[[], float] = time.perf_counter
 
-    def limit(self, problem: Problem, offered: int) -> int:
+    def limit(self, problem: Problem, offered: int, known: int = 0) -> int:
         """Return the most measurements of the offered points; with noise a point may be measured repeatedly.
+
+        Args:
+            problem: What is searched for.
+            offered: How many points are offered.
+            known: How many of them were measured earlier: of a strategy that ignores budgets they answer this problem
+                too, as ALS of Fulcrum (2025, section 5.2) is meant to.
 
         Raises:
             InputError: a number of points below 1, or below 0 where points are known.
@@ -191,6 +198,8 @@ class SearchSettings:
             raise InputError(f"the number of points must be at least 1, not {wanted}", "e.g. --max-points 10")
         if wanted is None:
             return offered + (RESERVED if self.power_noise else 0)
+        if self.max_points is None and kind.budget_free:
+            wanted = max(wanted - known, 0)
         return wanted if self.power_noise else min(wanted, offered)
 
 
@@ -257,12 +266,14 @@ def run_search(
     validate(problem)
     space = candidates if isinstance(candidates, Space) else offered_space(problem, candidates)
     searcher, halves = start_strategy(space, problem, settings), space.halves
-    limit, noise = settings.limit(problem, len(halves)), settings.power_noise
+    noise = settings.power_noise
     history = SearchHistory(problem, space, settings.on_step, noise)
     for row in usable(problem, space, settings.known, repeated=noise > 0):
         searcher.tell(row.point, history.add(Suggestion(row.point, "known from earlier"), row, source="known"))
     loop = _Loop(settings, searcher, measure, halves, history)
-    known_points, reserved = len(history.steps), min(RESERVED, max(limit // 3, 1)) if noise else 0
+    known_points = len(history.steps)
+    limit = settings.limit(problem, len(halves), known_points)
+    reserved = min(RESERVED, max(limit // 3, 1)) if noise else 0
     warnings = (*settings.warnings, *([BACK_TO_BACK] if runs_back_to_back(problem) else []))
     while (left := limit - loop.measured) > 0:
         if settings.time_budget_s is not None and loop.spent_s + loop.next_s() > settings.time_budget_s:

@@ -13,7 +13,8 @@ from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.devices.capabilities import Absent, ModeSpace
 from edgetune.devices.device import Device, TableSource
-from edgetune.devices.modes import evenly_spaced, highest_mode, modes_of
+from edgetune.devices.mode_grids import evenly_spaced, modes_of
+from edgetune.devices.modes import highest_mode
 from edgetune.errors import InputError
 from edgetune.stages.profiling.identity import origin_of
 from edgetune.stages.roofline.clocks import infer_roofs

@@ -135,7 +135,7 @@ def search(opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer = lambda
 def plan_search(opts: SearchOptions, reporter: Reporter) -> SearchEstimate:
     """Return the estimate of a search, without running any code of a model."""
     with _opened(opts, reporter, run_code=False) as task:
-        return estimate_search(task.candidates, task.problem, task.choice.name, task.opts.max_points)
+        return estimate_search(task.candidates, task.problem, task.choice.name, task.opts.max_points, task.known.rows)
 
 
 @contextmanager

@@ -15,11 +15,14 @@ This is the practitioner's matrix of Fulcrum (2025), with this project's strateg
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
 from edgetune.stages.profiling.estimate import SweepEstimate
+from edgetune.stages.search.driver import SearchSettings
 from edgetune.stages.search.space import offered_space
 from edgetune.stages.search.strategies import find_strategy
 from edgetune.units import format_duration
@@ -78,17 +81,18 @@ class SearchEstimate:
 
 
 def estimate_search(
-    candidates: Candidates, problem: Problem, strategy: str | None, max_points: int | None
+    candidates: Candidates, problem: Problem, strategy: str | None, max_points: int | None, known: Sequence[ProfileRow]
 ) -> SearchEstimate:
-    """Return the expected cost of a search, which is zero without a strategy."""
-    limit: int | None = 0
+    """Return the expected cost of a search, zero without a strategy; points of ``known`` rows are not measured."""
+    offered, limit = len(candidates.points), 0
     if strategy is not None:
-        limit = max_points if max_points is not None else find_strategy(strategy).default_max_points(problem)
-    offered = len(candidates.points)
+        settings = SearchSettings(strategy, max_points, kind=find_strategy(strategy), known=known)
+        there = len({row.point for row in known} & set(candidates.points))
+        limit = min(settings.limit(problem, offered, there), offered - there)
     return SearchEstimate(
         strategy,
         offered,
-        offered if limit is None else min(limit, offered),
+        limit,
         candidates.described,
         candidates.simulated,
         None if candidates.expect is None else candidates.expect(),

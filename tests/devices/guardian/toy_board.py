@@ -61,7 +61,6 @@ class ToyControl(BoardControl):
             knobs={"gpu_mhz": tuple(map(float, CLOCKS)), "mem_mhz": (800.0, 1600.0)},
             presets={"MAXN": Mode(gpu_mhz=400.0, mem_mhz=1600.0)},
             fixed={"cpu_mhz": "a toy has no CPU"},
-            grids={4: {"gpu_mhz": (100.0, 400.0), "mem_mhz": (800.0, 1600.0)}},
         )
 
     def snapshot(self):

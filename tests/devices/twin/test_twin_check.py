@@ -21,6 +21,7 @@ from benchmarks.twin import (
     tables,
 )
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.mode_grids import studied_grid
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
@@ -166,7 +167,7 @@ def test_the_leave_one_out_table_is_reproduced():
 
 @pytest.mark.parametrize(("network", "task", "batch_size"), CASES)
 def test_real_networks_never_slow_down_when_a_clock_or_a_core_is_added(network, task, batch_size):
-    grid = TWIN.space.grids[441]
+    grid = studied_grid(TWIN.space, 441)
     shape = tuple(len(values) for values in grid.values())
     axes = np.meshgrid(*grid.values(), indexing="ij")
     modes = [Mode(int(cores), *clocks) for cores, *clocks in np.stack([axis.ravel() for axis in axes], axis=1).tolist()]

@@ -13,6 +13,7 @@ from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
+from edgetune.devices.mode_grids import studied_grid
 from edgetune.devices.twin.constants import list_boards, load_board
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import Clocks, predict
@@ -61,7 +62,7 @@ def test_the_published_board_has_its_18096_modes():
         "cpu_cores": 12, "cpu_mhz": 29, "gpu_mhz": 13, "mem_mhz": 4,
     }  # fmt: skip
     assert np.prod([len(values) for values in space.knobs.values()]) == 18_096
-    assert len(list(product(*space.grids[441].values()))) == 441
+    assert len(list(product(*studied_grid(space, 441).values()))) == 441
     assert set(space.presets) == {"MAXN", "MODE_15W", "MODE_30W", "MODE_50W"}
     assert space.presets["MAXN"] == MAXN
 

@@ -9,6 +9,7 @@ from twin_tables import LOW, MAXN, mixed, row, table
 
 from benchmarks.twin import microbenchmark
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.mode_grids import studied_grid
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import (
     Clocks,
@@ -27,7 +28,7 @@ from edgetune.devices.twin.work import work_of
 TWIN = load_board("orin-agx")[0]
 C = TWIN.values
 TOP = Clocks.of([MAXN])
-GRID = TWIN.space.grids[441]
+GRID = studied_grid(TWIN.space, 441)
 ALL_441 = Clocks.of([Mode(int(a), *rest) for a, *rest in product(*GRID.values())])
 SHAPE = tuple(len(values) for values in GRID.values())
 positive = st.floats(1e-6, 1e15)

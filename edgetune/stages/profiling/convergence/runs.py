@@ -22,8 +22,7 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.convergence.proxy import REFERENCE_BATCH, Proxy, Task, check_sizes
 from edgetune.stages.profiling.convergence.worker_pool import WorkerPool
 from edgetune.stages.profiling.identity import identity_sha256
-from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal_of
-from edgetune.stages.profiling.journal_lines import JournalFormat, checked
+from edgetune.stages.profiling.journal import Journal, JournalFormat, checked, discard_journal, open_journal_of
 
 _NAMES = frozenset(field.name for field in fields(ConvergenceRow))
 _HOPELESS = 2
@@ -45,13 +44,13 @@ def run_form() -> JournalFormat[ConvergenceRow]:
     """Return the format of a run in the journal: its row without unknown fields."""
 
     def write(row: ConvergenceRow) -> dict[str, Any]:
-        return {"run_row": {name: value for name, value in asdict(row).items() if value is not None}}
+        return {name: value for name, value in asdict(row).items() if value is not None}
 
     def read(value: Mapping[str, Any]) -> ConvergenceRow:
-        known = {name: cell for name, cell in value["run_row"].items() if name in _NAMES}
+        known = {name: cell for name, cell in value.items() if name in _NAMES}
         return checked(ConvergenceRow, {"epochs": None, **known})
 
-    return JournalFormat("run_row", write, read, lambda row: row.status == "failed")
+    return JournalFormat(write, read, lambda row: row.status == "failed")
 
 
 def train_all(

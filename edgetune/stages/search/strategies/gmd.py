@@ -19,8 +19,10 @@ Gradient-based multi-dimensional search (GMD; Fulcrum, 2025) for the fastest tra
 Where the published text leaves a choice, these were made:
 
 - The middle is that of the table, by index, the lower of two. Without a power budget the top is measured instead.
-- Raising knobs, the best ratio is most time saved per watt; lowering them, most watts saved per second lost, because
-  the aim is to come within the budget at the least cost.
+- Raising knobs, the best ratio is most time saved per watt, as printed; lowering them, most watts saved per second
+  lost, because the aim is to come within the budget at the least cost. Printed is the largest ratio of time to power
+  there too (``gmd-study``): over 108 budgets of three simulated networks it ends 13.7 % above the optimum in the mean,
+  this one 8.2 %.
 - A power change below 2 % is no slope; a knob without one comes last.
 - While the point held is within budget a knob is raised, else lowered; one that is within budget nowhere on its line
   stays at its lowest value.
@@ -84,6 +86,8 @@ class Gmd(SteppedStrategy):
 
     name: ClassVar[str] = "gmd"
     learns_halves: ClassVar[bool] = True
+    as_printed: ClassVar[bool] = False
+    """Whether the order of the knobs and the half that gives the slopes are the study's."""
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints
@@ -98,16 +102,16 @@ class Gmd(SteppedStrategy):
         self._batch = next(iter(set(range(len(space.axes))) - set(knobs)), None)
         self._state: TrainingSearchState | InferenceSearchState | PairSearchState
         if problem.kind in PAIRS:
-            self._state = pairs = PairSearchState(space, problem)
-            self._gradient = Gradient(space, pairs, knobs)
+            self._state = pairs = PairSearchState(space, problem, each_step=self.as_printed)
+            self._gradient = Gradient(space, pairs, knobs, largest=self.as_printed)
             self._asking = self._serve_both(pairs)
         elif problem.kind == "infer":
             self._state = requests = InferenceSearchState(space, problem)
-            self._gradient = Gradient(space, requests, knobs)
+            self._gradient = Gradient(space, requests, knobs, largest=self.as_printed)
             self._asking = self._serve(requests)
         else:
             self._state = TrainingSearchState(space, problem)
-            self._gradient = Gradient(space, self._state, range(len(space.axes)))
+            self._gradient = Gradient(space, self._state, range(len(space.axes)), largest=self.as_printed)
             self._asking = self._train()
 
     @classmethod

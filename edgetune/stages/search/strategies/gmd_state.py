@@ -256,10 +256,14 @@ class PairSearchState:
     A point is a mode and a batch size of the urgent workload; it is measured as two halves, and one of the background
     serves every batch size of its mode. The half that draws more power, where both were first measured, is measured
     first from then on, and slopes are its slopes. A half that already rules the point out spares the other.
+
+    With ``each_step`` both halves of every point are measured, and which one draws more is decided anew at each
+    (Fulcrum, 2025, section 5.1.4).
     """
 
-    def __init__(self, space: Space, problem: Problem) -> None:
+    def __init__(self, space: Space, problem: Problem, *, each_step: bool = False) -> None:
         assert space.background is not None
+        self._each_step = each_step
         self._space, self._problem, self._limit_w = space, problem, power_limit_w(problem)
         self._background_size = space.background.batch_size
         batch = next((i for i, axis in enumerate(space.axes) if axis.name == "batch_size"), None)
@@ -338,11 +342,16 @@ class PairSearchState:
         for half, which in halves if self._draws_more == "urgent" else reversed(halves):
             known = half in self._partners and self._partners[half] in self._background
             known = known or (half in self._space.levels and self._space.levels[half] in self._urgent)
-            if not known and self.state(levels) == "unknown":
+            if not known and (self._each_step or self.state(levels) == "unknown"):
                 yield Suggestion(half, f"{reason}; {which}")
-            if self._draws_more is not None and not self.worthwhile(levels):
+            if self._draws_more is not None and not self._each_step and not self.worthwhile(levels):
                 return
         self._compare(levels)
+
+    def fastest_within(self) -> list[Levels]:
+        """Return the points measured within power, those of the lowest latency first."""
+        within = [levels for levels in self._urgent if self.state(levels) == "within"]
+        return sorted(within, key=lambda levels: (self._urgent[levels].minibatch_s or 0.0, levels))
 
     def serves(self, levels: Levels) -> bool:
         """Return whether the urgent workload alone may keep up and answer in time at a point, by known bounds."""
@@ -363,9 +372,10 @@ class PairSearchState:
         return self._urgent.get(levels), None if mode is None else self._background.get(mode)
 
     def _compare(self, levels: Levels) -> None:
-        """Record which half draws more, once both are first measured."""
+        """Record which half draws more: where both are first measured, or at each point."""
         urgent, background = self._halves(levels)
-        if self._draws_more or urgent is None or background is None or not (urgent.power_w and background.power_w):
+        decided = self._draws_more and not self._each_step
+        if decided or urgent is None or background is None or not (urgent.power_w and background.power_w):
             return
         self._draws_more = "urgent" if urgent.power_w > background.power_w else "background"
 

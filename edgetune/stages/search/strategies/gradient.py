@@ -46,10 +46,11 @@ class Gradient:
         space: The offered points.
         state: The state of their measurements.
         axes: The knobs to move along, as positions in the space's axes; the others are held.
+        largest: Whether the largest ratio is the best also where knobs are lowered.
     """
 
-    def __init__(self, space: Space, state: SearchState, axes: Sequence[int]) -> None:
-        self._space, self._state, self._axes = space, state, axes
+    def __init__(self, space: Space, state: SearchState, axes: Sequence[int], *, largest: bool = False) -> None:
+        self._space, self._state, self._axes, self._largest = space, state, axes, largest
         self._ratios: dict[int, float] = {}
 
     def start(
@@ -141,7 +142,7 @@ class Gradient:
 
     def _ranked(self, axes: Iterable[int], *, raising: bool) -> list[int]:
         """Return the knobs in the order to take them; knobs without a slope are last."""
-        sign = -1.0 if raising else 1.0
+        sign = -1.0 if raising or self._largest else 1.0
         return sorted(axes, key=lambda axis: (axis not in self._ratios, sign * self._ratios.get(axis, 0.0), axis))
 
     def _raising(self, levels: Levels) -> bool:

@@ -1,9 +1,12 @@
 """Fulcrum's strategies as printed (2025), where edgetune's differ: to reproduce its figures, not to search with.
 
     name           differs from   in
-    gmd-study      gmd            no back-tracking but the study's: larger batches in inference, smaller ones in pairs
-    als-study      als            one network keeps its weights; 5 points per batch size first; the farthest of a front
-                                  are chosen at once, and nothing is drawn where a front has too few points
+    gmd-study      gmd            the knob of the largest ratio of time to power is taken also over the budget; both
+                                  halves of a pair are measured, and at each step the one that draws more gives the
+                                  slopes; no back-tracking but the study's, by increasing latency: larger batches in
+                                  inference, smaller ones in pairs
+    als-study      als            one network keeps its weights; 5 points per batch size first; the farthest of the
+                                  front of unmeasured points are chosen at once; nothing is drawn where it has too few
     nn-study       nn             the loss of the study; all points drawn, modes with every batch size; no picks
     random-study   random         modes are drawn, and each is measured with every batch size
 
@@ -130,7 +133,8 @@ class AlsStudy(_TaughtOn, Als):
         rows, cost, power_w = region
         measured_w = np.array(self._measured_w())
         reason = "on the predicted front, its power farthest from any measured"
-        left = [int(row) for row in front(rows, cost, power_w) if self._halves(int(row), learnt, reason)]
+        unmeasured = np.array([row for row in rows if self._halves(int(row), learnt, reason)], dtype=np.intp)
+        left = [int(row) for row in front(unmeasured, cost, power_w)]
         gaps = {row: float(np.abs(measured_w - power_w[row]).min(initial=np.inf)) for row in left}
         chosen = sorted(left, key=lambda row: (-gaps[row], row))[: 10 if self._partners else 5]
         asked = {half.point: half for row in chosen for half in self._halves(row, learnt, reason)}
@@ -138,9 +142,10 @@ class AlsStudy(_TaughtOn, Als):
 
 
 class GmdStudy(Gmd):
-    """The gradient search without back-tracking, but for the study's own."""
+    """The gradient search by the study's ratio, and without back-tracking but for the study's own."""
 
     name: ClassVar[str] = "gmd-study"
+    as_printed: ClassVar[bool] = True
 
     def _train(self) -> Asking:
         yield from self._begin()
@@ -153,6 +158,11 @@ class GmdStudy(Gmd):
     def _serve_both(self, state: PairSearchState) -> Asking:
         left = self._batches()
         size = yield from self._largest_served(state, left)
-        centre = yield from self._begin(size)
-        while centre is not None and left and state.best() is None:
-            yield from self._smaller_batch(state, centre, left.pop(), "a smaller batch, for nothing was found")
+        if (yield from self._begin(size)) is None:
+            return
+        while left and state.best() is None:
+            smaller = left.pop()
+            for mode in state.fastest_within():
+                yield from state.measure(self._at_batch(mode, smaller), "a smaller batch, for nothing was found")
+                if state.best() is not None:
+                    return
