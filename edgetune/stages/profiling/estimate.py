@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
+from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
@@ -145,9 +146,10 @@ def _probed(
         loading_s = time.monotonic() - begun_s
         attempt = measure_point(as_found, supervisor.open, probe, few)[-1]
     row = attempt.row
-    if row.minibatch_s is None:
+    time_s = mean_minibatch_s(row)
+    if time_s is None:
         raise attempt.error or InputError(f"{probe} cannot be measured: {row.reason}", "see --verbose")
-    per_sample_s = row.minibatch_s / probe.batch_size
+    per_sample_s = time_s / probe.batch_size
     loadings = len({(point.batch_size, point.mode.cpu_cores) for point in points})
     sampling_s = sum(typical_sampling_s(device.power, per_sample_s * point.batch_size, options) for point in points)
     duration_s = loadings * loading_s + sampling_s + len(points) * options.idling_s
