@@ -8,7 +8,7 @@ from test_journal import IDENTITY, entry, read, write
 
 from edgetune.artifacts import file_operations
 from edgetune.errors import InputError
-from edgetune.stages.profiling.journal import open_journal, points_in_journal
+from edgetune.stages.profiling.journal import entries_in_journal, open_journal
 from fakes.file_faults import FAULTS, Crash, Faults
 
 
@@ -66,7 +66,7 @@ def test_a_foreign_file_is_never_changed_as_a_journal(path, tmp_path, kind, fres
     with pytest.raises(InputError) as caught:
         open_journal(path, IDENTITY, fresh=fresh)
     assert path.name in caught.value.message
-    assert points_in_journal(path, IDENTITY) == set() or kind == "several names"
+    assert entries_in_journal(path, IDENTITY) == [] or kind == "several names"
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()} == before
     assert not (tmp_path / "made by root").exists()
 

@@ -19,9 +19,10 @@ from types import TracebackType
 from typing import Any, Generic
 
 from edgetune.artifacts import file_operations
-from edgetune.artifacts.header import utc_now
+from edgetune.artifacts.files import STDIN
+from edgetune.artifacts.header import DataWarning, Header, utc_now
 from edgetune.artifacts.output_folder import open_folder
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.profile import KIND, VERSION, Profile
 from edgetune.errors import InputError
 from edgetune.processes.file_lock import holder_of, try_lock
 from edgetune.stages.profiling.journal_lines import (
@@ -37,6 +38,7 @@ from edgetune.stages.profiling.journal_lines import (
 )
 
 FORMAT = 1
+JOURNAL_SUFFIX = ".journal"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FRESH = "start over with --fresh (what was measured so far is then lost)"
 
@@ -165,19 +167,54 @@ def open_journal_of(
         raise
 
 
-def points_in_journal(path: Path, identity: Mapping[str, Any]) -> set[Point]:
-    """Return the points that the journal of this very request has measured; none where there is no such journal."""
+def entries_in_journal(path: Path, identity: Mapping[str, Any]) -> list[SweepJournalEntry]:
+    """Return the entries in the journal of this very request; none where there is no such journal."""
+    values = _peek(path)
+    if not values or values[0].get("identity") != canonical(identity):
+        return []
+    return _entries(POINTS, values, path).kept
+
+
+def stopped_sweep(file: str) -> Profile | None:
+    """Return what a stopped sweep has measured, where ``file`` is its journal, or its table, not written yet."""
+    path = Path(file)
+    if file == STDIN or (path.exists() and path.suffix != JOURNAL_SUFFIX):
+        return None
+    path = path if path.exists() else journal_beside(path)
+    values = _peek(path)
+    identity = values[0].get("identity") if values else None
+    if not isinstance(identity, dict) or "workload" not in identity:
+        return None
+    rows = tuple(row for entry in _entries(POINTS, values, path).kept for row in entry.rows)
+    if not rows:
+        return None
+    device = identity.get("device")
+    conditions = {
+        **(identity.get("device_conditions") or {}),
+        **{name: identity.get(name) for name in ("device", "device_description", "options")},
+        "simulated": str(device).startswith("twin:"),
+    }
+    advice = "the sweep was stopped; the same edgetune profile command goes on with it and writes the table"
+    inputs = {"workload": {"name": identity["workload"], "sha256": identity.get("workload_sha256")}}
+    warnings = (DataWarning("sweep-stopped", advice),)
+    return Profile(Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=warnings), rows)
+
+
+def journal_beside(output: Path) -> Path:
+    """Return the path of the journal of a table: a hidden file beside it."""
+    return output.parent / f".{output.name}{JOURNAL_SUFFIX}"
+
+
+def _peek(path: Path) -> list[dict[str, Any]]:
+    """Return the valid lines of a journal, which another run may be writing; none where there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return set()
+    except (OSError, ValueError):
+        return []
     try:
-        values = parse_lines(_content(descriptor))[0] if stat.S_ISREG(os.fstat(descriptor).st_mode) else []
+        return parse_lines(_content(descriptor))[0] if stat.S_ISREG(os.fstat(descriptor).st_mode) else []
     finally:
         os.close(descriptor)
-    if not values or values[0].get("identity") != canonical(identity):
-        return set()
-    return {entry.point for entry in _entries(POINTS, values, path).kept}
 
 
 def discard_journal(path: Path) -> None:
