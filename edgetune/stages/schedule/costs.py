@@ -75,6 +75,7 @@ def _layer(row: LayerCostRow) -> Layer:
     return Layer(
         row.layer, row.kind, row.weight_bytes, row.output_bytes, max(row.scratch_bytes, measured), load_s or 0.0,
         row.execute_s or 0.0, row.after or (), row.unload_s or 0.0, row.first_execute_s, mapped_load_s=row.load_s,
+        shared=tuple(zip(row.shared_files, row.shared_bytes, strict=True)),
     )  # fmt: skip
 
 
@@ -130,11 +131,12 @@ def _size_bytes(conditions: Mapping[str, Any], name: str) -> int | None:
 
 def with_safety(network: LayeredNetwork, factor: float = SAFETY) -> LayeredNetwork:
     """Return a network as the runtime takes it, with a margin: all bytes and times times ``factor``."""
-    layers = tuple(
-        replace(layer, **{each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)})
-        for layer in network.layers
-    )
-    return LayeredNetwork(network.name, layers, round(network.input_bytes * factor))
+    layers = []
+    for layer in network.layers:
+        scaled = {each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)}
+        shared = tuple((file, round(size_bytes * factor)) for file, size_bytes in layer.shared)
+        layers.append(replace(layer, **{**scaled, "shared": shared}))
+    return LayeredNetwork(network.name, tuple(layers), round(network.input_bytes * factor))
 
 
 def _scaled(value: Any, factor: float) -> Any:
@@ -195,6 +197,7 @@ def network_of(prepared: Prepared, name: str | None = None) -> LayeredNetwork:
             layer.load_s or 0.0,
             layer.execute_s or 0.0,
             layer.after,
+            shared=prepared.shared_by(layer),
         )
         for layer in prepared.layers
     )

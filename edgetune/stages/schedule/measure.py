@@ -141,9 +141,10 @@ def _whole(prepared: Prepared, form: Form, options: LayerOptions) -> LayerCostRo
 def _row(prepared: Prepared, index: int) -> LayerCostRow:
     """Return the row of a layer before it is measured."""
     layer: PreparedLayer = prepared.layers[index]
+    files, sizes = zip(*prepared.shared_by(layer), strict=True) if prepared.shared_by(layer) else ((), ())
     return LayerCostRow(
         prepared.network, layer.name, layer.kind, layer.weight_bytes, layer.output_bytes, None, None, index,
-        layer.after, layer.scratch_bytes, prepared.input_bytes,
+        layer.after, layer.scratch_bytes, prepared.input_bytes, shared_files=files, shared_bytes=sizes,
     )  # fmt: skip
 
 

@@ -285,7 +285,10 @@ def _plain(noun: Any) -> list[Any]:
 
 def network_from(described: Command) -> LayeredNetwork:
     """Return a network, as ``dataclasses.asdict`` wrote it."""
-    layers = tuple(Layer(**{**layer, "after": tuple(layer["after"])}) for layer in described["network"]["layers"])
+    layers = tuple(
+        Layer(**{**layer, "after": tuple(layer["after"]), "shared": tuple(map(tuple, layer["shared"]))})
+        for layer in described["network"]["layers"]
+    )
     return LayeredNetwork(described["name"], layers, described["network"]["input_bytes"])
 
 
