@@ -47,6 +47,9 @@ class _Running:
 class SimulatedKillError(PartialError):
     """The kernel would have killed the process: it holds more memory of its own than its limit and swap."""
 
+    at_ns = 0
+    """When, in simulated time."""
+
 
 class SimulatedTaskBackend:
     """A ``TaskBackend`` on an event clock, without workers.
@@ -356,5 +359,6 @@ def simulate(
         loop.run()
     except SimulatedKillError as kill:  # requests without an answer are not recorded, as by a process that is gone
         killed = kill
+        killed.at_ns = backend.now_ns()
         records = [each for each in records if not isinstance(each, RequestRecord) or each.outcome != "abandoned"]
     return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.peak_bytes, killed)
