@@ -118,7 +118,7 @@ class LayerCosts(Table):
 
     ``header.inputs["networks"]`` says of each network its name, reference, sha256 and batch_size;
     ``header.conditions["machine"]`` the memory of the process that runs networks and the machine's swap
-    (``base_bytes``, ``swap_bytes``), where they are known.
+    (``base_bytes``, of these ``base_anonymous_bytes`` no pages of files, ``swap_bytes``), where they are known.
     """
 
     header: Header

@@ -86,18 +86,22 @@ class Host:
     Args:
         machine: The resources that tasks share.
         base_bytes: Memory of the process before it has sessions; ``None`` where the table does not say.
+        base_anonymous_bytes: Of these what is no page of a file, as a control group is charged where libraries are in
+            use elsewhere; ``None`` where the table does not say.
         sessions_bytes: Of all layers of a network, by its name.
         wholes: Networks that were measured as a whole, by form and name.
     """
 
     machine: Machine
     base_bytes: int | None = None
+    base_anonymous_bytes: int | None = None
     sessions_bytes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     wholes: Mapping[str, Mapping[str, LayeredNetwork]] = field(default_factory=lambda: MappingProxyType({}))
 
     def taken_bytes(self, form: str) -> int:
         """Return the bytes that the process takes before anything is loaded; 0 where that is unknown."""
-        return (self.base_bytes or 0) + (sum(self.sessions_bytes.values()) if form == "layers" else 0)
+        base_bytes = self.base_bytes if self.base_anonymous_bytes is None else self.base_anonymous_bytes
+        return (base_bytes or 0) + (sum(self.sessions_bytes.values()) if form == "layers" else 0)
 
 
 def host_of(costs: LayerCosts) -> Host:
@@ -111,6 +115,7 @@ def host_of(costs: LayerCosts) -> Host:
     return Host(
         Machine(cores if isinstance(cores, int) else 2, swap_bytes=_size_bytes(conditions, "swap_bytes")),
         _size_bytes(conditions, "base_bytes"),
+        _size_bytes(conditions, "base_anonymous_bytes"),
         {row.network: row.sessions_bytes for row in costs.rows if row.sessions_bytes is not None},
         {form: wholes_of(costs, form) for form in FORMS},
     )

@@ -187,7 +187,7 @@ class SimulatedRunner:
         taken_bytes = self._host.taken_bytes(policy.form)
         asked = set() if policy.policy.whole else {request.network for request in requests}
         least_bytes = {name: least_budget_bytes(self._believed[name]) for name in asked}
-        left_bytes(self._plan.limit_bytes, taken_bytes, least_bytes)
+        self._left_bytes(taken_bytes, least_bytes)
         return taken_bytes
 
     def _simulate(
@@ -211,4 +211,8 @@ class SimulatedRunner:
 
     def _budget_bytes(self, form: str) -> int:
         """Return the memory budget of tasks, computed as in a live run."""
-        return left_bytes(self._plan.limit_bytes, self._host.taken_bytes(form))
+        return self._left_bytes(self._host.taken_bytes(form), {})
+
+    def _left_bytes(self, taken_bytes: int, least_bytes: Mapping[str, int]) -> int:
+        charged = self._host.base_anonymous_bytes is not None
+        return left_bytes(self._plan.limit_bytes, taken_bytes, least_bytes, charged=charged)
