@@ -251,7 +251,8 @@ def test_contention_in_tables_of_earlier_versions_is_ignored():
         "load_beside_execute": 1.2, "execute_beside_load": 1.1, "execute_beside_execute": 1.3, "swap_bytes": 1e6,
     }  # fmt: skip
     host = host_of(costs_of(told, LAYER, usable_cores=2))
-    assert host_of(costs_of({"base_bytes": 4e7, "base_anonymous_bytes": 2e7}, LAYER)).taken_bytes("default") == 20_000_000
+    own = host_of(costs_of({"base_bytes": 4e7, "base_anonymous_bytes": 2e7}, LAYER))
+    assert own.taken_bytes("default") == 20_000_000
     assert (host.base_bytes, host.machine) == (40_000_000, Machine(cores=2, swap_bytes=1_000_000))
 
 

@@ -71,8 +71,8 @@ def gantt_figure(
         InputError: the timeline lacks the policy, or no task ran in that part.
         DeviceError: matplotlib is missing.
     """
-    names = [policy] if policy is not None else names_of(timeline.rows, "policy") or [None]
-    turns = [_turn(timeline, name, from_s, to_s) for name in names]
+    names: Sequence[str | None] = [policy] if policy is not None else names_of(timeline.rows, "policy")
+    turns = [_turn(timeline, name, from_s, to_s) for name in names or [None]]
     drawn = [turn for turn in turns if turn.bars or turn.killed is not None]
     if not drawn:
         when = f" from {turns[0].span.begin_s:g} to {turns[0].span.end_s:g} s" if from_s or to_s else ""
