@@ -16,6 +16,8 @@ from edgetune.plotting import figure_file
 from edgetune.plotting.captions import left_out_of, note_left_out, set_title
 from edgetune.plotting.figure_file import figure_bytes, format_of
 from edgetune.plotting.style import COLOURS, MARKERS, scale_axis, series_style, spread_out, styled, time_unit
+from edgetune.plotting.svg import embedded_svg
+from edgetune.plotting.time_zoom import zoom_time
 from edgetune.plotting.turns import first_turn, longest_note, turn_notes
 from edgetune.workflows.figures import FIGURES, choose_view, views_of
 
@@ -35,6 +37,14 @@ def small():
         axes.plot([1, 2, 3], [3, 1, 2], marker="o")
         axes.set_xlabel("step")
     return figure
+
+
+def test_on_a_page_lines_are_above_the_grid():
+    figure = small()
+    zoom_time(figure.axes[0])
+    svg, zoomed = embedded_svg(figure, "small", "", "", {})
+    assert zoomed
+    assert svg.rindex('class="tick"') < svg.index('class="data"'), "a grid line would hide a line at a round number"
 
 
 @pytest.mark.parametrize(("form", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])

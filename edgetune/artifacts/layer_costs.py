@@ -64,6 +64,7 @@ class LayerCostRow:
         unload_s: Time to free the weights, s, also from the page cache if loads from storage were measured.
         cold_execute_ci95_low_s, cold_execute_ci95_high_s, unload_ci95_low_s, unload_ci95_high_s,
             cold_execute_samples_s, unload_samples_s, cold_execute_warmups, unload_warmups: As above.
+        shared_files, shared_bytes: Files among its weights that other layers read too, and their sizes.
     """
 
     network: str
@@ -107,6 +108,8 @@ class LayerCostRow:
     unload_samples_s: tuple[float, ...] = ()
     cold_execute_warmups: int = 0
     unload_warmups: int = 0
+    shared_files: tuple[str, ...] = ()
+    shared_bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ class LayerCosts(Table):
 
     ``header.inputs["networks"]`` says of each network its name, reference, sha256 and batch_size;
     ``header.conditions["machine"]`` the memory of the process that runs networks and the machine's swap
-    (``base_bytes``, ``swap_bytes``), where they are known.
+    (``base_bytes``, of these ``base_anonymous_bytes`` no pages of files, ``swap_bytes``), where they are known.
     """
 
     header: Header
@@ -180,6 +183,9 @@ def _check_figures(row: LayerCostRow, where: str) -> None:
         value = getattr(row, column)
         if value is not None and value > MOST_S:
             raise InputError(f"{where}: {column} is {value:g}", f"{column} is in seconds: no layer takes three years")
+    if len(row.shared_files) != len(row.shared_bytes) or not 0 <= sum(row.shared_bytes) <= row.weight_bytes:
+        message = f"{where}: {len(row.shared_files)} shared files of {list(row.shared_bytes)} bytes"
+        raise InputError(message, f"name the size of each file, together at most weight_bytes, {row.weight_bytes}")
     if row.status == "ok":
         for column in ("load_s", "execute_s"):
             if getattr(row, column) is None:

@@ -86,7 +86,8 @@ class Timeline(Events):
     """The events and their header.
 
     ``header.conditions`` has ``device``, ``simulated``, ``limit_bytes`` (the memory that was asked for: a budget is
-    what of it is left for tasks), ``workers``, ``policies`` with what holds for each, and ``enforced_by``
+    what of it is left for tasks), ``workers``, ``policies`` with what holds for each turn (``killed``: when the kernel
+    ended it, ``at_s``, and the most that it held, ``bytes``), and ``enforced_by``
     (``cgroup-v1``, ``cgroup-v2`` or ``accounted``); ``header.inputs["networks"]`` is a list that says of each network
     its name, reference, weight_bytes and service_s (what a request takes alone, s).
     """

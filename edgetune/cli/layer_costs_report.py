@@ -58,12 +58,19 @@ def show_networks(costs: LayerCosts, *, stream: TextIO | None = None) -> None:
         whole = all(row.status == "ok" for row in layers)  # the sum of some layers is not the network's time
         rows.append((
             name if form == "layers" else f"{name}, {form}", len(layers),
-            format_bytes(sum(row.weight_bytes for row in layers)),
+            format_bytes(_weight_bytes(layers)),
             *(total_cell([getattr(row, column) for row in layers if whole]) for column in _TIMES),
             max(layers, key=_held_bytes).layer, format_bytes(max(map(_held_bytes, layers))),
         ))  # fmt: skip
     columns = ("network", "layers>", "weights>", "load>", "from storage>", "execute>", "hungriest layer", "holds>")
     table(columns, rows, stream=stream)
+
+
+def _weight_bytes(rows: Sequence[LayerCostRow]) -> int:
+    """Return the bytes of all weights; files that layers share count once."""
+    shared = [dict(zip(row.shared_files, row.shared_bytes, strict=True)) for row in rows]
+    own_bytes = sum(row.weight_bytes - sum(of.values()) for row, of in zip(rows, shared, strict=True))
+    return own_bytes + sum({name: size for of in shared for name, size in of.items()}.values())
 
 
 def _held_bytes(row: LayerCostRow) -> int:

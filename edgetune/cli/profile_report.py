@@ -51,7 +51,9 @@ def report_plan(request: ProfileRequest, left: list[Point], expected: SweepEstim
     if len(left) > _SHOWN:
         print_lines(f"... and {len(left) - _SHOWN} more")
     if len(left) < len(points):
-        print_lines(f"{file} has the other {len(points) - len(left)} of {len(points)} points")
+        path = request.target.path
+        where = file if path is not None and path.exists() else "the journal of a stopped sweep"
+        print_lines(f"{where} has the other {len(points) - len(left)} of {len(points)} points")
     time = "unknown" if expected.duration_s is None else format_duration(expected.duration_s)
     energy = "unknown" if expected.energy_j is None else format_si(expected.energy_j, "J")
     counted = "1 point" if expected.points == 1 else f"{expected.points} points"

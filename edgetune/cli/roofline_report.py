@@ -216,8 +216,7 @@ def _row(placement: Placement) -> tuple[str | None, ...]:
         str(placement.batch_size), format_si(placement.flops, ""), format_si(placement.bytes_moved, "B"),
         cell(placement.flop_per_byte, ".4g"),
         format_si(placement.layers_s, "s"), cell(measured, lambda measured_s: format_si(measured_s, "s")),
-        _reached(placement), "host-bound" if _is_host_bound(placement) else f"{placement.bound}-bound",
-        _energy_bound(placement),
+        _reached(placement), _time_bound(placement), _energy_bound(placement),
     )  # fmt: skip
 
 
@@ -230,9 +229,16 @@ def _is_host_bound(placement: Placement) -> bool:
     return placement.measured_s is not None and placement.measured_s >= _HOST_BOUND * placement.layers_s
 
 
+def _time_bound(placement: Placement) -> str | None:
+    """Return the bound of the time; ``None`` above the roof, which bounds nothing there."""
+    if placement.above:
+        return None
+    return "host-bound" if _is_host_bound(placement) else f"{placement.bound}-bound"
+
+
 def _energy_bound(placement: Placement) -> str | None:
     """Return the bound of the energy: static power if a host-bound network spends most energy on it."""
-    if placement.energy_bound is None:
+    if placement.energy_bound is None or placement.above:
         return None
     static_j = (placement.roof.static_w or 0.0) * (placement.measured_s or 0.0)
     if _is_host_bound(placement) and placement.layers_j is not None and static_j > placement.layers_j:
@@ -280,8 +286,10 @@ def _distance_words(over: float) -> str:
 
     if over >= _HOST_BOUND:
         return f"it takes {over:.3g} times the least time: launching kernels and the host bound it, not its kernels"
-    if over * NOTABLY >= 1:
+    if over > NOTABLY:
         return f"it takes {over:.3g} times the least time: the rest is launches, kernels below their roof, and waiting"
+    if over * NOTABLY >= 1:
+        return f"it takes {over:.3g} times the least time: it reaches its roof, which is known to a few percent"
     return (
         "it is faster than its roof: peaks measured on a busy machine or by slower kernels are too low (measure them "
         "again without --peaks), or its data stay in caches and layers are fused; its distance to the roof is not known"
@@ -313,8 +321,10 @@ def show_layers(layers: Layers, roof: Roof) -> None:
         bound = time_bound(layer.row.flops, moved, roof)
         intensity = f"{layer.intensity:.4g}" if moved else None
         reached = _of_roof_words(least_s / layer.seconds) if layer.seconds else None
-        above |= least_s > NOTABLY * layer.seconds
-        cells = (f"{layer.share:.1%}", format_si(layer.seconds, "s"), intensity, reached, f"{bound}-bound")
+        beaten = least_s > NOTABLY * layer.seconds
+        above |= beaten
+        bounded = None if beaten else f"{bound}-bound"
+        cells = (f"{layer.share:.1%}", format_si(layer.seconds, "s"), intensity, reached, bounded)
         rows.append((layer.row.name, layer.row.op, *cells))
     shown = f"the slowest {len(slowest)} of {len(layers.layers)} layers, by {layers.measured.source}"
     print_folded(shown)

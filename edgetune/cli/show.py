@@ -71,7 +71,6 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     """
     import yaml
 
-    from edgetune.artifacts.io import read_any
     from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
@@ -88,11 +87,11 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     if plot is not None:
         from edgetune.cli.plot import draw
 
-        draw(lambda name: read_any(name, said), file, plot, opts.view)
+        draw(lambda name: _read(name, said), file, plot, opts.view)
         return
     if opts.view is not None:
         raise InputError("--view chooses a figure, and --plot is not given", "add --plot FIGURE.svg")
-    artifact = read_any(file, said)
+    artifact = _read(file, said)
     if isinstance(artifact, Plan | Jobs | KernelTasks):
         document = artifact.to_bytes().decode()
         answer(yaml.safe_load(document)) if terminal.json else print_document(document)
@@ -112,15 +111,23 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     Raises:
         InputError: it has no such format, or the file cannot be written or would be lost.
     """
-    from edgetune.artifacts.io import read_any, write
+    from edgetune.artifacts.io import write
     from edgetune.workflows.output import check_outputs, wrote
 
     if output == "-":
         raise InputError("the ending of the file name gives the format, and - has no ending", "e.g. -o out.csv")
-    artifact = read_any(file, columns)
+    artifact = _read(file, columns)
     check_outputs({"-o": output}, [file], {"-o": artifact.header.kind})
     write(artifact, output)
     Screen().info(wrote(output))
+
+
+def _read(file: str, columns: Mapping[str, str]) -> Any:
+    """Return the artifact in a file, or what a stopped sweep has measured of it."""
+    from edgetune.artifacts.io import read_any
+    from edgetune.stages.profiling.sweep_journal import stopped_sweep
+
+    return stopped_sweep(file) or read_any(file, columns)
 
 
 def _for_machines(artifact: Any) -> object:

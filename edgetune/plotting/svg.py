@@ -155,8 +155,9 @@ def _make_zoomable(group: ET.Element, axes: Any, name: str, height_pt: float) ->
     group.set("data-labels", str(any(tick.find(".//text") is not None for tick in ticks)).lower())
     for each in data.iter():
         each.attrib.pop("clip-path", None)
-    group.insert(1, clip)
-    group.insert(2, clipped)
+    above = 1 + max((at for at, child in enumerate(group) if child.get("id", "").startswith(_FRAME[1])), default=0)
+    group.insert(above, clip)  # the grid is part of the axis, and would hide lines at round numbers
+    group.insert(above + 1, clipped)
 
 
 def _rewrite(each: ET.Element, id_prefix: str) -> None:

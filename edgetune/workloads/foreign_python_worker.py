@@ -74,8 +74,6 @@ def network(command: Dict[str, Any]) -> Callable[[], object]:
     options = ort.SessionOptions()
     options.log_severity_level = 4  # an error is an exception
     options.intra_op_num_threads, options.inter_op_num_threads = command["threads"], 1
-    for name, size in command["dimensions"].items():
-        options.add_free_dimension_override_by_name(name, size)
     try:
         session = ort.InferenceSession(command["model"], options, providers=asked)
     except Exception as error:

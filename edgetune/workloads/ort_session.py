@@ -46,11 +46,13 @@ def open_session(
     *,
     configure: Callable[[Any], None] | None = None,
     provider_options: Mapping[str, str] | None = None,
+    fixed: bool = False,
 ) -> tuple[Any, Mapping[str, Any]]:
     """Return an ONNX Runtime session and the minibatch to feed it.
 
-    A file with a symbolic batch is opened from its path with overridden dimensions, so that external weights (over
-    2 GB) are not serialised. A file with a fixed batch, or a name that is not UTF-8, is rewritten in memory.
+    A file with a symbolic batch is opened from its path as it is, as an application opens it: told the sizes, ONNX
+    Runtime optimises otherwise, and some networks are slower. A file with a fixed batch, or a name that is not UTF-8,
+    is rewritten in memory.
 
     Args:
         workload: The network.
@@ -58,6 +60,7 @@ def open_session(
         how: The options of the run.
         configure: Changes the session's options before the session is created.
         provider_options: Options of the first provider, e.g. ``user_compute_stream``.
+        fixed: Whether ONNX Runtime is told the sizes of open dimensions, for a provider that compiles for them.
 
     Raises:
         InputError, DeviceError: see ``open_step``.
@@ -71,7 +74,7 @@ def open_session(
         options.inter_op_num_threads = 1
     if configure is not None:
         configure(options)
-    for name, size in overrides.items():
+    for name, size in overrides.items() if fixed else ():
         options.add_free_dimension_override_by_name(name, size)
     asked = [(name, provider_options or {}) if name == providers[0] else name for name in providers]
     try:

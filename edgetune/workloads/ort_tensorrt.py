@@ -60,7 +60,12 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     how = replace(options, ort_providers=(PROVIDER, "CUDAExecutionProvider"))
     try:
         session, feed = open_session(
-            workload, batch_size, how, configure=_refuse_cpu, provider_options=_provider_options(folder, options)
+            workload,
+            batch_size,
+            how,
+            configure=_refuse_cpu,
+            provider_options=_provider_options(folder, options),
+            fixed=True,
         )
     except InputError as error:
         if any(words in error.message for words in _ON_CPU):

@@ -162,6 +162,12 @@ class Prepared:
         """Whether the layers were compared with the whole network."""
         return (self.difference, self.check_peak_bytes) != (None, None)
 
+    def shared_by(self, layer: PreparedLayer) -> tuple[tuple[str, int], ...]:
+        """Return the files among a layer's weights that other layers read too, and their bytes."""
+        others = {weight.file for other in self.layers if other is not layer for weight in other.weights}
+        found = dict.fromkeys(weight.file for weight in layer.weights if weight.file in others)
+        return tuple((file, self.files[file].size_bytes) for file in found)
+
     @property
     def weight_bytes(self) -> int:
         """Bytes of all weights; shared weights count once."""

@@ -133,7 +133,6 @@ import numpy, onnxruntime
 path, batch_size, threads = sys.argv[1], *map(int, sys.argv[2:])
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-options.add_free_dimension_override_by_name("batch", batch_size)
 session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 wanted = session.get_inputs()[0]
 feed = {wanted.name: numpy.random.default_rng(0).random([batch_size, *wanted.shape[1:]], dtype=numpy.float32)}

@@ -12,7 +12,8 @@ from edgetune.artifacts import io
 from edgetune.artifacts.kinds import current_version
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.stages.profiling import identity
+from edgetune.errors import InputError
+from edgetune.stages.profiling import identity, profiler
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SWEEP = ("profile", "zoo:squeezenet", "-t", "infer", "--device", "twin:orin-agx", "-q")
@@ -56,6 +57,37 @@ def test_a_dry_run_says_what_would_be_added(edgetune, sweep, tmp_path):
     assert (told["points"], len(told["listed"])) == (1, 1)
     assert "0 points" in sweep("-b", "1,4", "--dry-run").out
     assert Path(sweep.path).read_bytes() == before
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_stopped_sweep_says_what_is_kept_is_shown_and_counted_and_goes_on(edgetune, sweep, monkeypatch, grows):
+    sizes = "1,4,8,16"
+    assert not grows or sweep("-b", "1,4").code == 0
+    attempts, made = profiler.Profiler.attempts, []
+
+    def deleted_midway(self, point, *rest, **kept):
+        if len(made) == 1:
+            raise InputError("cannot read net.onnx: No such file or directory", "check the path")
+        made.append(point)
+        return attempts(self, point, *rest, **kept)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(profiler.Profiler, "attempts", deleted_midway)
+        ended = edgetune(*[word for word in SWEEP if word != "-q"], "--modes", "MAXN", "-b", sizes, "-o", sweep.path)
+    assert ended.code == 2
+    journal = Path(sweep.path).parent / ".sweep.parquet.journal"
+    assert f"what was measured is kept, and the same command resumes; edgetune show {journal}" in ended.err
+    told = json.loads(sweep("-b", sizes, "--dry-run", "--json").out)
+    assert (told["points"], len(told["listed"])) == ((1, 1) if grows else (3, 3))
+    shown = json.loads(edgetune("show", str(journal), "--json").out)
+    assert [row["batch_size"] for row in shown["rows"]] == [point.batch_size for point in made]
+    assert [each["code"] for each in shown["header"]["warnings"]] == ["sweep-stopped"]
+    assert shown["header"]["conditions"]["simulated"] is True
+    if not grows:
+        assert "sweep-stopped" in edgetune("show", sweep.path).out
+    assert sweep("-b", sizes).code == 0
+    assert [row.batch_size for row in rows_of(sweep.path)] == [1, 4, 8, 16]
+    assert not journal.exists()
 
 
 @pytest.mark.parametrize(

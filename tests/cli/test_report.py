@@ -49,6 +49,21 @@ def test_a_plan_beside_its_table_has_the_best_points_and_why_each_lost(edgetune,
     assert (tmp_path / "r.html").stat().st_size < 2_000_000
 
 
+def test_a_plan_found_with_few_points_stays_the_answer_beside_a_better_point(edgetune, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = ("--batch-sizes", "4,16", "--device", "twin:orin-agx", "--modes", "grid:9", "--quiet")
+    assert edgetune("profile", "zoo:squeezenet", "--task", "infer", *sizes, "-o", "sweep.parquet").code == 0
+    few = ("--strategy", "random", "--max-points", "5", "--seed", "1")
+    assert edgetune("search", "sweep.parquet", "--power-budget", "45W", *few, "-o", "plan.yaml", "--quiet").code == 0
+    assert edgetune("report", "sweep.parquet", "plan.yaml", "-o", "r.html").code == 0
+    shown = " ".join(text_of(tmp_path / "r.html").split())
+    assert "another is best: " in shown
+    assert "the best of the table" in shown
+    assert "the answer, " in shown
+    assert "steps of the search" not in shown
+    assert "exhaustive" not in shown
+
+
 def test_broken_files_are_named_and_the_page_is_made_of_the_others(edgetune, tmp_path):
     broken, page = tmp_path / "<b>.parquet", tmp_path / "r.html"
     broken.write_bytes(b"PAR1 no more")

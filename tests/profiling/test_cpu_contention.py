@@ -12,10 +12,10 @@ from edgetune.artifacts.profile import Point
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.sysfs import Sysfs
 from edgetune.processes.cgroup import Mount, mount_of
-from edgetune.stages.profiling.journal import SweepJournalEntry
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import _data_warnings
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeRunner, FakeSource, fake_device
 from fakes.proc import FakeProc

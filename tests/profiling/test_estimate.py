@@ -1,9 +1,12 @@
 """Estimates before a sweep: exact on a simulated device, reckoned from a few minibatches on a real one."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.host import open_host
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import InputError
@@ -37,6 +40,19 @@ def test_simulated_device_predicts_itself(monkeypatch, tmp_path):
     assert expected.duration_s == pytest.approx(sum(row.duration_s for row in rows))
     assert expected.energy_j == pytest.approx(8 * expected.duration_s)
     assert "fake" in expected.basis
+
+
+def test_what_measured_points_took_is_expected_of_those_left():
+    def row(size, duration_s, power_w=10.0):
+        return ProfileRow("net", "infer", size, 0.01, duration_s=duration_s, power_w=power_w)
+
+    device = replace(open_host(), power=Absent("none"))
+    left = [Point("net", "infer", size, Mode()) for size in (2, 8, 16)]
+    measured = [row(1, 3.0), row(8, 20.0), row(8, 22.0)]
+    found = estimate(device, NET, left, ProfileOptions(), measured=measured)
+    assert (found.points, found.duration_s, found.energy_j) == (3, pytest.approx(45.0), pytest.approx(450.0))
+    assert found.basis == "from the 3 points measured already"
+    assert estimate(device, NET, left, ProfileOptions(), measured=[row(1, 3.0, None)]).energy_j is None
 
 
 def test_of_many_points_an_even_share_is_simulated(monkeypatch):

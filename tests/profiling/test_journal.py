@@ -11,7 +11,8 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.errors import InputError
-from edgetune.stages.profiling.journal import SweepJournalEntry, discard_journal, open_journal, points_in_journal
+from edgetune.stages.profiling.journal import discard_journal
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal, open_journal
 from fakes.journals import entries_in
 
 IDENTITY = {"workload": "net", "options": {"target_ci": 0.02, "inputs": None}}
@@ -68,7 +69,7 @@ def test_a_file_cut_short_is_an_error_and_nothing_is_thrown_away(path):
         read(path)
     assert "--fresh" in caught.value.hint
     assert path.read_bytes() == cut
-    assert points_in_journal(path, IDENTITY) == set()
+    assert entries_in_journal(path, IDENTITY) == []
 
 
 @pytest.mark.parametrize("value", ["{", "[]", '{"point": {}}', "[" * 100_000])
@@ -138,7 +139,7 @@ def test_a_foreign_file_is_never_changed_as_a_journal(tmp_path, kind, fresh):
     with pytest.raises(InputError) as caught:
         open_journal(path, IDENTITY, fresh=fresh)
     assert path.name in caught.value.message
-    assert points_in_journal(path, IDENTITY) == set() or kind == "several names"
+    assert entries_in_journal(path, IDENTITY) == [] or kind == "several names"
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()} == before
     assert not (tmp_path / "made by root").exists()
 
@@ -154,9 +155,9 @@ def test_a_journal_of_another_user_is_not_taken(path):
 def test_points_are_read_while_a_run_goes_on_and_of_the_same_request_only(path):
     with open_journal(path, IDENTITY) as journal:
         journal.append(entry(1))
-        assert points_in_journal(path, IDENTITY) == {entry(1).point}
-    assert points_in_journal(path, {"workload": "other"}) == set()
-    assert points_in_journal(path.with_name("none"), IDENTITY) == set()
+        assert entries_in_journal(path, IDENTITY) == [entry(1)]
+    assert entries_in_journal(path, {"workload": "other"}) == []
+    assert entries_in_journal(path.with_name("none"), IDENTITY) == []
 
 
 def test_a_second_try_that_fails_alike_is_an_entry_of_its_own(path):
@@ -172,7 +173,7 @@ def test_two_runs_at_once_are_refused_naming_the_first(path):
 
 def test_lock_of_a_killed_run_is_free(path):
     program = (
-        "import os, sys, pathlib\nfrom edgetune.stages.profiling.journal import open_journal\n"
+        "import os, sys, pathlib\nfrom edgetune.stages.profiling.sweep_journal import open_journal\n"
         f"journal = open_journal(pathlib.Path(sys.argv[1]), {IDENTITY!r})\nos.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
@@ -184,7 +185,7 @@ FULL = f"""
 import pathlib, resource, signal, sys
 from test_journal import IDENTITY, entry
 from edgetune.errors import InputError
-from edgetune.stages.profiling.journal import open_journal
+from edgetune.stages.profiling.sweep_journal import open_journal
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 kept = 0

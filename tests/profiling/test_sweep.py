@@ -13,11 +13,12 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.processes.private_folder import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.identity import default_journal_path, identify
-from edgetune.stages.profiling.journal import Journal, SweepJournalEntry
+from edgetune.stages.profiling.journal import Journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import open_profiler
 from edgetune.stages.profiling.queue import GIVE_UP_AFTER, Visit, loading_order
 from edgetune.stages.profiling.sweep import _why_no_power, finished_visits, sweep
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakeRunner, FakeSource, fake_device

@@ -66,6 +66,15 @@ def test_the_interval_has_both_medians_and_what_differs_between_visits() -> None
     assert found.energy.high == pytest.approx(880 / 800 * (1 + half * ENERGY_REPEAT) - 1)
 
 
+def test_changes_are_of_mean_times_which_are_longer_than_the_medians_by_unlike_shares() -> None:
+    there = _roof(100, 50)
+    here = _measured(HERE, 20.0, None, minibatch_mean_s=25.0, minibatch_ci95_low_s=19.0, minibatch_ci95_high_s=21.0)
+    then = _measured(there, 22.0, None, minibatch_mean_s=22.0)
+    found = changes(TABLE, HERE, ROOFS, {HERE.mode: here, there.mode: then}, exact=True)[-1]
+    assert found.time.value == pytest.approx(22 / 25 - 1)
+    assert (found.time.low, found.time.high) == pytest.approx((22 / (21 * 1.25) - 1, 22 / (19 * 1.25) - 1))
+
+
 @pytest.mark.parametrize("there", [None, "failed", "unmeasured"])
 def test_a_mode_that_was_not_measured_has_a_range(there: str | None) -> None:
     """All of the 20 s may follow the slower clock, or none of them. 20 s at 4 W at rest leave 720 J, which stay."""

@@ -13,7 +13,9 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof
+from edgetune.cli.roofline_report import words
 from edgetune.errors import InputError
+from edgetune.stages.roofline.figures.points import PlacedNetwork, network_point
 from edgetune.stages.roofline.placement import layers_time, place
 
 _MODE = Mode(12, 2201.6, 1300.5, 3199.0)
@@ -49,6 +51,26 @@ def test_a_network_of_two_layers() -> None:
     assert (relu.bound, relu.seconds, relu.flop_per_byte) == ("memory", 3.0, 0.0)
     assert (view.bound, view.seconds, view.flop_per_byte) == (None, 0.0, None)
     assert (found.unmodelled, found.unmodelled_nodes) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("measured_s", "above", "told"),
+    [
+        (14.0, False, "it takes 2 times the least time: the rest is launches"),
+        (7.2, False, "it takes 1.03 times the least time: it reaches its roof"),
+        (6.8, False, "it takes 0.971 times the least time: it reaches its roof"),
+        (1.4, True, "it is faster than its roof"),
+    ],
+)
+def test_a_network_at_its_roof_reaches_it_and_above_it_nothing_bounds_it(
+    measured_s: float, above: bool, told: str
+) -> None:
+    found = place(_table([_COMPUTE, _COPY]), _ROOF, measured_s=measured_s)
+    assert found.above is above
+    assert words(found, _ROOF)[-1].startswith(told)
+    point = network_point(PlacedNetwork(found))
+    assert point is not None
+    assert (point.bound, point.energy_bound) == ((None, None) if above else (found.bound, found.energy_bound))
 
 
 @pytest.mark.parametrize(

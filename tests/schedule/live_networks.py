@@ -64,6 +64,16 @@ def wide(path: Path) -> None:
     _save(path, nodes, weights, [value("x", 1, WIDE)], [value("answer", 1, 10)])
 
 
+def tied(path: Path) -> None:
+    """Two layers that read one matrix of 4 KiB."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], name="one"),
+        helper.make_node("Tanh", ["a"], ["b"], name="tanh"),
+        helper.make_node("MatMul", ["b", "w"], ["y"], name="two"),
+    ]
+    _save(path, nodes, [weight("w", 32, 32)], [value("x", 1, 32)], [value("y", 1, 32)])
+
+
 def _save(
     path: Path,
     nodes: list[onnx.NodeProto],

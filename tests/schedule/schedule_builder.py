@@ -110,14 +110,15 @@ def ends_ms(loop):
 
 @st.composite
 def graphs(draw, name):
-    """A random graph: several sources, several outputs, branches, layers without weights."""
-    layers = []
+    """A random graph: several sources, several outputs, branches, layers without weights, and some that share them."""
+    layers, sizes = [], {file: draw(BYTES) for file in ("s", "t")[: draw(st.integers(0, 2))]}
     for index in range(draw(st.integers(1, 6))):
         after = draw(st.sets(st.integers(0, index - 1), max_size=3)) if index else set()
+        shared = tuple((file, size) for file, size in sizes.items() if draw(st.booleans()))
         layers.append(
             Layer(
-                f"{index}", draw(st.sampled_from(["conv", "fc", "other"])), draw(BYTES), draw(BYTES), draw(BYTES),
-                draw(SECONDS), draw(SECONDS), tuple(sorted(after)),
+                f"{index}", draw(st.sampled_from(["conv", "fc", "other"])), draw(BYTES) + sum(dict(shared).values()),
+                draw(BYTES), draw(BYTES), draw(SECONDS), draw(SECONDS), tuple(sorted(after)), shared=shared,
             )
         )  # fmt: skip
     return LayeredNetwork(name, tuple(layers), draw(BYTES))

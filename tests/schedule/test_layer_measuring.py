@@ -131,7 +131,8 @@ def test_changed_weights_are_no_figures(tmp_path):
 def test_a_machine_says_what_the_process_takes_before_it_has_a_network(branchy):
     told = measure_machine([branchy], QUICK)
     assert 10 << 20 < told["base_bytes"] < 200 << 20
-    assert set(told) <= {"base_bytes", "swap_bytes"}
+    assert set(told) <= {"base_bytes", "base_anonymous_bytes", "swap_bytes"}
+    assert told["base_anonymous_bytes"] < told["base_bytes"], "of which libraries are pages of files"
     assert "base_bytes" not in measure_machine([replace(branchy, folder=branchy.folder / "none")], QUICK)
 
 
@@ -250,6 +251,8 @@ def test_contention_in_tables_of_earlier_versions_is_ignored():
         "load_beside_execute": 1.2, "execute_beside_load": 1.1, "execute_beside_execute": 1.3, "swap_bytes": 1e6,
     }  # fmt: skip
     host = host_of(costs_of(told, LAYER, usable_cores=2))
+    own = host_of(costs_of({"base_bytes": 4e7, "base_anonymous_bytes": 2e7}, LAYER))
+    assert own.taken_bytes("default") == 20_000_000
     assert (host.base_bytes, host.machine) == (40_000_000, Machine(cores=2, swap_bytes=1_000_000))
 
 

@@ -18,6 +18,8 @@ import onnxruntime as ort
 import pytest
 
 from edgetune.errors import InputError
+from edgetune.stages.schedule import executor
+from edgetune.stages.schedule.costs import network_of
 from edgetune.stages.schedule.executor import PreparedLayers, WholeNetwork
 from edgetune.stages.schedule.live import LiveTaskBackend
 from edgetune.stages.schedule.loop import ScheduleLoop
@@ -27,7 +29,11 @@ from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import LayerTask
+from edgetune.stages.schedule.weights import MappedWeights
+from edgetune.workloads.partition.check import PrepareOptions
+from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.prepared import Prepared
+from edgetune.workloads.resolve import resolve
 
 MIB = 1 << 20
 Arrays = Mapping[str, Any]
@@ -244,3 +250,24 @@ def no_thread_is_left() -> Iterator[None]:
     while threading.active_count() > before and time.monotonic() < given_up_s:  # one that woke a wait may still end
         time.sleep(0.01)
     assert threading.active_count() <= before
+
+
+def test_a_file_that_layers_share_is_mapped_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    live_networks.tied(tmp_path / "tied.onnx")
+    tied = prepare(resolve(str(tmp_path / "tied.onnx")), PrepareOptions(), tmp_path / "tied")
+    assert [layer.shared for layer in network_of(tied).layers] == [(("shared-000.weights", 4096),)] * 2
+    mapped: list[str] = []
+
+    def counting(path: Path, size_bytes: int, changed_ns: int | None) -> MappedWeights:
+        mapped.append(path.name)
+        return MappedWeights(path, size_bytes, changed_ns)
+
+    monkeypatch.setattr(executor, "MappedWeights", counting)
+    runnable = PreparedLayers(tied, {}, drop_cache=False)
+    for _ in range(2):
+        first, second = runnable.load(0), runnable.load(1)
+        runnable.unload(first)
+        (kept,) = second.values.values()
+        assert kept.numpy().shape == (32, 32), "it is still there"
+        runnable.unload(second)
+    assert mapped == ["shared-000.weights"] * 2

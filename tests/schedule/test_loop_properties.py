@@ -173,10 +173,14 @@ class Auditor(FirstCome):
 
     def _check_held(self, view):
         unloads = [*view.unloads(), *[task for task in view.running if task.kind == "load"]]
-        held = sum(self._networks[task.network].layers[task.layer].weight_bytes for task in unloads)
         running = [task for task in view.running if task.kind == "execute"]
-        used = {(task.copy, task.layer) for task in running}
-        held += sum(self._networks[copy.split("#")[0]].layers[layer].weight_bytes for copy, layer in used)
+        parts = {}
+        for copy, index in {(task.copy, task.layer) for task in [*unloads, *running]}:
+            layer = self._networks[copy.split("#")[0]].layers[index]
+            shared = dict(layer.shared)
+            parts |= {(copy, index): layer.weight_bytes - sum(shared.values())}
+            parts |= {(copy, file): size for file, size in shared.items()}
+        held = sum(parts.values())
         for standing in view.requests.values():
             network = self._networks[standing.request.network]
             executing = {task.layer for task in running if task.request == standing.request.number}

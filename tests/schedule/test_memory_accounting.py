@@ -1,10 +1,12 @@
 """The ledger: what is held for how long, by kind, and entries that contradict each other."""
 
+from dataclasses import replace
+
 import pytest
 from schedule_builder import layer
 
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
-from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.network import LayeredNetwork, as_one_layer
 from edgetune.stages.schedule.tasks import LayerTask
 
 #   0 -> 1 -> 3,  0 -> 2 (an output of the network, as 3 is), 4 reads the input too
@@ -62,25 +64,25 @@ def test_copies_and_requests_have_accounts_of_their_own():
     for request in (0, 1):
         ledger.begin(task("execute", 0, request))
     assert kinds(ledger) == (2000, 200, 2, 14)
-    assert (ledger.weights_bytes("g#1", 0), ledger.weights_bytes("g#1", 1)) == (1000, 0)
+    assert (ledger.freed_bytes([("g#1", 0)]), ledger.freed_bytes([("g#1", 1)])) == (1000, 0)
     ledger.close(0)
     assert kinds(ledger) == (2000, 100, 1, 7), "what a request that failed held while it executed is returned, too"
 
 
 def test_mapped_copies_count_once_until_the_last_has_left():
     ledger = MemoryAccounting({"g": GRAPH}, maps_weights=True)
-    assert ledger.load_bytes("g", 0) == 1000
+    assert ledger.load_bytes("g#2", "g", 0) == 1000
     for copy in ("g#0", "g#1"):
         ledger.begin(task("load", 0, copy=copy))
-    assert (kinds(ledger)[0], ledger.load_bytes("g", 0), ledger.load_bytes("g", 1)) == (1000, 0, 2000)
-    assert ledger.weights_bytes("g#0", 0) == 0, "nothing is free once it has left: the other is there"
+    assert (kinds(ledger)[0], ledger.load_bytes("g#2", "g", 0), ledger.load_bytes("g#2", "g", 1)) == (1000, 0, 2000)
+    assert ledger.freed_bytes([("g#0", 0)]) == 0, "nothing is free once it has left: the other is there"
     ledger.unload("g#0", 0)
-    assert (kinds(ledger)[0], ledger.weights_bytes("g#1", 0)) == (1000, 1000)
+    assert (kinds(ledger)[0], ledger.freed_bytes([("g#1", 0)])) == (1000, 1000)
     with pytest.raises(ValueError, match="are not held"):
         ledger.unload("g#0", 0)
     ledger.unload("g#1", 0)
     assert ledger.settled
-    assert ledger.load_bytes("g", 0) == 1000
+    assert ledger.load_bytes("g#2", "g", 0) == 1000
 
 
 def test_contradictions_to_held_memory_are_errors():
@@ -100,3 +102,21 @@ def test_contradictions_to_held_memory_are_errors():
         ledger.begin(task("execute", 0))
     ledger.close(3)
     assert ledger.held_bytes == 1000 + 100 + 7
+
+
+def test_weights_that_layers_share_count_once_and_leave_with_the_last_of_them():
+    layers = [replace(layer(weights=4000 + own), shared=(("tied", 4000),)) for own in (0, 0, 500)]
+    network = LayeredNetwork("g", (*layers, layer(weights=70)))
+    assert (network.weight_bytes, as_one_layer(network).weight_bytes) == (4570, 4570)
+    ledger = MemoryAccounting({"g": network})
+    asked = []
+    for index in range(4):
+        asked.append(ledger.load_bytes("g", "g", index))
+        ledger.begin(task("load", index))
+    assert (asked, ledger.held_bytes) == ([4000, 0, 500, 70], 4570)
+    assert [ledger.freed_bytes([("g", index)]) for index in range(4)] == [0, 0, 500, 70]
+    assert ledger.freed_bytes([("g", 0), ("g", 1), ("g", 2)]) == 4500
+    for index, left in enumerate((4570, 4570, 70, 0)):
+        ledger.unload("g", index)
+        assert ledger.held_bytes == left
+    assert ledger.settled

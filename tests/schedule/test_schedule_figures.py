@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgetune.artifacts.header import Header
@@ -81,6 +83,29 @@ def test_a_gantt_chart_has_a_lane_per_worker_over_the_memory_and_its_budget() ->
     assert {"held, by the runtime", "budget of tasks"} <= labels
     budget = next(line for line in below.get_lines() if line.get_label() == "budget of tasks")
     assert set(budget.get_ydata()) == {2.0}  # MiB
+
+
+def test_every_policy_is_drawn_and_where_one_was_killed() -> None:
+    """Bulk is killed at 1.5 s with 9 MiB held; its requests, given up, would have arrived later."""
+    bulk = [
+        replace(row, policy="bulk") for row in (BUDGET, task(0, 1, event="load"), request(0, 0, 2), request(1, 8, 8))
+    ]
+    given_up = [replace(row, status="failed") if row.event == "request" else row for row in bulk]
+    made = timeline(*SHORT, *given_up)
+    killed = {"policies": {"masa": [{}], "bulk": [{"killed": {"at_s": 1.5, "bytes": 9 * 2**20}}]}}
+    made = replace(made, header=replace(made.header, conditions={**made.header.conditions, **killed}))
+    figure = gantt_figure(made)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[0].startswith("SIMULATED: masa")
+    assert titles[2].startswith("bulk")
+    assert len(figure.axes) == 4
+    lines = {line.get_label(): line for line in figure.axes[3].get_lines()}
+    assert set(lines["killed"].get_xdata()) == {1.5}
+    assert [*lines["held when killed"].get_xdata(), *lines["held when killed"].get_ydata()] == [1.5, 9.0]
+    assert max(lines["budget of tasks"].get_xdata()) == 1.5, "nothing is held after it"
+    assert figure.axes[3].get_ylim()[1] > 9.0
+    assert "killed" not in {line.get_label() for line in figure.axes[1].get_lines()}
+    assert len(gantt_figure(made, policy="bulk").axes) == 2
 
 
 def test_a_real_run_is_not_called_simulated_and_shows_what_was_measured() -> None:

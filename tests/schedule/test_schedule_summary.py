@@ -14,10 +14,10 @@ from edgetune.workflows.report.timeline import compared, missed_cell
 
 
 def task(event: str, layer: int, start_s: float, end_s: float, **more: Any) -> TimelineRow:
-    told = {"worker": 0, "request": 0, "bytes": 100, "held_bytes": 300, **more}
+    told = {"worker": 0, "request": 0, "copy": "net", "bytes": 100, "held_bytes": 300, **more}
     return TimelineRow(
-        event, "masa", end_s, 0, "net", None, told.pop("request"), f"l{layer}", layer, told.pop("worker"), "net",
-        None, start_s, **told,
+        event, "masa", end_s, 0, "net", None, told.pop("request"), f"l{layer}", layer, told.pop("worker"),
+        told.pop("copy"), None, start_s, **told,
     )  # type: ignore[arg-type]  # fmt: skip
 
 
@@ -135,3 +135,18 @@ def test_few_missed_deadlines_read_neither_as_none_nor_as_all():
         rows = [request(number, 0.0, 2.0, due_s=1.0 if number < late else 3.0) for number in range(400)]
         (of,) = summarise(timeline(*rows))
         assert missed_cell(of.responses) == words
+
+
+def test_weights_that_copies_map_are_resident_once() -> None:
+    """Two copies of 100 bytes and 50 of outputs: 250 by the account, 150 resident; a whole network is no one file."""
+    copies = (
+        task("load", 0, 0.0, 1.0, held_bytes=100, copy="net#0"),
+        task("load", 0, 0.5, 1.5, held_bytes=200, copy="net#1", request=1),
+        task("execute", 0, 2.0, 3.0, held_bytes=250, copy="net#1", request=1),
+        task("unload", 0, 4.0, 4.0, held_bytes=100, copy="net#1"),
+        task("execute", 0, 5.0, 6.0, held_bytes=140, copy="net#0"),
+    )
+    (of,) = summarise(timeline(*copies))
+    assert (of.memory.held_peak_bytes, of.memory.resident_peak_bytes) == (250, 150)
+    (whole,) = summarise(timeline(*(replace(row, layer="net") for row in copies)))
+    assert whole.memory.resident_peak_bytes == 250

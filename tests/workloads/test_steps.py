@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads import ort_session
 from edgetune.workloads.network_inputs import random_inputs
-from edgetune.workloads.ort_session import _refuse_fallback
+from edgetune.workloads.ort_session import _refuse_fallback, open_session
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.workload import RunOptions
@@ -72,6 +72,14 @@ def save(tmp_path):
 def test_dynamic_batch_runs_at_every_size(save, batch_size):
     (y,) = open_step(save(linear()), "infer", batch_size, RunOptions(threads=1))()
     assert y.shape == (batch_size, 2)
+
+
+def test_the_session_is_the_one_that_an_application_opens(save):
+    """Told the sizes, ONNX Runtime optimises otherwise, and what is measured is another session."""
+    net = save(linear())
+    plain, _ = open_session(net, 5, RunOptions())
+    fixed, _ = open_session(net, 5, RunOptions(), fixed=True)
+    assert [session.get_inputs()[0].shape[0] for session in (plain, fixed)] == ["batch", 5]
 
 
 def test_fixed_batch_is_rewritten(save):

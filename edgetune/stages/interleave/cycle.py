@@ -5,8 +5,8 @@
                            |-- first of the next b arrives --- ... --- last arrives: answer ---->
 
 The equations are Fulcrum's (2025): the slowest request of a batch waits for it to fill and is then answered,
-(b - 1) / a + t, here with the slowest t known; the device keeps up while t <= b / a; k is the largest whole number with
-t + k t_train <= b / a; the power is the larger of the two.
+(b - 1) / a + t, here with the 95th percentile of t; the device keeps up while t <= b / a; k is the largest whole number
+with t + k t_train <= b / a, both means; the power is the larger of the two.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgetune.serving.background_steps import steps_per_batch
 
 HEADROOM = 0.1
 """Share of the latency budget, and of the time between batches, that a plan leaves free: the next minibatch may be
-slower than all that were measured. In simulated plans with 3 % scatter, half of them with rare minibatches of twice
+slower than those that were measured. In simulated plans with 3 % scatter, half of them with rare minibatches of twice
 the time, requests were late in 5 of 187 plans without headroom, in 3 of 180 with 5 %, and in none of 172 with 10 %."""
 _A_WHOLE = 1e-9
 """Rounding error allowed in a whole number of minibatches."""
@@ -35,10 +35,10 @@ class WorkloadPoint:
     Args:
         workload: Its name.
         batch_size: Samples per minibatch.
-        minibatch_s: Cautious duration of a minibatch, s.
+        minibatch_s: Mean duration of a minibatch, s, from which rates and shares of time follow.
         power_w: Mean power, W; ``None`` where it was not measured.
         mode: The power mode.
-        slowest_s: Duration of the slowest minibatch measured, s; ``None`` where single times were not kept.
+        late_s: Cautious duration of a minibatch, s, with which latency budgets are kept; ``None`` where it is the mean.
         trains: Whether it trains; otherwise it infers.
     """
 
@@ -47,13 +47,13 @@ class WorkloadPoint:
     minibatch_s: float
     power_w: float | None = None
     mode: Mode = field(default_factory=Mode)
-    slowest_s: float | None = None
+    late_s: float | None = None
     trains: bool = True
 
     @property
-    def at_worst_s(self) -> float:
-        """Longest known duration of a minibatch, s."""
-        return self.minibatch_s if self.slowest_s is None else max(self.slowest_s, self.minibatch_s)
+    def cautious_s(self) -> float:
+        """Duration of a minibatch that latencies follow from, s."""
+        return self.minibatch_s if self.late_s is None else self.late_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class Cycle:
 
     @property
     def latency_s(self) -> float:
-        """How long the slowest request takes from its arrival to its answer, in the slowest minibatch, s."""
-        return self.fill_s + self.infer.at_worst_s
+        """How long the slowest request takes from its arrival to its answer, in a slow minibatch, s."""
+        return self.fill_s + self.infer.cautious_s
 
     @property
     def training_s(self) -> float:
@@ -175,7 +175,7 @@ def in_good_time(infer: WorkloadPoint, goals: CycleGoals) -> int:
     """Return how many requests can be answered together: the largest n with (n - 1) / a + t within the budget."""
     if goals.rate_per_s is None:
         return infer.batch_size
-    spare_s = goals.latency_budget_s * (1 - goals.headroom) - infer.at_worst_s
+    spare_s = goals.latency_budget_s * (1 - goals.headroom) - infer.cautious_s
     return max(min(infer.batch_size, 1 + math.floor(spare_s * goals.rate_per_s + _A_WHOLE)), 1)
 
 
@@ -203,7 +203,7 @@ def broken(cycle: Cycle, goals: CycleGoals) -> tuple[CycleViolation, ...]:
         cycle.train is not None and cycle.train_minibatches == 0 and not (cycle.rate_per_s is None or goals.continuous)
     ):
         found.append(CycleViolation("room", cycle.infer.minibatch_s + cycle.train.minibatch_s, cycle.period_s))
-    step_s = 0.0 if cycle.train is None else cycle.infer.at_worst_s + cycle.train.at_worst_s
+    step_s = 0.0 if cycle.train is None else cycle.infer.cautious_s + cycle.train.cautious_s
     if step_s > goals.latency_budget_s * kept:
         found.append(CycleViolation("step", step_s, goals.latency_budget_s * kept))
     if cycle.latency_s > goals.latency_budget_s * kept:

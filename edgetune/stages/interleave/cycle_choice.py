@@ -117,7 +117,7 @@ class CycleChooser:
         """
         cycles = self._cycles(rate_per_s)
         budget_s = self.goals.latency_budget_s
-        within = ([each for each in cycles if each.infer.at_worst_s <= share * budget_s] for share in (0.5, 1.0))
+        within = ([each for each in cycles if each.infer.cautious_s <= share * budget_s] for share in (0.5, 1.0))
         return max(next(filter(None, within), cycles), key=lambda each: (_answers_per_s(each), each.train is not None))
 
     def _cycles(self, rate_per_s: float) -> list[Cycle]:

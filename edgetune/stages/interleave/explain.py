@@ -14,7 +14,7 @@ from edgetune.units import format_si
 _WORDS = {
     "rate": "answering a batch takes {value}, and the next batch is full after {limit}",
     "room": "a batch and one training minibatch take {value}, and the next batch is full after {limit}",
-    "step": "behind the slowest training minibatch measured a request waits {value} of {limit}",
+    "step": "behind a slow training minibatch a request waits {value} of {limit}",
     "latency": "the slowest answer takes {value} of {limit}",
     "power": "the power is {value}, and the budget {limit}",
 }
@@ -58,7 +58,7 @@ def feasible_rates(cycle: Cycle, goals: CycleGoals) -> tuple[float, float] | Non
     if any(each.constraint in ("power", "step") for each in broken(cycle, goals)):
         return None
     kept, size, time_s = 1 - goals.headroom, cycle.infer.batch_size, cycle.infer.minibatch_s
-    spare_s = goals.latency_budget_s * kept - cycle.infer.at_worst_s
+    spare_s = goals.latency_budget_s * kept - cycle.infer.cautious_s
     if spare_s < 0 or (spare_s == 0 and size > 1):
         return None
     lowest = 0.0 if size == 1 else (size - 1) / spare_s

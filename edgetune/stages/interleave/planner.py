@@ -1,7 +1,7 @@
 """How many requests to answer together, and how much to train between two batches: from measurements.
 
-A plan is cautious where measurements scatter: the 95th percentile of minibatch times, where it is known, decides how
-much fits, the slowest one, where single times were kept, whether a request is late; and headroom is left beside.
+The mean time of a minibatch decides how much fits, its 95th percentile, where it is known, whether a request is late;
+and headroom is left beside.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def halves(rows: Iterable[ProfileRow], task: Task, *, workload: str | None = Non
         raise InputError(f"the table has no measurement of {workload or task}", there)
     found: dict[tuple[str, int, Mode], WorkloadPoint] = {}
     for row in fitting:
-        times_s = cautious_s(row), row.power_w, row.mode, _slowest_s(row)
-        half = WorkloadPoint(row.workload, row.batch_size, *times_s, trains=task == "train")
+        figures = mean_minibatch_s(row) or 0.0, row.power_w, row.mode, cautious_s(row)
+        half = WorkloadPoint(row.workload, row.batch_size, *figures, trains=task == "train")
         key = (row.workload, row.batch_size, row.mode)
         found[key] = half if key not in found else _worse(half, found[key])
     return tuple(found.values())
@@ -111,18 +111,12 @@ def cautious_s(row: ProfileRow) -> float:
 
 def _worse(one: WorkloadPoint, other: WorkloadPoint) -> WorkloadPoint:
     powers = [half.power_w for half in (one, other) if half.power_w is not None]
-    slowest = [half.slowest_s for half in (one, other) if half.slowest_s is not None]
     return replace(
         one,
         minibatch_s=max(one.minibatch_s, other.minibatch_s),
         power_w=max(powers, default=None),
-        slowest_s=max(slowest, default=None),
+        late_s=max(one.cautious_s, other.cautious_s),
     )
-
-
-def _slowest_s(row: ProfileRow) -> float | None:
-    """Return the slowest minibatch time after warm-up, s; ``None`` where single times were not kept."""
-    return max((row.times_s or ())[row.warmups or 0 :], default=None)
 
 
 def refuse_other(plan: Plan, *, device: str) -> None:
@@ -138,13 +132,13 @@ def refuse_other(plan: Plan, *, device: str) -> None:
 
 
 def tenants_of(cycle: Cycle, goals: CycleGoals) -> tuple[Tenant, ...]:
-    """Return the tenants of a cycle, with the planned times."""
+    """Return the tenants of a cycle, with cautious times: a policy begins only what ends in time."""
     half = cycle.infer
     answers = Inference(
-        half.workload, half.batch_size, goals.latency_budget_s, cycle.rate_per_s, minibatch_s=half.minibatch_s
+        half.workload, half.batch_size, goals.latency_budget_s, cycle.rate_per_s, minibatch_s=half.cautious_s
     )
     if cycle.train is None:
         return (answers,)
     task: Task = "train" if cycle.train.trains else "infer"
     name = cycle.train.workload if cycle.train.workload != half.workload else f"{half.workload}-{task}"
-    return answers, Training(name, cycle.train.batch_size, cycle.train.minibatch_s, task=task)
+    return answers, Training(name, cycle.train.batch_size, cycle.train.cautious_s, task=task)

@@ -156,8 +156,8 @@ class Replanner(Watcher):
         cycle, name = choice.cycle, self._names.infer
         status: Outcome = "ok"
         try:
-            train_s = None if cycle.train is None else cycle.train.minibatch_s
-            self._run_at(cycle.infer.mode, cycle.infer.batch_size, cycle.infer.minibatch_s, train_s, loop)
+            train_s = None if cycle.train is None else cycle.train.cautious_s
+            self._run_at(cycle.infer.mode, cycle.infer.batch_size, cycle.infer.cautious_s, train_s, loop)
             self._present = choice
         except EdgetuneError as error:
             reason, status = f"{reason}; refused: {error.message}", "failed"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
@@ -54,13 +57,14 @@ class SweepEstimate:
 
 
 def estimate(
-    device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, *, run_code: bool = True
-) -> SweepEstimate:
+    device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, *, run_code: bool = True,
+    measured: Sequence[ProfileRow] = (),
+) -> SweepEstimate:  # fmt: skip
     """Return the time and energy of measuring ``points``; no power mode of a real device is changed.
 
     A simulated device predicts itself exactly, in its own virtual time. On a real one, the workload is loaded once in
     the mode the device is in, a few minibatches are run at the smallest batch size, and their time is taken in
-    proportion to the batch size.
+    proportion to the batch size; where points are measured already, as long as those took is expected of the others.
 
     Args:
         device: Where they would be measured.
@@ -68,6 +72,7 @@ def estimate(
         points: What would be measured.
         options: How.
         run_code: Whether a Python file is run for the estimate; without running it its time is unknown.
+        measured: Points of the same sweep.
 
     Raises:
         InputError: The options do not fit the device.
@@ -81,7 +86,9 @@ def estimate(
         return SweepEstimate(len(points), 0.0, 0.0, "looked up in the recorded table")
     kind = KINDS.get(workload.kind)
     live = isinstance(device.source, LiveSource)
-    if live and options.engine_options.builds and not run_code:
+    if live and measured:
+        once = _paced(points, measured)
+    elif live and options.engine_options.builds and not run_code:
         basis = "only building its engine would tell, which this does not do"
         once = SweepEstimate(len(points), None, None, basis)
     elif live and kind is not None and kind.runs_code and not run_code:
@@ -131,6 +138,19 @@ def _simulated(device: Device, workload: Workload, points: Sequence[Point], opti
     return SweepEstimate(len(points), share * duration_s, share * energy_j, basis)
 
 
+def _paced(points: Sequence[Point], measured: Sequence[ProfileRow]) -> SweepEstimate:
+    """Expect of each point what the measured ones of the nearest batch size took."""
+    duration_s, energy_j = 0.0, 0.0
+    for point in points:
+        nearest = min((abs(row.batch_size - point.batch_size), row.batch_size) for row in measured)[1]
+        alike = [row for row in measured if row.batch_size == nearest]
+        duration_s += fmean(row.duration_s or 0.0 for row in alike)
+        energy_j += fmean((row.duration_s or 0.0) * (row.power_w or math.nan) for row in alike)
+    done = "the point" if len(measured) == 1 else f"the {len(measured)} points"
+    known_j = None if math.isnan(energy_j) else energy_j
+    return SweepEstimate(len(points), duration_s, known_j, f"from {done} measured already")
+
+
 def _probed(
     device: Device, source: LiveSource, workload: Workload, points: Sequence[Point], options: ProfileOptions
 ) -> SweepEstimate:
@@ -145,14 +165,18 @@ def _probed(
         loading_s = time.monotonic() - begun_s
         attempt = measure_point(as_found, supervisor.open, probe, few)[-1]
     row = attempt.row
-    if row.minibatch_s is None:
+    time_s = mean_minibatch_s(row)
+    if time_s is None:
         raise attempt.error or InputError(f"{probe} cannot be measured: {row.reason}", "see --verbose")
-    per_sample_s = row.minibatch_s / probe.batch_size
+    per_sample_s = time_s / probe.batch_size
     loadings = len({(point.batch_size, point.mode.cpu_cores) for point in points})
     sampling_s = sum(typical_sampling_s(device.power, per_sample_s * point.batch_size, options) for point in points)
     duration_s = loadings * loading_s + sampling_s + len(points) * options.idling_s
     energy_j = None if row.power_w is None else row.power_w * duration_s
     basis = f"from {_PROBED_MINIBATCHES} minibatches at batch size {probe.batch_size}; lower power modes take longer"
+    if options.rule.fixed is None and options.soak_s is None:
+        most = [min(options.rule.maximum * per_sample_s * point.batch_size, options.max_sampling_s) for point in points]
+        basis += f"; up to {format_duration(duration_s - sampling_s + max(sum(most), sampling_s))} where times scatter"
     if row.power_w is None:
         basis += f"; {row.reason}"
     return SweepEstimate(len(points), duration_s, energy_j, basis)

@@ -17,6 +17,7 @@ from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.processes.private_folder import make_private, temporary_folder
 from edgetune.processes.user_folders import user_folder
+from edgetune.stages.profiling.journal import JOURNAL_SUFFIX, journal_beside
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.version import __version__
 from edgetune.workloads.batch import axes_words
@@ -96,9 +97,9 @@ def default_journal_path(output: Path | None, identity: Mapping[str, Any], point
         InputError: The profile goes to standard output and no folder can keep the journal.
     """
     if output is not None:
-        return output.parent / f".{output.name}.journal"
+        return journal_beside(output)
     asked = json.dumps([identity, [str(point) for point in points]], sort_keys=True, default=str)
-    return _journals_folder() / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.journal"
+    return _journals_folder() / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}{JOURNAL_SUFFIX}"
 
 
 def _journals_folder() -> Path:

@@ -13,18 +13,15 @@ import sqlite3
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
-from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.processes.file_lock import holder_of, try_lock
-from edgetune.stages.profiling.queue import Visit
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -34,6 +31,7 @@ E = TypeVar("E")
 R = TypeVar("R")
 
 FORMAT = 2
+JOURNAL_SUFFIX = ".journal"
 _OURS = b"etun"
 """The application id in the header of the file, see the SQLite file format."""
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -55,39 +53,8 @@ class JournalFormat(Generic[E]):
     failed: Callable[[E], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class SweepJournalEntry:
-    """One finished point.
-
-    Args:
-        point: The point, as the sweep requests it.
-        rows: Every attempt, the one that counts last.
-        overhead: Fraction of the sampled time spent outside the workload.
-        target_reached: Whether the confidence interval reached its target.
-        round: Number of the visit to the point; ``None`` in a sweep of one round.
-        cooled: Whether the device was cool enough before the attempt that counts.
-    """
-
-    point: Point
-    rows: tuple[ProfileRow, ...]
-    overhead: float | None = None
-    target_reached: bool = True
-    round: int | None = None
-    cooled: bool = True
-
-    @property
-    def visit(self) -> Visit:
-        """Which measurement of which point this is."""
-        return Visit(self.point, self.round)
-
-    @property
-    def failed(self) -> bool:
-        """Whether the point could not be measured."""
-        return self.rows[-1].status == "failed"
-
-
 class Journal(Generic[E]):
-    """An open, locked journal; a context manager. Use ``open_journal``.
+    """An open, locked journal; a context manager. Use ``open_journal_of``.
 
     Args:
         database: The file's content.
@@ -140,13 +107,6 @@ class Journal(Generic[E]):
                 os.close(lock)  # after the database: closing any descriptor of a file ends POSIX locks on it
 
 
-def open_journal(
-    path: Path, identity: Mapping[str, Any], *, synced: bool = True, fresh: bool = False
-) -> Journal[SweepJournalEntry]:
-    """Open the journal of a sweep; see ``open_journal_of``."""
-    return open_journal_of(POINTS, path, identity, synced=synced, fresh=fresh)
-
-
 def open_journal_of(
     form: JournalFormat[E], path: Path, identity: Mapping[str, Any], *, synced: bool = True, fresh: bool = False
 ) -> Journal[E]:
@@ -189,19 +149,23 @@ def open_journal_of(
         raise
 
 
-def points_in_journal(path: Path, identity: Mapping[str, Any]) -> set[Point]:
-    """Return the points that the journal of this very request has measured; none where there is no such journal."""
+def journal_beside(output: Path) -> Path:
+    """Return the path of the journal of a table: a hidden file beside it."""
+    return output.parent / f".{output.name}{JOURNAL_SUFFIX}"
+
+
+def peek(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """Return identity and entries of the user's own journal, which another run may be writing; ``None`` without one."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not _is_ours(descriptor):
-                return set()
-            found, values = stored(path)
+            found = os.fstat(descriptor)
+            own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and _is_ours(descriptor)
+            return stored(path) if own else None
         finally:
             os.close(descriptor)
     except (OSError, sqlite3.Error, ValueError):
-        return set()
-    return {POINTS.read(value).point for value in values} if found == _about(identity) else set()
+        return None
 
 
 def discard_journal(path: Path) -> None:
@@ -269,7 +233,7 @@ def _take_over(form: JournalFormat[E], lock: int, path: Path, identity: Mapping[
         entries = [form.read(value) for value in values]
     except (sqlite3.Error, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"the journal {path} is damaged: {error}", _FRESH) from None
-    wanted = _about(identity)
+    wanted = about(identity)
     differing = sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key))
     if not differing:
         return entries
@@ -303,7 +267,7 @@ def _begin(database: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
     database.execute(f"PRAGMA application_id={int.from_bytes(_OURS, 'big')}")
     database.execute("CREATE TABLE about (identity TEXT)")
     database.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, entry TEXT)")
-    database.execute("INSERT INTO about VALUES (?)", (json.dumps(_about(identity)),))
+    database.execute("INSERT INTO about VALUES (?)", (json.dumps(about(identity)),))
     database.execute("COMMIT")
 
 
@@ -326,38 +290,10 @@ def stored(path: Path, mode: str = "ro") -> tuple[dict[str, Any], list[dict[str,
     return identity[0], values
 
 
-def _about(identity: Mapping[str, Any]) -> dict[str, Any]:
+def about(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``identity`` as it is after a round trip through JSON, so that equal requests compare equal."""
     value: dict[str, Any] = json.loads(json.dumps({**identity, "journal": FORMAT}, default=str))
     return value
-
-
-_NAMES = frozenset(field.name for field in fields(ProfileRow))
-
-
-def plain_entry(entry: SweepJournalEntry) -> dict[str, Any]:
-    """Return an entry as plain data, without the columns that were not measured."""
-    point = entry.point
-    asked: dict[str, Any] = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size}
-    asked["mode"] = point.mode.settings()
-    rows = [{name: value for name, value in asdict(row).items() if value is not None} for row in entry.rows]
-    facts = {name: getattr(entry, name) for name in ("overhead", "target_reached", "round", "cooled")}
-    return {"point": asked, "rows": rows, **facts}
-
-
-def to_entry(value: Mapping[str, Any]) -> SweepJournalEntry:
-    """Return the entry that plain data describe: the inverse of ``plain_entry``.
-
-    Raises:
-        AttributeError, LookupError, TypeError, ValueError: The data do not describe an entry.
-    """
-    asked = value["point"]
-    rows = [
-        {"minibatch_s": None, **{name: cell for name, cell in row.items() if name in _NAMES}} for row in value["rows"]
-    ]
-    return checked(
-        SweepJournalEntry, {**value, "point": {**asked, "mode": Mode.of(asked["mode"]).settings()}, "rows": rows}
-    )
 
 
 def checked(form: type[R], plain: Mapping[str, Any]) -> R:
@@ -375,7 +311,3 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(form)
-
-
-POINTS: JournalFormat[SweepJournalEntry] = JournalFormat(plain_entry, to_entry, lambda entry: entry.failed)
-"""The journal of a sweep."""

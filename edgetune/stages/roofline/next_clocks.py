@@ -116,15 +116,19 @@ def _measured(rows: Mapping[Mode, ProfileRow], mode: Mode) -> ProfileRow | None:
 
 
 def _measured_time(here: ProfileRow, there: ProfileRow, *, exact: bool) -> Share:
-    """Return the measured change; its interval covers those of both medians and the variation between visits."""
+    """Return the measured change; its interval covers those of both means and the variation between visits."""
     (low_s, seconds, high_s), (then_low_s, then_s, then_high_s) = _interval(here), _interval(there)
     less, more = _between_visits(0.0 if exact else TIME_REPEAT)
     return Share(less * then_low_s / high_s - 1, more * then_high_s / low_s - 1, then_s / seconds - 1)
 
 
 def _interval(row: ProfileRow) -> tuple[float, float, float]:
-    assert row.minibatch_s is not None
-    return row.minibatch_ci95_low_s or row.minibatch_s, row.minibatch_s, row.minibatch_ci95_high_s or row.minibatch_s
+    """Return the mean time of a minibatch and its interval, as wide, relative to it, as that of the median, s."""
+    mean_s, time_s = mean_minibatch_s(row), row.minibatch_s
+    assert mean_s is not None
+    assert time_s is not None
+    low_s, high_s = row.minibatch_ci95_low_s or time_s, row.minibatch_ci95_high_s or time_s
+    return low_s * mean_s / time_s, mean_s, high_s * mean_s / time_s
 
 
 def _measured_energy(here: ProfileRow, there: ProfileRow, *, exact: bool) -> Share | None:
@@ -144,7 +148,8 @@ def _between_visits(deviation: float) -> tuple[float, float]:
 def _possible_time(table: OpsTable, roof: Roof, other: Roof, knob: str, here: ProfileRow | None) -> Share:
     """Return the range of the change of time over all explanations; without a measurement, all are possible."""
     now_s, then_s = layers_time(table, roof), layers_time(table, other)
-    at_roofs_share = 0.0 if here is None or not here.minibatch_s else min(now_s / here.minibatch_s, 1.0)
+    time_s = None if here is None else mean_minibatch_s(here)
+    at_roofs_share = min(now_s / time_s, 1.0) if time_s else 0.0
     explanations = possible_explanations(table, at_roofs_share)
     ratios = time_ratios(explanations, [other], roof, np.array([then_s / now_s]), at_roofs_share)[:, 0].tolist()
     value, next_value = getattr(roof.mode, knob), getattr(other.mode, knob)

@@ -153,6 +153,11 @@ class Placement:
     measured_s: float | None = None
     point: OperatingPoint | None = None
 
+    @property
+    def above(self) -> bool:
+        """Whether it was measured notably faster than its roof allows: what bounds it is then unknown."""
+        return self.measured_s is not None and self.layers_s > NOTABLY * self.measured_s
+
 
 def place(table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), measured_s: float | None = None) -> Placement:
     """Return the placement of a network, with each operator beneath the roof of the precision that it computes in.

@@ -25,6 +25,7 @@ from edgetune.stages.schedule.policies.reuse import Reuse
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import Record, RequestRecord, TaskRecord
 from edgetune.stages.schedule.time_grid import exact_grid_ns, grid_ns
+from edgetune.units import NS
 
 MOST_TASKS = 400
 """With more loads and executions constraint programming does not begin: some dozens are proved in seconds, hundreds
@@ -59,7 +60,7 @@ def best_schedule(
         for left, streams in (1, None), *([] if once else [(0, case.streams)]):
             left_s = max(begun_s + limit_s - time.perf_counter(), 0.0) / (1 + left)
             solved = _solved(replace(case, streams=streams), objective, left_s, relaxed=bool(left))
-            if left:
+            if left and not any(layer.shared for each in case.networks.values() for layer in each.layers):
                 bound_ns = max(bound_ns, solved.bound_ns)
             value_ns = _figure_ns(_records(Optimum(plan=solved), case, machine), objective)
             if value_ns < found.value_ns:
@@ -117,7 +118,7 @@ def lower_bound_ns(case: SchedulingProblem, objective: Objective) -> float:
     if objective == "makespan":
         asked = {request.network for request in case.requests}
         executing_ns = sum(sum(case.networks[request.network].execute_ns) for request in case.requests) / cores
-        loading_ns = sum(sum(case.networks[name].load_ns) for name in asked) / case.workers
+        loading_ns = sum(case.networks[name].loading_s for name in asked) * NS / case.workers
         last_ns = max(request.arrival_ns + path_ns[request.network] for request in case.requests)
         return max(last_ns, first_ns + executing_ns, first_ns + loading_ns)
     paths_ns = sum(path_ns[request.network] for request in case.requests)

@@ -75,6 +75,7 @@ def _layer(row: LayerCostRow) -> Layer:
     return Layer(
         row.layer, row.kind, row.weight_bytes, row.output_bytes, max(row.scratch_bytes, measured), load_s or 0.0,
         row.execute_s or 0.0, row.after or (), row.unload_s or 0.0, row.first_execute_s, mapped_load_s=row.load_s,
+        shared=tuple(zip(row.shared_files, row.shared_bytes, strict=True)),
     )  # fmt: skip
 
 
@@ -85,18 +86,22 @@ class Host:
     Args:
         machine: The resources that tasks share.
         base_bytes: Memory of the process before it has sessions; ``None`` where the table does not say.
+        base_anonymous_bytes: Of these what is no page of a file, as a control group is charged where libraries are in
+            use elsewhere; ``None`` where the table does not say.
         sessions_bytes: Of all layers of a network, by its name.
         wholes: Networks that were measured as a whole, by form and name.
     """
 
     machine: Machine
     base_bytes: int | None = None
+    base_anonymous_bytes: int | None = None
     sessions_bytes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     wholes: Mapping[str, Mapping[str, LayeredNetwork]] = field(default_factory=lambda: MappingProxyType({}))
 
     def taken_bytes(self, form: str) -> int:
         """Return the bytes that the process takes before anything is loaded; 0 where that is unknown."""
-        return (self.base_bytes or 0) + (sum(self.sessions_bytes.values()) if form == "layers" else 0)
+        base_bytes = self.base_bytes if self.base_anonymous_bytes is None else self.base_anonymous_bytes
+        return (base_bytes or 0) + (sum(self.sessions_bytes.values()) if form == "layers" else 0)
 
 
 def host_of(costs: LayerCosts) -> Host:
@@ -110,6 +115,7 @@ def host_of(costs: LayerCosts) -> Host:
     return Host(
         Machine(cores if isinstance(cores, int) else 2, swap_bytes=_size_bytes(conditions, "swap_bytes")),
         _size_bytes(conditions, "base_bytes"),
+        _size_bytes(conditions, "base_anonymous_bytes"),
         {row.network: row.sessions_bytes for row in costs.rows if row.sessions_bytes is not None},
         {form: wholes_of(costs, form) for form in FORMS},
     )
@@ -130,11 +136,12 @@ def _size_bytes(conditions: Mapping[str, Any], name: str) -> int | None:
 
 def with_safety(network: LayeredNetwork, factor: float = SAFETY) -> LayeredNetwork:
     """Return a network as the runtime takes it, with a margin: all bytes and times times ``factor``."""
-    layers = tuple(
-        replace(layer, **{each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)})
-        for layer in network.layers
-    )
-    return LayeredNetwork(network.name, layers, round(network.input_bytes * factor))
+    layers = []
+    for layer in network.layers:
+        scaled = {each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)}
+        shared = tuple((file, round(size_bytes * factor)) for file, size_bytes in layer.shared)
+        layers.append(replace(layer, **{**scaled, "shared": shared}))
+    return LayeredNetwork(network.name, tuple(layers), round(network.input_bytes * factor))
 
 
 def _scaled(value: Any, factor: float) -> Any:
@@ -195,6 +202,7 @@ def network_of(prepared: Prepared, name: str | None = None) -> LayeredNetwork:
             layer.load_s or 0.0,
             layer.execute_s or 0.0,
             layer.after,
+            shared=prepared.shared_by(layer),
         )
         for layer in prepared.layers
     )

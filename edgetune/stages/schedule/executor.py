@@ -13,7 +13,10 @@ its tensors take, and gives it back with them. A whole network has one of two fo
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
@@ -73,12 +76,33 @@ class LoadedLayer:
     """The weights of one layer in memory.
 
     Args:
-        files: Their files, mapped.
+        files: Their files, mapped, by name.
         values: Their tensors, by the input of the layer's graph that they are fed to.
     """
 
-    def __init__(self, files: Sequence[MappedWeights], values: Values) -> None:
+    def __init__(self, files: Mapping[str, MappedWeights], values: Values) -> None:
         self.files, self.values = files, dict(values)
+
+
+class SharedWeights:
+    """A file of weights that several layers read: mapped for the first of them, and released after the last."""
+
+    def __init__(self) -> None:
+        self._lock, self._mapped, self._users = threading.Lock(), list[MappedWeights](), 0
+
+    def take(self, made: Callable[[], MappedWeights]) -> MappedWeights:
+        """Return the mapping for one more layer; ``made`` maps the file."""
+        with self._lock:
+            if not self._users:
+                self._mapped = [made()]
+            self._users += 1
+            return self._mapped[0]
+
+    def give_back(self) -> bool:
+        """Note that a layer does not read it any more; return whether none does."""
+        with self._lock:
+            self._users -= 1
+            return not self._users
 
 
 class PreparedLayers:
@@ -98,6 +122,8 @@ class PreparedLayers:
         self.outputs = [tensor.name for tensor in prepared.outputs]
         self.reads = [layer.inputs for layer in prepared.layers]
         self._prepared, self._changed_ns, self._drop_cache = prepared, changed_ns, drop_cache
+        counts = Counter(name for layer in prepared.layers for name in {weight.file for weight in layer.weights})
+        self._shared = {name: SharedWeights() for name, count in counts.items() if count > 1}
         self._sessions = [open_session(prepared.folder / layer.graph, _layer_options()) for layer in prepared.layers]
 
     def load(self, layer: int) -> LoadedLayer:
@@ -112,14 +138,19 @@ class PreparedLayers:
             of_numpy = ort.OrtValue.ortvalue_from_numpy  # no copy: it holds the array
             values = {w.input: of_numpy(files[w.file].tensor(w.offset, w.dtype, w.shape)) for w in weights}
         except BaseException:
-            for file in files.values():
-                file.release(drop_cache=self._drop_cache)
+            self._release(files, drop_cache=self._drop_cache)
             raise
-        return LoadedLayer(list(files.values()), values)
+        return LoadedLayer(files, values)
 
     def _mapped(self, name: str) -> MappedWeights:
-        size_bytes = self._prepared.files[name].size_bytes
-        return MappedWeights(self._prepared.folder / name, size_bytes, self._changed_ns.get(name))
+        size_bytes, shared = self._prepared.files[name].size_bytes, self._shared.get(name)
+        made = partial(MappedWeights, self._prepared.folder / name, size_bytes, self._changed_ns.get(name))
+        return made() if shared is None else shared.take(made)
+
+    def _release(self, files: Mapping[str, MappedWeights], *, drop_cache: bool) -> None:
+        for name, file in files.items():
+            if name not in self._shared or self._shared[name].give_back():
+                file.release(drop_cache=drop_cache)
 
     def execute(self, layer: int, loaded: LoadedLayer | None, values: Values) -> Values:
         """Run one layer's session."""
@@ -130,8 +161,7 @@ class PreparedLayers:
     def unload(self, loaded: LoadedLayer, *, drop_cache: bool | None = None) -> None:
         """Drop the views and give the memory back; ``drop_cache`` goes before what all unloads do."""
         loaded.values.clear()
-        for file in loaded.files:
-            file.release(drop_cache=self._drop_cache if drop_cache is None else drop_cache)
+        self._release(loaded.files, drop_cache=self._drop_cache if drop_cache is None else drop_cache)
 
 
 def open_session(path: Path, options: Any) -> Any:

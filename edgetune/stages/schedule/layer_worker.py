@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.processes.memory import resident_bytes
+from edgetune.processes.memory import anonymous_bytes, resident_bytes
 from edgetune.processes.messages import serve
 from edgetune.stages.schedule.executor import WholeNetwork
 from edgetune.stages.schedule.sampling import made_up, open_weighed, rise_bytes, sampled, why_not_cold
@@ -72,11 +72,13 @@ class LayerBench:
         changed_ns: dict[str, int] = {}
         self._layers, sessions_bytes = open_weighed(prepared, changed_ns)
         base_bytes = resident_bytes() - sessions_bytes  # without libraries that only hashing loads
+        own_bytes = anonymous_bytes()
+        own = {} if own_bytes is None else {"base_anonymous_bytes": max(own_bytes - sessions_bytes, 0)}
         changed_ns |= {w.file: check_file(prepared, w.file) for layer in prepared.layers for w in layer.weights}
         self._sweep = np.ones(_sweep_bytes() // 8, np.uint64)
         drawn = np.random.default_rng(seed)
         self._values = {tensor.name: made_up(tensor, drawn) for tensor in prepared.inputs}
-        return {"sessions_bytes": sessions_bytes, "base_bytes": base_bytes}
+        return {"sessions_bytes": sessions_bytes, "base_bytes": base_bytes, **own}
 
     def _layer(self, index: int, rule: StoppingRule, longest_s: float, *, cold: bool) -> dict[str, Any]:
         """Measure a layer, and keep its outputs for those after it."""

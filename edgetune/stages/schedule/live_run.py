@@ -87,7 +87,8 @@ class LiveFigures:
         enforced: The mechanism that kept the limit.
         reason: Why the kernel did not.
         group: The kernel's counts of its control group.
-        base_bytes: Memory of the process before any load, pages of libraries included.
+        base_bytes: Memory of the process before any load, as its control group counts it, else pages of libraries
+            included.
         base_anonymous_bytes: The part of it that is no page of a file.
         budget_bytes: The part of the limit that was left for tasks.
         peak_bytes: Most that the process had in memory at once, pages mapped twice counted twice; ``None`` where it

@@ -88,9 +88,9 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
 
 
 def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict[str, int]:
-    """Return the memory of the process that runs networks before it has any, and the machine's swap, bytes.
+    """Return the memory of the process that runs networks before it has any, its own part, and the machine's swap.
 
-    Each is missing where it is unknown: layers are known without it.
+    All in bytes, each missing where it is unknown: layers are known without it.
 
     Args:
         networks: That can be measured on; it is the smallest one.
@@ -103,7 +103,7 @@ def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict
     with closing(Child(_LAYERS, environment=environment_of("layers"))) as child:
         opened = _asked(child, {"command": "open", **_common(smallest, options)}, _OPEN_TIMEOUT_S)[0]
     swap_bytes = counter_bytes(Path("/proc/meminfo"), "SwapTotal")
-    sizes = {"base_bytes": opened.get("base_bytes"), "swap_bytes": swap_bytes}
+    sizes = {name: opened.get(name) for name in ("base_bytes", "base_anonymous_bytes")} | {"swap_bytes": swap_bytes}
     return {name: size for name, size in sizes.items() if size is not None}
 
 
@@ -141,9 +141,10 @@ def _whole(prepared: Prepared, form: Form, options: LayerOptions) -> LayerCostRo
 def _row(prepared: Prepared, index: int) -> LayerCostRow:
     """Return the row of a layer before it is measured."""
     layer: PreparedLayer = prepared.layers[index]
+    files, sizes = zip(*prepared.shared_by(layer), strict=True) if prepared.shared_by(layer) else ((), ())
     return LayerCostRow(
         prepared.network, layer.name, layer.kind, layer.weight_bytes, layer.output_bytes, None, None, index,
-        layer.after, layer.scratch_bytes, prepared.input_bytes,
+        layer.after, layer.scratch_bytes, prepared.input_bytes, shared_files=files, shared_bytes=sizes,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ The loop accounts for estimates with it, the simulator for what is really held.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,6 +20,8 @@ from edgetune.stages.schedule.tasks import LayerTask
 
 Kind = Literal["weights", "activations", "scratch", "inputs"]
 """The purpose of held memory; activations are the outputs of layers."""
+_Part = tuple[str, int | str]
+"""Weights that are in memory once: what they belong to, and the layer, or the file that layers share."""
 
 
 @dataclass(slots=True)
@@ -51,11 +53,10 @@ class MemoryAccounting:
         """The most that was held at once."""
         self.by_kind: dict[Kind, int] = {"weights": 0, "activations": 0, "scratch": 0, "inputs": 0}
         self._networks, self._maps_weights = networks, maps_weights
-        self._weights: dict[tuple[str, int], tuple[str, int]] = {}
-        """By copy and layer, what the bytes belong to: the copy, or the network whose files are mapped; and the bytes.
-        """
-        self._copies: Counter[tuple[str, int]] = Counter()
-        """The number of copies that are there, by what they belong to and layer."""
+        self._weights: dict[tuple[str, int], dict[_Part, int]] = {}
+        """By copy and layer, the parts of its weights and their bytes."""
+        self._holders: Counter[_Part] = Counter()
+        """The number of layers of copies that hold a part; it counts once."""
         self._accounts: dict[int, _Account] = {}
 
     def begin(self, task: LayerTask) -> None:
@@ -69,11 +70,9 @@ class MemoryAccounting:
             key = (task.copy, task.layer)
             if key in self._weights:
                 raise ValueError(f"the weights of layer {task.layer} of {task.copy} are held already")
-            owner = task.network if self._maps_weights else task.copy
-            self._weights[key] = owner, layer.weight_bytes
-            self._copies[owner, task.layer] += 1
-            if self._copies[owner, task.layer] == 1:
-                self._add("weights", layer.weight_bytes)
+            self._weights[key] = parts = self._parts(task.copy, task.network, task.layer)
+            self._add("weights", self._new_bytes(parts))
+            self._holders.update(parts.keys())
             return
         account = self._accounts.get(task.request) or self._open(task)
         if task.layer in account.outputs:
@@ -113,11 +112,10 @@ class MemoryAccounting:
         """
         if (copy, layer) not in self._weights:
             raise ValueError(f"the weights of layer {layer} of {copy} are not held")
-        owner, size_bytes = self._weights.pop((copy, layer))
-        self._copies[owner, layer] -= 1
-        if not self._copies[owner, layer]:
-            del self._copies[owner, layer]
-            self._add("weights", -size_bytes)
+        parts = self._weights.pop((copy, layer))
+        self._holders.subtract(parts.keys())
+        self._holders = +self._holders
+        self._add("weights", -self._new_bytes(parts))
 
     def close(self, request: int) -> None:
         """Return all memory of a request, if it executed anything."""
@@ -127,15 +125,26 @@ class MemoryAccounting:
             self._add("activations", -sum(account.outputs.values()))
             self._add("scratch", -sum(account.scratch.values()))
 
-    def weights_bytes(self, copy: str, layer: int) -> int:
-        """Return the bytes that leave with the weights of a layer; 0 where they are not there, or mapped elsewhere."""
-        owner, size_bytes = self._weights.get((copy, layer), ("", 0))
-        return size_bytes if self._copies[owner, layer] == 1 else 0
+    def freed_bytes(self, weights: Iterable[tuple[str, int]]) -> int:
+        """Return the bytes that leave with the weights of some copies and layers, without what others hold too."""
+        leaving: dict[_Part, list[int]] = {}
+        for key in weights:
+            for part, size_bytes in self._weights.get(key, {}).items():
+                leaving.setdefault(part, []).append(size_bytes)
+        return sum(sizes[0] for part, sizes in leaving.items() if self._holders[part] == len(sizes))
 
-    def load_bytes(self, network: str, layer: int) -> int:
-        """Return the bytes that loading a layer for one more request takes; 0 where its weights are mapped already."""
-        mapped = self._maps_weights and self._copies[network, layer]
-        return 0 if mapped else self._networks[network].layers[layer].weight_bytes
+    def load_bytes(self, copy: str, network: str, layer: int) -> int:
+        """Return the bytes that loading a layer takes, without weights that are there for another layer or copy."""
+        return self._new_bytes(self._parts(copy, network, layer))
+
+    def _parts(self, copy: str, network: str, index: int) -> dict[_Part, int]:
+        """Return the parts of a layer's weights, which belong to the copy or to the network whose files are mapped."""
+        layer, owner = self._networks[network].layers[index], network if self._maps_weights else copy
+        return {(owner, index): layer.own_weight_bytes, **{(owner, file): size for file, size in layer.shared}}
+
+    def _new_bytes(self, parts: Mapping[_Part, int]) -> int:
+        """Return the bytes of the parts that nothing holds."""
+        return sum(size_bytes for part, size_bytes in parts.items() if not self._holders[part])
 
     @property
     def settled(self) -> bool:

@@ -36,6 +36,7 @@ class Layer:
         load_scratch_bytes: Held beside its weights while they are loaded.
         mapped_load_s: Time to load another copy while one is there, s: files that are mapped again share the memory.
             ``None`` where every copy has memory of its own.
+        shared: Files among its weights that other layers read too, which are in memory once, and their bytes.
     """
 
     name: str
@@ -50,6 +51,12 @@ class Layer:
     first_execute_s: float | None = None
     load_scratch_bytes: int = 0
     mapped_load_s: float | None = None
+    shared: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def own_weight_bytes(self) -> int:
+        """Bytes of the weights that no other layer reads."""
+        return max(self.weight_bytes - sum(size_bytes for _, size_bytes in self.shared), 0)
 
     @property
     def load_ns(self) -> int:
@@ -78,13 +85,38 @@ class LayeredNetwork:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights."""
-        return sum(layer.weight_bytes for layer in self.layers)
+        """Bytes of all weights; shared ones count once."""
+        return sum(layer.own_weight_bytes for layer in self.layers) + sum(self._shared.values())
+
+    @property
+    def loading_s(self) -> float:
+        """Time to load all weights once, a layer at a time, s; layers that share weights load them once."""
+        all_bytes = sum(layer.weight_bytes for layer in self.layers)
+        once = self.weight_bytes / all_bytes if self._shared else 1.0
+        return once * sum(layer.load_s for layer in self.layers if layer.weight_bytes)
 
     @property
     def service_s(self) -> float:
         """Time of one request alone, a layer at a time, s."""
-        return sum(layer.load_s + layer.execute_s for layer in self.layers)
+        return self.loading_s + sum(layer.execute_s for layer in self.layers)
+
+    @cached_property
+    def _shared(self) -> dict[str, int]:
+        """Bytes of shared files by name."""
+        return {file: size_bytes for layer in self.layers for file, size_bytes in layer.shared}
+
+    @cached_property
+    def sharing(self) -> tuple[tuple[int, ...], ...]:
+        """For each layer, itself and the layers that share weights with it."""
+        files = [{file for file, _ in layer.shared} for layer in self.layers]
+        return (
+            tuple(
+                tuple(other for other, theirs in enumerate(files) if other == index or own & theirs)
+                for index, own in enumerate(files)
+            )
+            if self._shared
+            else tuple((index,) for index in range(len(files)))
+        )
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
@@ -155,7 +187,7 @@ def as_one_layer(network: LayeredNetwork) -> LayeredNetwork:
     layer = Layer(
         name=network.name, kind="other", weight_bytes=network.weight_bytes, output_bytes=output_bytes,
         scratch_bytes=peak_bytes - output_bytes,
-        load_s=sum(layer.load_s for layer in network.layers if layer.weight_bytes),
+        load_s=network.loading_s,
         execute_s=sum(layer.execute_s for layer in network.layers), after=(),
         unload_s=sum(layer.unload_s for layer in network.layers),
     )  # fmt: skip

@@ -47,6 +47,9 @@ class _Running:
 class SimulatedKillError(PartialError):
     """The kernel would have killed the process: it holds more memory of its own than its limit and swap."""
 
+    at_ns = 0
+    """When, in simulated time."""
+
 
 class SimulatedTaskBackend:
     """A ``TaskBackend`` on an event clock, without workers.
@@ -107,10 +110,13 @@ class SimulatedTaskBackend:
             alone_ns, touched = round((layer.mapped_load_s or 0.0) * NS), 0
             wait_ns = self._still_read_ns(task)
         else:
+            before_bytes = self.memory.by_kind["weights"]
             self.memory.begin(_held_as(task, layer))
-            self._own_weights_bytes += layer.weight_bytes if layer.mapped_load_s is None else 0
-            alone_ns, beside = round(layer.load_s * NS), layer.load_scratch_bytes
-            touched = layer.weight_bytes + layer.load_scratch_bytes
+            new_bytes = self.memory.by_kind["weights"] - before_bytes
+            self._own_weights_bytes += new_bytes if layer.mapped_load_s is None else 0
+            there_s, new = layer.mapped_load_s or 0.0, new_bytes / layer.weight_bytes if layer.shared else 1.0
+            alone_ns = round((new * layer.load_s + (1 - new) * there_s) * NS)
+            beside, touched = layer.load_scratch_bytes, new_bytes + layer.load_scratch_bytes
         self._running.append(_Running(task, self.now_ns(), wait_ns, alone_ns, alone_ns, touched, beside))
         self.peak_bytes = max(self.peak_bytes, self._held_bytes())
         self._kill_above_limit()
@@ -153,12 +159,13 @@ class SimulatedTaskBackend:
         network = self._loaded_from.pop((copy, index))
         layer = self._networks[network].layers[index]
         mapped = layer.mapped_load_s is not None
-        self._own_weights_bytes -= 0 if mapped else layer.weight_bytes
         if mapped:
             self._copies[network, index] -= 1
             if self._copies[network, index]:
                 return False
+        before_bytes = self.memory.by_kind["weights"]
         self.memory.unload(network if mapped else copy, index)
+        self._own_weights_bytes -= 0 if mapped else before_bytes - self.memory.by_kind["weights"]
         return True
 
     def _held_bytes(self) -> int:
@@ -352,5 +359,6 @@ def simulate(
         loop.run()
     except SimulatedKillError as kill:  # requests without an answer are not recorded, as by a process that is gone
         killed = kill
+        killed.at_ns = backend.now_ns()
         records = [each for each in records if not isinstance(each, RequestRecord) or each.outcome != "abandoned"]
     return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.peak_bytes, killed)

@@ -12,6 +12,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
@@ -127,12 +128,13 @@ class View:
     def unload_task(self, copy: str, layer: int) -> LayerTask:
         """Return the unload of weights that are resident."""
         task = self._resident[(copy, layer)]
-        if self._maps_weights or task.request != self.wanted_by(copy, layer):
+        shares = self._maps_weights or len(self._copies[copy].network.sharing[layer]) > 1
+        if shares or task.request != self.wanted_by(copy, layer):
             task = self._resident[(copy, layer)] = self._new_unload(copy, layer)
         return task
 
     def _new_unload(self, copy: str, layer: int) -> LayerTask:
-        network, freed = self._copies[copy].network.name, self.memory.weights_bytes(copy, layer)
+        network, freed = self._copies[copy].network.name, self.memory.freed_bytes([(copy, layer)])
         return LayerTask("unload", network, copy, layer, self.wanted_by(copy, layer), freed, 0)
 
 
@@ -295,20 +297,22 @@ class State(View):
                 return
             self.loads.remove(weights.loads.pop(layer))
         if wanted_by >= 0:
-            size_bytes = self.memory.load_bytes(weights.network.name, layer)
+            size_bytes = self.memory.load_bytes(weights.name, weights.network.name, layer)
             task = weights.loads[layer] = weights.load(layer, wanted_by, size_bytes)
             self.loads.add(task)
 
     def _note_mapped(self, weights: Weights, layer: int) -> None:
-        """Change what loads of other copies of weights take, where they count once and a copy has come or gone."""
-        if not self._maps_weights:
-            return
-        size_bytes = self.memory.load_bytes(weights.network.name, layer)
-        for other in self._copies_of.get(weights.network.name, {}).values():
-            offered = other.loads.get(layer)
-            if offered is not None and offered.bytes != size_bytes:
+        """Change what loads take that share weights which have come or gone: of other layers, and of other copies."""
+        network = weights.network
+        copies = self._copies_of.get(network.name, {}).values() if self._maps_weights else [weights]
+        for other, index in product(copies, network.sharing[layer]):
+            offered = other.loads.get(index)
+            if offered is None:
+                continue
+            size_bytes = self.memory.load_bytes(other.name, network.name, index)
+            if offered.bytes != size_bytes:
                 self.loads.remove(offered)
-                task = other.loads[layer] = other.load(layer, offered.request, size_bytes)
+                task = other.loads[index] = other.load(index, offered.request, size_bytes)
                 self.loads.add(task)
 
     def _review(self, weights: Weights, layer: int) -> None:

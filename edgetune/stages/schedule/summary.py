@@ -55,6 +55,7 @@ class Memory:
         limit_bytes: The memory that there was to be; ``None`` where the file does not say.
         budget_bytes: The most of it that tasks could hold; ``None`` where the file does not say.
         held_peak_bytes: The most that was held or promised, by the accounts of the runtime.
+        resident_peak_bytes: The same with weights counted once that several copies share as pages of one file.
         peak_bytes: The most that was in memory, as the system counts it: to be within the limit.
         swap_peak_bytes: The most that was swapped out.
         major_faults: Pages that had to come from storage.
@@ -64,6 +65,7 @@ class Memory:
     limit_bytes: int | None
     budget_bytes: int | None
     held_peak_bytes: int | None
+    resident_peak_bytes: int | None
     peak_bytes: int | None
     swap_peak_bytes: int | None
     major_faults: int | None
@@ -171,9 +173,31 @@ def _memory(turns: dict[int, list[TimelineRow]], limit_bytes: int | None) -> Mem
     counted_peak_bytes = peak(lambda row: row.peak_bytes)
     return Memory(
         limit_bytes, peak(lambda row: row.budget_bytes), peak(lambda row: row.held_bytes),
+        max((each for of in turns.values() if (each := _resident_peak_bytes(of)) is not None), default=None),
         peak(lambda row: row.resident_bytes) if counted_peak_bytes is None else counted_peak_bytes,
         peak(lambda row: row.swap_bytes), counted(lambda row: row.major_faults), counted(lambda row: row.limit_hits),
     )  # fmt: skip
+
+
+def _resident_peak_bytes(rows: Sequence[TimelineRow]) -> int | None:
+    """Return the most that one turn held, bytes, with layers' weights counted once that several copies map."""
+    mapped: dict[tuple[str | None, int | None], dict[str | None, int]] = {}
+    changes: list[tuple[float, bool, TimelineRow]] = []
+    for row in rows:
+        if row.event in ("load", "execute", "unload") and row.held_bytes is not None:
+            begun_s = row.finished_s if row.started_s is None or row.event == "unload" else row.started_s
+            changes.append((begun_s, row.event != "unload", row))
+    most, again_bytes = None, 0
+    for _, _, row in sorted(changes, key=lambda each: each[:2]):
+        copies = mapped.setdefault((row.network, row.layer_index), {})
+        again_bytes -= sum(copies.values()) - max(copies.values(), default=0)
+        if row.event == "load" and row.status == "ok" and row.layer != row.network:  # a whole network is no file alone
+            copies[row.copy] = row.bytes or 0
+        elif row.event == "unload":
+            copies.pop(row.copy, None)
+        again_bytes += sum(copies.values()) - max(copies.values(), default=0)
+        most = max(most or 0, (row.held_bytes or 0) - again_bytes)
+    return most
 
 
 def _loads(turns: dict[int, list[TimelineRow]], safety: object) -> Loads:

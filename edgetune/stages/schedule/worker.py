@@ -104,7 +104,7 @@ class _Run:
         self._command, self._lines, self._replies = command, lines, replies
         self._pending: list[Any] = []
         self._loop: Any = None
-        self._base_bytes = self._idle_bytes = 0
+        self._base_bytes = 0
         self._observer: Any = None
         self._sent_ns = 0
         self._stopping = False
@@ -165,10 +165,10 @@ class _Run:
         """
         gc.collect()
         gc.freeze()  # what is here stays: collections during the run look at what it makes
-        self._base_bytes, self._idle_bytes = self._memory.mapped_bytes(), self._memory.bytes()
+        self._base_bytes = self._memory.bytes()
         limit_bytes = self._command["limit_bytes"]
         least_of = {name: least_budget_bytes(network) for name, network in asked.items()}
-        budget_bytes = left_bytes(limit_bytes, self._base_bytes, least_of)
+        budget_bytes = left_bytes(limit_bytes, self._base_bytes, least_of, charged=self._memory.charged)
         sensor = MemorySensor(groups=[Path(group) for group in self._command["groups"]])
         least_bytes = max(map(least_budget_bytes, networks.values()), default=0)
         self._observer = PressureObserver(budget_bytes, sensor, least_bytes)
@@ -179,7 +179,7 @@ class _Run:
 
     def _task_bytes(self) -> int:
         """Return the bytes that tasks hold in memory."""
-        return self._memory.bytes() - self._idle_bytes
+        return self._memory.bytes() - self._base_bytes
 
     def _watch_signals(self, wake: Callable[[], None]) -> None:
         def stop(*_: object) -> None:
@@ -285,7 +285,10 @@ def _plain(noun: Any) -> list[Any]:
 
 def network_from(described: Command) -> LayeredNetwork:
     """Return a network, as ``dataclasses.asdict`` wrote it."""
-    layers = tuple(Layer(**{**layer, "after": tuple(layer["after"])}) for layer in described["network"]["layers"])
+    layers = tuple(
+        Layer(**{**layer, "after": tuple(layer["after"]), "shared": tuple(map(tuple, layer["shared"]))})
+        for layer in described["network"]["layers"]
+    )
     return LayeredNetwork(described["name"], layers, described["network"]["input_bytes"])
 
 

@@ -31,9 +31,10 @@ from edgetune.processes.user_folders import user_folder
 from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import estimate
 from edgetune.stages.profiling.identity import default_journal_path, identify, identity_sha256
-from edgetune.stages.profiling.journal import discard_journal, open_journal
+from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.queue import Visit
 from edgetune.stages.profiling.sweep import request_header, sweep
+from edgetune.stages.profiling.sweep_journal import open_journal
 from edgetune.version import __version__
 from edgetune.workflows.device_option import recovered
 from edgetune.workflows.output import begin_outputs

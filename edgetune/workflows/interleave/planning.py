@@ -121,9 +121,9 @@ def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | N
     found = [half for half in _halves(known, [mode]) if half.mode == mode] or _halves(known, [mode])
     half = min(found, key=lambda half: half.batch_size) if opts.answers else found[0]
     if not opts.answers:
-        return Training(opts.name, half.batch_size, half.minibatch_s, opts.weight, opts.task)
+        return Training(opts.name, half.batch_size, half.cautious_s, opts.weight, opts.task)
     assert opts.latency_budget_s is not None
-    return Inference(opts.name, half.batch_size, opts.latency_budget_s, rates[opts.name], half.minibatch_s)
+    return Inference(opts.name, half.batch_size, opts.latency_budget_s, rates[opts.name], half.cautious_s)
 
 
 def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
@@ -170,7 +170,9 @@ def _cautious_times(planned: InterleaveJob) -> list[str]:
             for words, figure in (("the mean", mean_minibatch_s), ("the 95th percentile", late_minibatch_s)):
                 statistic = words if any(figure(row) == tenant.minibatch_s for row in rows) else statistic
             times = format_si(tenant.minibatch_s, "s"), format_si(median_s, "s")
-            lines.append(f"{tenant.name}: planned with {times[0]} per minibatch, {statistic}; the median is {times[1]}")
+            lines.append(
+                f"{tenant.name}: kept in time with {times[0]} per minibatch, {statistic}; the median is {times[1]}"
+            )
     return lines
 
 

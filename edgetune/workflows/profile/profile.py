@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +12,16 @@ from edgetune.artifacts.io import read_profile
 from edgetune.artifacts.merging import first_difference
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Device
-from edgetune.errors import InputError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.private_folder import temporary_folder
 from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.identity import default_journal_path, grown, identify, identity_sha256, missing_points
-from edgetune.stages.profiling.journal import discard_journal, points_in_journal
+from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.queue import visits
-from edgetune.stages.profiling.sweep import request_header, sweep
+from edgetune.stages.profiling.queue import Visit, visits
+from edgetune.stages.profiling.sweep import finished_visits, request_header, sweep
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal
 from edgetune.units import parse_bytes
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
@@ -82,10 +84,20 @@ def plan_profile(
         InputError, DeviceError: see ``profile``.
     """
     request = request_of(opts, reporter, run_code=False)
-    left = request.points if opts.fresh else sweep_state(request).left
+    stands, entries = (SweepState(None, request.points), []) if opts.fresh else (sweep_state(request), started(request))
+    done = finished_visits(entries)
+    planned = stands.order(request)
+    rounds = request.options.interleave_repeats
+    order = [visit for visit in planned or visits(stands.left, rounds, request.options.seed) if visit not in done]
+    left = [point for point in stands.left if any(visit.point == point for visit in order)]
+    if not left:
+        return request, left, None
+    known = [entry.rows[-1] for entry in entries if not entry.failed]
     with reporter.bar("estimating", None):
-        expected = estimate(request.device, request.workload, left, request.options, run_code=False) if left else None
-    return request, left, None if expected is None else expected.times(1 + len(request.anchors) / len(left))
+        expected = estimate(
+            request.device, request.workload, left, request.options, run_code=False, measured=known
+        )  # fmt: skip
+    return request, left, expected.times(len(order) / (len(left) * rounds))
 
 
 def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: bool = True) -> ProfileRequest:
@@ -144,18 +156,21 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
     if stands.before is not None:
         known = len(points) - len(stands.left)
         reporter.info(f"{target.path} has {known} of {len(points)} points and grows by {len(stands.left)}")
-    left = [*stands.left, *(point for point in request.anchors if point not in stands.left)]
-    order = visits(left, options.interleave_repeats, options.seed, request.anchors) if request.anchors else left
-    kept = "what was measured is kept, and the same command resumes"
+    kept = f"what was measured is kept, and the same command resumes; edgetune show {journal} prints it"
     try:
         with (
             reporting_saved(reporter, lambda: kept if journal.exists() else "nothing was measured yet"),
             reporter.sweep(label) as on_progress,
         ):
             table = sweep(
-                device, workload, order, options, journal, on_progress=on_progress, fresh=fresh,
-                watched=reporter.watched,
+                device, workload, stands.order(request) or stands.left, options, journal, on_progress=on_progress,
+                fresh=fresh, watched=reporter.watched,
             )  # fmt: skip
+    except EdgetuneError:
+        with suppress(InputError):
+            if any(not entry.failed for entry in entries_in_journal(journal, identity)):
+                reporter.info(f"note: {kept}")
+        raise
     finally:
         for sentence in recovered(device):
             reporter.info(f"note: {sentence}")
@@ -187,6 +202,19 @@ class SweepState:
     before: Profile | None
     left: list[Point]
 
+    def order(self, request: ProfileRequest) -> list[Visit]:
+        """Return the visits of a sweep with anchors; none without, whose points the sweep orders itself."""
+        if not request.anchors:
+            return []
+        left = [*self.left, *(point for point in request.anchors if point not in self.left)]
+        return visits(left, request.options.interleave_repeats, request.options.seed, request.anchors)
+
+
+def started(request: ProfileRequest) -> list[SweepJournalEntry]:
+    """Return the entries in the journal of a request; none where it has begun nothing."""
+    identity = identify(request.device, request.workload, request.points[0].task, request.options)
+    return entries_in_journal(default_journal_path(request.target.regular, identity, request.points), identity)
+
 
 def sweep_state(request: ProfileRequest) -> SweepState:
     """Return the state of the file to write, if it was measured in the same way.
@@ -199,7 +227,7 @@ def sweep_state(request: ProfileRequest) -> SweepState:
     if table is None or path is None:
         return SweepState(None, points)
     identity = identify(device, workload, points[0].task, options)
-    under_way = points_in_journal(default_journal_path(path, identity, points), identity)
+    under_way = {entry.point for entry in started(request)}
     hint = "it is kept; name another file with -o"
     if path.suffix.lower() == ".csv" and "request" not in table.header.inputs and not under_way:
         raise InputError(f"{path} exists, and CSV does not keep the options of its measurement", hint)

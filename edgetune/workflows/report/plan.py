@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from edgetune.artifacts.artifact import Artifact
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Profile, ProfileRow
@@ -17,11 +19,12 @@ from edgetune.plotting.page import SectionWriter
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.figures.front import front_figure
 from edgetune.stages.search.problem import objective_of
-from edgetune.stages.search.ranking import rank_points
+from edgetune.stages.search.ranking import RankedPoint, rank_points
 from edgetune.units import format_bytes, format_si
 from edgetune.workflows.report.ranked_points import ranked_table
 from edgetune.workflows.report.trace import write_steps
 from edgetune.workflows.search.notes import describe_gain, describe_plan
+from edgetune.workflows.search.strategy_choice import EXHAUSTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,22 +42,24 @@ _WORDS = {
 
 def section(plan: Plan, out: SectionWriter, others: Sequence[Artifact] = (), file: str = "plan.yaml") -> None:
     """Write the question and the answer, then, if a table among ``others`` has the points, the best and their front."""
-    points = None if plan.search.strategy != "exhaustive" else f"all {plan.search.points_measured} points"
+    points = None if plan.search.strategy != EXHAUSTIVE else f"all {plan.search.points_measured} points"
     out.answer(f"{question(plan.problem)}: {describe_plan(plan, points)}")
     if plan.search.expected_gain is not None:
         out.note(describe_gain(plan.search.expected_gain))
     if (found := _replayed(plan, others)) is not None:
         result, rows = found
-        trace = next((other for other in others if isinstance(other, Trace) and _led_to(other, plan)), result.trace)
+        told = [other for other in others if isinstance(other, Trace) and _led_to(other, plan)]
+        trace = told[0] if told else result.trace if plan.search.strategy == EXHAUSTIVE else _answer(result.trace, plan)
         steps = {(row.mode, row.batch_size): place for place, row in enumerate(step.row for step in trace.rows)}
-        top = rank_points(result.history, _BEST)
+        top = _named(rank_points(result.history, len(rows)), plan)
         chosen = [each.configuration for each in top]
         keys = [steps.get((each.mode, _size(each))) for each in chosen]
         if result.plan.configuration != plan.configuration:
-            out.note(f"Of all points of the table another one is best: {describe_plan(result.plan)}")
+            out.note(f"Of all points of the table another is best: {describe_plan(result.plan, 'all of the table')}")
         out.table(*ranked_table(top), title=f"The best {len(top)} points, and why each lost", keys=keys)
         out.figure(partial(front_figure, trace, plan=plan, table_rows=rows), "time against power")
-        write_steps(trace, out, title=f"{len(trace.rows)} steps of the search")
+        if told or plan.search.strategy == EXHAUSTIVE:
+            write_steps(trace, out, title=f"{len(trace.rows)} steps of the search")
     out.heading("Apply it")
     device = str(plan.header.conditions.get("device", ""))
     name = shlex.quote(file)
@@ -87,12 +92,35 @@ def _replayed(plan: Plan, others: Iterable[Artifact]) -> tuple[SearchResult, Seq
         if not any((row.mode, row.batch_size) == (chosen.mode, _size(chosen)) for row in other.rows):
             continue
         rows = {row.point: row for row in other.rows}
-        settings = SearchSettings("exhaustive", inputs=plan.header.inputs, conditions=plan.header.conditions)
+        settings = SearchSettings(EXHAUSTIVE, inputs=plan.header.inputs, conditions=plan.header.conditions)
         try:
             return run_search(plan.problem, list(rows), rows.__getitem__, settings), other.rows
         except EdgetuneError:
             continue
     return None
+
+
+def _answer(trace: Trace, plan: Plan) -> Trace:
+    """Return the rows of the plan's own point, as of no step: those of the search itself are not at hand."""
+    own = [row for row in trace.rows if (row.row.mode, row.batch_size) == _point(plan.configuration)]
+    names = {row.workload for row in own}
+    own += [row for row in trace.rows if row.workload not in names and row.row.mode == plan.configuration.mode]
+    return replace(trace, rows=tuple(replace(row, step=0) for row in own))
+
+
+def _named(ranked: Sequence[RankedPoint], plan: Plan) -> list[RankedPoint]:
+    """Return the best points of a table, and the plan's own, which is the answer where another is better, too."""
+    found = []
+    for place, each in enumerate(ranked):
+        if _point(each.configuration) == _point(plan.configuration):
+            found.append(replace(each, lost=each.lost and f"the answer, {each.lost}"))
+        elif place < _BEST:
+            found.append(replace(each, lost=each.lost or "the best of the table"))
+    return found
+
+
+def _point(chosen: Configuration) -> tuple[Mode, int]:
+    return chosen.mode, _size(chosen)
 
 
 def _size(chosen: Configuration) -> int:

@@ -134,6 +134,12 @@ def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
                 f"{of.policy} held {format_bytes(held)} of {format_bytes(budget)}: more was needed to go on at all"
             )
             lines.append(message)
+        resident = of.memory.resident_peak_bytes
+        if held is not None and resident is not None and resident < held:
+            lines.append(
+                f"{of.policy} counts every copy of weights: of the {format_bytes(held)} that it held, "
+                f"{format_bytes(resident)} are resident at the most, since copies are pages of the same file"
+            )
     for policy, turns in timeline.header.conditions.get("policies", {}).items():
         lines += [f"{policy}: {_bound(turn['plan'])}" for turn in turns if "plan" in turn]
     lines += _idle(timeline)

@@ -10,6 +10,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.roofline import Roof, Roofline
+from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError
 from edgetune.stages.profiling.layers import layer_times
@@ -200,7 +201,7 @@ def _placed(
             reason = row.reason or row.status
         except EdgetuneError as error:
             reason = error.message
-    measured_s = None if row is None else row.minibatch_s
+    measured_s = None if row is None else mean_minibatch_s(row)
     if measured_s is None and not opts.no_measure:
         reporter.info(f"note: no measured time of {point} in {table.precision}: {reason}")
     return place(table, roof, others=others, measured_s=measured_s), row

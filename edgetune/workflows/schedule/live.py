@@ -69,7 +69,7 @@ class LiveRunner:
         run = self._run_of(policy, requests, found)
         stopping.act = run.stop
         records: list[Record] = []
-        failure = None
+        failure, killed_s = None, 0.0
         fed = nullcontext() if plan.live is None else feeding(run, plan.live, (plan.seed, turn), plan.until_s)
         networks = taken_by(policy.make(), self._believed)
 
@@ -87,6 +87,7 @@ class LiveRunner:
                     keep(self._rows, rows_of([record]), flush=False)
         except PartialError as error:
             failure = error
+            killed_s = max((row.finished_s for row in rows_of(records)), default=0.0)
             left = unanswered(records, requests, error.message)
             keep(self._rows, rows_of(left), flush=False)
             records += left
@@ -94,6 +95,8 @@ class LiveRunner:
         rows.append(_counted(figures, policy.words, turn, max((row.finished_s for row in rows), default=0.0)))
         keep(self._rows, rows[-1:])
         conditions = _conditions(figures)
+        if failure is not None:
+            conditions["killed"] = {"at_s": killed_s, "bytes": rows[-1].peak_bytes}
         if found is not None:
             self._observed.setdefault(policy.words, []).extend(rows)
             conditions["plan"] = plan_figures(found)

@@ -18,6 +18,7 @@ from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import ScheduleSimulation, SimulationCase, simulate
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
+from edgetune.units import NS
 from edgetune.workflows.reporting import OnAdvance, Reporter
 from edgetune.workflows.schedule.plan import SchedulePlan
 from edgetune.workflows.schedule.planned import plan_figures, planned
@@ -167,13 +168,14 @@ class SimulatedRunner:
         made = policy.make() if found is None else policy.make(plan=found)
         done = self._simulate(made, policy.form, requests, lambda: stopping.number is not None)
         records = list(done.records)
+        told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
         if done.killed is not None:
             records += unanswered(records, requests, done.killed.message)
+            told["killed"] = {"at_s": done.killed.at_ns / NS, "bytes": done.peak_bytes}
         rows = timeline_rows(records, done.networks, policy=policy.words, turn=turn)
         if taken_bytes:
             end_s = max((row.finished_s for row in rows), default=0.0)
             rows.append(TimelineRow("memory", policy.words, end_s, turn, peak_bytes=taken_bytes + done.peak_bytes))
-        told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
         return TurnResult(rows, told if found is None else {**told, "plan": plan_figures(found)}, done.killed)
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
@@ -185,7 +187,7 @@ class SimulatedRunner:
         taken_bytes = self._host.taken_bytes(policy.form)
         asked = set() if policy.policy.whole else {request.network for request in requests}
         least_bytes = {name: least_budget_bytes(self._believed[name]) for name in asked}
-        left_bytes(self._plan.limit_bytes, taken_bytes, least_bytes)
+        self._left_bytes(taken_bytes, least_bytes)
         return taken_bytes
 
     def _simulate(
@@ -209,4 +211,8 @@ class SimulatedRunner:
 
     def _budget_bytes(self, form: str) -> int:
         """Return the memory budget of tasks, computed as in a live run."""
-        return left_bytes(self._plan.limit_bytes, self._host.taken_bytes(form))
+        return self._left_bytes(self._host.taken_bytes(form), {})
+
+    def _left_bytes(self, taken_bytes: int, least_bytes: Mapping[str, int]) -> int:
+        charged = self._host.base_anonymous_bytes is not None
+        return left_bytes(self._plan.limit_bytes, taken_bytes, least_bytes, charged=charged)

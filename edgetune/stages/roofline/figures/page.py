@@ -51,6 +51,8 @@ def _figure_lines(point: RooflinePoint) -> list[str]:
 
 
 def _bound(point: RooflinePoint) -> str:
+    if point.bound is None:
+        return _ABOVE
     if point.energy_bound is None:
         return f"bound by {point.bound} in time"
     if point.energy_bound == point.bound:
@@ -58,6 +60,7 @@ def _bound(point: RooflinePoint) -> str:
     return f"bound by {point.bound} in time, by {point.energy_bound} in energy"
 
 
+_ABOVE = "above the roof"
 _COLUMNS = ("FLOP/byte>", "time>", "rate>", "efficiency>", "bound in time>", "bound in energy>")
 
 
@@ -132,4 +135,4 @@ def _figures(point: RooflinePoint) -> list[str]:
     efficiency = "" if point.flops_per_j is None else format_si(point.flops_per_j, "FLOP/J")
     rate = format_si(point.flops_per_s, "FLOP/s")
     time = format_si(point.seconds, "s") + predicted
-    return [f"{point.flop_per_byte:.3g}", time, rate, efficiency, point.bound, point.energy_bound or ""]
+    return [f"{point.flop_per_byte:.3g}", time, rate, efficiency, point.bound or _ABOVE, point.energy_bound or ""]

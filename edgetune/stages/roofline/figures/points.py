@@ -10,8 +10,8 @@ from itertools import groupby
 from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.ops import OpRow
 from edgetune.artifacts.roofline import Roof
-from edgetune.stages.roofline.balance import balance, costs_of, work_energy
-from edgetune.stages.roofline.placement import Bound, EnergyBound, OperatingPoint, PlacedRow, Placement
+from edgetune.stages.roofline.balance import balance, costs_of, work_energy, work_time
+from edgetune.stages.roofline.placement import NOTABLY, Bound, EnergyBound, OperatingPoint, PlacedRow, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class RooflinePoint:
         flops_per_j: Efficiency reached, or predicted; ``None`` without energy.
         seconds: Time of a minibatch, or of this layer in it, s.
         share: Of a layer its share of the minibatch's time.
-        bound: What bounds it in time.
-        energy_bound: What bounds it in energy; ``None`` without energy.
+        bound: What bounds it in time; ``None`` where it was measured above its roof, which then is none.
+        energy_bound: What bounds it in energy; ``None`` without energy, too.
         measured: Whether its time was measured; else it is predicted, a network's as the sum over layers.
         energy_measured: Whether its energy was; else it follows from the roof's energy constants and its time.
         point: Of a language model, the pass.
@@ -58,7 +58,7 @@ class RooflinePoint:
     flops_per_j: float | None
     seconds: float
     share: float | None
-    bound: Bound
+    bound: Bound | None
     energy_bound: EnergyBound | None
     measured: bool
     energy_measured: bool
@@ -124,8 +124,9 @@ def network_point(network: PlacedNetwork) -> RooflinePoint | None:
     return RooflinePoint(
         workload=placed.workload, batch_size=placed.batch_size, roof=placed.roof, layer=None, op=None,
         flop_per_byte=placed.flop_per_byte, flops_per_s=placed.flops / seconds,
-        flops_per_j=placed.flops / energy_j if energy_j else None, seconds=seconds, share=None, bound=placed.bound,
-        energy_bound=placed.energy_bound, measured=placed.measured_s is not None,
+        flops_per_j=placed.flops / energy_j if energy_j else None, seconds=seconds, share=None,
+        bound=None if placed.above else placed.bound,
+        energy_bound=None if placed.above else placed.energy_bound, measured=placed.measured_s is not None,
         energy_measured=network.measured_j is not None, point=placed.point,
     )  # fmt: skip
 
@@ -156,12 +157,13 @@ def _layer_point(network: PlacedNetwork, row: OpRow | PlacedRow, seconds: float,
     half = None if found.energy is None else found.energy.flop_per_byte
     energy_j = None if costs is None else work_energy(costs, row.flops, row.bytes_moved, seconds)
     flop_per_byte = row.flops / row.bytes_moved
+    above = network.layers is not None and work_time(placed.roof, row.flops, row.bytes_moved) > NOTABLY * seconds
     return RooflinePoint(
         workload=placed.workload, batch_size=placed.batch_size, roof=placed.roof, layer=row.name, op=row.op,
         flop_per_byte=flop_per_byte, flops_per_s=row.flops / seconds,
         flops_per_j=row.flops / energy_j if energy_j else None, seconds=seconds, share=share,
-        bound="compute" if flop_per_byte > found.time else "memory",
-        energy_bound=None if half is None else "compute" if flop_per_byte >= half else "memory",
+        bound=None if above else "compute" if flop_per_byte > found.time else "memory",
+        energy_bound=None if half is None or above else "compute" if flop_per_byte >= half else "memory",
         measured=network.layers is not None, energy_measured=False, point=placed.point,
     )  # fmt: skip
 

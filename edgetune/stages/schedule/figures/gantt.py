@@ -12,6 +12,7 @@ that would be narrower than a line are drawn as one with their neighbours, and o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +22,7 @@ from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, name_in_lines, note_left_out, set_title, title_of
 from edgetune.plotting.gantt import Bar, Span, draw_bars, lane_inches, merged, name_lanes, name_time, thinned
 from edgetune.plotting.style import BLACK, BLUE, COLOURS, GREY, VERMILLION, Figure, new_figure
-from edgetune.plotting.turns import first_turn, longest_note, turn_notes
+from edgetune.plotting.turns import first_turn, longest_note, names_of, turn_notes
 
 _NAME_CHARACTERS = 20
 _MORE_COLOURS = ("#8C564B", "#4B4B9F", "#7A7A00", "#7F7F7F")
@@ -58,11 +59,11 @@ TaskKind = tuple[str, str, bool]
 def gantt_figure(
     timeline: Timeline, *, policy: str | None = None, from_s: float | None = None, to_s: float | None = None
 ) -> Figure:
-    """Return the Gantt chart of a policy's first turn above its memory.
+    """Return the Gantt charts of the first turns of policies, each above its memory.
 
     Args:
         timeline: The timeline.
-        policy: The policy; ``None`` takes the first in the file.
+        policy: The policy; ``None`` takes all, one below the other.
         from_s, to_s: Which part of it, s since the turn began. Without both, all of a short run, else some of its
             middle.
 
@@ -70,38 +71,81 @@ def gantt_figure(
         InputError: the timeline lacks the policy, or no task ran in that part.
         DeviceError: matplotlib is missing.
     """
+    names: Sequence[str | None] = [policy] if policy is not None else names_of(timeline.rows, "policy")
+    turns = [_turn(timeline, name, from_s, to_s) for name in names or [None]]
+    drawn = [turn for turn in turns if turn.bars or turn.killed is not None]
+    if not drawn:
+        when = f" from {turns[0].span.begin_s:g} to {turns[0].span.end_s:g} s" if from_s or to_s else ""
+        raise InputError(f"no task ran{when}, so there is nothing to draw", "see the figures with edgetune show")
+    lanes = [_workers(turn.bars) for turn in drawn]
+    limits.check("figure_lanes", sum(lanes), "the figure")
+    limits.check("figure_lanes", len({bar.kind[1] for turn in drawn for bar in turn.bars}), "the figure")
+    heights = [height for count in lanes for height in (0.35 + lane_inches(count) * count, 1.5)]
+    with new_figure((8.6, 0.6 + 0.3 * len(drawn) + sum(heights))) as figure:
+        axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+        for turn, above, below in zip(drawn, axes[::2], axes[1::2], strict=True):
+            above.sharex(below)
+            above.tick_params(labelbottom=False)
+            _draw_turn(above, below, turn, timeline, first=turn is drawn[0])
+        legend_beside(figure, axes)
+        idle = [f"no task of {turn.rows[0].policy} ran" for turn in turns if turn not in drawn]
+        notes = [note for turn in drawn for note in _left_out(timeline, turn, several=policy is None)]
+        note_left_out(figure, [*idle, *notes])
+    return figure
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The first turn of a policy: its rows, bars, and drawn part; where it was killed, when and what it held, bytes."""
+
+    rows: Sequence[TimelineRow]
+    bars: Sequence[Bar[TaskKind]]
+    span: Span
+    whole_s: float
+    killed: tuple[float, int | None] | None
+
+    @property
+    def is_part(self) -> bool:
+        return self.span.end_s - self.span.begin_s < self.whole_s
+
+
+def _turn(timeline: Timeline, policy: str | None, from_s: float | None, to_s: float | None) -> _Turn:
     rows = first_turn(timeline.rows, "policy", policy, of="timeline")
-    whole_s = max(row.finished_s for row in rows)
+    conditions = timeline.header.conditions.get("policies", {}).get(rows[0].policy, ())
+    told = conditions[0].get("killed") if conditions else None
+    killed = None if told is None else (float(told["at_s"]), told.get("bytes"))
+    whole_s = max(row.finished_s for row in rows) if killed is None else 1.02 * killed[0] or 1e-3
     span = Span(from_s or 0.0, whole_s if to_s is None else to_s)
     place_of = {id(row): place for place, row in enumerate(timeline.rows)}
     bars = bars_of(rows, span, place_of)
     if len(bars) > _MOST_BARS and from_s is to_s is None:
         span = middle_of(bars)
         bars = bars_of(rows, span, place_of)
-    if not bars:
-        when = f" from {span.begin_s:g} to {span.end_s:g} s" if from_s or to_s else ""
-        raise InputError(f"no task ran{when}, so there is nothing to draw", "see the figures with edgetune show")
-    workers = _workers(bars)
-    limits.check("figure_lanes", max(workers, len({bar.kind[1] for bar in bars})), "the figure")
-    lanes, memory = 0.35 + lane_inches(workers) * workers, 1.5
-    with new_figure((8.6, 0.9 + lanes + memory)) as figure:
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(lanes, memory))
-        _draw_bars(above, bars, colours_of(timeline), span)
-        _draw_memory(below, rows, span, timeline.header.conditions.get("limit_bytes"))
-        name_time(below, span)
-        part = span.end_s - span.begin_s < whole_s
-        which = f"from {span.begin_s:.4g} to {span.end_s:.4g} of {whole_s:.4g} s" if part else ""
-        set_title(above, title_of(timeline.header, f"{rows[0].policy}, what ran and what was held"), which)
-        legend_beside(figure, (above, below))
-        note_left_out(figure, _left_out(timeline, rows, part=part))
-    return figure
+    return _Turn(rows, bars, span, whole_s, killed)
 
 
-def _left_out(timeline: Timeline, rows: Sequence[TimelineRow], *, part: bool) -> list[str]:
-    """Return notes on the omissions of a chart: policies, turns, and in a part of the time the longest request."""
-    notes = turn_notes(timeline.rows, rows, "policy", "--view gantt:POLICY draws one")
-    requests = [row for row in rows if row.event == "request" and row.arrived_s is not None] if part else []
-    return notes + longest_note(requests, "job")
+def _draw_turn(above: Any, below: Any, turn: _Turn, timeline: Timeline, *, first: bool) -> None:
+    """Draw what ran and what was held, and where the kernel killed it."""
+    span, words = turn.span, f"{turn.rows[0].policy}, what ran and what was held"
+    _draw_bars(above, turn.bars, colours_of(timeline), span)
+    _draw_memory(below, turn, timeline.header.conditions.get("limit_bytes"))
+    name_time(below, span)
+    which = f"from {span.begin_s:.4g} to {span.end_s:.4g} of {turn.whole_s:.4g} s" if turn.is_part else ""
+    set_title(above, title_of(timeline.header, words) if first else words, which)
+    if turn.killed is not None and turn.killed[0] <= span.end_s:
+        at = span.unit[0] * turn.killed[0]
+        for axes in (above, below):
+            axes.axvline(at, color=VERMILLION, linewidth=1.4, linestyle="-.", zorder=3, label="killed")
+
+
+def _left_out(timeline: Timeline, turn: _Turn, *, several: bool) -> list[str]:
+    """Return notes on the omissions of a chart: turns, and in a part of the time the longest request."""
+    rows, name = turn.rows, turn.rows[0].policy
+    alike = [row for row in timeline.rows if row.policy == name] if several else timeline.rows
+    notes = turn_notes(alike, rows, "policy", "--view gantt draws all")
+    requests = [row for row in rows if row.event == "request" and row.arrived_s is not None] if turn.is_part else []
+    notes += longest_note(requests, "job")
+    return [f"{name}: {note}" for note in notes] if len(alike) < len(timeline.rows) else notes
 
 
 def bars_of(
@@ -156,7 +200,7 @@ def _draw_bars(axes: Any, bars: Sequence[Bar[TaskKind]], colours: dict[str, str]
 
 
 def _workers(bars: Sequence[Bar[TaskKind]]) -> int:
-    return 1 + max(int(bar.lane) for bar in bars)
+    return 1 + max((int(bar.lane) for bar in bars), default=0)
 
 
 def _pale(colour: str) -> tuple[float, ...]:
@@ -165,13 +209,14 @@ def _pale(colour: str) -> tuple[float, ...]:
     return tuple(part + _PALE * (1 - part) for part in to_rgb(colour))
 
 
-def _draw_memory(axes: Any, rows: Sequence[TimelineRow], span: Span, limit_bytes: int | None) -> None:
-    factor, _ = span.unit
+def _draw_memory(axes: Any, turn: _Turn, limit_bytes: int | None) -> None:
+    rows, span, (factor, _) = turn.rows, turn.span, turn.span.unit
     held = [(_since_s(row), row.held_bytes) for row in rows if row.held_bytes is not None]
     resident = [(row.finished_s, row.resident_bytes) for row in rows if row.resident_bytes is not None]
     swapped = [(row.finished_s, row.swap_bytes) for row in rows if row.swap_bytes]
     budget = [(row.finished_s, row.budget_bytes) for row in rows if row.budget_bytes is not None]
     limit = [(span.begin_s, limit_bytes)] if resident and limit_bytes else []
+    end_s = span.end_s if turn.killed is None else min(span.end_s, turn.killed[0])
     highest = 0.0
     for points, style in (
         (held, {"color": BLUE, "linewidth": 1.0, "label": "held, by the runtime"}),
@@ -184,8 +229,12 @@ def _draw_memory(axes: Any, rows: Sequence[TimelineRow], span: Span, limit_bytes
         if seen:
             times = [factor * at_s for at_s, _ in seen]
             values = [value / _MIB for _, value in seen]
-            axes.plot([*times, factor * span.end_s], [*values, values[-1]], drawstyle="steps-post", **style)
+            axes.plot([*times, factor * end_s], [*values, values[-1]], drawstyle="steps-post", **style)
             highest = max(highest, *values)
+    if turn.killed is not None and turn.killed[1] is not None and turn.killed[0] <= span.end_s:
+        highest = max(highest, turn.killed[1] / _MIB)
+        axes.plot([factor * turn.killed[0]], [turn.killed[1] / _MIB], color=VERMILLION, marker="X", markersize=8,
+                  linestyle="none", clip_on=False, zorder=4, label="held when killed")  # fmt: skip
     axes.set_ylim(0, 1.12 * highest or 1.0)
     axes.set_ylabel("memory (MiB)")
 

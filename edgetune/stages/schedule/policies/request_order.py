@@ -116,6 +116,7 @@ class NextUse:
 
     def __init__(self, order: Sequence[RequestGroup], groups: dict[str, RequestGroup], view: View) -> None:
         self._groups, self._begin_ns, self._now_ns = groups, dict[str, float](), view.now_ns
+        self._freed_bytes = view.memory.freed_bytes
         self._end_ns = 0.0
         for group in order:
             self._begin_ns[group.name] = self._end_ns
@@ -151,24 +152,29 @@ class NextUse:
         """
         scored = []
         for task in unloads:
-            after_ns = self.after_ns(task.network, task.layer)
-            if after_ns > later_than_ns and task.bytes:
-                load_ns = self._groups[task.network].footprint.network.load_ns[task.layer]
-                scored.append((after_ns * task.bytes / max(load_ns, 1), task))
+            after_ns, network = self.after_ns(task.network, task.layer), self._groups[task.network].footprint.network
+            if after_ns > later_than_ns:
+                weight_bytes, load_ns = network.layers[task.layer].weight_bytes, network.load_ns[task.layer]
+                scored.append((after_ns * weight_bytes / max(load_ns, 1), task))
         scored.sort(key=lambda each: each[0], reverse=True)
         chosen: list[LayerTask] = []
+        free_bytes = 0
         for _, task in scored:
-            if lacking_bytes <= 0:
+            if free_bytes >= lacking_bytes:
                 break
             chosen.append(task)
-            lacking_bytes -= task.bytes
-        if lacking_bytes > 0:
+            free_bytes = self._free(chosen)
+        if free_bytes < lacking_bytes:
             return None
         for task in reversed(chosen[:-1]):  # what is not needed after all, because a larger one was added
-            if lacking_bytes + task.bytes <= 0:
-                chosen.remove(task)
-                lacking_bytes += task.bytes
+            fewer = [each for each in chosen if each is not task]
+            if self._free(fewer) >= lacking_bytes:
+                chosen = fewer
         return chosen
+
+    def _free(self, unloads: Sequence[LayerTask]) -> int:
+        """Return the bytes that some unloads free together: weights that layers share leave with the last of these."""
+        return self._freed_bytes((task.copy, task.layer) for task in unloads)
 
 
 PASSES = 100

@@ -56,7 +56,8 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
 
     Args:
         trace: The search.
-        plan: Its answer; ``None`` takes the best of the trace.
+        plan: Its answer; ``None`` takes the best of the trace. Where the trace is but one row of step 0, that is the
+            answer of a search whose steps are not at hand.
         table_rows: All points that could be measured, if known: drawn behind, with the true front, unless all were
             measured.
 
@@ -78,7 +79,8 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
             offered = []
         _draw_table(axes, offered, scale)
         front = _front(shown, scale)
-        draw_front(axes, front, color=BLACK, linewidth=1.2, label="Pareto front found", zorder=2.5)
+        if any(row.step for row in trace.rows):
+            draw_front(axes, front, color=BLACK, linewidth=1.2, label="Pareto front found", zorder=2.5)
         area_pt2 = _SMALL_PT2 if len(shown) > _MANY else _AREA_PT2
         row_of = {row.step: place for place, row in enumerate(trace.rows)}
         draw_markers(axes, ((p.status, p.known, _at(p, scale), row_of[p.steps[-1]]) for p in shown), area_pt2)
@@ -91,7 +93,7 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
         places = [_at(point, scale) for point in (*shown, *offered)]
         x, y = places[0]
         scale_front(axes, scale.label, [*places, *((each, y) for each in across), *((x, each) for each in up)])
-        set_title(axes, *title_of(trace))
+        set_title(axes, *title_of(trace, plan))
         axes.plot([], [], linestyle="none", label=LEGEND)
         legend_beside(figure, [axes])
         labels = _labels(shown, front, bests(trace), scale, answer)
@@ -190,7 +192,7 @@ def _labels(
     labels = []
     for point in first:
         area_pt2 = _RING_PT2 if point is answer else (_SMALL_PT2 if len(points) > _MANY else _AREA_PT2)
-        words = [f"{point.steps[-1]}"] if point in numbered else []
+        words = [f"{point.steps[-1]}"] if point in numbered and point.steps[-1] else []
         words += [mode_label(point.point.mode.short(), point.point.batch_size)] if point in on_front else []
         labels.append(Label(*_at(point, scale), area_pt2**0.5 / 2, ": ".join(words)))
     return labels

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace
 from edgetune.plotting.rows import name_rows
@@ -100,8 +101,11 @@ def draw_budget(line: Any, value: float, margin: float, written: str) -> None:
         line(value * (1 - margin), linestyle=":", label=f"less {100 * margin:g} % margin", **style)
 
 
-def title_of(trace: Trace) -> tuple[str, str]:
-    """Return the two lines over a figure: device and whether simulated; strategy, problem and number of points."""
+def title_of(trace: Trace, plan: Plan | None = None) -> tuple[str, str]:
+    """Return the two lines over a figure: device and whether simulated; strategy, problem and number of points.
+
+    Of a search whose steps are not at hand, the plan says how it was made.
+    """
     facts, rows = trace.header.conditions, trace.rows
     measured, known = (sum(row.source == source for row in rows) for source in ("measured", "known"))
     how = f"{facts['strategy']}: " if "strategy" in facts else ""
@@ -109,14 +113,17 @@ def title_of(trace: Trace) -> tuple[str, str]:
     head = f"SIMULATED: {where}" if trace.header.simulated else where
     what = " and ".join(dict.fromkeys(f"{row.workload} {row.task}" for row in rows))
     also = f", {known} known" if known else ""
+    if plan is not None and measured < plan.search.points_measured:
+        how, measured = f"{plan.search.strategy}: ", plan.search.points_measured
+        also = ", of which the answer alone is drawn"
     return head, f"{how}{what}, {measured} point{'s' * (measured != 1)} measured{also}"
 
 
 def answer_lines(answer: SearchPoint) -> list[str]:
     """Return the legend of the answer: its steps, its mode and its batch size."""
-    steps = ", ".join(map(str, answer.steps))
+    steps = f", step{'s' * (len(answer.steps) > 1)} {', '.join(map(str, answer.steps))}" if any(answer.steps) else ""
     mode = str(answer.point.mode).split(", ")
-    return [f"answer, step{'s' * (len(answer.steps) > 1)} {steps}:", *mode, f"batch {answer.point.batch_size}"]
+    return [f"answer{steps}:", *mode, f"batch {answer.point.batch_size}"]
 
 
 STANDINGS: Mapping[PointStatus, tuple[str, str, str]] = {
