@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from edgetune.artifacts.merging import ProfileDifference, differences, rows_difference
 from edgetune.artifacts.profile import Profile, ProfileRow
@@ -133,9 +134,10 @@ def _objections(joined: Joined, unfair: Sequence[str], limit: float, *, allow_mi
         return
     yield from (f"not measured any more: {each}" for each in joined.failed)
     yield from (f"missing: {each}" for each in joined.only_before if not allow_missing)
-    slower = {f"slower: {each.point}": each.ratios["time"] for each in joined.points if not each.unfair}
-    if (overall := joined.overall()) is not None:
+    slower = {f"slower: {each.point}": each.ratios["time"] for each in joined.points}
+    if (overall := joined.overall(disturbed=True)) is not None:
         slower["slower: all points together"] = overall
-    yield from (words for words, ratio in slower.items() if surely_above(ratio, 1 + limit, len(slower)))
-    if joined.points and all(each.unfair for each in joined.points):
-        yield "cannot tell: no point has a fair comparison"
+    found = [words for words, ratio in slower.items() if surely_above(ratio, 1 + limit, len(slower))]
+    yield from found
+    if not found and joined.points and not joined.quiet and (overall is None or (overall.high or inf) > 1 + limit):
+        yield f"cannot tell: {joined.points[0].disturbed}"
