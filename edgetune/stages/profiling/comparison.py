@@ -93,7 +93,7 @@ class Joined:
         return tuple(each for each in self.points if each.disturbed is None)
 
     def overall(self, figure: str = "time", *, disturbed: bool = False) -> Ratio | None:
-        """Return the geometric mean of a figure's ratios over the quiet points, with ``disturbed`` of any if none is."""
+        """Return the geometric mean of a figure's ratios over the quiet points; ``disturbed`` takes any if none is."""
         points = self.quiet or (self.points if disturbed else ())
         return mean_ratio([each.ratios[figure] for each in points if figure in each.ratios], alike=bool(self.quiet))
 

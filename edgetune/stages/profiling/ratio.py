@@ -154,8 +154,8 @@ def mean_ratio(ratios: Sequence[Ratio], *, alike: bool = True) -> Ratio | None:
     """Return the geometric mean of ratios; ``None`` for none.
 
     The interval of the mean of many follows from how they scatter. That of few is as wide as theirs on average, since
-    the error of a run may be common to all of them, and so may that of many that are not ``alike``, since a busy machine
-    disturbed them; it is missing where one of theirs is.
+    the error of a run may be common to all of them, and so may that of many that are not ``alike``, since a busy
+    machine disturbed them; it is missing where one of theirs is.
     """
     if not ratios:
         return None

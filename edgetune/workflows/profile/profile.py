@@ -91,7 +91,7 @@ def plan_profile(
 def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: bool = True) -> ProfileRequest:
     """Open the device and choose the points, without measuring any; ``run_code`` allows to look for the largest."""
     refuse_training(opts)
-    opts = as_command(opts)
+    opts = as_command(opts, reporter)
     options = profile_options(opts)
     model = with_requests(
         opts.model,

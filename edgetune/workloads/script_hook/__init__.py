@@ -11,7 +11,7 @@ STEP_PIPE = "EDGETUNE_STEP_FD"
 
 
 def hook_environment(environment: Mapping[str, str], descriptor: int) -> dict[str, str]:
-    """Return an environment whose first Python program reports its steps to a descriptor that it inherits."""
+    """Return an environment whose Python programs report their steps to a descriptor that the first inherits."""
     before = environment.get("PYTHONPATH", "")
     folder = str(Path(__file__).parent)
     path = f"{folder}{os.pathsep}{before}" if before else folder
