@@ -36,7 +36,7 @@ _LONGEST_LINE = 1 << 16
 """A longer line is cut: its beginning is matched, and a program without line ends does not fill the memory."""
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _ENDS = re.compile(rb"[\r\n]+")
-_RECORD = struct.Struct("=cqIHHH")
+RECORD = struct.Struct("=cqIHHH")
 """A record of the step pipe: ``c`` for a call of ``edgetune.step``, ``o`` for an optimiser, ``p`` for the beginning of
 the program; the time, ns; the process; the optimiser, the number of optimisers, and backward passes before."""
 _BUNCHED_NS = 200_000
@@ -264,9 +264,9 @@ class _Run:
 
     def _sent(self, data: bytes) -> None:
         data = self._records + data
-        whole = len(data) // _RECORD.size * _RECORD.size
+        whole = len(data) // RECORD.size * RECORD.size
         self._records = data[whole:]
-        for kind, time_ns, process, *numbers in _RECORD.iter_unpack(data[:whole]):
+        for kind, time_ns, process, *numbers in RECORD.iter_unpack(data[:whole]):
             if kind == b"p":
                 self._programs.add(process)
             elif self._follows(kind == b"c", process):

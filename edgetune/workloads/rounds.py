@@ -39,7 +39,8 @@ class TrainingRounds:
 
     def __init__(self) -> None:
         self._waiting: list[OptimiserStep] = []
-        self._length = 0
+        self.length = 0
+        """Steps of a round; 0 while it is not known."""
         self._begun_ns: int | None = None
         self._round: list[OptimiserStep] = []
         self._seen: Counter[tuple[int, tuple[int, ...]]] = Counter()
@@ -47,11 +48,11 @@ class TrainingRounds:
 
     def add(self, step: OptimiserStep) -> list[tuple[int, int]]:
         """Return when each minibatch that a step completes started and ended, ns."""
-        if self._length:
+        if self.length:
             return self._passed(step)
         self._waiting.append(step)
-        self._length = _repetition(self._waiting)
-        return self.end() if self._length or len(self._waiting) >= _WAITED else []
+        self.length = _repetition(self._waiting)
+        return self.end() if self.length or len(self._waiting) >= _WAITED else []
 
     def end(self) -> list[tuple[int, int]]:
         """Return the minibatches of the steps so far, where the loop has not repeated itself yet."""
@@ -59,14 +60,14 @@ class TrainingRounds:
         if not waiting:
             return []
         rarest = min(Counter(step.optimiser for step in waiting).values())
-        self._length = self._length or max(1, round(len(waiting) / rarest))
-        before = (len(waiting) - 1) % self._length + 1  # the last step ends a round
+        self.length = self.length or max(1, round(len(waiting) / rarest))
+        before = (len(waiting) - 1) % self.length + 1  # the last step ends a round
         self._begun_ns = waiting[before - 1].time_ns
         return [span for step in waiting[before:] for span in self._passed(step)]
 
     def _passed(self, step: OptimiserStep) -> list[tuple[int, int]]:
         self._round.append(step)
-        if len(self._round) < self._length:
+        if len(self._round) < self.length:
             return []
         passed, self._round = self._round, []
         begun_ns, self._begun_ns = self._begun_ns, step.time_ns
@@ -78,9 +79,19 @@ class TrainingRounds:
         ends_ns = [begun_ns + (step.time_ns - begun_ns) * part // parts for part in range(parts + 1)]
         return list(pairwise(ends_ns))
 
+    @property
+    def _usual(self) -> tuple[int, tuple[int, ...]]:
+        ((usual, _),) = self._seen.most_common(1) or [((1, (1,)), 0)]
+        return usual
+
+    @property
+    def minibatches(self) -> int:
+        """Minibatches of a round."""
+        return self._usual[0]
+
     def note(self) -> str | None:
         """Return what a minibatch is, unless it is the step of one optimiser after one backward pass."""
-        ((parts, times), _), *_ = self._seen.most_common(1) or [((1, (1,)), 0)]
+        parts, times = self._usual
         words = []
         if len(times) > 1:
             each = f"{', '.join(map(str, times[:-1]))} and {times[-1]} times"

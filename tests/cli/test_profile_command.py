@@ -171,7 +171,8 @@ def test_a_round_of_several_optimisers_is_one_minibatch(edgetune, tmp_path):
         "import time, torch\nd, g = torch.nn.Linear(8, 1), torch.nn.Linear(4, 8)\n"
         "od, og = torch.optim.RMSprop(d.parameters()), torch.optim.RMSprop(g.parameters())\n"
         "while True:\n    for _ in range(5):\n        time.sleep(0.01)\n"
-        "        d(torch.randn(8, 8)).mean().backward()\n        od.step()\n    time.sleep(0.03)\n    d(g(torch.randn(8, 4))).mean().backward()\n    og.step()\n"
+        "        d(torch.randn(8, 8)).mean().backward()\n        od.step()\n    time.sleep(0.03)\n"
+        "    d(g(torch.randn(8, 4))).mean().backward()\n    og.step()\n"
     )
     assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
     (row,) = rows(table)

@@ -32,20 +32,23 @@ def as_command(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileComman
     """
     named = opts.ops is not None or opts.device.startswith(RECORDED) or opts.model.startswith(PREFIX)
     if Path(opts.model).suffix == ".py" and not named and is_script(require_file(opts.model)):
-        words = [opts.python or sys.executable, opts.model]
         option, sizes = opts.batch_option, opts.batch_sizes
         if option is None and (found := batch_option(Path(opts.model))) is not None:
             option = found.option if sizes is not None or found.default is not None else None
             if sizes is None and found.default is not None:
                 sizes = [found.default]
                 reporter.info(f"note: batch size {found.default}, the default of {found.option} of {opts.model}")
-        if option is not None:
-            words += [option, "{batch}"]
-        model = PREFIX + shlex.join(words)
+        model = command_of(opts.model, option, opts.python)
         return replace(opts, model=model, steps=True, task=opts.task or "train", batch_sizes=sizes)
     if opts.batch_option is not None:
         raise InputError("--batch-option is for Python scripts without make(batch_size)", "write {batch} in a command")
     return opts
+
+
+def command_of(script: str, option: str | None, python: str | None = None) -> str:
+    """Return the command that runs a script, with an option for its batch size, as a reference."""
+    words = [python or sys.executable, script, *(() if option is None else (option, "{batch}"))]
+    return PREFIX + shlex.join(words)
 
 
 @dataclass(frozen=True, slots=True)

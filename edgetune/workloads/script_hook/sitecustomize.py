@@ -20,18 +20,29 @@ from typing import Any, Callable
 
 Mark = Callable[[bytes, int, int, int], None]
 NOW_NS = getattr(time, "monotonic_ns", lambda: int(time.monotonic() * 1e9))  # since Python 3.7
-PIPE = "EDGETUNE_STEP_FD"
+PIPE, PACE = "EDGETUNE_STEP_FD", "EDGETUNE_PACE_FD"
 MOST = 65535
 
 
-def _report(descriptor: int, *, first: bool) -> None:
-    """Set up reporting to a pipe; ``first`` is for the program itself, not for those that it starts."""
-    record = struct.Struct("=cqIHHH").pack
+def _report(descriptor: int, *, first: bool, pace: int = -1) -> None:
+    """Set up reporting to a pipe.
+
+    Args:
+        descriptor: Of the pipe.
+        first: Whether this is the program itself, and none that it starts.
+        pace: A pipe with a byte for each report; the program waits for it. Negative for none.
+    """
+    record, process = struct.Struct("=cqIHHH").pack, os.getpid()
 
     def mark(kind: bytes, optimiser: int = 0, optimisers: int = 0, backwards: int = 0) -> None:
         numbers = (min(number, MOST) for number in (optimiser, optimisers, backwards))
+        paced = pace >= 0 and kind != b"p" and os.getpid() == process
+        if paced or kind == b"o":
+            _finish_gpu()
         with contextlib.suppress(OSError):  # edgetune has what it needs
             os.write(descriptor, record(kind, NOW_NS(), os.getpid(), *numbers))
+        if paced and not os.read(pace, 1):
+            os._exit(0)  # edgetune has ended
 
     hook = _Finder(mark)
     module: Any = types.ModuleType("_edgetune_steps")
@@ -117,11 +128,15 @@ class _Finder:
         return numbers
 
     def _stepped(self, optimiser: object, *_: object) -> None:
-        cuda = sys.modules.get("torch.cuda")
-        if cuda is not None and cuda.is_initialized():
-            cuda.synchronize()
         number = self._number(optimiser)
         self._mark(b"o", number, len(self._known), self.take_backwards())
+
+
+def _finish_gpu() -> None:
+    """Wait until the GPU has finished, if the program uses CUDA."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is not None and cuda.is_initialized():
+        cuda.synchronize()
 
 
 def _leave_path() -> None:
@@ -144,9 +159,12 @@ def _open() -> None:
     pipe = os.environ.get(PIPE, "")
     with contextlib.suppress(OSError, ValueError):  # a launcher has closed it, or has ended
         descriptor = int(pipe) if pipe.isdigit() else os.open(pipe, os.O_WRONLY)
-        os.set_inheritable(descriptor, False)
+        pace = int(os.environ.pop(PACE, -1))
+        for own in (descriptor, pace):
+            if own >= 0:
+                os.set_inheritable(own, False)
         os.environ[PIPE] = "/proc/{}/fd/{}".format(os.getpid(), descriptor)
-        _report(descriptor, first=pipe.isdigit())
+        _report(descriptor, first=pipe.isdigit(), pace=pace)
 
 
 _leave_path()
