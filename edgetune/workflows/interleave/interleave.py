@@ -54,7 +54,7 @@ from edgetune.workflows.profile.subject import check_command
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 
-_UNKEPT = "nothing ran, and nothing is kept; what edgetune profile measures is, and --profile FILE takes it from there"
+_UNKEPT = "its measurements are lost. To keep them: edgetune profile MODEL -o FILE, then --profile FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
     """
     setup, known, points = request.setup, request.known, request.points
     opts, device, reporter = setup.opts, setup.device, setup.reporter
-    with reporting_saved(reporter, lambda: _UNKEPT):
+    with reporting_saved(reporter, lambda: _UNKEPT, "stopped before the run"):
         SimulationLabel(setup.simulated, reporter).announce()
         if request.plan is not None and not device.simulated and not any(points.values()):
             reporter.info("minibatch times are those of the plan; nothing is measured again")

@@ -130,10 +130,8 @@ def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
     for of in summaries:
         held, budget = of.memory.held_peak_bytes, of.memory.budget_bytes
         if held is not None and budget is not None and held > budget:
-            message = (
-                f"{of.policy} held {format_bytes(held)} of {format_bytes(budget)}: more was needed to go on at all"
-            )
-            lines.append(message)
+            exceeded = f"its {format_bytes(budget)} ({format_bytes(held)})"
+            lines.append(f"{of.policy} exceeded {exceeded}: no waiting task fitted")
     for policy, turns in timeline.header.conditions.get("policies", {}).items():
         lines += [f"{policy}: {_bound(turn['plan'])}" for turn in turns if "plan" in turn]
     lines += _idle(timeline)
