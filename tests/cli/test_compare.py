@@ -133,3 +133,4 @@ def test_python_gives_the_same(tables):
     (found,) = edgetune.compare([before, edgetune.read(changed(1.2))], fail_above=0.03)
     assert [each.verdict() for each in found.joined.points] == ["slower", "slower"]
     assert len(found.regressions) == 3
+    assert ": time 1.200 (1.200 to 1.200), slower; " in str([found])

@@ -188,7 +188,7 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
     setup, known, points = request.setup, request.known, request.points
     opts, device, reporter = setup.opts, setup.device, setup.reporter
     with reporting_saved(reporter, lambda: _UNKEPT, "stopped before the run"):
-        SimulationLabel(setup.simulated, reporter).announce()
+        SimulationLabel(setup.simulated, reporter, device.conditions.get("runtime")).announce()
         if request.plan is not None and not device.simulated and not any(points.values()):
             reporter.info("minibatch times are those of the plan; nothing is measured again")
         with reporter.timing("measuring the workloads", None) if any(points.values()) else nullcontext():

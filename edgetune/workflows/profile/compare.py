@@ -10,10 +10,10 @@ from edgetune.artifacts.merging import ProfileDifference, differences, rows_diff
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.errors import InputError
 from edgetune.plotting.page import require_drawing
-from edgetune.stages.profiling.comparison import Joined, join
+from edgetune.stages.profiling.comparison import FIGURES, Joined, join, verdict
 from edgetune.stages.profiling.ratio import surely_above
 from edgetune.stats import median
-from edgetune.units import parse_share
+from edgetune.units import counted, parse_share
 from edgetune.workflows.output import check_outputs
 from edgetune.workflows.parse_options import parse_columns
 from edgetune.workflows.profile.options import CompareOptions
@@ -48,6 +48,17 @@ class Comparison:
     joined: Joined
     simulated: bool
     regressions: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the verdict on all points in one line."""
+        told = [f"cannot tell: {reason}" for reason in self.unfair]
+        for figure in FIGURES if not told else ():
+            if (ratio := self.joined.overall(figure, disturbed=True)) is not None:
+                within = "" if ratio.low is None or ratio.high is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
+                told.append(f"{figure} {ratio.ratio:.3f}{within}, {verdict(ratio, figure)}")
+        simulated = ", SIMULATED" if self.simulated else ""
+        points = counted(len(self.joined.points), "point")
+        return f"<{self.table} beside {self.baseline}: {'; '.join(told)}; {points}{simulated}>"
 
 
 def compare(opts: CompareOptions, reporter: Reporter) -> list[Comparison]:
