@@ -58,7 +58,7 @@ def test_without_output_nothing_is_written(tmp_path, monkeypatch, capfdbinary):
 
 
 def test_a_plan_is_printed_as_its_file():
-    plan = edgetune.search("zoo:mobilenet_v2", batch_sizes=[1, 4], device="twin:orin-agx", power_budget=30.0).plan
+    plan = edgetune.search("zoo:mobilenet_v2", batch_sizes=[1, 4], device="twin:orin-agx", power_budget=30.0)
     assert str(plan) == plan.to_bytes().decode()
     assert "configuration:" in str(plan)
 
