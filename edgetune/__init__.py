@@ -53,7 +53,7 @@ __all__ = [
 def step() -> None:
     """Mark the end of a training step where ``edgetune profile`` runs the program; do nothing elsewhere.
 
-    A call takes about a microsecond. Worker processes report nothing.
+    A call takes about a microsecond. Of several processes that call it one is timed: the program, else the first.
     """
     if (steps := sys.modules.get("_edgetune_steps")) is not None:
         steps.mark(b"c")

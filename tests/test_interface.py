@@ -57,6 +57,12 @@ def test_without_output_nothing_is_written(tmp_path, monkeypatch, capfdbinary):
     assert not capfdbinary.readouterr().out
 
 
+def test_a_plan_is_printed_as_its_file():
+    plan = edgetune.search("zoo:mobilenet_v2", batch_sizes=[1, 4], device="twin:orin-agx", power_budget=30.0)
+    assert str(plan) == plan.to_bytes().decode()
+    assert "configuration:" in str(plan)
+
+
 def test_quantities_are_words_or_numbers_in_base_units():
     options = {"task": "infer", "device": "twin:orin-agx"}
     words = edgetune.profile("zoo:mobilenet_v2", point_timeout="2m", target_ci="5%", **options)

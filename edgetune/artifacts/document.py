@@ -49,6 +49,10 @@ class Document(Artifact):
         """Return the keys and values in the order of the file."""
         raise NotImplementedError
 
+    def __str__(self) -> str:
+        """Return the file's text, for ``print``."""
+        return self.to_bytes().decode()
+
     def to_bytes(self, form: Format | None = None) -> bytes:
         """Return the file's bytes, by default YAML."""
         return json_document(self.document()) if form == "json" else dump_yaml(self.document()).encode()

@@ -77,7 +77,9 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
         bad = pc.and_(pc.is_valid(array), pc.invert(pc.is_in(array, pa.array(column.choices))))
         _refuse_first(bad, array, column.name, f"one of {', '.join(column.choices)}", name=name)
     if not column.nullable and column.required:
-        _refuse_first(pc.is_null(array), array, column.name, "never empty", name=name)
+        row = first_true(pc.is_null(array))
+        if row is not None:
+            raise InputError(f"{name}, row {row + 1}: {column.name} is empty", f"fill {column.name} in every row")
     elif not column.nullable:
         array = _filled(array, column)
     return array
@@ -236,8 +238,7 @@ def _refuse_first(bad: Any, array: Any, column: str, rule: str, *, name: str) ->
     row = first_true(bad)
     if row is not None:
         cell = array[row].as_py()
-        found = "empty" if cell is None else repr(cell)
-        raise InputError(f"{name}, row {row + 1}: {column} is {found}", f"{column} must be {rule}")
+        raise InputError(f"{name}, row {row + 1}: {column} is {cell!r}", f"{column} must be {rule}")
 
 
 def first_true(mask: Any) -> int | None:

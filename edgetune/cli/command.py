@@ -86,27 +86,21 @@ _LAST = ("batch_axis", "dim", "root", "seed", "force")
 
 @options_class
 class AnswerTerminal:
-    """The terminal options of a command with few reports, unknown to workflows."""
+    """The terminal options of a command without details, unknown to workflows."""
 
     json: Annotated[bool, Option("Print the answer as JSON.", ("--json",), "Output")] = False
-
-    @property
-    def screen(self) -> Screen:
-        """The reporter of the terminal."""
-        return Screen(getattr(self, "quiet", False), getattr(self, "verbose", False), self.json)
-
-
-@options_class
-class QuietTerminal(AnswerTerminal):
-    """The terminal options of a command without details."""
-
     quiet: Annotated[
         bool, Option("On standard error only errors, and the SIMULATED label.", ("--quiet", "-q"), "Output")
     ] = False
 
+    @property
+    def screen(self) -> Screen:
+        """The reporter of the terminal."""
+        return Screen(self.quiet, getattr(self, "verbose", False), self.json)
+
 
 @options_class
-class Terminal(QuietTerminal):
+class Terminal(AnswerTerminal):
     """The terminal options of most commands."""
 
     verbose: Annotated[bool, Option("Print more; show a traceback on an unexpected error.", group="Output")] = False

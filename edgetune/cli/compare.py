@@ -75,7 +75,7 @@ def _plain(comparison: Comparison) -> dict[str, object]:
     joined, fair = comparison.joined, not comparison.unfair
     for each, point in zip(data["joined"]["points"], joined.points, strict=True):
         each["verdicts"] = {figure: point.verdict(figure) for figure in point.ratios} if fair else {}
-    overall = {figure: joined.overall(figure) for figure in FIGURES} if fair else {}
+    overall = {figure: joined.overall(figure, disturbed=True) for figure in FIGURES} if fair else {}
     data["overall"] = {
         figure: {**plain(ratio), "verdict": verdict(ratio, figure)} for figure, ratio in overall.items() if ratio
     }

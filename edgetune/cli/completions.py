@@ -97,6 +97,7 @@ VALUES: dict[str, str | tuple[str, ...]] = {
     "MODEL": "zoo: workloads.zoo:NETWORKS",
     "TABLE": "zoo: workloads.zoo:NETWORKS",
     "DEVICE": _DEVICES,
+    "TOPIC": "manual:TOPICS",
 }
 """The values of an option or argument, or the name in the package of what lists them, with what stands before each.
 

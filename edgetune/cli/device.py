@@ -7,7 +7,7 @@ import shlex
 import typer
 
 from edgetune.cli.app import LazyApp
-from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, QuietTerminal, command
+from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, command
 from edgetune.cli.screen import Screen, answer, print_document, print_folded, print_json_line, print_lines
 from edgetune.errors import InputError
 from edgetune.workflows.device.options import (
@@ -24,7 +24,7 @@ app = LazyApp(GroupedDefaultGroup)
 
 
 @command(app, default=True)
-def device(opts: DeviceOptions, terminal: QuietTerminal) -> None:
+def device(opts: DeviceOptions, terminal: AnswerTerminal) -> None:
     """List devices with their abilities and modes; set a mode, watch the device, restore it."""
     from edgetune.cli.device_report import report_device, report_list, report_modes
 
@@ -67,7 +67,7 @@ def modes(opts: ModesOptions, terminal: AnswerTerminal) -> None:
 
 
 @command(app, "set", short_help="Set one mode, for a while or for one command.")
-def set_mode(opts: SetOptions, terminal: QuietTerminal) -> None:
+def set_mode(opts: SetOptions, terminal: AnswerTerminal) -> None:
     """Set one mode, verified by reading it back.
 
     It stays until edgetune device restore, which puts back what was found; with a COMMAND it lasts as long as that
@@ -113,7 +113,7 @@ def restore(opts: RestoreOptions, terminal: AnswerTerminal) -> None:
 
 
 @command(app, short_help="A plan's mode for nvpmodel or sh.")
-def export(opts: ExportOptions, terminal: QuietTerminal) -> None:
+def export(opts: ExportOptions, terminal: AnswerTerminal) -> None:
     """Print the power mode of a plan for a Jetson: as an nvpmodel mode or a shell script.
 
     Nothing is installed or set.

@@ -95,4 +95,4 @@ def show_sudoers(guardian: dict[str, Any]) -> None:
     print_lines("  sudo visudo -f /etc/sudoers.d/edgetune   # with this line, which allows these command lines alone:")
     print_lines(f"  {guardian['sudoers']}")
     for warning in guardian["warnings"]:
-        print_folded(f"WARNING: {warning}")
+        print_folded(f"warning: {warning}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from edgetune.cli.app import LazyApp
-from edgetune.cli.command import AnswerTerminal, QuietTerminal, command
+from edgetune.cli.command import AnswerTerminal, command
 from edgetune.cli.screen import answer, print_document, print_lines
 from edgetune.workflows.fleet.options import FleetOptions, JoinOptions, StartOptions
 
@@ -18,7 +18,7 @@ def fleet() -> None:
 
 
 @command(app, short_help="Run the scheduler that hands out the work.")
-def start(opts: StartOptions, terminal: QuietTerminal) -> None:
+def start(opts: StartOptions, terminal: AnswerTerminal) -> None:
     """Run the scheduler of a fleet until it is stopped, and say what to type on the boards.
 
     It makes a certificate, which all machines of the fleet need: who has it may join and send work.
@@ -35,7 +35,7 @@ def start(opts: StartOptions, terminal: QuietTerminal) -> None:
 
 
 @command(app, short_help="Let this board work for a fleet.")
-def join(opts: JoinOptions, terminal: QuietTerminal) -> None:
+def join(opts: JoinOptions, terminal: AnswerTerminal) -> None:
     """Let this board work for a fleet until this is stopped, which puts the board back.
 
     The board measures networks of the zoo and files that it is sent. It runs code, such as Python files, only with
@@ -65,7 +65,7 @@ def show(opts: FleetOptions, terminal: AnswerTerminal) -> None:
 
 
 @command(app, short_help="Stop a fleet: its scheduler, and what its boards do.")
-def stop(opts: FleetOptions, terminal: QuietTerminal) -> None:
+def stop(opts: FleetOptions, terminal: AnswerTerminal) -> None:
     """Stop the scheduler of a fleet; its boards stop measuring, are put back, and wait for the next scheduler."""
     from edgetune.workflows.fleet.show import stop as workflow
 

@@ -30,8 +30,8 @@ class InterleaveTerminal(PlanningTerminal):
 def interleave(opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
     """Answer requests in time, and train in the time that is left.
 
-    PLAN says which networks, batch sizes and power mode; options go before it. Without one, name the networks: how long
-    they take here is measured first. A rate that cannot be served in time is an error that names the nearest one.
+    PLAN says which networks, batch sizes and power mode; options override what it says. Without one, name the networks:
+    how long they take here is measured first. A rate that cannot be served in time is an error that names the nearest.
 
     Every request and every training step becomes a row of the table that is written; a summary is printed.
     """

@@ -90,5 +90,5 @@ def _compare(rows: Sequence[ProfileRow]) -> None:
         if found.verdict() != CANNOT_TELL:
             print_folded(f"{names[0]} is {ratio.ratio:.3g} times as fast{within} as {names[1]}")
             continue
-        reason = found.unfair or "the interval holds 1" if within else "too few runs for an interval"
+        reason = found.disturbed or "the interval holds 1" if within else "too few runs for an interval"
         print_folded(f"cannot tell: {names[1]} took {ratio.ratio:.3g} times{within} as long as {names[0]}: {reason}")

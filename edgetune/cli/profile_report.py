@@ -83,7 +83,7 @@ def report(table: Profile, target: Target, terminal: Terminal) -> None:
         section(table, TextSection(sys.stderr, most=_SHOWN, more=more))
         for data_warning in table.header.warnings:
             if data_warning.code != "no-power":  # the note below the rows gives the reason
-                screen.info(f"warning: {data_warning.code}: {data_warning.advice}")
+                screen.warn(data_warning)
     failed = unfinished(table)
     if failed:
         screen.info(f"{len(failed)} of {len(last_rows(table))} points were not measured")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from edgetune.cli.command import QuietTerminal, command
+from edgetune.cli.command import AnswerTerminal, command
 from edgetune.workflows.report.options import ReportOptions
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @command(app)
-def report(opts: ReportOptions, terminal: QuietTerminal) -> None:
+def report(opts: ReportOptions, terminal: AnswerTerminal) -> None:
     """Write one page for a browser: answers, fronts, rooflines and timelines of files of edgetune.
 
     \b

@@ -93,7 +93,7 @@ def show_device(found: Sequence[Placed]) -> None:
         print_folded(sentence)
     _show_correlations(found)
     for data_warning in roofline.header.warnings:
-        print_folded(f"note: {data_warning.code}: {data_warning.advice}")
+        print_folded(f"warning: {data_warning.code}: {data_warning.advice}")
 
 
 def _mode(roof: Roof) -> str:

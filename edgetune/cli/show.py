@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from edgetune.cli.command import AnswerTerminal, command
+from edgetune.cli.command import Terminal, command
 from edgetune.cli.screen import SIMULATED, Screen, answer, print_document, print_lines
 from edgetune.errors import InputError
 from edgetune.workflows import options
@@ -36,7 +36,9 @@ class ShowOptions:
         ),
     ]
     column: options.Column = ()
-    rows: Annotated[int, Option("Largest number of rows to print; 0 prints all.", (), "Output", "N", least=0)] = 500
+    rows: Annotated[
+        int, Option("Largest number of rows to print; 0, as --verbose, prints all.", (), "Output", "N", least=0)
+    ] = 500
     output: Annotated[
         str | None,
         Option(
@@ -59,7 +61,7 @@ class ShowOptions:
 
 
 @command(app)
-def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
+def show(opts: ShowOptions, terminal: Terminal) -> None:
     """Print any edgetune file in readable form: its origin, its rows and its warnings.
 
     \b
@@ -81,7 +83,7 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     file, plot = opts.file, opts.plot
     said = parse_columns(opts.column)
     if opts.output is not None:
-        _export(file, opts.output, said)
+        _export(file, opts.output, said, terminal.screen)
         if plot is None:
             return
     if plot is not None:
@@ -102,10 +104,10 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     if artifact.header.simulated:
         print_lines(SIMULATED)
     show_header(artifact.header)
-    print_artifact(artifact, TextSection(most=opts.rows))
+    print_artifact(artifact, TextSection(most=0 if terminal.verbose else opts.rows))
 
 
-def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
+def _export(file: str, output: str, columns: Mapping[str, str], screen: Screen) -> None:
     """Write the artifact in ``file`` to another, in the format of its ending; ``columns`` as in ``read_any``.
 
     Raises:
@@ -119,7 +121,7 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     artifact = _read(file, columns)
     check_outputs({"-o": output}, [file], {"-o": artifact.header.kind})
     write(artifact, output)
-    Screen().info(wrote(output))
+    screen.info(wrote(output))
 
 
 def _read(file: str, columns: Mapping[str, str]) -> Any:

@@ -20,12 +20,15 @@ app = LazyApp()
 
 @app.callback()
 def zoo(
-    ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False
+    ctx: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="As in other commands: only the answer.")] = False,
 ) -> None:
     """List the networks defined in edgetune, and export them as ONNX files.
 
     Any command that takes a model takes zoo:NAME.
     """
+    del quiet  # nothing is printed beside the answer
     if ctx.invoked_subcommand is None:
         show_networks(json=json)
 

@@ -101,7 +101,7 @@ def open_rapl(sysfs: Sysfs, clock: Clock) -> RaplSensor | Absent:
             sysfs.read(f"{zone}/energy_uj")
             counters.append(Counter(name, zone, int(sysfs.read(f"{zone}/max_energy_range_uj"))))
         except PermissionError:
-            return Absent(f"permission denied for RAPL; to permit: sudo chmod a+r /{zone}/energy_uj (until reboot)")
+            return Absent(f"permission denied for RAPL, to permit: sudo chmod a+r /{zone}/energy_uj (until reboot)")
         except (OSError, ValueError) as error:
             reason = why(error) if isinstance(error, OSError) else str(error)
             return Absent(f"RAPL cannot be read: {zone}: {reason}")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetune import limits
+from edgetune.artifacts.files import STDIN
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.choices import nearest
@@ -69,7 +70,7 @@ def select_modes(text: str, space: ModeSpace) -> Selection:
     presets = {name: _preset(name, space) for name in word.split(",")}
     if set(presets.values()) != {None}:
         return Selection(_unique(_known(presets, space)))
-    if Path(word).is_file() or "/" in word or word.lower().endswith(_FILE_SUFFIXES):
+    if word == STDIN or Path(word).is_file() or "/" in word or word.lower().endswith(_FILE_SUFFIXES):
         return Selection(_unique(_from_file(word, space)))
     raise _unknown(word, space)
 

@@ -8,15 +8,15 @@ from collections.abc import Collection
 from edgetune.errors import InputError
 
 
-def pin(cpus: Collection[int]) -> None:
-    """Bind every thread of this process to ``cpus``; new threads inherit the affinity.
+def pin(cpus: Collection[int], process: int | None = None) -> None:
+    """Bind every thread of a process, by default this one, to ``cpus``; new threads inherit the affinity.
 
     Raises:
         InputError: the kernel refuses the CPUs.
     """
     if not hasattr(os, "sched_setaffinity"):
         return
-    for task in os.listdir("/proc/self/task"):
+    for task in os.listdir(f"/proc/{process or 'self'}/task"):
         try:
             os.sched_setaffinity(int(task), cpus)
         except ProcessLookupError:  # the thread has just ended

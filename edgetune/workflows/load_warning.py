@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from edgetune.artifacts.profile import Point, ProfileRow
+from collections.abc import Iterable
+
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device
 from edgetune.devices.sysfs import Sysfs
-from edgetune.stages.profiling.disturbances import describe_contention
+from edgetune.stages.profiling.disturbances import contention_warning
 from edgetune.workflows.reporting import Reporter
 
 
@@ -24,15 +26,15 @@ def warn_of_host_load(reporter: Reporter) -> None:
 
 def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
     if (quota := reader.quota) is not None and quota < 1:
-        reporter.info(f"note: a CPU quota gives the time of {quota:.3g} CPUs, and one thread is stopped now and then")
+        reporter.info(f"warning: a CPU quota gives the time of {quota:.3g} CPUs: a thread is stopped now and then")
     load = None if reporter.quiet else reader.sample(clock)
     if load is not None and load.busy:
         cores = f"{load.cpus} core{'' if load.cpus == 1 else 's'}"
         used = f"other processes use {load.share:.0%} of them"
-        reporter.info(f"note: load {load.runnable:.0f} on {cores}, {used}: figures are of a busy machine")
+        reporter.info(f"warning: load {load.runnable:.0f} on {cores}, {used}: figures are of a busy machine")
 
 
-def warn_of_contention(point: Point, row: ProfileRow, reporter: Reporter) -> None:
-    """Warn if other processes or a CPU quota disturbed a point."""
-    if (words := describe_contention(row.others_cpu_share, row.cpu_throttled_share)) is not None:
-        reporter.info(f"note: {point}: {words}")
+def warn_of_contention(rows: Iterable[ProfileRow], reporter: Reporter) -> None:
+    """Warn once if other processes or a CPU quota disturbed points."""
+    for found in contention_warning(rows):
+        reporter.warn(found)

@@ -169,7 +169,7 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         step_pattern=_step_pattern(opts.step_pattern),
         steps=opts.steps,
         start=opts.start,
-        engine=choose(opts.engine, ENGINES, what="engine"),
+        engine=choose(opts.engine or "ort", ENGINES, what="engine"),
         calibration=parse_inputs(opts.calibration, "--calibration takes a calibration cache of TensorRT"),
         dla_core=opts.dla_core,
         allow_gpu_fallback=opts.allow_gpu_fallback,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.header import DataWarning
     from edgetune.stages.profiling.point_state import OnState, PointState
     from edgetune.stages.profiling.sweep import SweepProgress
 
@@ -47,6 +48,10 @@ class Reporter:
 
     def info(self, text: str) -> None:
         """Report a note, one sentence without a full stop."""
+
+    def warn(self, found: DataWarning) -> None:
+        """Report a warning that a file keeps."""
+        self.info(f"warning: {found.code}: {found.advice}")
 
     def detail(self, text: str) -> None:
         """Report a detail, which only verbose output shows."""
@@ -94,6 +99,10 @@ def _unwatched() -> Iterator[OnAdvance | None]:
     yield None
 
 
+RUNTIMES = {"eager-pytorch": "eager PyTorch"}
+"""Runtimes of models as people write them."""
+
+
 @dataclass(slots=True)
 class SimulationLabel:
     """Announces once, before the first figure, that figures are simulated; an earlier error needs no label.
@@ -101,13 +110,18 @@ class SimulationLabel:
     Args:
         is_simulated: Whether a model produces the figures.
         reporter: Receives the announcement.
+        runtime: What launches operators in the model, as in its conditions; ``None`` where this does not matter.
     """
 
     is_simulated: bool
     reporter: Reporter
+    runtime: str | None = None
 
     def announce(self) -> None:
         """Announce the label, unless it was announced before or nothing is simulated."""
         if self.is_simulated:
             self.is_simulated = False
             self.reporter.simulated()
+            if self.runtime is not None:
+                runtime = RUNTIMES.get(self.runtime, self.runtime)
+                self.reporter.info(f"note: the model is of {runtime}: other runtimes launch and fuse otherwise")

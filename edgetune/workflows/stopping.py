@@ -28,17 +28,18 @@ STOPS = (KeyboardInterrupt, Stopped)
 
 
 @contextmanager
-def reporting_saved(reporter: Reporter, kept: Callable[[], str]) -> Iterator[None]:
+def reporting_saved(reporter: Reporter, kept: Callable[[], str], stopped: str = "stopped") -> Iterator[None]:
     """If a signal interrupts the context, report in one line the saved results and the command to continue.
 
     Args:
         reporter: Receives the line.
         kept: Returns the line, without a full stop.
+        stopped: What has happened, before it.
     """
     try:
         yield
     except STOPS:
-        reporter.info(f"stopped; {kept()}")
+        reporter.info(f"{stopped}; {kept()}")
         raise
 
 

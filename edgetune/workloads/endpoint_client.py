@@ -13,31 +13,42 @@ import itertools
 import json
 import math
 import random
+import re
 import secrets
 import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.visible import visible
 from edgetune.workloads.endpoint import Endpoint, read_prompts
-from edgetune.workloads.endpoint_tokenizer import connect, count_tokens
+from edgetune.workloads.endpoint_tokenizer import API_KEY, connect, count_tokens, request_headers, without_key
 
 STALL_S = 60.0
 """A server that sends nothing for so long is given up."""
 BUNCHED_BELOW_S = 1e-4
 """Chunks of one answer closer than this left the server together: no model writes 10,000 tokens a second."""
 _LINE_BYTES = 1 << 20
-_CHAT = "/chat/completions"
+_CHAT, _COMPLETIONS = "/chat/completions", "/completions"
+_REFUSED = 400, 422
+"""Answers to a request with a field that the server does not take, or to a chat with a model that has no template."""
+_LEFT_OUT = {
+    "ignore_eos": "answers may end before the length asked for",
+    "seed": "answers may differ from run to run",
+    "temperature": "answers are drawn as the server does by default",
+    "stream_options": "the server counts no tokens",
+}
+"""Fields that a request does without, and what that means."""
 _WORDS = [
     "time", "year", "day", "way", "man", "world", "life", "hand", "part", "place",
     "case", "week", "fact", "group", "number", "night", "water", "room", "point", "home",
 ]  # fmt: skip
 _CHUNKS_A_TOKEN = 8
 """A server that ignores the length asked for may never end; bytes of a token may be sent one by one."""
+_REFUSAL_BYTES = 1 << 14
 _STREAM_BYTES, _BYTES_A_TOKEN = 1 << 18, 1 << 12
 """Longest stream: its beginning and end, and eight events of each token."""
 
@@ -48,6 +59,8 @@ class Route:
 
     Args:
         path: Path below that of the endpoint.
+        left_out: Fields that the server refused.
+        notes: What differs for that from the requests that were asked for.
         chunk_tokens: Tokens of a chunk by the server's tokenizer; ``None`` if it is unknown.
         prompt_tokens: Tokens of a prompt by the server's tokenizer; NaN if they are unknown or differ.
     """
@@ -55,6 +68,8 @@ class Route:
     path: str = _CHAT
     chunk_tokens: float | None = None
     prompt_tokens: float = math.nan
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,7 @@ class Answer:
         bunched: 1 if most chunks arrived together.
         own_ttft_s, own_token_s: The server's own times of the prompt and of a token, s; NaN if it sends none.
         end_ns: When the last event had arrived, CLOCK_MONOTONIC, ns.
+        chunks: Events with text.
         text: What it says.
     """
 
@@ -83,6 +99,7 @@ class Answer:
     own_ttft_s: float
     own_token_s: float
     end_ns: int
+    chunks: int = 0
     text: str = ""
 
 
@@ -103,17 +120,23 @@ class Client:
         self._socket: socket.socket | None = None
         self.route = route
 
+    @property
+    def output_tokens(self) -> int:
+        """Tokens asked for of each answer."""
+        return self._endpoint.output_tokens
+
     def find_route(self) -> Route:
         """Send a request to find out whether the server chats or only completes, and who counts tokens.
 
         Raises:
             InputError: see ``ask``.
         """
-        try:
-            answer = self.ask()
-        except _NotFoundError:
-            self.route = Route("/completions")
-            answer = self.ask()
+        while True:
+            try:
+                answer = self.ask()
+                break
+            except _RefusedError as error:
+                self.route = _another(self.route, error)
         if answer.counted != "server":
             self.route = self._count(answer)
         return self.route
@@ -125,7 +148,8 @@ class Client:
             return self.route
         if not self._prompts:
             prompt = count_tokens(self._endpoint, self._prompt())
-        return Route(self.route.path, tokens / answer.output_tokens, math.nan if prompt is None else float(prompt))
+        prompt_tokens = math.nan if prompt is None else float(prompt)
+        return replace(self.route, chunk_tokens=tokens / answer.output_tokens, prompt_tokens=prompt_tokens)
 
     def ask(self, begun_s: float | None = None) -> Answer:
         """Send a request and wait for the whole answer.
@@ -142,11 +166,12 @@ class Client:
             "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True},
         }  # fmt: skip
         chat = self.route.path == _CHAT
+        body = {name: value for name, value in body.items() if name not in self.route.left_out}
         body |= {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
         connection = connect(endpoint, STALL_S)
         try:
             begun_s = time.monotonic() if begun_s is None else begun_s
-            headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+            headers = {**request_headers(), "Accept": "text/event-stream"}
             connection.request("POST", endpoint.path + self.route.path, json.dumps(body), headers)
             self._socket = connection.sock
             with connection.getresponse() as response:
@@ -183,8 +208,31 @@ class Client:
         return " ".join([secrets.token_hex(4), *words])
 
 
-class _NotFoundError(InputError):
-    """The server does not have the route."""
+class _RefusedError(InputError):
+    """The server does not have the route, or refuses the request, and says this."""
+
+    def __init__(self, message: str, hint: str, status: int, said: str) -> None:
+        super().__init__(message, hint)
+        self.status, self.said = status, said
+
+
+def _another(route: Route, error: _RefusedError) -> Route:
+    """Return what to try next after a refusal.
+
+    Raises:
+        InputError: the error, where nothing is left to try.
+    """
+    chats, said = route.path == _CHAT, error.said.lower()
+    if chats and error.status == 404:
+        return replace(route, path=_COMPLETIONS)
+    if chats and "chat template" in said:
+        return replace(route, path=_COMPLETIONS, notes=(*route.notes, "the model has no chat template: completions"))
+    if error.status in _REFUSED:
+        for name, means in _LEFT_OUT.items():
+            if name not in route.left_out and re.search(rf"\b{name}\b", said):
+                note = f"the server refuses {name}, which is left out: {means}"
+                return replace(route, left_out=(*route.left_out, name), notes=(*route.notes, note))
+    raise error
 
 
 def _check_status(endpoint: Endpoint, response: http.client.HTTPResponse) -> None:
@@ -193,20 +241,25 @@ def _check_status(endpoint: Endpoint, response: http.client.HTTPResponse) -> Non
     if 300 <= response.status < 400:
         message = f"{endpoint.url} redirects to {visible(response.headers.get('Location') or 'nowhere')[:100]}"
         raise InputError(message, "redirects are not followed: give the address of the server itself")
-    said = visible(response.read(300).decode(errors="replace")).strip()
-    message = f"{endpoint.url} answers {response.status} {visible(response.reason)}" + (f": {said}" if said else "")
-    if response.status == 404:
-        raise _NotFoundError(message, "check the address, which often ends with /v1, and the name of the model")
+    said = without_key(visible(response.read(_REFUSAL_BYTES).decode(errors="replace")).strip())
+    message = f"{endpoint.url} answers {response.status} {visible(response.reason)}" + (
+        f": {said[:300]}" if said else ""
+    )
+    if response.status in (401, 403):
+        raise InputError(message, f"give its key in the environment: {API_KEY}=... edgetune profile ...")
     hint = "ask for fewer requests at once: --batch-sizes 1" if response.status == 429 else "look at the server's log"
-    raise InputError(message, hint)
+    if response.status == 404:
+        hint = "check the address, which often ends with /v1, and the name of the model"
+    raise _RefusedError(message, hint, response.status, said)
 
 
 def _events(endpoint: Endpoint, response: http.client.HTTPResponse) -> Iterator[tuple[float, Mapping[str, Any]]]:
     """Yield the arrival, s, and the content of each event up to the last.
 
     Raises:
-        InputError: the stream ends early or is too long, or an event is not JSON.
+        InputError: the stream ends before the answer or is too long, or an event is not JSON.
     """
+    finished = False
     left_bytes = _STREAM_BYTES + _BYTES_A_TOKEN * endpoint.output_tokens
     while line := response.readline(_LINE_BYTES):
         now_s = time.monotonic()
@@ -227,9 +280,12 @@ def _events(endpoint: Endpoint, response: http.client.HTTPResponse) -> Iterator[
         if not isinstance(event, dict):
             raise _malformed(endpoint, data)
         if event.get("error") is not None:
-            raise InputError(f"{endpoint.url} failed: {visible(str(event['error']))[:200]}", "look at the server's log")
+            said = without_key(visible(str(event["error"])))[:200]
+            raise InputError(f"{endpoint.url} failed: {said}", "look at the server's log")
+        finished = finished or isinstance(_choice(event).get("finish_reason"), str)
         yield now_s, event
-    raise _cut_off(endpoint)
+    if not finished:  # a server that says why the answer ends may leave [DONE] out
+        raise _cut_off(endpoint)
 
 
 def _answer(
@@ -256,9 +312,11 @@ def _answer(
     if not arrivals:
         raise InputError(f"{endpoint.url} sent no text", "check that the server streams chat or text completions")
     output, chunks = usage.get("completion_tokens"), len(arrivals)
-    if output is not None and (type(output) is not int or not 1 <= output <= endpoint.output_tokens):
+    most = max(endpoint.output_tokens, chunks) + 1  # some count the end of the text, or send one more
+    if output is not None and (type(output) is not int or not 1 <= output <= most):
         message = (
-            f"{endpoint.url} counts {visible(str(output))[:50]} tokens, asked for {endpoint.output_tokens} at most"
+            f"{endpoint.url} counts {visible(str(output))[:50]} tokens in {chunks} chunks, "
+            f"asked for {endpoint.output_tokens} at most"
         )
         raise InputError(message, "the server's usage is wrong: update the server")
     counted = "server" if output is not None else "estimated" if route.chunk_tokens is None else "tokenizer"
@@ -271,18 +329,23 @@ def _answer(
     ttft_s = math.nan if bunched else arrivals[0] - begun_s
     own_ttft_s, own_token_s = _own_s(timings)
     return Answer(
-        ttft_s, token_s, told, tokens, counted, float(bunched), own_ttft_s, own_token_s, end_ns, "".join(said)
+        ttft_s, token_s, told, tokens, counted, float(bunched), own_ttft_s, own_token_s, end_ns, chunks, "".join(said)
     )
 
 
 def _text(event: Mapping[str, Any]) -> str:
     """Return the text of an event; empty for other events, such as that of the role."""
-    choices = event.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    choice = _choice(event)
     delta = choice.get("delta")
     said: Mapping[str, Any] = delta if isinstance(delta, dict) else choice
     texts = (said.get(name) for name in ("text", "content", "reasoning_content", "reasoning"))
     return next((text for text in texts if text and isinstance(text, str)), "")
+
+
+def _choice(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the one answer of an event; empty for events without any."""
+    choices = event.get("choices")
+    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
 
 
 def _own_s(timings: Mapping[str, Any]) -> tuple[float, float]:
@@ -299,7 +362,7 @@ def _own_s(timings: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _malformed(endpoint: Endpoint, line: bytes) -> InputError:
-    said = visible(line[:80].decode(errors="replace"))
+    said = without_key(visible(line.decode(errors="replace")))[:80]
     return InputError(f"{endpoint.url} sent a malformed event: {said}", "check that it speaks the OpenAI protocol")
 
 

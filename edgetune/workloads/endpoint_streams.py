@@ -107,7 +107,10 @@ class Streams:
         """Return the figures of all answers after the warm-up, which ``stats.find_warmup`` finds."""
         times_s = [(end - start) / 1e9 for start, end in self._spans_ns]
         warmups, streams = find_warmup(times_s).length, len(self._clients)
-        figures = _summary(self._answers[warmups * streams : len(times_s) * streams], sum(times_s[warmups:]))
+        answers = self._answers[warmups * streams : len(times_s) * streams]
+        figures = _summary(answers, sum(times_s[warmups:]))
+        notes = [*self._clients[0].route.notes, *_unlike(answers, self._clients[0].output_tokens)]
+        figures |= {"reason": "; ".join(notes)} if notes else {}
         held = held_bytes([pid for root in self._processes for pid in family(root)])
         return figures if held is None else {**figures, "memory_peak_bytes": held}
 
@@ -181,6 +184,18 @@ def _summary(answers: Sequence[Answer], elapsed_s: float) -> dict[str, Any]:
         "bunched_share": sum(each.bunched for each in answers) / len(answers),
     }  # fmt: skip
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _unlike(answers: Sequence[Answer], asked: int) -> Iterator[str]:
+    """Return how the server's counts differ from the tokens asked for and from what it sends."""
+    longer = [each for each in answers if each.output_tokens > asked and each.counted == "server"]
+    if longer:
+        most = max(each.output_tokens for each in longer)
+        yield f"{len(longer)} of {len(answers)} answers have more tokens than the {asked} asked for, up to {most:g}"
+    fewer = [each for each in answers if each.output_tokens < each.chunks and each.counted == "server"]
+    if fewer:
+        counts = f"{fewer[0].output_tokens:g} tokens in {fewer[0].chunks} chunks"
+        yield f"the server counts fewer tokens than it sends chunks ({counts}), so tokens_per_s may be too low"
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Streams:  # noqa: ARG001

@@ -212,7 +212,7 @@ def refuse_script(path: Path, reference: str) -> None:
     """
     if is_script(path):
         raise InputError(
-            f"{reference} does not define make(batch_size): it is an ordinary script, which only profile runs as it is",
+            f"{reference} does not define make(batch_size): it is a script, which profile and interleave run as it is",
             f"put its step into make(batch_size) as {EXAMPLE} does",
         )
 

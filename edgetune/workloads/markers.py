@@ -27,6 +27,7 @@ from edgetune.processes.memory import kills
 from edgetune.stats import median
 from edgetune.units import counted
 from edgetune.workloads.command_errors import check_none_left, failed, program_name, start_error
+from edgetune.workloads.rounds import OptimiserStep, TrainingRounds
 from edgetune.workloads.script_hook import hook_environment
 
 _READ_BYTES = 1 << 16
@@ -35,8 +36,9 @@ _LONGEST_LINE = 1 << 16
 """A longer line is cut: its beginning is matched, and a program without line ends does not fill the memory."""
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _ENDS = re.compile(rb"[\r\n]+")
-_RECORD = struct.Struct("=cq")
-"""A record of the step pipe: ``c`` for a call of ``edgetune.step``, ``o`` for an optimiser, and the time, ns."""
+RECORD = struct.Struct("=cqIHHH")
+"""A record of the step pipe: ``c`` for a call of ``edgetune.step``, ``o`` for an optimiser, ``p`` for the beginning of
+the program; the time, ns; the process; the optimiser, the number of optimisers, and backward passes before."""
 _BUNCHED_NS = 200_000
 """Lines closer than this, and than ``_BUNCHED_SHARE`` of the mean step, arrived together."""
 _BUNCHED_SHARE = 0.05
@@ -63,7 +65,8 @@ class MarkedRuns:
         self._words = words
         self._pattern = None if isinstance(marker, StepMarkers) else re.compile(marker)
         self._spans_ns: list[tuple[int, int]] = []
-        self.kind = b"o"
+        self._best = False, False
+        self._notes: list[str] = []
         self._own: list[float] = []
         self._own_unit: str | None = None
         self._condition = threading.Condition()
@@ -93,7 +96,9 @@ class MarkedRuns:
         """Return the columns of the program's own figure: the median of the group ``value``, and its unit."""
         with self._condition:
             own = list(self._own)
-        return {"own_value": median(own), "own_unit": self._own_unit} if own else {}
+            notes = "; ".join(self._notes)
+        columns = {"own_value": median(own), "own_unit": self._own_unit} if own else {}
+        return {**columns, "reason": notes} if notes else columns
 
     def close(self) -> None:
         """End the command and all that it started."""
@@ -158,7 +163,7 @@ class MarkedRuns:
         code = process.wait()
         if code != 0:
             raise failed(self._words, code, run.tail, kills_before)
-        if run.markers < 2:
+        if not run.spans:
             raise _no_steps(self._words, run, self._pattern)
         check_none_left(self._words)
 
@@ -168,13 +173,28 @@ class MarkedRuns:
             self._spans_ns.append((start_ns, end_ns))
             self._condition.notify_all()
 
-    def prefer_calls(self) -> bool:
-        """Count calls from now on and forget the steps of optimisers; return whether this was the first call."""
+    @property
+    def calls(self) -> bool:
+        """Whether calls of ``edgetune.step`` mark steps."""
+        return self._best[0]
+
+    def note(self, notes: list[str]) -> None:
+        """Keep what a minibatch is, for the row."""
         with self._condition:
-            first, self.kind = self.kind != b"c", b"c"
-            if first:
-                del self._spans_ns[self._taken :]
-        return first
+            self._notes = notes
+
+    def prefers(self, source: tuple[bool, bool]) -> bool | None:
+        """Return whether steps of a source count, ``None`` if from now on: those before are then forgotten.
+
+        Args:
+            source: Whether it calls ``edgetune.step``, and whether it is the program itself.
+        """
+        with self._condition:
+            if source <= self._best:
+                return source == self._best
+            self._best = source
+            del self._spans_ns[self._taken :]
+        return None
 
     def match(self, line: str) -> bool:
         """Return whether a line is a marker, and keep the program's own figure in it."""
@@ -199,7 +219,16 @@ class _Run:
         self._line = b""
         self._records = b""
         self._last_ns: int | None = None
+        self._programs: set[int] = set()
+        self._process_followed: int | None = None
+        self._reporting: set[int] = set()
+        """Processes that report steps as the one that is followed does."""
+        self._rounds = TrainingRounds()
+        self._backwards: list[int] = []
+        self._between: list[int] = []
+        """Backward passes before each step of an optimiser, since the last call and between the two before."""
         self.markers = 0
+        self.spans = 0
         self.tail = b""
 
     def read(self, terminal: int, steps: int) -> None:
@@ -222,7 +251,8 @@ class _Run:
             if self._process.poll() is not None:  # what it started may still hold the terminal, and print
                 ended_ns = ended_ns or arrived_ns
                 if not ready or arrived_ns - ended_ns > _AFTER_END_NS:
-                    return
+                    break
+        self._add(self._rounds.end())
 
     def _text(self, data: bytes, arrived_ns: int) -> None:
         self.tail = (self.tail + data)[-_TAIL_BYTES:]
@@ -234,28 +264,76 @@ class _Run:
 
     def _sent(self, data: bytes) -> None:
         data = self._records + data
-        whole = len(data) // _RECORD.size * _RECORD.size
+        whole = len(data) // RECORD.size * RECORD.size
         self._records = data[whole:]
-        for kind, time_ns in _RECORD.iter_unpack(data[:whole]):
-            if kind == b"c" and self._runs.prefer_calls():
-                self._last_ns, self.markers = None, 0
-            if kind == self._runs.kind:
-                self._mark(time_ns)
+        for kind, time_ns, process, *numbers in RECORD.iter_unpack(data[:whole]):
+            if kind == b"p":
+                self._programs.add(process)
+            elif self._follows(kind == b"c", process):
+                self._stepped(kind == b"c", OptimiserStep(time_ns, *numbers))
+        self._runs.note(self._notes())
+
+    def _follows(self, call: bool, process: int) -> bool:
+        """Return whether a report counts: of the best source so far, and of the first process that sent one."""
+        preferred = self._runs.prefers((call, process in self._programs))
+        if preferred is False:  # steps of optimisers tell what is between calls
+            return self._runs.calls and process == self._process_followed
+        if preferred is None or (process != self._process_followed and not _runs(self._process_followed)):
+            self._last_ns, self.markers, self.spans, self._rounds = None, 0, 0, TrainingRounds()
+            self._process_followed, self._reporting = process, set()
+        self._reporting.add(process)
+        return process == self._process_followed
+
+    def _stepped(self, call: bool, step: OptimiserStep) -> None:
+        if not self._runs.calls:
+            self.markers += 1
+            self._add(self._rounds.add(step))
+            return
+        self._backwards += [step.backwards] * (step.backwards > 0)
+        if call:
+            self._between, self._backwards = self._backwards, []
+            self._mark(step.time_ns)
+
+    def _notes(self) -> list[str]:
+        """Return what a minibatch is, where it is not the samples of one step of one process."""
+        notes = [] if (said := self._rounds.note()) is None else [said]
+        if len(self._between) == 1 and self._between[0] > 1:
+            notes.append(f"{self._between[0]} backward passes between calls of edgetune.step() count as one minibatch")
+        if len(self._reporting) > 1:
+            notes.append(f"{len(self._reporting)} processes train, and time and batch size are of one of them")
+        return notes
 
     def _mark(self, time_ns: int) -> None:
         self.markers += 1
         if self._last_ns is not None:
-            self._runs.add(self._last_ns, time_ns)
+            self._add([(self._last_ns, time_ns)])
         self._last_ns = time_ns
+
+    def _add(self, spans_ns: Sequence[tuple[int, int]]) -> None:
+        self.spans += len(spans_ns)
+        for span_ns in spans_ns:
+            self._runs.add(*span_ns)
+
+
+def _runs(process: int | None) -> bool:
+    """Return whether a process runs."""
+    if process is None:
+        return False
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
 
 
 def _no_steps(words: Sequence[str], run: _Run, pattern: re.Pattern[str] | None) -> InputError:
-    """Return the error of a run with fewer than two markers."""
+    """Return the error of a run with no step between two markers."""
     if pattern is None:
         return InputError(
             f"{program_name(words)} ended after {counted(run.markers, 'step')}: "
             "neither edgetune.step() was called nor an optimiser of PyTorch stepped often enough",
-            "call edgetune.step() at the end of each step; python -I, -S and -E hide steps from edgetune",
+            "call edgetune.step() at the end of each step; python -I, -S and -E, and launchers that clear the "
+            "environment or start processes on other machines, hide steps from edgetune",
         )
     lines = run.tail.decode(errors="replace").split()
     said = f"; its last output: {' '.join(lines)[-120:]}" if lines else "; it printed nothing"

@@ -158,6 +158,16 @@ def test_peaks_that_hold_are_left_alone(on):
 # A search
 
 
+def test_a_sweep_on_a_busy_machine_warns_once(edgetune, monkeypatch, tmp_path):
+    shares = iter((0.5, 0.4, 0.3))
+    monkeypatch.setattr(ContentionWatch, "share", lambda watch: next(shares))
+    asked = ("profile", "zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx", "--batch-sizes", "1,2,4")
+    ended = edgetune(*asked, "--modes", "MAXN", "-o", str(tmp_path / "p.parquet"))
+    assert ended.code == 0, ended.err
+    (told,) = [line for line in ended.err.splitlines() if "other processes" in line]
+    assert told.startswith("warning: points-busy: other processes used up to 50% of the CPUs")
+
+
 def test_a_plan_from_a_busy_machine_says_so(edgetune, monkeypatch, tmp_path):
     monkeypatch.setattr(ContentionWatch, "share", lambda watch: 0.5)
     plan = tmp_path / "plan.yaml"

@@ -78,6 +78,16 @@ def test_the_check_of_continuous_integration(edgetune, tables):
     )
 
 
+@pytest.mark.parametrize(("factor", "code"), [(0.1, 0), (1.5, 5), (10.0, 5)])
+def test_a_check_on_a_busy_machine_fails_unless_it_is_surely_no_slower(edgetune, tables, factor, code):
+    before, changed = tables
+    after = changed(factor, others_cpu_share=0.5)
+    ended = edgetune("compare", before, after, "--fail-above", "3%")
+    assert ended.code == code, ended.out
+    assert ("fails: cannot tell" in ended.out) == (factor == 1.5)
+    assert ("fails: slower" in ended.out) == (factor == 10.0)
+
+
 def test_a_point_that_fails_or_is_missing_now_fails_the_check(edgetune, tables):
     before, changed = tables
     first, last = changed.table.rows
@@ -123,3 +133,4 @@ def test_python_gives_the_same(tables):
     (found,) = edgetune.compare([before, edgetune.read(changed(1.2))], fail_above=0.03)
     assert [each.verdict() for each in found.joined.points] == ["slower", "slower"]
     assert len(found.regressions) == 3
+    assert ": time 1.200 (1.200 to 1.200), slower; " in str([found])

@@ -28,6 +28,7 @@ CASES = {
     "edgetune zoo ex": {"export"},
     "edgetune zoo export resnet": {"resnet18", "resnet50"},
     "edgetune search ev": {"evaluate"},
+    "edgetune help compa": {"comparing"},
     "edgetune search table.csv --strategy gm": {"gmd", "gmd-study"},
     "edgetune search --objective energy": {"energy", "energy-delay"},
     "edgetune profile --task ": {"infer", "train"},

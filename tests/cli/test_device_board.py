@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import json
 import os
 import re
@@ -187,6 +188,13 @@ def test_a_dry_run_sets_nothing(edgetune, board, tmp_path):
     assert told["would_set"]["cpu_mhz"] == 102.0
     assert not (tmp_path / "made").exists()
     assert board.kernel.writes == []
+
+
+def test_a_mode_comes_through_a_pipe(edgetune, board, monkeypatch):
+    piped = io.TextIOWrapper(io.BytesIO(b"- {cpu_cores: 1, cpu_mhz: 102, gpu_mhz: 76.8}\n"))
+    monkeypatch.setattr(sys, "stdin", piped)
+    ended = edgetune("device", "set", *board.named, "-", "--dry-run")
+    assert (ended.code, ended.out) == (0, "would set 1 core, CPU 102 MHz, GPU 76.8 MHz\n"), ended.err
 
 
 @pytest.mark.parametrize("name", ["host", "twin:orin-agx"])

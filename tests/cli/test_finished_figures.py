@@ -9,6 +9,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.plotting import figure_file
+from edgetune.workflows.schedule import plan
 
 TWIN = ("--device", "twin:orin-agx")
 RUNS = {
@@ -78,9 +79,13 @@ def test_a_figure_in_no_format_is_refused_before_anything_is_run(edgetune, folde
 
 
 def test_kept_rows_of_a_failed_run_are_drawn_and_its_exit_code_stays(edgetune, folder, monkeypatch):
-    """The optimum cannot be searched for without its package; the other policy ran."""
+    """The optimum cannot be searched for without its package, which has gone since it was looked for; the other ran."""
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "reuse,optimum")
+    before = sorted(folder.iterdir())
+    assert_two_lines(edgetune(*words), 4)
+    assert sorted(folder.iterdir()) == before
+    monkeypatch.setattr(plan, "require_ortools", lambda: None)
     plain = edgetune(*words)
     assert (plain.code, "OR-Tools" in plain.err) == (4, True)
     drawn = edgetune(*words, "--plot", "figure.svg")

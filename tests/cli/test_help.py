@@ -29,6 +29,9 @@ LINES = [
     *(["schedule", "kernels", name, "--help"] for name in kernels.subcommands),
 ]
 
+LOUD = {(), ("help",), ("fleet",), ("schedule",), ("schedule", "kernels"), ("device", "watch")}
+"""Groups of commands, pages, and lines without an end."""
+
 PROBE = """
 import json, sys
 from edgetune.cli.main import run
@@ -90,6 +93,11 @@ def test_every_strategy_is_named_where_one_is_chosen_or_judged(edgetune):
     assert {name for name in STRATEGIES if not name.endswith("-study")} <= named
     once = "".join(judging[judging.index("ignore") :].split())
     assert [name for name, kind in STRATEGIES.items() if kind.budget_free and name not in once] == []
+
+
+def test_every_command_that_prints_an_answer_can_be_quiet():
+    loud = {path for path, options in commands().items() if "--quiet" not in options}
+    assert loud == LOUD
 
 
 def test_help_fits_a_terminal_of_80_columns(monkeypatch, edgetune):

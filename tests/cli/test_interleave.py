@@ -334,6 +334,46 @@ def test_a_training_that_diverges_ends_alone_and_the_command_with_5(edgetune, ne
     assert "NaN" not in ended.out
 
 
+SCRIPT = """
+import argparse, time, edgetune
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=4)
+size = parser.parse_args().batch_size
+while True:
+    time.sleep(0.005 * size)
+    edgetune.step()
+"""
+
+
+def test_a_script_as_it_is_trains_step_by_step(edgetune, network, monkeypatch):
+    monkeypatch.chdir(network)
+    (network / "train.py").write_text(SCRIPT)
+    ended = edgetune(*live("-o", "run.parquet"))
+    assert ended.code == 0, ended.err
+    rows = read(Run, str(network / "run.parquet")).rows
+    trained = [row for row in rows if row.event == "train"]
+    assert trained
+    assert {row.status for row in trained} == {"ok"}
+    assert min(row.finished_s - row.started_s for row in trained) >= 0.02
+    assert {row.status for row in rows if row.event == "request"} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(("--engine", "streams"), "has all workloads in one process"), (("--checkpoint", "c"), "own checkpoints"),
+     (("--train-batch-size", "8"), "no option for its batch size")],
+)  # fmt: skip
+def test_a_script_that_cannot_run_so_is_refused_before_anything_is_measured(
+    edgetune, network, monkeypatch, options, words
+):
+    monkeypatch.chdir(network)
+    (network / "train.py").write_text("open('ran', 'w')\n")
+    ended = edgetune(*live(*options, "-o", "run.parquet"))
+    assert_two_lines(ended, 2)
+    assert words in ended.err
+    assert not (network / "ran").exists()
+
+
 def test_a_signal_ends_a_run_in_order(network):
     command = [sys.executable, "-m", "edgetune", *live("--duration", "60s", "-o", "run.parquet")]
     started = subprocess.Popen(command, cwd=network, stderr=subprocess.PIPE, env=os.environ, text=True)

@@ -43,6 +43,15 @@ def test_quiet_still_says_simulated_and_nothing_else(edgetune, tmp_path):
     assert ended.err.splitlines() == ["SIMULATED: these figures come from a model, not from a device."]
 
 
+def test_the_twin_says_which_runtime_it_models_and_refuses_another(edgetune, tmp_path):
+    ended = edgetune(*TWIN, "-o", str(tmp_path / "p.parquet"))
+    assert any(line.startswith("note: ") and "eager PyTorch" in line for line in ended.err.splitlines())
+    asked = edgetune(*TWIN, "--engine", "ort", "-o", str(tmp_path / "q.parquet"))
+    assert_two_lines(asked, 2)
+    assert "eager PyTorch" in asked.lines[0]
+    assert_two_lines(edgetune("search", *TWIN[1:], "--latency-budget", "1s", "--engine", "ort"), 2)
+
+
 def test_the_same_command_again_measures_nothing(edgetune, tmp_path):
     target = tmp_path / "p.parquet"
     edgetune(*TWIN, "-o", str(target))

@@ -104,9 +104,7 @@ def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start, worke
     pytest.importorskip("torch")
     script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
     script.write_text(TRAIN.replace("START", repr(start)).replace("WORKERS", str(workers)))
-    ended = edgetune(
-        "profile", str(script), "--batch-option=--batch-size", "--batch-sizes", "8,16", *QUICK, "-o", str(table)
-    )
+    ended = edgetune("profile", str(script), "--batch-sizes", "8,16", *QUICK, "-o", str(table))
     assert ended.code == 0, ended.err
     small, large = rows(table)
     assert (small.workload, small.task) == ("train_step", "train")
@@ -136,6 +134,65 @@ def test_a_step_of_two_optimisers_is_one_step(edgetune, tmp_path):
     )
     assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
     assert 0.02 < min(rows(table)[0].times_s) < 0.04
+
+
+ACCUMULATES = """
+import argparse, time, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=8)
+batch = parser.parse_args().batch_size
+model = torch.nn.Linear(16, 2)
+optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+for number in range(100000):
+    time.sleep(0.02)
+    (model(torch.randn(batch, 16)).square().mean() / 4).backward()
+    if number % 4 == 3:
+        optimiser.step()
+        optimiser.zero_grad()
+"""
+
+
+def test_accumulated_gradients_count_all_samples_at_the_batch_size_of_the_script(edgetune, tmp_path):
+    pytest.importorskip("torch")
+    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
+    script.write_text(ACCUMULATES)
+    ended = edgetune("profile", str(script), *QUICK, "-o", str(table))
+    assert ended.code == 0, ended.err
+    (row,) = rows(table)
+    assert row.batch_size == 8
+    assert 0.02 <= min(row.times_s) < 0.08
+    assert "4 backward passes is 4 minibatches" in row.reason
+    assert "the default of --batch-size" in ended.err
+
+
+def test_a_round_of_several_optimisers_is_one_minibatch(edgetune, tmp_path):
+    pytest.importorskip("torch")
+    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
+    script.write_text(
+        "import time, torch\nd, g = torch.nn.Linear(8, 1), torch.nn.Linear(4, 8)\n"
+        "od, og = torch.optim.RMSprop(d.parameters()), torch.optim.RMSprop(g.parameters())\n"
+        "while True:\n    for _ in range(5):\n        time.sleep(0.01)\n"
+        "        d(torch.randn(8, 8)).mean().backward()\n        od.step()\n    time.sleep(0.03)\n"
+        "    d(g(torch.randn(8, 4))).mean().backward()\n    og.step()\n"
+    )
+    assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
+    (row,) = rows(table)
+    assert min(row.times_s) > 0.08
+    assert "2 optimisers step 5 and 1 times" in row.reason
+
+
+def test_training_in_a_process_that_the_script_starts_is_followed(edgetune, tmp_path):
+    pytest.importorskip("torch")
+    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
+    script.write_text(
+        "import torch.multiprocessing as mp\n\ndef train(rank):\n    import time, torch\n"
+        "    model = torch.nn.Linear(16, 2)\n    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "    while True:\n        time.sleep(0.02)\n        model(torch.randn(8, 16)).mean().backward()\n"
+        "        optimiser.step()\n\nif __name__ == '__main__':\n    mp.spawn(train, nprocs=1)\n"
+    )
+    ended = edgetune("profile", str(script), *QUICK, "-o", str(table))
+    assert ended.code == 0, ended.err
+    assert min(rows(table)[0].times_s) > 0.02
 
 
 def test_step_does_nothing_elsewhere_and_hides_from_other_programs():

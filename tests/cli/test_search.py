@@ -144,6 +144,15 @@ def test_a_table_is_no_network_to_measure(edgetune, table):
     assert_two_lines(ended, 2)
 
 
+def test_a_point_many_times_slower_is_told_as_a_multiple(edgetune, tmp_path):
+    head = TABLE.splitlines(keepends=True)[0]
+    (tmp_path / "t.csv").write_text(
+        f"{head}net,train,16,300,0.731,10\nnet,train,16,400,0.02,10\nnet,train,16,500,0.01,10\n"
+    )
+    found = json.loads(edgetune("search", str(tmp_path / "t.csv"), "--power-budget", "30W", "--top", "3", "--json").out)
+    assert [each.get("lost") for each in found["top"]] == [None, "2 times the time", "73.1 times the time"]
+
+
 def test_a_pipe_keeps_the_hash_of_what_came_through(edgetune, monkeypatch):
     data = TABLE.encode()
     monkeypatch.setattr(sys, "stdin", streams.TextIOWrapper(streams.BytesIO(data), encoding="utf-8"))

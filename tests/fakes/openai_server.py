@@ -36,6 +36,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if refusal := self._refusal(asked):
+            self._end(*refusal)
+            return
         if self.path.endswith("/tokenize"):
             self._tokenize(asked["content"])
             return
@@ -56,6 +59,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self._stream(asked)
         with self.lock:
             self.state["now"] -= 1
+
+    def _refusal(self, asked: dict[str, object]) -> tuple[int, bytes] | None:
+        """Return the status and the words of a server that wants a key, other fields or a template."""
+        given = self.headers.get("Authorization", "")
+        if self.how == "key" and given != "Bearer secret":
+            return 401, f"Invalid API key: {given}".encode()
+        if self.how == "strict" and (extra := next((name for name in ("ignore_eos", "seed") if name in asked), None)):
+            return 422, f"{extra}: Extra inputs are not permitted".encode()
+        if self.how == "no template" and "messages" in asked:
+            return 400, b"default chat template is no longer allowed"
+        return None
 
     def _end(self, status: int, body: bytes = b"busy", **headers: str) -> None:
         self.send_response(status)
@@ -78,8 +92,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        count = int(str(asked["max_tokens"]))
-        events = [{"choices": [{"delta": {"content": f"w{index} "}, "text": f"w{index} "}]} for index in range(count)]
+        count = int(str(asked["max_tokens"])) + (self.how == "one more")
+        events: list[dict[str, Any]] = [
+            {"choices": [{"delta": {"content": f"w{index} "}, "text": f"w{index} "}]} for index in range(count)
+        ]
+        if self.how == "not done":
+            events[-1]["choices"][0]["finish_reason"] = "length"
         lines = [f"data: {json.dumps(event)}\n\n".encode() for event in events]
         if self.how == "bunched":
             lines = [b"".join(lines)]
@@ -93,11 +111,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(b"data: {broken\n\n" if self.how == "malformed" else b"")
                 return
         timings = {"prompt_n": 17, "prompt_ms": 12.3, "predicted_n": count, "predicted_per_token_ms": 4.0}
-        usage = {"prompt_tokens": 17, "completion_tokens": count * (3 if self.how == "wrong counts" else 1)}
+        told = {"wrong counts": 3 * count, "fewer": count // 2}.get(self.how, count)
+        usage = {"prompt_tokens": 17, "completion_tokens": told}
         extra = {"timings": timings} if self.how == "timings" else {}
         if self.how not in ("uncounted", "tokenizer", "long tokens"):
             self.wfile.write(f"data: {json.dumps({'choices': [], 'usage': usage} | extra)}\n\n".encode())
-        self.wfile.write(b"data: [DONE]\n\n")
+        if self.how != "not done":
+            self.wfile.write(b"data: [DONE]\n\n")
 
 
 class _Server(ThreadingHTTPServer):

@@ -353,7 +353,7 @@ def test_an_infeasible_cycle_is_explained():
         lines[-2]
         == "not feasible: a batch and one training minibatch take 50 ms, and the next batch is full after 25 ms"
     )
-    assert lines[-1].startswith("not feasible: behind a slow training minibatch a request waits 50 ms")
+    assert lines[-1].startswith("not feasible: a request behind a slow training step is answered after 50 ms")
     late = explain(cycle_of(WorkloadPoint("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
     assert "slowest answer: later and later, for requests come faster than they are answered" in late
     assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next batch is full after 25 ms"

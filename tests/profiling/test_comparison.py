@@ -71,11 +71,25 @@ def test_without_raw_times_intervals_count_and_without_these_there_is_no_verdict
     assert found.ratios["time"].ratio == pytest.approx(1.2)
 
 
+def test_a_busy_machine_widens_the_interval_and_hides_no_factor():
+    slower = join([row(0.1, noise=0.1)], [row(0.65, noise=0.1, others_cpu_share=0.5)]).points[0]
+    assert slower.verdict() == "slower"
+    assert slower.ratios["time"].low < 6.5 / 3
+    assert slower.ratios["time"].high < 7.5
+    before = [row(0.1, batch=batch, others_cpu_share=0.5) for batch in range(1, 13)]
+    faster = join(before, [row(0.01, batch=batch) for batch in range(1, 13)])
+    assert {each.verdict() for each in faster.points} == {"faster"}
+    overall = faster.overall(disturbed=True)
+    assert 0.01 / 0.1 / 0.5 < overall.high < 1
+    assert overall.low > 0.09
+
+
 def test_a_busy_machine_is_no_comparison_until_rounds_show_its_differences():
     busy = join([row(0.1, others_cpu_share=0.0)], [row(0.2, others_cpu_share=0.5)])
     assert busy.points[0].verdict() == CANNOT_TELL
-    assert "50% after" in busy.points[0].unfair
+    assert "50% after" in busy.points[0].disturbed
     assert busy.overall() is None
+    assert busy.overall(disturbed=True).differs == 0
     times = [[0.1, 0.101, 0.099], [0.2, 0.201, 0.199]]
     tables = [[row(time_s, seed=number, round=number + 1, others_cpu_share=0.5) for number, time_s in enumerate(own)]
               for own in times]  # fmt: skip

@@ -62,6 +62,45 @@ def test_figures_of_an_answer(how: str, counted: str) -> None:
     assert math.isnan(answer.own_ttft_s)
 
 
+@pytest.mark.parametrize(
+    ("how", "counts", "left_out", "path"),
+    [("not done", (8, 8), (), "/chat/completions"), ("one more", (9, 9), (), "/chat/completions"),
+     ("fewer", (4, 8), (), "/chat/completions"), ("strict", (8, 8), ("ignore_eos", "seed"), "/chat/completions"),
+     ("no template", (8, 8), (), "/completions")],
+)  # fmt: skip
+def test_a_server_with_habits_of_its_own_is_measured_and_they_are_noted(
+    how: str, counts: tuple[int, int], left_out: tuple[str, ...], path: str
+) -> None:
+    with serving(how) as (url, _), contextlib.closing(Streams([_client(url)])) as streams:
+        route = streams._clients[0].find_route()
+        streams.times_ns(3)
+        answer, noted = streams._answers[0], streams.columns().get("reason", "")
+    assert (answer.output_tokens, answer.chunks) == counts
+    assert (route.left_out, route.path) == (left_out, path)
+    words = {"not done": "", "one more": "9", "fewer": "4 tokens in 8 chunks", "strict": "refuses seed",
+             "no template": "no chat template"}  # fmt: skip
+    assert words[how] in noted
+    assert bool(noted) == (how != "not done")
+
+
+def test_the_key_is_taken_from_the_environment_and_told_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    out = tmp_path / "s.parquet"
+    with serving("key") as (url, _):
+        words = ["profile", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--minibatches", "2"]
+        monkeypatch.setenv("EDGETUNE_API_KEY", "secret")
+        assert run([*words, "-o", str(out)]) == 0
+        assert b"secret" not in out.read_bytes()
+        monkeypatch.setenv("EDGETUNE_API_KEY", "wrong-key")
+        with pytest.raises(InputError, match="answers 401") as refused:
+            _client(url).find_route()
+        assert "EDGETUNE_API_KEY" in refused.value.hint
+        assert "wrong-key" not in refused.value.message
+        monkeypatch.setenv("EDGETUNE_API_KEY", "two\nlines")
+        with pytest.raises(InputError, match="line break") as refused:
+            _client(url).find_route()
+        assert "lines" not in refused.value.message.replace("line break", "")
+
+
 def test_times_of_an_answer() -> None:
     endpoint = parse_endpoints("http://h/v1#model=m&output=8")[0]
     arrivals_s = [10.3, 10.35, 10.4, 10.5]
@@ -227,7 +266,7 @@ def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str], *more: str
     assert run([*words, *more, "-o", str(out)]) == 2
     assert not out.exists()
     assert not set(psutil.Process().children(recursive=True)) - before
-    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning: load")]
     assert [line.partition(": ")[0] for line in lines] == ["error", "hint"]
     return lines
 

@@ -227,7 +227,7 @@ def open_board_power(sysfs: Sysfs, clock: Clock, soc: str, choice: str | None = 
     except PermissionError as error:
         folder = str(error.filename).rpartition("/")[0]
         return Absent(
-            f"permission denied for {error.filename}; to permit: sudo chmod a+r {folder}/*_input (until reboot)"
+            f"permission denied for {error.filename}, to permit: sudo chmod a+r {folder}/*_input (until reboot)"
         )
     if not channels and choice is None:
         return Absent("this kernel shows no rails of a power monitor chip (INA3221 or INA238)")

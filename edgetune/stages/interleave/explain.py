@@ -14,7 +14,7 @@ from edgetune.units import format_si
 _WORDS = {
     "rate": "answering a batch takes {value}, and the next batch is full after {limit}",
     "room": "a batch and one training minibatch take {value}, and the next batch is full after {limit}",
-    "step": "behind a slow training minibatch a request waits {value} of {limit}",
+    "step": "a request behind a slow training step is answered after {value}; {limit} are allowed",
     "latency": "the slowest answer takes {value} of {limit}",
     "power": "the power is {value}, and the budget {limit}",
 }

@@ -18,7 +18,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,8 +30,10 @@ from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.processes.turn_signal import TurnSignal
 from edgetune.stages.interleave.sessions import InferenceServer, RequestHandlers, TrainingSession, describe_error
 from edgetune.visible import visible
+from edgetune.workloads.command import filled, split
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
 from edgetune.workloads.ort_session import open_session
+from edgetune.workloads.paced_script import PacedScript
 from edgetune.workloads.python_file import limit_threads, open_handler, open_training
 from edgetune.workloads.torch_required import require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
@@ -118,7 +120,7 @@ class _Tenant:
         self._save_every_s, self._saved_s = command["save_every_s"], time.monotonic()
         before = self._loaded if isinstance(self._loaded, _Training) else None
         if before is not None and before.batch_size == command["batch_size"]:  # another mode: what was learnt stays
-            limit_threads(command["threads"])
+            before.limit(command["cpus"], command["threads"])
             return {"minibatches_s": []}
         key = (command["batch_size"], command["threads"])
         if key in self._kept:
@@ -236,8 +238,11 @@ class _Training:
         self._failure: str | None = None
         self._trainer: Any = None
         self._file: Any = None
+        self._script: PacedScript | None = None
+        kind = command["workload"]["kind"]
+        make = {"python": self._of_file, "command": self._of_script}.get(kind, self._of_network)
         with self._stream.entered():
-            step, save = self._of_file(command, before) if _is_file(command) else self._of_network(command, before)
+            step, save = make(command, before)
         self.learning = TrainingSession(self._stream.finishing(step), save, checkpoint)
         if before is not None:
             self.learning.steps = before.learning.steps
@@ -266,6 +271,23 @@ class _Training:
                 "define it as examples/train_tiny.py does, or leave --checkpoint out",
             )
         return self._file.step, self._file.save
+
+    def _of_script(self, command: Command, before: _Training | None) -> tuple[Callable[[], object], Any]:
+        workload = Workload.from_plain(command["workload"])
+        if before is not None:
+            raise InputError(
+                f"{workload.name} is a script, which cannot go on at another batch size",
+                "keep its batch size, or give it make(batch_size): see edgetune help your-training",
+            )
+        words = [filled(word, {"batch": command["batch_size"]}) for word in split(workload.reference)]
+        self._script = PacedScript(words, command["threads"])
+        return self._script.step, None
+
+    def limit(self, cpus: Sequence[int], threads: int) -> None:
+        """Take other CPUs, and as many threads as the libraries of this process can still be told."""
+        limit_threads(threads)
+        if self._script is not None and cpus:
+            self._script.pin(cpus)
 
     def _of_network(self, command: Command, before: _Training | None) -> tuple[Callable[[], object], Any]:
         torch = require_torch()
@@ -373,10 +395,6 @@ def _kept(training: _Training) -> Iterator[str]:
         path = str(folder / "learnt.pt")
         training._file.save(path)
         yield path
-
-
-def _is_file(command: Command) -> bool:
-    return bool(command["workload"]["kind"] == "python")
 
 
 def _timed(step: Callable[[], object]) -> float:

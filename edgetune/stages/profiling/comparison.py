@@ -29,6 +29,7 @@ from edgetune.stages.profiling.ratio import (
     excess_scatter,
     mean_ratio,
     ratio_of,
+    slowed_by,
     widened,
 )
 from edgetune.stats import median
@@ -51,19 +52,20 @@ class PointComparison:
     Args:
         point: As in the baseline.
         before_s, after_s: Median minibatch times, s.
-        ratios: The other table's figures relative to the baseline's, by name in ``FIGURES``.
-        unfair: Why no verdict is possible; ``None`` where one is.
+        ratios: The other table's figures relative to the baseline's, by name in ``FIGURES``; their intervals include
+            what other processes may have changed.
+        disturbed: What other processes took, which widens the intervals; ``None`` for nothing that counts.
     """
 
     point: Point
     before_s: float
     after_s: float
     ratios: Mapping[str, Ratio]
-    unfair: str | None = None
+    disturbed: str | None = None
 
     def verdict(self, figure: str = "time") -> str:
         """Return the verdict on a figure."""
-        return CANNOT_TELL if self.unfair is not None else verdict(self.ratios.get(figure), figure)
+        return verdict(self.ratios.get(figure), figure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,15 @@ class Joined:
     rounds: bool
     scatter: Mapping[str, float]
 
-    def overall(self, figure: str = "time") -> Ratio | None:
-        """Return the geometric mean of a figure's ratios over the points with a fair comparison."""
-        return mean_ratio([each.ratios[figure] for each in self.points if not each.unfair and figure in each.ratios])
+    @property
+    def quiet(self) -> tuple[PointComparison, ...]:
+        """The points that no other process disturbed."""
+        return tuple(each for each in self.points if each.disturbed is None)
+
+    def overall(self, figure: str = "time", *, disturbed: bool = False) -> Ratio | None:
+        """Return the geometric mean of a figure's ratios over the quiet points; ``disturbed`` takes any if none is."""
+        points = self.quiet or (self.points if disturbed else ())
+        return mean_ratio([each.ratios[figure] for each in points if figure in each.ratios], alike=bool(self.quiet))
 
 
 def verdict(ratio: Ratio | None, figure: str = "time") -> str:
@@ -149,13 +157,14 @@ def compare_rows(
             ratios[figure] = ratio_of(estimates[0], estimates[1])
     assert ours.minibatch_s is not None
     assert theirs.minibatch_s is not None
-    unfair = _unfair(ours, theirs, rounds=_have_rounds(before, after))
-    return PointComparison(before[-1].point, ours.minibatch_s, theirs.minibatch_s, ratios, unfair)
+    shares, disturbed = _disturbances(ours, theirs, rounds=_have_rounds(before, after))
+    ratios = {figure: slowed_by(ratio, *shares) for figure, ratio in ratios.items()}
+    return PointComparison(before[-1].point, ours.minibatch_s, theirs.minibatch_s, ratios, disturbed)
 
 
 def _between_points(points: Sequence[PointComparison], figure: str) -> float:
     """Return by how much the ratios of the points scatter beyond their intervals; 0 with too few of them."""
-    ratios = [each.ratios[figure] for each in points if not each.unfair and figure in each.ratios]
+    ratios = [each.ratios[figure] for each in points if not each.disturbed and figure in each.ratios]
     return excess_scatter(ratios) if len(ratios) >= MANY_RATIOS else 0.0
 
 
@@ -164,16 +173,19 @@ def _scattered(point: PointComparison, scatter: Mapping[str, float]) -> PointCom
     return replace(point, ratios=ratios)
 
 
-def _unfair(ours: ProfileRow, theirs: ProfileRow, *, rounds: bool) -> str | None:
-    """Return why two measurements of a point cannot be compared: others used the CPUs, and changed between the runs.
+def _disturbances(ours: ProfileRow, theirs: ProfileRow, *, rounds: bool) -> tuple[tuple[float, float], str | None]:
+    """Return the shares of the CPUs that others took from each measurement of a point, as far as they count, in words.
 
-    One run does not show how much a busy machine changes; rounds do, while the others use as much in both tables.
+    One run does not show how much a busy machine changes; rounds do, while the others use as much in both tables: then
+    the difference of the two shares counts.
     """
     before, after = (row.others_cpu_share or 0.0 for row in (ours, theirs))
-    if (abs(before - after) if rounds else max(before, after)) < BUSY_SHARE:
-        return None
+    common = min(before, after) if rounds else 0.0
+    counted = before - common, after - common
+    if max(counted) < BUSY_SHARE:
+        return (0.0, 0.0), None
     remedy = "" if rounds else "; stop them, or measure rounds with --interleave-repeats"
-    return f"other processes used {before:.0%} of the CPUs before and {after:.0%} after{remedy}"
+    return counted, f"other processes used {before:.0%} of the CPUs before and {after:.0%} after{remedy}"
 
 
 def _value(row: ProfileRow, figure: str) -> float | None:

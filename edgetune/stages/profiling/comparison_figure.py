@@ -68,7 +68,7 @@ def _draw(axes: Any, joined: Joined) -> None:
         )  # fmt: skip
         for bar in bars:
             bar.set_alpha(1.0 if named else 0.35)
-    overall = joined.overall()
+    overall = joined.overall(disturbed=True)
     if overall is not None and overall.low is not None and overall.high is not None:
         axes.axvspan(overall.low, overall.high, color=_BAND, linewidth=0, zorder=0.5, label="all points, 95 %")
     axes.axvline(1.0, color=BLACK, linewidth=0.9, zorder=5)

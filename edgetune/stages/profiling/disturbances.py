@@ -105,7 +105,7 @@ def contention_warning(rows: Iterable[ProfileRow]) -> tuple[DataWarning, ...]:
     """Return warnings about the rows that other processes or a CPU quota disturbed; none where nothing did."""
     rows, found = list(rows), list[DataWarning]()
     if busy := [share for row in rows if (share := row.others_cpu_share or 0.0) >= BUSY_SHARE]:
-        advice = "other processes used the CPUs: figures are of a busy machine; stop them and measure again"
+        advice = f"other processes used up to {max(busy):.0%} of the CPUs: stop them and measure again"
         found.append(DataWarning("points-busy", advice, {"points": len(busy), "others_cpu_share_max": max(busy)}))
     if stopped := [row.cpu_throttled_share for row in rows if row.cpu_throttled_share]:
         advice = "a CPU quota stopped the workload: raise it (docker --cpus, systemd CPUQuota=) and measure again"
@@ -118,7 +118,7 @@ def describe_contention(others_share: float | None, throttled_share: float | Non
     """Return a note on a point that other processes or a CPU quota disturbed; ``None`` where nothing did."""
     notes = []
     if (others_share or 0.0) >= BUSY_SHARE:
-        notes.append(f"other processes used {others_share:.0%} of its CPUs while it was measured")
+        notes.append(f"{OTHERS} {others_share:.0%} of its CPUs while it was measured")
     if throttled_share:
         mean = ", so that its time is the mean" if throttled_share >= THROTTLED_SHARE else ""
         notes.append(f"a CPU quota stopped it in {throttled_share:.1%} of the periods{mean}")
@@ -173,6 +173,8 @@ def cool_down(device: Device, options: ProfileOptions, on_state: OnState | None 
 _TOLERANCE = 0.02
 """A clock that reads back within this fraction is the requested clock: drivers round to their steps."""
 
+OTHERS = "other processes used"
+"""Beginning of the note on a point that other processes disturbed."""
 LOOK_EVERY_S = 1.0
 """Temperature sensors move by a fraction of a degree in a second; a reading takes about a millisecond."""
 

@@ -131,6 +131,7 @@ def _attempt(
         row = replace(row, status="failed", reason=error.message)
         return Attempt(row, target_reached=False, error=error, failed_at=stage)
     columns |= samples.columns
+    told = columns.pop("reason", None)
     columns |= memory.columns(columns.get("memory_peak_bytes"))
     if isinstance(watch, SoakWatch):
         columns |= watch.readings.columns(samples.start_ns[0])
@@ -142,6 +143,7 @@ def _attempt(
     attempt = _summarised(device, row, samples, recording.readings, options)
     notes = (
         attempt.row.reason, over_current, recording.failure, slight, describe_contention(others_share, quota_share),
+        told,
     )  # fmt: skip
     row = replace(attempt.row, reason="; ".join(filter(None, notes)) or None)
     return replace(attempt, row=row, over_current=over_current is not None)

@@ -133,28 +133,42 @@ def widened(ratio: Ratio, scatter: float) -> Ratio:
     """Return a ratio whose interval includes a further scatter; without an interval it stays as it is."""
     if not ratio.low or not ratio.high:
         return ratio
-    reach = math.exp(math.hypot(math.log(ratio.high / ratio.low) / 2, _Z * scatter))
-    return Ratio(ratio.ratio, ratio.ratio / reach, ratio.ratio * reach)
+    down, up = (math.exp(math.hypot(math.log(reach), _Z * scatter))
+                for reach in (ratio.ratio / ratio.low, ratio.high / ratio.ratio))  # fmt: skip
+    return Ratio(ratio.ratio, ratio.ratio / down, ratio.ratio * up)
 
 
-def mean_ratio(ratios: Sequence[Ratio]) -> Ratio | None:
+def slowed_by(ratio: Ratio, before: float, after: float) -> Ratio:
+    """Return a ratio whose interval includes what other processes, with these shares of the CPUs, may have changed.
+
+    A share ``s`` leaves ``1 - s`` of the CPU time, and again as much is allowed for caches, and for threads that wait
+    for the one that was interrupted: undisturbed, the figure may be as low as ``(1 - s)**2`` times the measured one.
+    """
+    if not ratio.low or not ratio.high:
+        return ratio
+    left = [max(1 - share, 0.01) ** 2 for share in (before, after)]
+    return Ratio(ratio.ratio, ratio.low * left[1], ratio.high / left[0])
+
+
+def mean_ratio(ratios: Sequence[Ratio], *, alike: bool = True) -> Ratio | None:
     """Return the geometric mean of ratios; ``None`` for none.
 
     The interval of the mean of many follows from how they scatter. That of few is as wide as theirs on average, since
-    the error of a run may be common to all of them; it is missing where one of theirs is.
+    the error of a run may be common to all of them, and so may that of many that are not ``alike``, since a busy
+    machine disturbed them; it is missing where one of theirs is.
     """
     if not ratios:
         return None
     count, logs = len(ratios), [math.log(each.ratio) for each in ratios]
     mean = sum(logs) / count
-    if count >= MANY_RATIOS:
+    if alike and count >= MANY_RATIOS:
         variance = sum((log - mean) ** 2 for log in logs) / (count - 1) / count
         return _with_error(math.exp(mean), variance, count - 1, 1.0)
-    reaches = [math.log(each.high / each.low) / 2 for each in ratios if each.low and each.high]
-    if len(reaches) < count:
+    known = [(each.low, each.high) for each in ratios if each.low and each.high]
+    if len(known) < count:
         return Ratio(math.exp(mean))
-    reach = sum(reaches) / count
-    return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach))
+    low, high = (sum(map(math.log, ends)) / count for ends in zip(*known, strict=True))
+    return Ratio(math.exp(mean), math.exp(low), math.exp(high))
 
 
 def _with_error(ratio: float, variance: float, freedom: float, factor: float) -> Ratio:

@@ -285,7 +285,7 @@ def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -
 
 
 def _why_no_power(row: ProfileRow) -> str:
-    """Return the part of a row's reason that is about power."""
-    busy = describe_contention(row.others_cpu_share, row.cpu_throttled_share)
-    reason = row.reason or ""
-    return "" if reason == busy else reason.removesuffix(f"; {busy}").removeprefix("no power: ")
+    """Return the part of a row's reason that is about power, its first; the rest is of other matters."""
+    first = (row.reason or "").partition("; ")[0]
+    busy = describe_contention(row.others_cpu_share, row.cpu_throttled_share) or ""
+    return "" if first in busy.split("; ") else first.removeprefix("no power: ")

@@ -60,7 +60,7 @@ def optimum(
         DeviceError: OR-Tools is missing.
         EdgetuneError: the budget is too small for any schedule.
     """
-    cp_model = _ortools()
+    cp_model = require_ortools()
     if not case.requests:
         return LayerSchedule((), objective, 0.0, 0.0, True, 1, 1, 0.0, {})
     model = ScheduleCpModel(cp_model.CpModel(), case, relaxed=relaxed)
@@ -98,7 +98,12 @@ def _solver(cp_model: Any, limit_s: float, workers: int) -> CpSolver:
     return cast("CpSolver", solver)
 
 
-def _ortools() -> Any:
+def require_ortools() -> Any:
+    """Return OR-Tools' module of constraint programming.
+
+    Raises:
+        DeviceError: OR-Tools is missing.
+    """
     try:
         from ortools.sat.python import cp_model
     except ImportError:

@@ -16,6 +16,8 @@ from edgetune.units import format_si
 
 _COMPARATIVES = {"energy": "more energy", "energy-delay": "worse", "tokens-per-joule": "more energy"}
 """How a point loses by its objective; ``slower`` by the others."""
+_TIMES = {"energy": "the energy", "energy-delay": "the energy-delay", "tokens-per-joule": "the energy"}
+"""What a point takes a multiple of by its objective; the time by the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,11 @@ def _why(problem: Problem, best: JudgedPoint, other: JudgedPoint) -> str:
         return "power not sure"
     excess = excess_of(best, other)
     if excess > 0:
-        share = "<0.1%" if excess < 0.0005 else f"{excess:.{1 if excess < 1 else 0}%}"
-        return f"{share} {_COMPARATIVES.get(objective_of(problem), 'slower')}"
+        comparative = _COMPARATIVES.get(objective_of(problem), "slower")
+        if excess >= 1:
+            times = _TIMES.get(objective_of(problem), "the time")
+            return f"{1 + excess:.3g} times {times}" if math.isfinite(excess) else comparative
+        return f"{'<0.1%' if excess < 0.0005 else f'{excess:.1%}'} {comparative}"
     later_s = best.judgement.second - other.judgement.second
     if later_s > 0:
         return f"tie, {format_si(later_s, 's')} later"

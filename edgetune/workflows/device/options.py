@@ -47,7 +47,7 @@ class SetOptions:
     mode: Annotated[
         str,
         Option(
-            "The power mode: a preset (MAXN), clocks (gpu_mhz=624,mem_mhz=2133) or a plan file.",
+            "The power mode: a preset (MAXN), clocks (gpu_mhz=624,mem_mhz=2133) or a plan file; - for stdin.",
             metavar="MODE",
             argument=True,
         ),

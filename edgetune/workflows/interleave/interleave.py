@@ -50,10 +50,11 @@ from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.parse_options import choose_modes, mode_here, parse_dimensions, profile_options
 from edgetune.workflows.profile.options import PointOptions
+from edgetune.workflows.profile.subject import check_command
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 
-_UNKEPT = "nothing ran, and nothing is kept; what edgetune profile measures is, and --profile FILE takes it from there"
+_UNKEPT = "its measurements are lost. To keep them: edgetune profile MODEL -o FILE, then --profile FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,27 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
             each.asked.name: wanted_points(each, modes, _profile_options(opts, each.asked), several=several)
             for each in known
         }
+        _check_commands(setup, known, points)
         yield InterleaveRequest(setup, plan, target, budgets, known, specs, modes, points)
+
+
+def _check_commands(
+    setup: InterleaveSetup, known: Sequence[TenantMeasurements], points: Mapping[str, Sequence[Point]]
+) -> None:
+    """Check that trainings by a command, a script, can be paused where they are to run.
+
+    Raises:
+        InputError: the device runs no commands, or an engine has all tenants in one process.
+    """
+    for each in (each for each in known if each.workload.kind == "command"):
+        sizes = [point.batch_size for point in points[each.asked.name]]
+        if sizes or not setup.simulated:
+            check_command(setup.device, each.workload, sizes, _profile_options(setup.opts, each.asked))
+        if shared := [engine.name for engine in setup.engines if engine.one_process]:
+            raise InputError(
+                f"engine {shared[0]} has all workloads in one process, and {each.asked.name} is a script with its own",
+                "--engine managed or native, or give it make(batch_size): see edgetune help your-training",
+            )
 
 
 def plan_of(request: InterleaveRequest) -> InterleaveJob:
@@ -166,8 +187,8 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
     """
     setup, known, points = request.setup, request.known, request.points
     opts, device, reporter = setup.opts, setup.device, setup.reporter
-    with reporting_saved(reporter, lambda: _UNKEPT):
-        SimulationLabel(setup.simulated, reporter).announce()
+    with reporting_saved(reporter, lambda: _UNKEPT, "stopped before the run"):
+        SimulationLabel(setup.simulated, reporter, device.conditions.get("runtime")).announce()
         if request.plan is not None and not device.simulated and not any(points.values()):
             reporter.info("minibatch times are those of the plan; nothing is measured again")
         with reporter.timing("measuring the workloads", None) if any(points.values()) else nullcontext():

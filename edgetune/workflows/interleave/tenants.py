@@ -23,6 +23,9 @@ from edgetune.errors import InputError
 from edgetune.units import parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.plan_workloads import PlannedWorkload, Role, workloads_of
+from edgetune.workflows.profile.script import batch_option, command_of
+from edgetune.workloads.foreign_files import is_script
+from edgetune.workloads.model_file import require_file
 from edgetune.workloads.resolve import resolve
 
 KIND = "tenants"
@@ -175,11 +178,12 @@ def _completed(tenant: TenantSpec, reference: str | None, **said: Any) -> Tenant
     if reference is None:
         assert planned is not None
         reference = planned.locate()
-    workload = resolve(reference)
+    given = {name: value for name, value in said.items() if value is not None}
+    tenant = _as_command(replace(tenant, reference=reference, **given))
+    workload = resolve(tenant.reference)
     if planned is not None:
         planned.check(workload)
-    given = {name: value for name, value in said.items() if value is not None}
-    tenant = replace(tenant, name=tenant.name or workload.name, reference=reference, **given)
+    tenant = replace(tenant, name=tenant.name or workload.name)
     _require_files(tenant, "")
     return tenant
 
@@ -244,14 +248,38 @@ def _entry(entry: Any, where: str) -> TenantSpec:
     if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and getattr(said, key) is None]:
         raise InputError(f"{where} lacks {missing[0]}", "e.g. arrivals: 'uniform:30', latency_budget: 80ms")
     reference, budget = str(entry[task]), said.latency_budget
-    workload = resolve(reference)
     budget_s = None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget")
     tenant = TenantSpec(
-        said.name or workload.name, task, reference, said.batch_size, said.arrivals, budget_s, said.weight or 1.0,
+        said.name or "", task, reference, said.batch_size, said.arrivals, budget_s, said.weight or 1.0,
         said.inputs, said.handler, said.checkpoint, said.resume, batch_axis=said.batch_axis,
     )  # fmt: skip
     _require_files(tenant, f"{where}: ")
-    return tenant
+    tenant = _as_command(tenant)
+    return replace(tenant, name=tenant.name or resolve(tenant.reference).name)
+
+
+def _as_command(tenant: TenantSpec) -> TenantSpec:
+    """Return a tenant that trains by a script without ``make`` as one that trains by a command; another unchanged.
+
+    Raises:
+        InputError: the file is missing, or the script has no checkpoint or batch size to set.
+    """
+    path = Path(tenant.reference)
+    if tenant.task != "train" or path.suffix != ".py" or not is_script(require_file(tenant.reference)):
+        return tenant
+    if tenant.checkpoint is not None or tenant.resume is not None:
+        raise InputError(
+            f"{tenant.reference} is a script, which keeps its own checkpoints",
+            "leave --checkpoint and --resume out, or give it make(batch_size): see edgetune help your-training",
+        )
+    found = batch_option(path)
+    if found is None and tenant.batch_size not in (None, 1):
+        raise InputError(
+            f"{tenant.reference} declares no option for its batch size, e.g. --batch-size",
+            "leave --train-batch-size out",
+        )
+    option, size = (None, 1) if found is None else (found.option, tenant.batch_size or found.default)
+    return replace(tenant, reference=command_of(tenant.reference, option), batch_size=size)
 
 
 def _require_files(tenant: TenantSpec, where: str) -> None:

@@ -114,8 +114,8 @@ def note_of_probes(loop: InterleaveLoop, tenant: str, times_s: Sequence[float]) 
     steps = sum(row.event == "train" and row.tenant == tenant for row in loop.rows)
     planned, took = (format_si(time_s, "s") for time_s in (loop.tenant(tenant).minibatch_s, median(times_s)))
     return (
-        f"{tenant}: a minibatch, planned with {planned}, was certain to fit into no gap; {len(times_s)} of {steps} ran "
-        f"all the same, rarely where answers were late for it; one takes {took}"
+        f"{tenant}: a step, planned with {planned}, is too long for every gap; {len(times_s)} of {steps} were tried, "
+        f"as the plan may overestimate it; one takes {took}"
     )
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from edgetune.artifacts.merging import ProfileDifference, differences, rows_difference
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.errors import InputError
 from edgetune.plotting.page import require_drawing
-from edgetune.stages.profiling.comparison import Joined, join
+from edgetune.stages.profiling.comparison import FIGURES, Joined, join, verdict
 from edgetune.stages.profiling.ratio import surely_above
 from edgetune.stats import median
-from edgetune.units import parse_share
+from edgetune.units import counted, parse_share
 from edgetune.workflows.output import check_outputs
 from edgetune.workflows.parse_options import parse_columns
 from edgetune.workflows.profile.options import CompareOptions
@@ -47,6 +48,17 @@ class Comparison:
     joined: Joined
     simulated: bool
     regressions: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the verdict on all points in one line."""
+        told = [f"cannot tell: {reason}" for reason in self.unfair]
+        for figure in FIGURES if not told else ():
+            if (ratio := self.joined.overall(figure, disturbed=True)) is not None:
+                within = "" if ratio.low is None or ratio.high is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
+                told.append(f"{figure} {ratio.ratio:.3f}{within}, {verdict(ratio, figure)}")
+        simulated = ", SIMULATED" if self.simulated else ""
+        points = counted(len(self.joined.points), "point")
+        return f"<{self.table} beside {self.baseline}: {'; '.join(told)}; {points}{simulated}>"
 
 
 def compare(opts: CompareOptions, reporter: Reporter) -> list[Comparison]:
@@ -133,9 +145,10 @@ def _objections(joined: Joined, unfair: Sequence[str], limit: float, *, allow_mi
         return
     yield from (f"not measured any more: {each}" for each in joined.failed)
     yield from (f"missing: {each}" for each in joined.only_before if not allow_missing)
-    slower = {f"slower: {each.point}": each.ratios["time"] for each in joined.points if not each.unfair}
-    if (overall := joined.overall()) is not None:
+    slower = {f"slower: {each.point}": each.ratios["time"] for each in joined.points}
+    if (overall := joined.overall(disturbed=True)) is not None:
         slower["slower: all points together"] = overall
-    yield from (words for words, ratio in slower.items() if surely_above(ratio, 1 + limit, len(slower)))
-    if joined.points and all(each.unfair for each in joined.points):
-        yield "cannot tell: no point has a fair comparison"
+    found = [words for words, ratio in slower.items() if surely_above(ratio, 1 + limit, len(slower))]
+    yield from found
+    if not found and joined.points and not joined.quiet and (overall is None or (overall.high or inf) > 1 + limit):
+        yield f"cannot tell: {joined.points[0].disturbed}"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgetune.artifacts.profile import Point, Task
-from edgetune.devices.device import Device, LiveSource
+from edgetune.devices.device import Device, LiveSource, ModelSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import format_bytes, format_duration
-from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.reporting import RUNTIMES, Reporter
 from edgetune.workloads.command import split
 from edgetune.workloads.workload import Workload
 
@@ -52,6 +52,20 @@ def check_engine(device: Device, workload: Workload, task: Task, options: Profil
         return
     if task != "infer" or not workload.has_graph:
         raise InputError(f"--engine {engine.name} infers an ONNX network", "leave --engine out, or name an ONNX file")
+
+
+def check_modelled(device: Device, engine: str | None) -> None:
+    """Check that a simulated device has a model of the engine that is asked for.
+
+    Raises:
+        InputError: it models another runtime.
+    """
+    runtime = device.conditions.get("runtime")
+    if engine == "ort" and runtime is not None and isinstance(device.source, ModelSource):
+        raise InputError(
+            f"{device.name} models {RUNTIMES.get(runtime, runtime)}, and no launches and fusions of ONNX Runtime",
+            "leave --engine out, or measure on the board itself: --device jetson",
+        )
 
 
 def in_python(device: Device, python: str | None) -> Device:

@@ -28,7 +28,7 @@ from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.convergence import refuse_training
-from edgetune.workflows.profile.engines import build_engines, in_python
+from edgetune.workflows.profile.engines import build_engines, check_modelled, in_python
 from edgetune.workflows.profile.largest import with_largest, without_max
 from edgetune.workflows.profile.options import ProfileCommandOptions
 from edgetune.workflows.profile.script import as_command
@@ -103,7 +103,7 @@ def plan_profile(
 def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: bool = True) -> ProfileRequest:
     """Open the device and choose the points, without measuring any; ``run_code`` allows to look for the largest."""
     refuse_training(opts)
-    opts = as_command(opts)
+    opts = as_command(opts, reporter)
     options = profile_options(opts)
     model = with_requests(
         opts.model,
@@ -122,11 +122,12 @@ def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: boo
     if largest and not run_code:
         raise InputError("--batch-sizes max runs the network to find it", "leave --dry-run out, or name sizes")
     device = in_python(open_named(opts.device, opts.root, seed=options.seed), options.python)
+    check_modelled(device, opts.engine)
     if largest:
         words = with_largest(device, words, options, budget_bytes, reporter)
     subject = choose_subject(device, words, options, default_size=1)
     for note in subject.notes:
-        reporter.info(f"note: {note.advice}")
+        reporter.warn(note)
     if subject.batch is not None:
         reporter.info(subject.batch)
     for sentence in subject.fed:
@@ -141,7 +142,7 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
     """Measure the points that the journal lacks, write the table, then discard the journal."""
     device, workload, points = request.device, request.workload, request.points
     options, target = request.options, request.target
-    label = SimulationLabel(device.simulated, reporter)
+    label = SimulationLabel(device.simulated, reporter, device.conditions.get("runtime"))
     stands = SweepState(None, points) if fresh else sweep_state(request)
     if stands.before is not None and not stands.left:
         label.announce()

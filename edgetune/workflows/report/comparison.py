@@ -67,15 +67,15 @@ def _write_points(points: tuple[PointComparison, ...], shown: int, out: SectionW
     )
     if len(points) > shown:
         out.note(f"... and {len(points) - shown} more, the faster ones (--verbose prints all)")
-    for reason in dict.fromkeys(each.unfair for each in points if each.unfair):
-        out.note(f"cannot tell: {reason}")
+    for reason in dict.fromkeys(each.disturbed for each in points if each.disturbed):
+        out.note(f"wider intervals: {reason}")
 
 
 def _write_overall(comparison: Comparison, out: SectionWriter) -> None:
     joined = comparison.joined
-    fair = [each for each in joined.points if each.unfair is None]
+    fair = joined.quiet or joined.points
     for figure in FIGURES:
-        ratio = joined.overall(figure)
+        ratio = joined.overall(figure, disturbed=True)
         if ratio is not None:
             of = f"geometric mean of {counted(len(fair), 'point')}"
             out.note(f"{figure}: {_ratio(ratio)} ({_interval(ratio) or 'no interval'}), {of}: "

@@ -42,7 +42,7 @@ def section(table: OpsTable, out: SectionWriter, by: By = "op") -> None:
         out.note("totals leave unmodelled operators out: they are lower bounds")
     for data_warning in table.header.warnings:
         if data_warning.code != "unmodelled-operators":
-            out.note(f"note: {data_warning.advice}")
+            out.note(f"warning: {data_warning.code}: {data_warning.advice}")
     whole = totals(table)
     out.space()
     out.heading("totals")

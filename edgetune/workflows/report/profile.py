@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.profiling.boards import BOARDS
+from edgetune.stages.profiling.disturbances import OTHERS
 from edgetune.units import format_bytes, format_duration, format_si
 from edgetune.workflows.cells import cell, own_figure, rows_of, si_cell
 from edgetune.workflows.figures import FigureView
@@ -33,8 +34,10 @@ def section(table: Profile, out: SectionWriter) -> None:
     settings = {column_name(name): partial(setting_cell, name) for name in varying}
     out.table(*_rows(rows, settings), keys=range(len(rows)))
     reasons = "; ".join(row.reason for row in rows if row.status == "ok" and row.reason)
+    warned = any(each.code == "points-busy" for each in table.header.warnings)  # of all points at once
     for note in dict.fromkeys(filter(None, reasons.split("; "))):
-        out.note(f"note: {note}")
+        if not (warned and note.startswith(OTHERS)):
+            out.note(f"note: {note}")
     _write_boards(table, out)
     write_answers(rows, settings, out)
     _write_long(rows, varying, out)

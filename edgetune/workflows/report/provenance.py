@@ -23,7 +23,7 @@ def section(artifacts: Sequence[tuple[str, Artifact]], out: SectionWriter) -> No
             out.command(header.command)
         for warning in header.warnings:
             numbers = "".join(f", {key} {value:g}" for key, value in warning.numbers.items())
-            out.note(f"warning {warning.code}{numbers}: {warning.advice}")
+            out.note(f"warning: {warning.code}{numbers}: {warning.advice}")
         facts = [
             (kind, key, cut_in_middle(dump_value(value), _LONGEST))
             for kind, found in (("input", plain(header.inputs)), ("condition", plain(header.conditions)))

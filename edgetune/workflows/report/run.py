@@ -134,7 +134,7 @@ def _remarks(summaries: Sequence[EngineSummary]) -> list[str]:
         reasons = {each.tenant: each.reason for each in of.answered} | {each.tenant: each.reason for each in of.trained}
         lines += [f"{of.engine}: {tenant} failed: {why}" for tenant, why in reasons.items() if why is not None]
     if any(of.power.energy_j is not None for of in summaries):
-        lines.append("energy is all that was drawn, idle included, divided by the device time each workload had")
+        lines.append("energy: the total, idle included, shared out by busy time")
     unknown = dict.fromkeys(of.power.reason for of in summaries if of.power.reason is not None)
     return [*lines, *(f"no energy: {reason}" for reason in unknown)]
 

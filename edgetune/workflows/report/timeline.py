@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from edgetune.plotting.page import SectionWriter
 from edgetune.plotting.turns import names_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
     from edgetune.stages.schedule.summary import PolicySummary, Responses
 
-_Figures = dict[str, Callable[["PolicySummary"], str | None]]
+_Figures: TypeAlias = Mapping[str, Callable[["PolicySummary"], str | None]]
 
 
 def section(timeline: Timeline, out: SectionWriter) -> None:
@@ -27,8 +27,12 @@ def section(timeline: Timeline, out: SectionWriter) -> None:
     if not summaries:
         out.note("nothing happened: no request came")
         return
-    out.table(*_policies(summaries))
-    out.space()
+    for figures, explained in _TABLES:
+        columns, rows = rows_of({"policy": lambda of: of.policy, **figures}, summaries)
+        if len(columns) > 1:
+            out.table(columns, rows)
+            out.note("; ".join(each for name, each in explained.items() if f"{name}>" in columns))
+            out.space()
     for line in [*compared(timeline, summaries), *_remarks(timeline, summaries)]:
         out.note(line)
     out.space()
@@ -47,29 +51,6 @@ def report_answer(timeline: Timeline) -> dict[str, Any]:
 
     figures = {"policies": summarise(timeline), "turns": summarise(timeline, by_turn=True)}
     return {"header": plain(timeline.header), **plain(figures)}
-
-
-def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[object]]]:
-    """Return the table of policies without empty columns."""
-    figures: _Figures = {
-        "policy": lambda of: of.policy,
-        "done>": lambda of: _done(of.responses),
-        "mean>": lambda of: si_cell(of.responses.mean_s, "s"),
-        "p95>": lambda of: si_cell(of.responses.p95_s, "s"),
-        "missed>": lambda of: missed_cell(of.responses),
-        "held>": lambda of: cell(of.memory.held_peak_bytes, format_bytes),
-        "budget>": lambda of: cell(of.memory.budget_bytes, format_bytes),
-        "peak>": lambda of: cell(of.memory.peak_bytes, format_bytes),
-        "limit>": lambda of: None if of.memory.peak_bytes is None else cell(of.memory.limit_bytes, format_bytes),
-        "swap>": lambda of: cell(of.memory.swap_peak_bytes, format_bytes),
-        "faults>": lambda of: cell(of.memory.major_faults),
-        "reclaims>": lambda of: cell(of.memory.limit_hits),
-        "loaded>": lambda of: cell(of.loads.bytes, format_bytes),
-        "avoided>": lambda of: cell(of.loads.avoided_share, ".1%"),
-        "busy>": lambda of: cell(_busy(of), ".1%"),
-        "took>": lambda of: format_duration(of.makespan_s),
-    }
-    return rows_of(figures, summaries)
 
 
 def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
@@ -130,10 +111,8 @@ def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
     for of in summaries:
         held, budget = of.memory.held_peak_bytes, of.memory.budget_bytes
         if held is not None and budget is not None and held > budget:
-            message = (
-                f"{of.policy} held {format_bytes(held)} of {format_bytes(budget)}: more was needed to go on at all"
-            )
-            lines.append(message)
+            exceeded = f"its {format_bytes(budget)} ({format_bytes(held)})"
+            lines.append(f"{of.policy} exceeded {exceeded}: no waiting task fitted")
         resident = of.memory.resident_peak_bytes
         if held is not None and resident is not None and resident < held:
             lines.append(
@@ -195,3 +174,54 @@ def _busy(of: PolicySummary) -> float | None:
     if of.loading_share is None or of.executing_share is None:
         return None
     return of.loading_share + of.executing_share
+
+
+_TABLES: Sequence[tuple[_Figures, Mapping[str, str]]] = (
+    (
+        {
+            "done>": lambda of: _done(of.responses),
+            "mean>": lambda of: si_cell(of.responses.mean_s, "s"),
+            "p95>": lambda of: si_cell(of.responses.p95_s, "s"),
+            "missed>": lambda of: missed_cell(of.responses),
+            "busy>": lambda of: cell(_busy(of), ".1%"),
+            "took>": lambda of: format_duration(of.makespan_s),
+        },
+        {
+            "mean": "mean, p95: response times",
+            "missed": "missed: deadlines",
+            "busy": "busy: of the workers' time",
+            "took": "took: until the last event",
+        },
+    ),
+    (
+        {
+            "held>": lambda of: cell(of.memory.held_peak_bytes, format_bytes),
+            "budget>": lambda of: cell(of.memory.budget_bytes, format_bytes),
+            "loaded>": lambda of: cell(of.loads.bytes, format_bytes),
+            "avoided>": lambda of: cell(of.loads.avoided_share, ".1%"),
+        },
+        {
+            "held": "held: most bytes of tasks at once, by the accounts",
+            "budget": "budget: what tasks may hold",
+            "loaded": "loaded: from storage",
+            "avoided": "avoided: share of loads saved by weights that were there",
+        },
+    ),
+    (
+        {
+            "peak>": lambda of: cell(of.memory.peak_bytes, format_bytes),
+            "limit>": lambda of: None if of.memory.peak_bytes is None else cell(of.memory.limit_bytes, format_bytes),
+            "swap>": lambda of: cell(of.memory.swap_peak_bytes, format_bytes),
+            "faults>": lambda of: cell(of.memory.major_faults),
+            "reclaims>": lambda of: cell(of.memory.limit_hits),
+        },
+        {
+            "peak": "peak: most memory of the process, as the system counts it",
+            "limit": "limit: what it may be",
+            "swap": "swap: most that was swapped out",
+            "faults": "faults: pages read back from storage",
+            "reclaims": "reclaims: times that the system took pages for the limit",
+        },
+    ),
+)
+"""Tables of policies: their columns, empty ones left out, and what these mean."""

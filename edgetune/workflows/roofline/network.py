@@ -92,11 +92,11 @@ def _rows_with(
     for point in points:
         try:
             rows[point.mode] = measured(device, asked, table, point, reporter)
-            warn_of_contention(point, rows[point.mode], reporter)
         except NotRestoredError:
             raise
         except EdgetuneError as error:
             reporter.info(f"note: no measured time of {point} in {table.precision}: {error.message}")
+    warn_of_contention(rows.values(), reporter)
     return rows
 
 

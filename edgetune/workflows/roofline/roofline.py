@@ -197,7 +197,7 @@ def _placed(
     elif not opts.no_measure:
         try:
             row = measured(device, opts, table, point, reporter)
-            warn_of_contention(point, row, reporter)
+            warn_of_contention([row], reporter)
             reason = row.reason or row.status
         except EdgetuneError as error:
             reason = error.message

@@ -160,7 +160,7 @@ def tune_network(
     inferred = infer_roofs(roofs_of(roofline, device, table, precision), modes)
     roofs, data_warnings = inferred.roofs, (*inferred.data_warnings, *device.conditions.get("cautions", ()))
     for data_warning in data_warnings:
-        reporter.info(f"{data_warning.code}: {data_warning.advice}")
+        reporter.warn(data_warning)
     reference = fastest_mode(table, roofs)
     SimulationLabel(device.simulated or roofline.header.simulated, reporter).announce()
     told_kept = f"the modes tried are told above; {_START if opts.peaks is None else 'the same command starts over'}"

@@ -13,6 +13,7 @@ from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.costs import SAFETY, Host, with_safety
 from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
 from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.optimum import require_ortools
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
 from edgetune.stages.schedule.requests import Request
 from edgetune.units import format_bytes, parse_bytes, parse_time_s
@@ -95,10 +96,12 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
 
     Raises:
         InputError: an option or the jobs are invalid.
-        DeviceError: ONNX Runtime is missing.
+        DeviceError: ONNX Runtime is missing, or OR-Tools where a policy needs it.
     """
     jobs = read_located_jobs(opts.jobs)
     policies = choose_policies(opts.policy or jobs.policy, opts.variant)
+    if any(each.policy.plans_ahead for each in policies):
+        require_ortools()
     choose(opts.limit, LIMITS, what="limit")
     limit_bytes, safety = memory_limit_bytes(opts.memory, opts.jobs, jobs), _safety(opts)
     if limit_bytes > _MOST_BYTES:

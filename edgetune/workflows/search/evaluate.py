@@ -108,7 +108,7 @@ def evaluate(
     answers = reporter.stdout == "answer" or target.path is None
     SimulationLabel(tables.simulated and answers, reporter).announce()
     for data_warning in tables.data_warnings:
-        reporter.info(f"{data_warning.code}: {data_warning.advice}")
+        reporter.warn(data_warning)
     conditions = EvaluationConditions(
         opts.seeds,
         parse_share(opts.noise, what="--noise"),

@@ -24,7 +24,7 @@ from edgetune.units import parse_time_s
 from edgetune.workflows.device_option import is_fleet, open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
-from edgetune.workflows.profile.engines import in_python
+from edgetune.workflows.profile.engines import check_modelled, in_python
 from edgetune.workflows.profile.subject import WorkloadOptions, WorkloadSelection, check, choose_subject
 from edgetune.workflows.search.candidates import Candidates, candidates_of_tables
 from edgetune.workflows.search.options import SearchOptions
@@ -98,6 +98,7 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
     if soak_s is not None and opts.kind in PAIRS:
         raise InputError("--soak confirms one network", "edgetune interleave runs two for as long as you want")
     device = in_python(open_named(opts.device, opts.root, seed=opts.seed), options.python)
+    check_modelled(device, opts.engine)
     check_possible(device, replace(options, soak_s=soak_s))
     subjects, each_options = [choose_subject(device, words, options, default_size=None)], [options]
     if opts.kind in PAIRS:

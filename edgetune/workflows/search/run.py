@@ -167,7 +167,8 @@ def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -
 
 def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> SearchAnswer:
     candidates = task.candidates
-    label = SimulationLabel(candidates.simulated, reporter)
+    runtime = None if candidates.free else candidates.conditions.get("runtime")
+    label = SimulationLabel(candidates.simulated, reporter, runtime)
     try:
         result = _run(task, reporter, label)
     except (NothingFeasibleError, NoPowerError) as error:
@@ -181,7 +182,7 @@ def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> Sear
     label.announce()
     for data_warning in result.plan.header.warnings:
         if data_warning.code in ("time-over", "not-judged"):
-            reporter.info(f"{data_warning.code}: {data_warning.advice}")
+            reporter.warn(data_warning)
     result = _marked(result, (*without_percentile(result.history), *uncertain_answer(result.history)), reporter)
     used = _points_used(result.history, len(task.opts.sources)) if candidates.free else None
     top = rank_points(result.history, task.opts.top) if task.opts.top else ()
@@ -269,7 +270,7 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
     relatives = read_relatives(candidates, task.problem, opts)
     data_warnings = (*known.data_warnings, *relatives.data_warnings)
     for data_warning in (*(candidates.warnings if candidates.free else ()), *data_warnings):
-        reporter.info(f"{data_warning.code}: {data_warning.advice}")
+        reporter.warn(data_warning)
     if opts.like:
         reporter.info(relatives.described)
     if not quick:
@@ -339,7 +340,7 @@ def _report_stopped(task: SearchTask, kept: SavedPoints | None, reporter: Report
 def _marked(result: SearchResult, found: tuple[DataWarning, ...], reporter: Reporter) -> SearchResult:
     """Return the result with warnings that were found after the search, and report them."""
     for data_warning in found:
-        reporter.info(f"{data_warning.code}: {data_warning.advice}")
+        reporter.warn(data_warning)
     header = replace(result.plan.header, warnings=(*result.plan.header.warnings, *found))
     return replace(result, plan=replace(result.plan, header=header)) if found else result
 

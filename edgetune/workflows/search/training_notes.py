@@ -1,4 +1,4 @@
-"""Describes an answer of time to accuracy: beside the usual ways of choosing, and beside the cost of measuring."""
+"""Describes an answer of time to accuracy: beside baselines, and beside the cost of measuring."""
 
 from __future__ import annotations
 
