@@ -18,13 +18,21 @@ from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
 from edgetune.processes.families import end_descendants, family, keep_descendants
 from edgetune.processes.memory import kills
+from edgetune.workloads.command import filled, split
 from edgetune.workloads.command_errors import failed, program_name, start_error
 from edgetune.workloads.markers import RECORD
 from edgetune.workloads.rounds import OptimiserStep, TrainingRounds
 from edgetune.workloads.script_hook import hook_environment
+from edgetune.workloads.workload import Workload
 
 _LOOK_EVERY_S = 0.2
-_OTHERS = "give it make(batch_size): see edgetune help your-training"
+OTHERWISE = "give it make(batch_size): see edgetune help your-training"
+"""What else to do with a script, for hints."""
+
+
+def open_script(workload: Workload, batch_size: int, threads: int) -> PacedScript:
+    """Start the script of a workload; see ``PacedScript``."""
+    return PacedScript([filled(word, {"batch": batch_size}) for word in split(workload.reference)], threads)
 
 
 class PacedScript:
@@ -120,7 +128,7 @@ class PacedScript:
                 elif process != self._program:
                     raise InputError(
                         f"{program_name(self._words)} trains in a process that it starts, which cannot be paused",
-                        _OTHERS,
+                        OTHERWISE,
                     )
                 else:
                     yield kind == b"c", OptimiserStep(time_ns, *numbers)

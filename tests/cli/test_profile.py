@@ -259,7 +259,8 @@ def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, 
         process.send_signal(number)
         rest = process.stderr.read()
     assert process.returncode == code
-    assert rest == "stopped; what was measured is kept, and the same command resumes\n"
+    kept = f"edgetune show {tmp_path / '.p.parquet.journal'} prints it"
+    assert rest == f"stopped; what was measured is kept, and the same command resumes; {kept}\n"
     assert not target.exists()
     script.write_text(SLOW)
     resumed = edgetune(*argv, "--batch-sizes", "1")

@@ -57,7 +57,7 @@ def test_a_plan_found_with_few_points_stays_the_answer_beside_a_better_point(edg
     assert edgetune("search", "sweep.parquet", "--power-budget", "45W", *few, "-o", "plan.yaml", "--quiet").code == 0
     assert edgetune("report", "sweep.parquet", "plan.yaml", "-o", "r.html").code == 0
     shown = " ".join(text_of(tmp_path / "r.html").split())
-    assert "another is best: " in shown
+    assert "another one is best: " in shown
     assert "the best of the table" in shown
     assert "the answer, " in shown
     assert "steps of the search" not in shown

@@ -30,10 +30,9 @@ from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.processes.turn_signal import TurnSignal
 from edgetune.stages.interleave.sessions import InferenceServer, RequestHandlers, TrainingSession, describe_error
 from edgetune.visible import visible
-from edgetune.workloads.command import filled, split
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
 from edgetune.workloads.ort_session import open_session
-from edgetune.workloads.paced_script import PacedScript
+from edgetune.workloads.paced_script import OTHERWISE, PacedScript, open_script
 from edgetune.workloads.python_file import limit_threads, open_handler, open_training
 from edgetune.workloads.torch_required import require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
@@ -239,8 +238,7 @@ class _Training:
         self._trainer: Any = None
         self._file: Any = None
         self._script: PacedScript | None = None
-        kind = command["workload"]["kind"]
-        make = {"python": self._of_file, "command": self._of_script}.get(kind, self._of_network)
+        make = {"python": self._of_file, "command": self._of_script}.get(command["workload"]["kind"], self._of_network)
         with self._stream.entered():
             step, save = make(command, before)
         self.learning = TrainingSession(self._stream.finishing(step), save, checkpoint)
@@ -273,14 +271,9 @@ class _Training:
         return self._file.step, self._file.save
 
     def _of_script(self, command: Command, before: _Training | None) -> tuple[Callable[[], object], Any]:
-        workload = Workload.from_plain(command["workload"])
         if before is not None:
-            raise InputError(
-                f"{workload.name} is a script, which cannot go on at another batch size",
-                "keep its batch size, or give it make(batch_size): see edgetune help your-training",
-            )
-        words = [filled(word, {"batch": command["batch_size"]}) for word in split(workload.reference)]
-        self._script = PacedScript(words, command["threads"])
+            raise InputError("a script cannot go on at another batch size", f"keep its batch size, or {OTHERWISE}")
+        self._script = open_script(Workload.from_plain(command["workload"]), command["batch_size"], command["threads"])
         return self._script.step, None
 
     def limit(self, cpus: Sequence[int], threads: int) -> None:

@@ -53,6 +53,7 @@ from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.profile.subject import check_command
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
+from edgetune.workloads.paced_script import OTHERWISE
 
 _UNKEPT = "its measurements are lost. To keep them: edgetune profile MODEL -o FILE, then --profile FILE"
 
@@ -175,7 +176,7 @@ def _check_commands(
         if shared := [engine.name for engine in setup.engines if engine.one_process]:
             raise InputError(
                 f"engine {shared[0]} has all workloads in one process, and {each.asked.name} is a script with its own",
-                "--engine managed or native, or give it make(batch_size): see edgetune help your-training",
+                f"--engine managed or native, or {OTHERWISE}",
             )
 
 

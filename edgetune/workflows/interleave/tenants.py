@@ -26,6 +26,7 @@ from edgetune.workflows.interleave.plan_workloads import PlannedWorkload, Role, 
 from edgetune.workflows.profile.script import batch_option, command_of
 from edgetune.workloads.foreign_files import is_script
 from edgetune.workloads.model_file import require_file
+from edgetune.workloads.paced_script import OTHERWISE
 from edgetune.workloads.resolve import resolve
 
 KIND = "tenants"
@@ -270,7 +271,7 @@ def _as_command(tenant: TenantSpec) -> TenantSpec:
     if tenant.checkpoint is not None or tenant.resume is not None:
         raise InputError(
             f"{tenant.reference} is a script, which keeps its own checkpoints",
-            "leave --checkpoint and --resume out, or give it make(batch_size): see edgetune help your-training",
+            f"leave --checkpoint and --resume out, or {OTHERWISE}",
         )
     found = batch_option(path)
     if found is None and tenant.batch_size not in (None, 1):

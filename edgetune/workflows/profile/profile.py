@@ -89,7 +89,8 @@ def plan_profile(
     planned = stands.order(request)
     rounds = request.options.interleave_repeats
     order = [visit for visit in planned or visits(stands.left, rounds, request.options.seed) if visit not in done]
-    left = [point for point in stands.left if any(visit.point == point for visit in order)]
+    wanted = {visit.point for visit in order}
+    left = [each for each in stands.left if each in wanted] or [each for each in request.points if each in wanted]
     if not left:
         return request, left, None
     known = [entry.rows[-1] for entry in entries if not entry.failed]

@@ -55,7 +55,8 @@ def section(plan: Plan, out: SectionWriter, others: Sequence[Artifact] = (), fil
         chosen = [each.configuration for each in top]
         keys = [steps.get((each.mode, _size(each))) for each in chosen]
         if result.plan.configuration != plan.configuration:
-            out.note(f"Of all points of the table another is best: {describe_plan(result.plan, 'all of the table')}")
+            best = describe_plan(result.plan, "all of the table")
+            out.note(f"Of all points of the table another one is best: {best}")
         out.table(*ranked_table(top), title=f"The best {len(top)} points, and why each lost", keys=keys)
         out.figure(partial(front_figure, trace, plan=plan, table_rows=rows), "time against power")
         if told or plan.search.strategy == EXHAUSTIVE:
