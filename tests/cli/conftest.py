@@ -29,6 +29,15 @@ def edgetune(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
+def few_minibatches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure five minibatches of each point where a command line cannot say how many."""
+    from edgetune.stages.profiling.options import ProfileOptions
+
+    few = lambda **each: ProfileOptions(**{**each, "minibatches": each["minibatches"] or 5})  # noqa: E731
+    monkeypatch.setattr("edgetune.workflows.parse_options.ProfileOptions", few)
+
+
+@pytest.fixture
 def edgetune_raw(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch):
     """Run the command in this process with any words; bytes that are not UTF-8 come back as U+FFFD.
 

@@ -98,7 +98,9 @@ def test_a_run_that_ends_is_started_again_and_the_gap_is_no_step(edgetune, tmp_p
     assert max(row.times_s) < 0.5
 
 
-@pytest.mark.parametrize(("start", "workers"), [("fork", 2), ("spawn", 1)])  # a spawned one loads torch too
+@pytest.mark.parametrize(
+    ("start", "workers"), [("fork", 2), pytest.param("spawn", 1, marks=pytest.mark.slow)]
+)  # a spawned one loads torch too
 def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start, workers):
     pytest.importorskip("torch")
     script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
@@ -317,7 +319,7 @@ def test_on_a_board_every_mode_gets_its_words_and_a_killed_sweep_resumes(edgetun
     assert record.stat().st_size == size
 
 
-def test_search_measures_a_command_with_and_without_a_batch(edgetune, tmp_path):
+def test_search_measures_a_command_with_and_without_a_batch(edgetune, few_minibatches, tmp_path):
     plan = tmp_path / "plan.yaml"
     ended = edgetune("search", "--device", "host", "--json", "-o", str(plan), "--", "sleep", "0.02")
     assert ended.code == 0, ended.err

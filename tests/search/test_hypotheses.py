@@ -128,7 +128,7 @@ def test_three_measurements_suffice_where_the_relative_is_alike():
     assert mean_excess(ROWS, Hints(relatives=tuple(relative())), 3) < 0.04
 
 
-@pytest.mark.parametrize("points", [6, 10])
+@pytest.mark.parametrize("points", [6, pytest.param(10, marks=pytest.mark.slow)])
 def test_an_unlike_relative_costs_little(points):
     without = mean_excess(ROWS, NO_HINTS, points)
     assert mean_excess(ROWS, Hints(relatives=tuple(unlike())), points) < without + 0.03
