@@ -58,22 +58,24 @@ fi
 TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/et.XXXX")  # short: names of sockets are
 chmod 755 "$TMPDIR"  # tests of root act for other users
 export TMPDIR
-trap 'rm -rf "$TMPDIR"' EXIT
+trap 'jobs -p | xargs -r kill 2> /dev/null; rm -rf "$TMPDIR"' EXIT
 if [[ $load ]]; then
     for _ in 1 2; do python -c 'while True: pass' & done
-    trap 'kill $(jobs -p); rm -rf "$TMPDIR"' EXIT
 fi
 
 echo "== ruff"
 ruff check edgetune tests examples
 ruff format --check edgetune tests examples
-echo "== mypy"
-mypy
 echo "== import-linter"
 lint-imports
+mypy > "$TMPDIR/mypy" 2>&1 &  # it has one thread, and pytest waits now and then
+mypy=$!
 if [[ $slow ]]; then
     echo "== pytest of the command line, with the opposite of each variable that could decide"
     env PYTHONUNBUFFERED=1 PYTHONUTF8=0 LANG=C LC_ALL=C COLUMNS=40 TERM=dumb NO_COLOR=1 python -m pytest -n 2 -m "not slow and not browser" tests/cli
 fi
-echo "== pytest"
-python -m pytest -n 2 "${marks[@]}" "$@"
+echo "== mypy and pytest"
+code=0
+python -m pytest -n 2 "${marks[@]}" "$@" || code=$?
+wait $mypy || { cat "$TMPDIR/mypy"; exit 1; }
+exit $code

@@ -69,9 +69,10 @@ def run_here(command: str, folder: Path) -> tuple[int, str]:
         ask, answer = Path(name, "ask"), Path(name, "answer")
         os.mkfifo(ask)
         os.mkfifo(answer)
-        with open(ask, "r+b", buffering=0) as asked, started(
-            _ASK.format(ask=ask, answer=answer, command=command), folder
-        ) as process:
+        with (
+            open(ask, "r+b", buffering=0) as asked,
+            started(_ASK.format(ask=ask, answer=answer, command=command), folder) as process,
+        ):
 
             def read() -> str:
                 out = process.stdout.read()

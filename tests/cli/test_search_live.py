@@ -118,7 +118,9 @@ def make(batch_size):
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)]
+)
 def test_a_stopped_search_keeps_its_points(tmp_path, number, code):
     script, points = tmp_path / "train.py", tmp_path / "points.parquet"
     script.write_text(TRAIN)
