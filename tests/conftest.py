@@ -178,6 +178,25 @@ def own_folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert left == set(), "the test leaves files outside of its own folders"
 
 
+_COMMANDS: dict[tuple[object, str], object] = {}
+
+
+@pytest.fixture
+def commands_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build each command of edgetune once, not once for each call in this process."""
+    from edgetune.cli.app import LazyGroup
+
+    build = LazyGroup.get_command
+
+    def built(group: LazyGroup, context: object, name: str) -> object:
+        key = (type(group), name)
+        if key not in _COMMANDS:
+            _COMMANDS[key] = build(group, context, name)
+        return _COMMANDS[key]
+
+    monkeypatch.setattr(LazyGroup, "get_command", built)
+
+
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 

@@ -29,7 +29,7 @@ MATPLOTLIB = tuple(map(int, version("matplotlib").split(".")[:2]))
 
 
 @pytest.fixture
-def shell(monkeypatch):
+def shell(monkeypatch, commands_built_once):
     """Run a command line; where a command gets what another writes meanwhile, or is killed, each has its process."""
 
     def invoke(command, folder):
