@@ -282,7 +282,7 @@ def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number):
             line = [sys.executable, "-m", "edgetune", *command]
             running.append(subprocess.Popen(line, stderr=subprocess.DEVNULL, start_new_session=True))
         for each in running:
-            _wait(lambda each=each: sum(child.name() == "sleep" for child in descendants(each)) >= 2)
+            _wait(lambda each=each: sum(map(_sleeps, descendants(each))) >= 2)
         started = [child for each in running for child in descendants(each)]
         for each in running:
             os.kill(each.pid, number)
@@ -291,8 +291,16 @@ def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number):
     finally:
         for each in running:
             each.kill()
+            each.wait(timeout=60)
     _, left = psutil.wait_procs(started, 10)
     assert not left
+
+
+def _sleeps(process):
+    try:
+        return process.name() == "sleep"
+    except psutil.Error:  # it has ended
+        return False
 
 
 def _wait(what):

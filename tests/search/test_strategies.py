@@ -83,6 +83,7 @@ class TestTpe(StrategyContract):
     strategy = "tpe"
 
 
+@pytest.mark.slow  # its process takes long to fit; TestTpe is of the same class but for the sampler
 class TestGp(StrategyContract):
     strategy = "gp"
     budgets_w = (24.0, 40.0)
@@ -92,10 +93,6 @@ class TestGp(StrategyContract):
         """Walk through 15 points, not 180, where all are asked for: its process is fitted anew for every one."""
         if "never" in request.node.name:
             monkeypatch.setattr(strategy_contract, "grid_points", lambda _kind: GRID[::12])
-
-    @pytest.mark.slow  # that of tpe, which is the same study with another sampler, is not
-    def test_same_seed_same_search_in_another_process(self) -> None:
-        super().test_same_seed_same_search_in_another_process()
 
 
 def test_every_strategy_is_held_to_the_contract():
