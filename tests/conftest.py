@@ -9,7 +9,7 @@ Bytecode is kept whatever the environment says: without it each of the thousands
 compile edgetune again. Threads of PyTorch sleep while they wait for each other: where processes outnumber the cores,
 most of what they take would be waiting.
 
-Every test has a home, cache, configuration, state and runtime folder of its own, and fails if it leaves a file in the
+Every test has an empty home, cache, configuration, state and runtime folder, and fails if it leaves a file in the
 folders of the user who runs the tests, in the checkout or in the folder of temporary files. Signals have their default
 effect also where the tests run in the background, where SIGINT, SIGHUP and SIGQUIT are ignored and inherited.
 Processes that are left when the tests end are an error.
@@ -33,6 +33,7 @@ from hypothesis import HealthCheck, settings
 
 from edgetune.devices.cpu import CpuLoad, CpuTimes
 
+gc.disable()  # until all is collected: of what is imported for that next to nothing is garbage
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -70,6 +71,11 @@ def _environment(folder: Path) -> dict[str, str]:
     return {variable: str(folder / name) for variable, name in _HOME.items()}
 
 
+def _contents(folder: Path) -> list[tuple[object, ...]]:
+    """Return what is in the folders of a user, with the mode of each."""
+    return [(at, sorted(dirs), files, os.stat(at).st_mode) for at, dirs, files in os.walk(folder)]
+
+
 os.environ.update(
     _environment(_FOLDERS / "between"), MPLCONFIGDIR=str(_FOLDERS / "matplotlib")
 )  # looking for fonts takes seconds
@@ -95,6 +101,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.getoption(PROFILE) == "fresh":
         seed = config.getoption(SEED)
         terminalreporter.write_line(f"the same examples again: {PROFILE}=fresh {SEED}={seed}")
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from here on, but not among what there is by now."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
@@ -142,17 +154,47 @@ def _strays() -> set[Path]:
 _BEFORE = _strays()
 
 
+_UNUSED: list[tuple[dict[str, str], Path, list[tuple[object, ...]]]] = []
+"""The folders of the last test if it left them as they were: to remove one takes milliseconds on some disks."""
+
+
 @pytest.fixture(autouse=True)
 def own_folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give the test folders of a user of its own; fail if it leaves a file elsewhere."""
-    folder = Path(tempfile.mkdtemp(dir=_FOLDERS))
-    for variable, value in _environment(folder).items():
+    """Give the test folders of a user with nothing in them; fail if it leaves a file elsewhere."""
+    if _UNUSED:
+        variables, folder, new = _UNUSED.pop()
+    else:
+        folder = Path(tempfile.mkdtemp(dir=_FOLDERS))
+        variables, new = _environment(folder), _contents(folder)
+    for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
     yield
-    shutil.rmtree(folder, ignore_errors=True)
+    if _contents(folder) == new:
+        _UNUSED.append((variables, folder, new))
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
     left = _strays() - _BEFORE
     _BEFORE.update(left)  # it fails one test
     assert left == set(), "the test leaves files outside of its own folders"
+
+
+_COMMANDS: dict[tuple[object, str], object] = {}
+
+
+@pytest.fixture
+def commands_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build each command of edgetune once, not once for each call in this process."""
+    from edgetune.cli.app import LazyGroup
+
+    build = LazyGroup.get_command
+
+    def built(group: LazyGroup, context: object, name: str) -> object:
+        key = (type(group), name)
+        if key not in _COMMANDS:
+            _COMMANDS[key] = build(group, context, name)
+        return _COMMANDS[key]
+
+    monkeypatch.setattr(LazyGroup, "get_command", built)
 
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

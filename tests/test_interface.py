@@ -119,7 +119,7 @@ def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
 @pytest.fixture(scope="module")
 def tables():
     """A table of inference and one of training, simulated."""
-    options = {"device": "twin:orin-agx", "modes": "grid:441"}
+    options = {"device": "twin:orin-agx", "modes": "grid:100"}
     return (
         edgetune.profile("zoo:squeezenet", task="infer", batch_sizes=[1, 4, 16], **options),
         edgetune.profile("zoo:resnet18", task="train", batch_sizes=[16], **options),
@@ -143,7 +143,7 @@ def test_a_search_without_an_answer_raises(tables):
 
 def test_a_plan_is_interleaved_and_saved(tables, tmp_path):
     plan = edgetune.search(
-        list(tables), kind="train+infer", power_budget="30W", latency_budget="500ms", arrival_rate="60/s"
+        list(tables), kind="train+infer", power_budget="40W", latency_budget="500ms", arrival_rate="60/s"
     )
     written = edgetune.interleave(plan, device="twin:orin-agx", profile=list(tables), duration=2)
     assert {row.tenant for row in written.rows} >= {"squeezenet", "resnet18"}
@@ -222,7 +222,7 @@ def test_a_tuned_plan_is_returned_and_written(tmp_path):
 def test_a_table_in_memory_is_called_so_and_prints_in_a_line(tables):
     plan = edgetune.search(tables[1], power_budget=30, strategy="gmd")
     assert plan.header.inputs["profile"]["name"] == "<profile-1>"
-    assert repr(tables[1]).endswith("441 rows, SIMULATED>")
+    assert repr(tables[1]).endswith("100 rows, SIMULATED>")
     assert "SIMULATED" in tables[1]._repr_html_()
 
 

@@ -117,12 +117,26 @@ class KernelFiles(Sysfs):
 
     def real(self, path: str) -> str:
         """Return a path with its symbolic links followed, relative to the root."""
-        known = path if path in self.answers else self._reals.get(path)
-        if known is None:
-            known = os.path.realpath(f"{self._base}/{path}")[len(self._base) + 1 :]
-            if os.path.exists(f"{self._base}/{known}"):  # a missing path may appear later as a link
-                self._reals[path] = known
-        return known
+        return path if path in self.answers else self._followed(path)
+
+    def _followed(self, path: str) -> str:
+        """Follow the links of a path; one system call where its folder was followed before."""
+        known = self._reals.get(path)
+        if known is not None or not path:
+            return known or ""
+        folder, _, name = path.rpartition("/")
+        place = f"{self._followed(folder)}/{name}".lstrip("/")
+        try:
+            os.readlink(f"{self._base}/{place}")
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                return place  # a missing path may appear later as a link
+        else:
+            place = os.path.realpath(f"{self._base}/{place}")[len(self._base) + 1 :]
+            if not os.path.exists(f"{self._base}/{place}"):
+                return place
+        self._reals[path] = place
+        return place
 
     def hidden(self, name: str, default: str = "") -> str:
         """Return a value of the hidden state."""

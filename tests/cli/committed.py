@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import recording
@@ -31,22 +33,91 @@ _BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LONG_NUMBER = re.compile(r"\d+\.\d{4,}")
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command line as a user in ``folder`` does, both outputs together."""
+def environment(folder: Path) -> dict[str, str]:
+    """Return the variables of a user in ``folder``."""
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    env = {**os.environ, "PATH": paths, "XDG_STATE_HOME": str(folder / ".state"), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
-    return subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=env, encoding="utf-8", check=False,
+    return {"PATH": paths, "XDG_STATE_HOME": str(folder / ".state"), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+
+
+def started(command: str, folder: Path) -> subprocess.Popen[str]:
+    """Start a command line as a user in ``folder`` does, both outputs together."""
+    return subprocess.Popen(
+        ["bash", "-c", command], cwd=folder, env={**os.environ, **environment(folder)}, encoding="utf-8",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
 
-def printed(command: str, folder: Path) -> str:
+def run(command: str, folder: Path) -> tuple[int, str]:
+    """Run a command line as a user in ``folder`` does; return its exit code and what it prints."""
+    with started(command, folder) as process:
+        out, _ = process.communicate()
+    return process.returncode, out
+
+
+_ASK = """
+edgetune() {{
+    printf '%s\\0' "$#" "$BASHPID" "$PWD" "$@" > {ask}
+    local code; read -r code < {answer}; return "$code"
+}}
+export -f edgetune
+{command}"""
+
+
+def run_here(command: str, folder: Path) -> tuple[int, str]:
+    """Do as ``run``, but with each ``edgetune`` in this process, where everything is imported: one at a time."""
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor() as pool:
+        ask, answer = Path(name, "ask"), Path(name, "answer")
+        os.mkfifo(ask)
+        os.mkfifo(answer)
+        with (
+            open(ask, "r+b", buffering=0) as asked,
+            started(_ASK.format(ask=ask, answer=answer, command=command), folder) as process,
+        ):
+
+            def read() -> str:
+                out = process.stdout.read()
+                asked.write(b"end\0")
+                return out
+
+            out, heard = pool.submit(read), b""
+            while not heard.startswith(b"end\0"):
+                heard += asked.read(1 << 16)
+                count, *words = heard.decode().split("\0")
+                if count.isdigit() and len(words) == int(count) + 3:
+                    heard = b""
+                    answer.write_text(f"{edgetune_here(*words[:-1])}\n", encoding="utf-8")
+        return process.returncode, out.result()
+
+
+def edgetune_here(pid: str, cwd: str, *argv: str) -> int:
+    """Run a command in this process with the standard streams and the folder of another one."""
+    from edgetune.cli import main
+
+    before, kept = os.getcwd(), [os.dup(number) for number in range(3)]
+    streams = sys.stdin, sys.stdout, sys.stderr
+    try:
+        os.chdir(cwd)
+        for number in range(3):
+            opened = os.open(f"/proc/{pid}/fd/{number}", os.O_WRONLY | os.O_APPEND if number else os.O_RDONLY)
+            os.dup2(opened, number)
+            os.close(opened)
+        with open(0, closefd=False) as sys.stdin, open(1, "w", closefd=False) as sys.stdout:
+            sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+            return main.run(argv)
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+        for number, descriptor in enumerate(kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.chdir(before)
+
+
+def printed(command: str, folder: Path, run: Callable[[str, Path], tuple[int, str]] = run) -> str:
     """Return what a command prints; stop when it fails, so that an error is never committed for an output."""
-    done = run(command, folder)
-    if done.returncode != 0:
-        sys.exit(f"{command.strip()} ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
+    code, out = run(command, folder)
+    if code != 0:
+        sys.exit(f"{command.strip()} ended with {code}:\n{out}")
+    return out
 
 
 def rounded(text: str) -> str:
@@ -99,9 +170,9 @@ def write_again() -> None:
     recording.write(story(), PICTURE)
 
 
-def figure_drawn(name: str, folder: Path) -> Path:
+def figure_drawn(name: str, folder: Path, run: Callable[[str, Path], tuple[int, str]] = run) -> Path:
     """Return a figure of the README, drawn in the folder where its commands ran."""
-    printed(f"{FIGURES[name]} {name}", folder)
+    printed(f"{FIGURES[name]} {name}", folder, run)
     return folder / name
 
 

@@ -7,11 +7,9 @@ from chain_inputs import write_inputs
 from command_line import Ended
 from hints import misplaced
 
-_COMMANDS = {}
-
 
 @pytest.fixture
-def edgetune(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def edgetune(capfd: pytest.CaptureFixture[str], commands_built_once: None):
     """Run the command in this process, which is quick; standard input is empty."""
     from edgetune.cli.main import run
 
@@ -29,23 +27,22 @@ def edgetune(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def edgetune_raw(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch):
+def few_minibatches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure five minibatches of each point where a command line cannot say how many."""
+    from edgetune.stages.profiling.options import ProfileOptions
+
+    few = lambda **each: ProfileOptions(**{**each, "minibatches": each["minibatches"] or 5})  # noqa: E731
+    monkeypatch.setattr("edgetune.workflows.parse_options.ProfileOptions", few)
+
+
+@pytest.fixture
+def edgetune_raw(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, commands_built_once: None):
     """Run the command in this process with any words; bytes that are not UTF-8 come back as U+FFFD.
 
-    Commands are built once, not once for each call, and standard input is empty.
+    Standard input is empty.
     """
-    from edgetune.cli.app import LazyGroup
     from edgetune.cli.main import run
 
-    build = LazyGroup.get_command
-
-    def built(group, context, name):
-        key = (type(group), name)
-        if key not in _COMMANDS:
-            _COMMANDS[key] = build(group, context, name)
-        return _COMMANDS[key]
-
-    monkeypatch.setattr(LazyGroup, "get_command", built)
     nothing = open(os.devnull, encoding="utf-8")  # noqa: SIM115 -- closed below
     monkeypatch.setattr(sys, "stdin", nothing)
 

@@ -52,7 +52,7 @@ def test_a_quiet_answer_is_the_same_answer(edgetune):
 def test_equal_commands_have_no_order(edgetune, tmp_path):
     """Two commands that are fast and slow by turns."""
     (tmp_path / "n").write_text("0")
-    one = f"sh -c 'n=$(cat {tmp_path}/n); echo $((n + 1)) > {tmp_path}/n; sleep 0.$((n % 3 + 1))'"
+    one = f"sh -c 'n=$(cat {tmp_path}/n); echo $((n + 1)) > {tmp_path}/n; sleep 0.0$((n % 3 + 1))'"
     commands = (one, one.replace("; s", " ; s"))
     ended = edgetune(*QUICK, *commands)
     assert ended.code == 0, ended.err

@@ -233,7 +233,10 @@ def read_to_end(descriptor: int) -> bytes:
     return b"".join(blocks)
 
 
-@pytest.mark.parametrize("stdout", ["terminal", "pipe", "file", "null", "socket", "closed"])
+@pytest.mark.parametrize(
+    "stdout",
+    ["terminal", "pipe", "file", "closed", *(pytest.param(w, marks=pytest.mark.slow) for w in ("null", "socket"))],
+)
 def test_only_a_pipe_receives_a_table(folder, stdout):
     for name, ended in run_all(folder, stdout).items():
         command = ROUTED[name]

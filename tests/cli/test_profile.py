@@ -204,7 +204,7 @@ def test_a_bad_training_file_is_two_lines(edgetune, tmp_path, source):
     path = tmp_path / "train.py"
     path.write_text(source)
     target = tmp_path / "p.parquet"
-    limits = ("--quiet", "--point-timeout", "5s")
+    limits = ("--quiet", "--point-timeout", "3s")
     ended = edgetune("profile", str(path), "--task", "train", "--device", "host", "-o", str(target), *limits)
     assert_two_lines(ended, 2)
     assert not target.exists()
@@ -243,7 +243,9 @@ SLOW = textwrap.dedent("""
 """)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, code):
     script = tmp_path / "train.py"
     script.write_text(SLOW)

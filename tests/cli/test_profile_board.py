@@ -171,7 +171,9 @@ def test_killed_its_guardian_puts_the_board_back_and_the_sweep_resumes(edgetune,
     assert not board.journal.exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_asked_to_end_it_puts_the_board_back_first(board, running, number, code):
     process = running()
     process.send_signal(number)

@@ -99,7 +99,9 @@ def test_a_run_that_ends_is_started_again_and_the_gap_is_no_step(edgetune, tmp_p
     assert max(row.times_s) < 0.5
 
 
-@pytest.mark.parametrize(("start", "workers"), [("fork", 2), ("spawn", 1)])  # a spawned one loads torch too
+@pytest.mark.parametrize(
+    ("start", "workers"), [("fork", 2), pytest.param("spawn", 1, marks=pytest.mark.slow)]
+)  # a spawned one loads torch too
 def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start, workers):
     pytest.importorskip("torch")
     script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
@@ -320,11 +322,6 @@ def descendants(process):
     return psutil.Process(process.pid).children(recursive=True)
 
 
-def name_of(process):
-    with suppress(psutil.NoSuchProcess):
-        return process.name()
-
-
 ENDLESS = [
     ((), STUBBORN),
     (("--step-pattern", "never"), STUBBORN),
@@ -343,7 +340,7 @@ def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number):
             line = [sys.executable, "-m", "edgetune", *command]
             running.append(subprocess.Popen(line, stderr=subprocess.DEVNULL, start_new_session=True))
         for each in running:
-            _wait(lambda each=each: sum(name_of(child) == "sleep" for child in descendants(each)) >= 2)
+            _wait(lambda each=each: sum(map(_sleeps, descendants(each))) >= 2)
         started = [child for each in running for child in descendants(each)]
         for each in running:
             os.kill(each.pid, number)
@@ -352,9 +349,16 @@ def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number):
     finally:
         for each in running:
             each.kill()
-            each.wait()
+            each.wait(timeout=60)
     _, left = psutil.wait_procs(started, 10)
     assert not left
+
+
+def _sleeps(process):
+    try:
+        return process.name() == "sleep"
+    except psutil.Error:  # it has ended
+        return False
 
 
 def _wait(what):
@@ -381,7 +385,7 @@ def test_on_a_board_every_mode_gets_its_words_and_a_killed_sweep_resumes(edgetun
     assert record.stat().st_size == size
 
 
-def test_search_measures_a_command_with_and_without_a_batch(edgetune, tmp_path):
+def test_search_measures_a_command_with_and_without_a_batch(edgetune, few_minibatches, tmp_path):
     plan = tmp_path / "plan.yaml"
     ended = edgetune("search", "--device", "host", "--json", "-o", str(plan), "--", "sleep", "0.02")
     assert ended.code == 0, ended.err

@@ -43,7 +43,7 @@ def test_without_a_power_sensor_a_power_budget_is_refused_at_once(edgetune, blin
     assert "the sensor is at lunch" in ended.lines[0]
 
 
-def test_the_answer_is_kept_running_on_a_real_device_alone(edgetune, tmp_path):
+def test_the_answer_is_kept_running_on_a_real_device_alone(edgetune, few_minibatches, tmp_path):
     small_network(tmp_path)
     words = ("search", str(tmp_path / "small.onnx"), "--batch-sizes", "1,2", "--soak", "1s")
     ended = edgetune(*words, "--device", "host")
@@ -118,7 +118,9 @@ def make(batch_size):
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)]
+)
 def test_a_stopped_search_keeps_its_points(tmp_path, number, code):
     script, points = tmp_path / "train.py", tmp_path / "points.parquet"
     script.write_text(TRAIN)

@@ -81,7 +81,7 @@ def stopped(folder, line, marker, number):
 LIVE = "search slow.py --task train --device host --batch-sizes 1,2,8 --strategy exhaustive --verbose"
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), [SIGNALS[0], pytest.param(*SIGNALS[1], marks=pytest.mark.slow)])
 def test_a_live_search_tells_the_best_so_far_and_keeps_its_points_without_being_asked(folder, number, code):
     ended, said = stopped(folder, LIVE, "step 2:", number)
     assert ended == code, said
@@ -105,7 +105,7 @@ def test_points_that_were_kept_are_not_measured_again_and_a_second_file_does_not
     assert len(io.read_profile(str(folder / "slow-train-points-2.parquet")).rows) == 2
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), [SIGNALS[1], pytest.param(*SIGNALS[0], marks=pytest.mark.slow)])
 def test_a_search_in_a_table_tells_the_best_so_far(folder, number, code):
     big_table(folder / "big.csv")
     line = "search big.csv --power-budget 20W --strategy tpe --max-points 3000 --verbose"

@@ -66,7 +66,7 @@ def terminal(tmp_path):
     os.waitpid(opened.pid, 0)
 
 
-@pytest.mark.parametrize(("key", "code"), [(CTRL_C, 130), (CTRL_BACKSLASH, 131)])
+@pytest.mark.parametrize(("key", "code"), [(CTRL_C, 130), pytest.param(CTRL_BACKSLASH, 131, marks=pytest.mark.slow)])
 def test_a_key_that_ends_the_sweep_puts_the_board_back(terminal, key, code):
     assert os.getsid(terminal.guardian.pid) == terminal.guardian.pid
     assert terminal.guardian.terminal() is None

@@ -119,7 +119,7 @@ def written(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture
-def edgetune(capfd: pytest.CaptureFixture[str], tmp_path, monkeypatch: pytest.MonkeyPatch):
+def edgetune(capfd: pytest.CaptureFixture[str], tmp_path, monkeypatch: pytest.MonkeyPatch, commands_built_once: None):
     """Run the command in this process, in a folder of its own."""
     from edgetune.cli.main import run
 

@@ -52,6 +52,7 @@ def assert_alike(ours: list[np.ndarray], theirs: list[np.ndarray], *, tolerance:
         assert off <= tolerance * largest, f"outputs differ by {off:.3g} of {largest:.3g}"
 
 
+@pytest.mark.slow  # every measured network runs so in its own test too
 @pytest.mark.parametrize(
     "network", [n for n in NETWORKS.values() if n.shapes and not n.slow], ids=lambda network: network.name
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -21,6 +20,7 @@ TWIN, NOISY = "twin:orin-agx", "twin:orin-agx?noise=on&seed=7"
 MODES = "cpu_cores=8|12,cpu_mhz=1036.8|1651.2|2201.6,gpu_mhz=318.75|726.75|1300.5,mem_mhz=665.6|2133|3199"
 STARTS = (Mode(12, 2201.6, 1300.5, 3199.0), Mode(12, 1651.2, 726.75, 2133.0))
 NETWORKS = ("resnet50", "bert_base")
+BATCHES = (1, 16)
 _SENTENCE = re.compile(r"with (\w+) ([\d.]+): time (.*?)(?:, energy (.*?))? \((measured|possible, not measured)\)")
 _PERCENT = re.compile(r"[+-][\d.]+(?=%)")
 
@@ -61,25 +61,26 @@ def _outside(told: tuple[float, ...], twin: float) -> float:
     return max(min(told) - twin, twin - max(told), 0.0)
 
 
-def sentences(networks: tuple[str, ...], batches: tuple[int, ...], *options: str, device: str = TWIN) -> list[Sentence]:
-    """Return every sentence of ``edgetune roofline`` about the next clocks; ``options`` are more for it."""
+def sentences(made: Path, networks: tuple[str, ...], *options: str, device: str = TWIN) -> list[Sentence]:
+    """Return every sentence of ``edgetune roofline`` about the next clocks.
+
+    Args:
+        made: The folder of peaks and profiles.
+        networks: Of the zoo.
+        options: More for the command.
+        device: Where it predicts.
+    """
     found = []
-    with tempfile.TemporaryDirectory() as folder:
-        peaks = str(Path(folder) / "peaks.yaml")
-        _edgetune("roofline", "--device", TWIN, "--modes", MODES, "--quick", "-o", peaks)
-        for network in networks:
-            sizes = ("--batch-sizes", ",".join(map(str, batches)))
-            asked = ("profile", f"zoo:{network}", "--task", "infer", "--device", TWIN, "--modes", MODES)
-            profile = str(Path(folder) / f"{network}.parquet")
-            _edgetune(*asked, *sizes, "-o", profile)
-            rows = {(row.batch_size, row.mode): row for row in read_profile(profile).rows}
-            for batch_size in batches:
-                for start in STARTS:
-                    modes = ",".join(f"{knob}={value:g}" for knob, value in start.knobs().items())
-                    beneath = ("--peaks", peaks, "--force", "--modes", modes, "--batch-sizes", str(batch_size))
-                    said = _edgetune("roofline", f"zoo:{network}", "--device", device, *beneath, *options)
-                    here = {mode: row for (size, mode), row in rows.items() if size == batch_size}
-                    found += [_sentence(words, network, batch_size, start, here) for words in _SENTENCE.findall(said)]
+    for network in networks:
+        rows = {(row.batch_size, row.mode): row for row in read_profile(str(made / f"{network}.parquet")).rows}
+        for batch_size in BATCHES:
+            for start in STARTS:
+                modes = ",".join(f"{knob}={value:g}" for knob, value in start.knobs().items())
+                peaks = ("--peaks", str(made / "peaks.yaml"), "--force")
+                beneath = (*peaks, "--modes", modes, "--batch-sizes", str(batch_size))
+                said = _edgetune("roofline", f"zoo:{network}", "--device", device, *beneath, *options)
+                here = {mode: row for (size, mode), row in rows.items() if size == batch_size}
+                found += [_sentence(words, network, batch_size, start, here) for words in _SENTENCE.findall(said)]
     return found
 
 
@@ -118,8 +119,19 @@ def table(found: list[Sentence]) -> str:
 
 
 @pytest.fixture(scope="module")
-def measured():
-    return sentences(NETWORKS, (1, 16))
+def made(tmp_path_factory):
+    """A folder with the peaks of the twin, and what it measures of the networks."""
+    folder = tmp_path_factory.mktemp("made")
+    _edgetune("roofline", "--device", TWIN, "--modes", MODES, "--quick", "-o", str(folder / "peaks.yaml"))
+    for network in NETWORKS:
+        asked = ("profile", f"zoo:{network}", "--task", "infer", "--device", TWIN, "--modes", MODES)
+        _edgetune(*asked, "--batch-sizes", ",".join(map(str, BATCHES)), "-o", str(folder / f"{network}.parquet"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(made):
+    return sentences(made, NETWORKS)
 
 
 def test_figures_are_those_of_the_same_twin_within_3_points(measured):
@@ -137,15 +149,15 @@ def test_resnet50_at_a_lower_memory_clock(measured):
     assert found.told == ((pytest.approx(4.3, abs=0.2),), (pytest.approx(6.2, abs=0.2),))
 
 
-def test_where_measurements_waver_an_interval_is_stated_that_holds_most_changes():
-    noisy = sentences(("resnet50",), (1, 16), device=NOISY)
+def test_where_measurements_waver_an_interval_is_stated_that_holds_most_changes(made):
+    noisy = sentences(made, ("resnet50",), device=NOISY)
     assert all(len(part) == 3 for each in noisy for part in each.told)
     within = [held for each in noisy for held in each.covered]
     assert sum(within) >= 0.85 * len(within), table(noisy)  # 95 % intervals
 
 
-def test_a_network_that_was_not_measured_has_ranges_alone():
-    found = sentences(NETWORKS, (1, 16), "--no-measure")
+def test_a_network_that_was_not_measured_has_ranges_alone(made):
+    found = sentences(made, NETWORKS, "--no-measure")
     assert all(len(part) == 2 for each in found for part in each.told)
     assert all(all(each.covered) for each in found), table(found)
     time_widths = [max(each.told[0]) - min(each.told[0]) for each in found if each.knob == "mem_mhz"]

@@ -128,7 +128,7 @@ def test_three_measurements_suffice_where_the_relative_is_alike():
     assert mean_excess(ROWS, Hints(relatives=tuple(relative())), 3) < 0.04
 
 
-@pytest.mark.parametrize("points", [6, 10])
+@pytest.mark.parametrize("points", [6, pytest.param(10, marks=pytest.mark.slow)])
 def test_an_unlike_relative_costs_little(points):
     without = mean_excess(ROWS, NO_HINTS, points)
     assert mean_excess(ROWS, Hints(relatives=tuple(unlike())), points) < without + 0.03
@@ -177,6 +177,7 @@ def test_the_expected_gain_shrinks_to_nothing_as_the_search_goes_on():
     assert known[-1] < 0.003
 
 
+@pytest.mark.slow
 def test_four_points_at_a_time_cost_at_most_a_third_more_measurements():
     assert mean_excess(ROWS, NO_HINTS, 13, at_once=4) <= mean_excess(ROWS, NO_HINTS, 10) + 0.001
     assert mean_excess(non_monotone(), NO_HINTS, 13, at_once=4) < 0.03

@@ -176,6 +176,7 @@ def test_the_process_needs_pytorch_too_and_says_so_before_measuring(monkeypatch:
     assert Tpe(Space.of(grid_points()), PROBLEM, seed=0).ask() is not None
 
 
+@pytest.mark.slow
 def test_the_process_is_better_than_chance_at_ten_points():
     rows = [measure_formula(point) for point in grid_points()]
     problems = train_problems(rows)[4::8]

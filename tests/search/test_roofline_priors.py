@@ -61,10 +61,16 @@ def test_operators_set_arithmetic_against_traffic_halfway(intensity):
 @pytest.mark.parametrize(
     "hints",
     [
-        Hints(operators=(OperatorTotals(16, 10**3, 10**12, 10**3),), balance_flop_per_byte=90.0),
-        Hints(operators=(OperatorTotals(16, 10**15, 10**3, 10**3),), balance_flop_per_byte=90.0),
+        pytest.param(
+            Hints(operators=(OperatorTotals(16, 10**3, 10**12, 10**3),), balance_flop_per_byte=90.0),
+            id="all traffic",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Hints(operators=(OperatorTotals(16, 10**15, 10**3, 10**3),), balance_flop_per_byte=90.0),
+            id="all arithmetic",
+        ),
     ],
-    ids=["all traffic", "all arithmetic"],
 )
 def test_a_wrong_prior_costs_at_most_one_per_cent_at_ten_points(hints):
     assert mean_excess(hints) <= mean_excess(NO_HINTS) + 0.01

@@ -38,6 +38,10 @@ class TestNn(TaughtContract):
 class TestAls(TaughtContract):
     strategy = "als"
 
+    @pytest.mark.slow  # that of nn, which trains the same network, is not
+    def test_same_seed_same_search_in_another_process(self) -> None:
+        super().test_same_seed_same_search_in_another_process()
+
 
 class TestGmd(StrategyContract):
     strategy = "gmd"
@@ -79,6 +83,7 @@ class TestTpe(StrategyContract):
     strategy = "tpe"
 
 
+@pytest.mark.slow  # its process takes long to fit; TestTpe is of the same class but for the sampler
 class TestGp(StrategyContract):
     strategy = "gp"
     budgets_w = (24.0, 40.0)

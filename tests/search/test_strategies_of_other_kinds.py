@@ -1,8 +1,12 @@
-"""Every strategy keeps the promises of strategies for inference and for two workloads as well."""
+"""Every strategy keeps the promises of strategies for inference and for two workloads as well.
+
+A draw of them is checked in every run, each of them by ``--slow``: see ``DRAWN``.
+"""
 
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 
 import pytest
 
@@ -50,7 +54,8 @@ CONTRACTS = [
     *(contract_of(strategy, PAIR, Shrunk) for strategy in HEAVY),
     *(contract_of(strategy, INFER, Shrunk) for strategy in ("nn", "als-study")),
 ]
-globals().update({contract.__name__: contract for contract in CONTRACTS})
+DRAWN = Random(8).sample(CONTRACTS, 5)
+globals().update({each.__name__: each if each in DRAWN else pytest.mark.slow(each) for each in CONTRACTS})
 
 
 def test_every_strategy_is_held_to_the_contract_of_every_kind():
@@ -59,3 +64,4 @@ def test_every_strategy_is_held_to_the_contract_of_every_kind():
     alone = {"staircase"}  # for time to accuracy only
     every = {(name, kind) for name in set(STRATEGIES) - alone for kind in ("infer", "train+infer")}
     assert held == every - spared
+    assert {contract.problem.kind for contract in DRAWN} == {"infer", "train+infer"}

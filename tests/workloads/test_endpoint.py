@@ -18,6 +18,7 @@ from edgetune.artifacts.io import read, read_profile
 from edgetune.artifacts.plan import Plan
 from edgetune.cli.main import run
 from edgetune.errors import InputError
+from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stats import find_warmup
 from edgetune.workloads import endpoint_client
 from edgetune.workloads.endpoint import parse_endpoints, with_requests
@@ -386,8 +387,9 @@ def test_bad_files_of_prompts(
     assert said[-1].startswith("hint: ")
 
 
-def test_search_measures_a_server(tmp_path: Path) -> None:
-    plan = tmp_path / "p.yaml"
+def test_search_measures_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, few = tmp_path / "p.yaml", lambda **each: ProfileOptions(**{**each, "minibatches": 5})
+    monkeypatch.setattr("edgetune.workflows.parse_options.ProfileOptions", few)
     with serving() as (url, _):
         words = ["search", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--batch-sizes", "1,4"]
         words += ["--ttft-budget", "60s", "--token-budget", "60s", "--objective", "throughput", "-o", str(plan)]
