@@ -31,7 +31,7 @@ def built(asked, context, recorded):
 def command():
     """Return the command on a fake GPU."""
     clock = FakeClock()
-    cuda = FakeCuda([FakeCudaGpu()], clock, other_ns=20_000)
+    cuda = FakeCuda([FakeCudaGpu()], clock, other_ns=20_000, version=13000)
     opened = partial(open_gpu_session, module=cuda, now_ns=ticking(clock), sleep_s=clock.sleep_s)
 
     def opener(index, **options):
