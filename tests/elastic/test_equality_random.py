@@ -1,4 +1,4 @@
-"""Kernels made by chance: whatever the generator accepts of them has equal bits in every way it can be run."""
+"""Kernels made by chance: what is made elastic of them has equal bits in every way it can be run."""
 
 from __future__ import annotations
 
