@@ -48,7 +48,7 @@ def transform(opts: TransformOptions, terminal: Terminal) -> None:
     one is guessed, which says nothing of the kernel where it does not suit it. Arguments stand in the order of the
     parameters: TYPE[SIZE] is memory (TYPE[SIZE]:zero, :count, :LOW..HIGH say how it is filled), TYPE:NUMBER a value,
     members of a struct are joined by +. Types have their bits in their names: C's int is int32, float float32, float4
-    float4. shared=BYTES is dynamic shared memory. More: edgetune help launches. A kernel that was not checked is an
+    float4. shared=BYTES is dynamic shared memory. More: edgetune help kernels. A kernel that was not checked is an
     error (exit code 5).
 
     Of kernels whose source is not there (CUTLASS, Triton) give the PTX; their launches name a kernel by its symbol.
