@@ -67,7 +67,6 @@ LIMITS: Mapping[str, Limit] = {
     "launches": Limit("launches", 300_000, "in all runs on a GPU; each takes 1.4 kB"),
     "simulated_launches": Limit("launches", 60_000, "in all runs; each takes 0.15 ms"),
     "kernel_calls": Limit("calls of kernels", 2_000, "each is planned by itself"),
-    "source_seconds": Limit("seconds", 8, "of processor time for a file of CUDA C"),
     "kernel_size": Limit("pixels, units or steps", 10_000, "steps of a recurrent network are launches"),
     "figure_lanes": Limit("lanes", 1_000, "multiprocessors, workers or tasks"),
     "figure_items": Limit("marks and points", 300_000, "each takes 2 kB while it is drawn"),

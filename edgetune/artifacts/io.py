@@ -22,7 +22,17 @@ from edgetune.artifacts.foreign_profile import foreign_profile
 from edgetune.artifacts.foreign_results import READERS, results_table, results_tool
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.json_format import has_rows, json_table
-from edgetune.artifacts.kinds import DOCUMENT, KINDS, Format, article, class_of, current_version, format_of, kind_of
+from edgetune.artifacts.kinds import (
+    DOCUMENT,
+    KINDS,
+    REMOVED,
+    Format,
+    article,
+    class_of,
+    current_version,
+    format_of,
+    kind_of,
+)
 from edgetune.artifacts.parquet_format import MAGIC, parquet_table
 from edgetune.artifacts.profile import Profile
 from edgetune.artifacts.recognition import columns_by_kind
@@ -116,6 +126,8 @@ def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
         return from_bytes(data, kind=document_kind(data), name=name)  # type: ignore[no-any-return]
     table, head = table_in(data, form, name=name)
     kind = str((head or {}).get("kind", columns_kind(table) or "profile"))
+    if kind in REMOVED:
+        raise _removed(kind, name)
     if kind not in KINDS:
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
     return from_bytes(data, kind=kind, name=name)  # type: ignore[no-any-return]
@@ -269,6 +281,8 @@ def upgrade(raw: Raw, *, kind: str, name: str) -> Raw:
             raise InputError(f"{name} does not say what it is: there is no `kind`", _as_written(kind))
         if isinstance(found, str) and found in KINDS:
             raise InputError(f"{name} is {article(found)}, not {article(kind)}", _as_written(kind))
+        if isinstance(found, str) and found in REMOVED:
+            raise _removed(found, name)
         if isinstance(found, str) and found in _UNREAD:
             message = f"{name} has figures of `edgetune schedule kernels {_UNREAD[found]}`, which no command reads"
             raise InputError(message, "it is JSON: open it with jq, or with json.load of Python")
@@ -285,6 +299,10 @@ def upgrade(raw: Raw, *, kind: str, name: str) -> Raw:
     for step in class_of(kind).UPGRADES[version - 1 :]:
         raw = step(raw)
     return raw
+
+
+def _removed(kind: str, name: str) -> InputError:
+    return InputError(f"{name} is {article(kind)} of an earlier version, which no command reads", REMOVED[kind])
 
 
 def _as_written(kind: str) -> str:

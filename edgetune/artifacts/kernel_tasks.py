@@ -97,7 +97,7 @@ class KernelNetwork:
         name: Its name in tasks; unique.
         mdtb: Name of a network of the benchmark; ``None`` for a user's network.
         sizes: Sizes of the benchmark's network, e.g. ``{side: 64}``.
-        source: CUDA C file of all kernels; ``None`` if only simulated.
+        source: CUDA C or PTX file of all kernels; ``None`` if only simulated.
         calls: The launches in order.
         buffers: The buffers that arguments name.
     """

@@ -47,7 +47,6 @@ KINDS: Mapping[str, Kind] = {
     "timeline": Kind("Timeline", TABLE, "edgetune schedule run -o FILE"),
     "jobs": Kind("Jobs", DOCUMENT, "edgetune help memory"),
     "layer_costs": Kind("LayerCosts", TABLE, "edgetune schedule profile"),
-    "elastic_table": Kind("ElasticTable", TABLE, "edgetune schedule kernels shrink"),
     "kernel_timeline": Kind("KernelTimeline", TABLE, "edgetune schedule kernels simulate -o FILE"),
     "kernel_tasks": Kind("KernelTasks", DOCUMENT, "edgetune help kernels"),
 }
@@ -59,10 +58,14 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
     "event trace": (".json",),
     "set of constants": (".yaml", ".yml"),
     "network": (".onnx",),
-    "CUDA source": (".cu", ".cuh", ".h", ".hpp", ".cpp"),
     "PTX": (".ptx",),
 }
 """Endings of each kind of file, the usual one first: of every kind of artifact, and of what else commands write."""
+
+REMOVED: Mapping[str, str] = {
+    "elastic_table": "edgetune schedule kernels shrink prints the pieces, and policies compute them before a run",
+}
+"""Kinds that earlier versions wrote, and what replaces them."""
 
 
 def class_of(kind: str) -> Any:

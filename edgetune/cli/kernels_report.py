@@ -1,21 +1,28 @@
-"""Prints the results of ``edgetune schedule kernels transform``, ``bench`` and ``calibrate``."""
+"""Prints the results of ``edgetune schedule kernels transform``, ``shrink``, ``bench`` and ``calibrate``."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from edgetune.cli.command import Terminal
 from edgetune.cli.screen import answer, print_document, print_folded, print_lines, table
 from edgetune.processes.streams import write_bytes
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
 from edgetune.stages.elastic.bound import NOTE, describe_bound
-from edgetune.stages.elastic.source.explain import explained, reasons
-from edgetune.units import format_duration, format_si
+from edgetune.stages.elastic.explain import explained, reasons
+from edgetune.stages.elastic.forms import Forms
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.shrink import Shrunk
+from edgetune.units import format_bytes, format_duration, format_si
+from edgetune.workflows.cells import brief, cell
 from edgetune.workflows.kernels.bench import BenchFigures
 from edgetune.workflows.kernels.gpu import Calibrated
 from edgetune.workflows.kernels.options import TransformOptions
+from edgetune.workflows.kernels.shrink import KeptPieces
 from edgetune.workflows.kernels.transform import Transformed, check_row, document, guess_of
 
 _NOTE = (
@@ -139,3 +146,74 @@ def report_costs(found: Calibrated, terminal: Terminal) -> None:
         rows.append(("each logical block more of a physical one", costs.turn_s, f"mean of {max(costs.turns_s)}"))
     table(("what", "takes>", "note"), [(what, format_si(taken_s, "s"), note) for what, taken_s, note in rows])
     print_lines(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")
+
+
+def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
+    """Print the resources of each form, and the pieces to launch beside no critical block; with --verbose all."""
+    rows, shrunk = kept.rows, kept.shrunk
+    if terminal.json:
+        answer({
+            "kernel": shrunk.kernel, "gpu": shrunk.gpu.name, "arch": kept.arch, "designs": len(shrunk.designs),
+            "pruned_share": shrunk.pruned_share,
+            "rules": {**asdict(shrunk.rules), **asdict(shrunk.rules.limits(shrunk.gpu))},
+            "forms": _form_rows(kept.forms, shrunk), "rows": [brief(row) for row in rows],
+        })  # fmt: skip
+        return
+    table(
+        ("form", "threads>", "registers>", "of a block>", "shared>", "stack>", "spills>", "verdict"),
+        [
+            (
+                row["form"], row["threads"], row["registers_per_thread"], row["registers_per_block"],
+                *(format_bytes(row[f"{what}_bytes"]) for what in ("static_shared", "stack", "spill")), row["verdict"],
+            )
+            for row in _form_rows(kept.forms, shrunk)
+        ],
+    )  # fmt: skip
+    dropped = Counter(row.reason for row in rows if row.status == "dropped")
+    reasons = ", ".join(f"{count}: {reason}" for reason, count in dropped.items())
+    beside = len(shrunk.leftovers) * shrunk.gpu.sm_count
+    terminal.screen.info(
+        f"{len(shrunk.designs)} pieces, each beside {beside} kinds of critical kernel: {len(shrunk.places)} of "
+        f"{len(shrunk.designs) * beside} combinations are kept, {shrunk.pruned_share:.1%} of the space pruned"
+        f"{f'; pieces that are kept beside none: {reasons}' if reasons else ''}"
+    )
+    grid, block = ("x".join(map(str, sizes)) for sizes in (shrunk.logical.grid, shrunk.logical.block))
+    print_folded(f"{shrunk.kernel}, {grid} blocks of {block} threads; beside: critical blocks, modulo multiprocessors")
+    table(
+        ("beside>", "of threads>", "rank>", "piece>", "blocks>", "of threads>", "per thread>", "score>", "dropped"),
+        [
+            (
+                row.critical_blocks, cell(row.critical_threads, lambda threads: f"to {threads}"), row.rank, row.count,
+                row.blocks, row.threads, row.per_thread, cell(row.score, ".3f"), row.reason or "",
+            )
+            for row in rows
+            if terminal.verbose or (row.rank == 0 and row.critical_blocks == 0)
+        ],
+    )  # fmt: skip
+
+
+def _form_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
+    """Return the compiler's figures of the original and of each form that the launch can have."""
+    threads = shrunk.logical.threads
+    flaws = {design.per_thread: (design.threads, design.flaw) for design in shrunk.designs}
+    original = _asked(forms.original.resources, threads)
+    rows: list[dict[str, Any]] = [
+        {"form": shrunk.kernel, "symbol": forms.original.symbol, "per_thread": None, **original, "verdict": "original"}
+    ]
+    for count, (size, flaw) in flaws.items():
+        form = forms.elastic[count]
+        said = "kept" if flaw is None else f"dropped: {flaw}"
+        asked = _asked(form.resources, size)
+        rows.append({"form": form.symbol, "symbol": form.symbol, "per_thread": count, **asked, "verdict": said})
+    return rows
+
+
+def _asked(resources: Resources, threads: int) -> dict[str, int]:
+    return {
+        "threads": threads,
+        "registers_per_thread": resources.registers_per_thread,
+        "registers_per_block": resources.registers_per_thread * threads,
+        "static_shared_bytes": resources.static_shared_bytes,
+        "stack_bytes": resources.stack_bytes,
+        "spill_bytes": resources.spill_bytes,
+    }

@@ -39,27 +39,27 @@ def kernels(ctx: typer.Context) -> None:
 def transform(opts: TransformOptions, terminal: Terminal) -> None:
     """Make the kernels of a CUDA C or PTX file elastic, or say why not.
 
-    All of the original stays, and behind each kernel stand its forms: KERNEL__grid runs any part of the logical blocks
-    on any number of physical ones, KERNEL__block2 and so on run several logical threads in a physical one. Results are
-    those of the original, bit by bit. What cannot be shown to be safe is refused with a line, a reason and a remedy.
+    CUDA C is compiled to PTX, by NVRTC, with host code by nvcc. All of it stays, and behind it stand the forms of each
+    kernel: KERNEL__grid runs any part of the logical blocks on any number of physical ones, KERNEL__block2 and so on
+    run several logical threads in a physical one. Results are those of the original, bit by bit. What cannot be shown
+    to be safe is refused with a line, a reason and a remedy.
 
     Launches to check with are comments in the file, // launch KERNEL grid=... , or given here; where there are neither,
-    one is guessed for kernels that take plain pointers and numbers. Arguments stand in the order of the parameters:
-    TYPE[SIZE] is memory (TYPE[SIZE]:zero, :count, :LOW..HIGH say how it is filled), TYPE:NUMBER a value, members of a
-    struct are joined by +. Types have their bits in their names: C's int is int32, float float32, float4 float4.
-    shared=BYTES is dynamic shared memory. More: edgetune help launches. A kernel that was not checked is an error (exit
-    code 5).
+    one is guessed, which says nothing of the kernel where it does not suit it. Arguments stand in the order of the
+    parameters: TYPE[SIZE] is memory (TYPE[SIZE]:zero, :count, :LOW..HIGH say how it is filled), TYPE:NUMBER a value,
+    members of a struct are joined by +. Types have their bits in their names: C's int is int32, float float32, float4
+    float4. shared=BYTES is dynamic shared memory. More: edgetune help kernels. A kernel that was not checked is an
+    error (exit code 5).
 
-    Of kernels whose source is not there or not readable (templates, CUTLASS, Triton) give the PTX, or have CUDA C
-    compiled to it first (--ptx): --check runs forms in an interpreter. Launches of PTX name a kernel by its symbol and
-    give all parameters.
+    Of kernels whose source is not there (CUTLASS, Triton) give the PTX; their launches name a kernel by its symbol.
 
-    With --device they run on a GPU, and before on the CPU where there is g++: each shows what the other may not. A GPU
-    has the compiler's own code; orders of the CPU shim show races that a GPU may hide. CUDA runs nothing more after a
-    kernel that fails, so that those behind it are not checked, nor are kernels that do not end on the CPU.
+    --check runs all forms in an interpreter of PTX, which needs no GPU, and with --device on a GPU too: each shows what
+    the other may not. A GPU has the machine's own code; orders of the interpreter show races that a GPU may hide. CUDA
+    runs nothing more after a kernel that fails, so that those behind it are not checked, nor are kernels that do not
+    end on the CPU.
 
     \b
-      edgetune schedule kernels transform conv.cu -o conv_elastic.cu
+      edgetune schedule kernels transform conv.cu -o conv_elastic.ptx
       edgetune schedule kernels transform conv.cu --explain --check
       edgetune schedule kernels transform conv.cu --check --device nvidia:0
     """
@@ -79,21 +79,17 @@ def shrink(opts: ShrinkOptions, terminal: Terminal) -> None:
     Compiles the kernel's elastic forms, which needs no GPU, and drops those that do not fit, that have stack or spills
     which the original has not, or whose smaller blocks take more registers than its blocks. The rest is cut into
     slices; for everything that a critical kernel can leave of the GPU, the best of those that fit are kept: those that
-    fill it most, and are not too many to launch.
+    fill it most, and are not too many to launch. Policies of elastic kernels compute the same before a run.
 
     \b
-      edgetune schedule kernels shrink conv.cu --grid 14,14 --block 16,16 \\
-        -o kept.parquet --figure kept.svg
+      edgetune schedule kernels shrink conv.cu --grid 14,14 --block 16,16
       edgetune schedule kernels shrink conv.cu -k conv --grid 196 --block 256 \\
         --gpu rtx-2060
     """
-    from edgetune.cli.elastic_table_report import report_pieces
-    from edgetune.cli.plot import draw_kept
+    from edgetune.cli.kernels_report import report_pieces
     from edgetune.workflows.kernels.shrink import shrink as workflow
 
-    kept = workflow(opts, terminal.screen)
-    draw_kept(kept.table, opts.figure, terminal.screen, view=None, file=kept.target.file)
-    report_pieces(kept, terminal)
+    report_pieces(workflow(opts, terminal.screen), terminal)
 
 
 @command(app)

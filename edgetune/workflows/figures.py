@@ -32,7 +32,6 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
         "profile.points": "edgetune.stages.profiling.figures:profile_figure",
         "profile.soak": "edgetune.stages.profiling.soak_figure:soak_figure",
         "evaluation.excess": "edgetune.stages.search.evaluation.results:evaluation_figure",
-        "elastic_table.pieces": "edgetune.stages.elastic.figures.pruned:pruned_figure",
     },
     group="edgetune.figures",
 )

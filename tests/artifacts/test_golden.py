@@ -10,7 +10,6 @@ import pytest
 
 from edgetune.artifacts import io
 from edgetune.artifacts.convergence import Convergence
-from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.artifacts.evaluation import Evaluation
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
@@ -27,6 +26,7 @@ from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.artifacts.trace import Trace
+from edgetune.errors import InputError
 
 _GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -233,26 +233,11 @@ def test_layer_costs_v1() -> None:
     assert (lost.after, lost.load_s, lost.execute_s, lost.status) == ((0, 1), None, None, "failed")
 
 
-def test_elastic_table_v1() -> None:
-    table = io.read(ElasticTable, str(_GOLDEN / "elastic_table-v1.parquet"))
-    assert (table.header.kind, table.header.version, table.sm_count, table.threads_per_sm) == (
-        "elastic_table",
-        1,
-        16,
-        1536,
-    )
-    best, second, dropped = table.rows
-    assert best == ElasticRow(
-        "conv", "conv__grid", (14, 14, 1), (512, 1, 1), 4096, 49, 1, 512, "kept", None, 4, 1024, 0, 12, 1.0, 40
-    )
-    assert (second.symbol, second.per_thread, second.threads, second.rank, second.score) == (
-        "conv__block2",
-        2,
-        256,
-        1,
-        0.8125,
-    )
-    assert (dropped.status, dropped.reason, dropped.rank, dropped.count) == ("dropped", "stack", None, 196)
+@pytest.mark.parametrize("read", [io.read_any, lambda file: io.read(KernelTimeline, file)])
+def test_a_kind_that_is_gone_is_refused_with_what_replaces_it(read) -> None:
+    with pytest.raises(InputError, match="is an elastic table of an earlier version") as error:
+        read(str(_GOLDEN / "elastic_table-v1.parquet"))
+    assert "edgetune schedule kernels shrink" in error.value.hint
 
 
 def test_kernel_timeline_v1() -> None:

@@ -21,7 +21,7 @@ NEEDS = Resources(registers_per_thread=32)
 
 
 def built(asked, context, recorded):
-    """Stand for the generator and the compiler, which others test: every kernel has one elastic form."""
+    """Stand for the compiler and the forms, which others test: every kernel has one elastic form."""
     names = sorted({call.kernel for call in asked.calls})
     forms = {name: Forms(Form(name, NEEDS), {1: Form(grid_symbol(name), NEEDS)}) for name in names}
     return Build(fake_image(*names, *map(grid_symbol, names)), forms, recorded)
@@ -31,7 +31,7 @@ def built(asked, context, recorded):
 def command():
     """Return the command on a fake GPU."""
     clock = FakeClock()
-    cuda = FakeCuda([FakeCudaGpu()], clock, other_ns=20_000)
+    cuda = FakeCuda([FakeCudaGpu()], clock, other_ns=20_000, version=13000)
     opened = partial(open_gpu_session, module=cuda, now_ns=ticking(clock), sleep_s=clock.sleep_s)
 
     def opener(index, **options):

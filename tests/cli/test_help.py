@@ -16,8 +16,8 @@ from edgetune.cli.schedule_kernels import app as kernels
 from edgetune.workflows.options import Option, options_class
 
 HEAVY = (
-    "torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil", "tree_sitter",
-    "tree_sitter_cuda", "cuda", "matplotlib", "distributed", "dask",
+    "torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil",
+    "cuda", "matplotlib", "distributed", "dask",
 )  # fmt: skip
 LINES = [
     ["--help"],

@@ -109,10 +109,10 @@ def test_modes_and_names_of_a_board_are_shown_harmlessly(edgetune_raw, tmp_path)
 
 
 def test_source_code_in_messages_is_shown_harmlessly(edgetune_raw):
-    pytest.importorskip("tree_sitter_cuda")
+    pytest.importorskip("cuda.bindings")
     source = f'__global__ void k(float *x) {{ /* {UNICODE} */ asm volatile("{UNICODE}"); goto l; l: x[0] = 1; }}\n'
     Path("k.cu").write_text(source, encoding="utf-8")
     for more in ((), ("--explain",), ("--json",)):
-        ended = edgetune_raw("schedule", "kernels", "transform", "k.cu", "-o", "out.cu", *more)
+        ended = edgetune_raw("schedule", "kernels", "transform", "k.cu", "-o", "out.ptx", *more)
         assert ended.code in (0, 2, 5), ended.err
         assert_harmless(ended.out + ended.err)

@@ -58,7 +58,7 @@ def fake(monkeypatch):
 
     def put(gpu: FakeCudaGpu | None = None, **more) -> FakeCuda:
         clock = FakeClock()
-        cuda = FakeCuda([gpu or FakeCudaGpu()], clock, **{"other_ns": 4000, **more})
+        cuda = FakeCuda([gpu or FakeCudaGpu()], clock, **{"other_ns": 4000, "version": 13000, **more})
         opened = partial(real, now_ns=ticking(clock), sleep_s=clock.sleep_s)
         monkeypatch.setattr(
             gpu_session, "open_gpu_session", lambda index, **options: opened(index, **{**options, "module": cuda})
@@ -164,7 +164,7 @@ def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kep
             memory.view(0, "uint8", 1)
 
     kernels = {
-        "_Z5scalePKfPfi": FakeCudaKernel((8, 8, 4), lasts_ns, work),  # the original, as C++ calls it
+        "scale": FakeCudaKernel((8, 8, 4), lasts_ns, work),
         "scale__grid": FakeCudaKernel((8, 8, 4, 32), lasts_ns, work),
     }
     cuda = fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels=kernels, other_ns=100_000)

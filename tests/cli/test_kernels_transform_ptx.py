@@ -1,15 +1,10 @@
 """``edgetune schedule kernels transform`` on PTX: what is written, checked, refused and asked of other options."""
 
 import json
-import shutil
 import sys
 
 import pytest
 from command_line import assert_two_lines
-
-from edgetune.artifacts.elastic_table import ElasticTable
-from edgetune.artifacts.io import read
-from edgetune.stages.elastic import front
 
 KERNEL = """.version 8.0
 .target sm_87
@@ -76,12 +71,29 @@ def test_forms_are_compared_with_the_original_without_a_compiler(edgetune, file,
     assert check["sequences"] > 20
 
 
-def test_a_launch_is_given_and_none_is_guessed(edgetune, file):
-    ended = edgetune(*COMMAND, file(KERNEL), "--check", "--quiet")
-    assert_two_lines(ended, 5)
+def test_a_launch_is_given_or_guessed(edgetune, file):
+    ended = edgetune(*COMMAND, file(KERNEL), "--check", "--explain")
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines()[-1] == "guessed launch: scale grid=4 block=64 p0=float32[65536] p1=int32:256"
     ended = edgetune(*COMMAND, file(KERNEL), "--launch", LAUNCH)
     assert ended.code == 0, ended.err
     assert "given" in ended.out
+
+
+def test_a_guess_that_does_not_suit_says_nothing(edgetune, file):
+    far = KERNEL.replace("mul.wide.s32 %rd2, %r5, 4;", "mul.wide.s32 %rd2, %r5, 4096;")
+    ended = edgetune(*COMMAND, file(far), "--check", "--quiet")
+    assert_two_lines(ended, 5)
+    assert "scale cannot be checked by a guessed launch: crash: " in ended.err
+    assert "--launch 'scale grid=4 block=64 p0=float32[65536] p1=int32:256'" in ended.err
+    assert "unclear" in ended.out
+
+
+def test_nothing_is_guessed_for_a_struct(edgetune, file):
+    ended = edgetune(*COMMAND, file(KERNEL.replace(".param .u32 scale_param_1", ".param .b8 scale_param_1[4]")),
+                     "--check", "--quiet")  # fmt: skip
+    assert_two_lines(ended, 5)
+    assert "it has no launch, and none can be guessed for its parameters (u64[8], b8[4])" in ended.err
 
 
 def test_an_original_that_does_not_do_is_told(edgetune, file):
@@ -90,15 +102,15 @@ def test_an_original_that_does_not_do_is_told(edgetune, file):
 
 
 def test_an_instruction_that_the_check_does_not_know_leaves_the_others(edgetune, file):
-    unknown = GOOD.replace("scale", "other").replace("add.rn.f32 %f2, %f1, %f1", "fns.b32 %f2, %f1, %f1, 1")
+    unknown = GOOD.replace("scale", "other").replace("add.rn.f32 %f2, %f1, %f1", "suq.width.b32 %r2, [%rd1]")
     ended = edgetune(*COMMAND, file(GOOD + unknown.partition(".address_size 64")[2]), "--check", "--quiet",
                      "--launch", LAUNCH.replace("scale", "other"))  # fmt: skip
     assert_two_lines(ended, 5)
-    assert "does not know the instruction fns.b32" in ended.err
+    assert "does not know the instruction suq.width.b32" in ended.err
     assert "equal" in ended.out
 
 
-@pytest.mark.parametrize("words", [("--ptx", "sm_87"), ("--instantiate", "scale<float>"), ("--include", ".")])
+@pytest.mark.parametrize("words", [("--arch", "sm_87"), ("--instantiate", "scale<float>"), ("--include", ".")])
 def test_options_for_source_are_refused(edgetune, file, words):
     ended = edgetune(*COMMAND, file(GOOD), *words)
     assert_two_lines(ended, 2)
@@ -112,10 +124,10 @@ template <typename T, int N> __global__ void scale(T *x, int n) {
 """
 
 
-def test_cuda_is_compiled_to_ptx_first_on_request(edgetune, file, tmp_path):
+def test_cuda_is_compiled_to_ptx_first(edgetune, file, tmp_path):
     pytest.importorskip("cuda.bindings")
     out = tmp_path / "out.ptx"
-    words = ("--ptx", "sm_87", "--persistent", "--instantiate", "scale<int, 3>", "-o", str(out))
+    words = ("--arch", "sm_87", "--persistent", "--instantiate", "scale<int, 3>", "-o", str(out))
     ended = edgetune(*COMMAND, file(SOURCE, "k.cu"), *words, "--check", "--json", "--launch",
                      "scale<int, 3> grid=2 block=32 x=int32[64] n=int32:50")  # fmt: skip
     assert ended.code == 0, ended.err
@@ -125,18 +137,15 @@ def test_cuda_is_compiled_to_ptx_first_on_request(edgetune, file, tmp_path):
     }  # fmt: skip
     for form in ("__grid", "__block2", "__block4", "__block8", "__persistent"):
         assert f".entry scale_int_3{form}(" in out.read_text()
-    assert_two_lines(edgetune(*COMMAND, file("__global__ void k() { x; }", "k.cu"), "--ptx", "sm_87"), 2)
-    assert_two_lines(edgetune(*COMMAND, file(SOURCE, "k.cu"), "--ptx", "sm_1"), 2)
+    assert_two_lines(edgetune(*COMMAND, file("__global__ void k() { x; }", "k.cu")), 2)
+    assert_two_lines(edgetune(*COMMAND, file(SOURCE, "k.cu"), "--arch", "sm_1"), 2)
 
 
-def test_pieces_are_kept_of_ptx_too(edgetune, file, tmp_path):
-    if shutil.which("ptxas") is None and front._nvcc() is None:
-        pytest.skip("no ptxas")
-    ended = edgetune("schedule", "kernels", "shrink", file(GOOD), "--grid", "64", "--block", "256", "--json",
-                     "-o", str(tmp_path / "kept.parquet"))  # fmt: skip
-    assert ended.code == 0, ended.err
-    forms = read(ElasticTable, str(tmp_path / "kept.parquet")).header.conditions["forms"]
-    assert set(forms) == {f"scale__{each}" for each in ("grid", "block2", "block4", "block8")}
+def test_an_architecture_is_a_choice(edgetune, file):
+    ended = edgetune(*COMMAND, file(SOURCE, "k.cu"))
+    assert ".target sm_87" in ended.out
+    ended = edgetune(*COMMAND, file(SOURCE, "k.cu"), "--arch", "sm_90")
+    assert ".target sm_90" in ended.out
 
 
 def test_ptx_is_read_from_standard_input(edgetune, monkeypatch, tmp_path):

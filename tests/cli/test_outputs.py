@@ -70,14 +70,11 @@ ASKED = {
     "roofline": Command(("roofline", "zoo:squeezenet", *TWIN), "roofline"),
     "roofline ops": Command(("roofline", "ops", "zoo:squeezenet"), "ops"),
     "zoo export": Command(("zoo", "export", "squeezenet"), "network"),
-    "kernels transform": Command(("schedule", "kernels", "transform", "scale.cu"), "CUDA source"),
+    "kernels transform": Command(("schedule", "kernels", "transform", "scale.cu"), "PTX"),
 }
 REFUSED = {
     "profile --convergence": Command(("profile", "--convergence", "proxy:cnn", "--batch-sizes", "16"), "convergence"),
     "kernels run": Command(("schedule", "kernels", "run", "tasks.yaml"), "kernel_timeline"),
-    "kernels shrink": Command(
-        ("schedule", "kernels", "shrink", "scale.cu", "--grid", "98", "--block", "512"), "elastic_table"
-    ),
     "kernels calibrate": Command(("schedule", "kernels", "calibrate"), "set of constants"),
 }
 """Commands that need here what there may not be, e.g. a GPU; the ending is looked at first."""

@@ -1,7 +1,6 @@
 """``edgetune schedule kernels transform`` on the command line."""
 
 import json
-import shutil
 
 import pytest
 from command_line import assert_two_lines
@@ -13,11 +12,12 @@ __global__ void scale(float *x, int n) {
 }
 """
 BAD = "__global__ void lock(int *m) {\n    while (atomicCAS(m, 0, 1));\n}\n"
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 
 
 @pytest.fixture
-def source(tmp_path):
+def source(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
     def write(text: str) -> str:
         file = tmp_path / "k.cu"
         file.write_text(text)
@@ -29,22 +29,21 @@ def source(tmp_path):
 def test_the_source_goes_to_standard_output(edgetune, source):
     ended = edgetune("schedule", "kernels", "transform", source(GOOD))
     assert ended.code == 0
-    assert "scale__grid(" in ended.out
-    assert "scale__block(" in ended.out
+    assert ".entry scale__grid(" in ended.out
+    assert ".entry scale__block8(" in ended.out
     assert ended.err == ""
 
 
 def test_a_file_is_written_and_the_rest_is_reported(edgetune, source, tmp_path):
-    out = tmp_path / "out.cu"
+    out = tmp_path / "out.ptx"
     ended = edgetune("schedule", "kernels", "transform", source(GOOD + BAD), "-o", str(out), "--explain")
     assert ended.code == 0
     assert "scale__grid(" in out.read_text(encoding="utf-8")
     assert "scale (line 2)" in ended.out
 
 
-@needs_compiler
 def test_persistent_forms_are_made_and_checked_on_request(edgetune, source, tmp_path):
-    out = tmp_path / "out.cu"
+    out = tmp_path / "out.ptx"
     words = ("--persistent", "--check", "--explain", "-o", str(out))
     ended = edgetune("schedule", "kernels", "transform", source(GOOD), *words)
     assert ended.code == 0, ended.err
@@ -59,7 +58,7 @@ def test_a_file_with_nothing_to_make_elastic_is_an_error(edgetune, source):
     assert ended.out == ""
 
 
-@pytest.mark.parametrize("text", ["", "int main() {}", "\x00\x00"])
+@pytest.mark.parametrize("text", ["", "__device__ int x;", "\x00\x00"])
 def test_a_file_without_kernels_is_an_error(edgetune, source, text):
     assert_two_lines(edgetune("schedule", "kernels", "transform", source(text)), 2)
 
@@ -91,19 +90,17 @@ def test_answers_for_machines(edgetune, source):
     assert [each["name"] for each in told["kernels"]] == ["scale", "lock"]
     assert told["kernels"][0]["variants"][0] == {"symbol": "scale__grid", "level": "grid", "per_thread": 1}
     assert told["kernels"][1]["refusals"][0]["code"] == "spin-wait"
-    assert told["refusals"] == []
+    assert {each["level"] for each in told["kernels"][0]["variants"]} == {"grid", "block"}
 
 
-@needs_compiler
 def test_forms_are_compared_with_the_original(edgetune, source):
     ended = edgetune("schedule", "kernels", "transform", source(GOOD), "--check", "--json")
     assert ended.code == 0, ended.err
     check = json.loads(ended.out)["kernels"][0]["check"]
     assert (check["answer"], check["launch"]) == ("equal", "given")
-    assert check["sequences"] > 100
+    assert check["sequences"] > 50
 
 
-@needs_compiler
 def test_a_racy_kernel_is_said_to_be(edgetune, source):
     text = (
         "// launch last grid=3 block=32 x=int32[1]:zero\n"
@@ -114,34 +111,26 @@ def test_a_racy_kernel_is_said_to_be(edgetune, source):
     assert "racy" in ended.lines[0]
 
 
-NEEDING = GOOD.replace("x[i] *= 2.0f", "x[i] *= (float)__nv_fp8_e4m3(2.0f)")
-
-
-@needs_compiler
-def test_the_file_is_written_where_the_check_is_not_possible(edgetune, source, tmp_path):
-    out = tmp_path / "out.cu"
-    text = "#include <cuda_fp8.h>\n" + NEEDING
-    ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "-o", str(out))
-    assert ended.code == 5
-    assert "cuda_fp8.h" in ended.err
-    assert "scale__grid(" in out.read_text(encoding="utf-8")
-
-
-UNGUESSED = """struct Pair { float a; unsigned b : 4; };
-__global__ void pairs(Pair *x, int n) {
+STRUCT = """struct Pair { float a, b; };
+__global__ void pairs(Pair from, float *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) x[i].a += x[i].b;
+    if (i < n) x[i] += from.a * from.b;
 }
 """
 
 
-@needs_compiler
-@pytest.mark.parametrize(("text", "count"), [(UNGUESSED, "1 of 1"), (GOOD + UNGUESSED, "1 of 2")])
+@pytest.mark.parametrize(("text", "count"), [(STRUCT, "1 of 1"), (GOOD + STRUCT, "1 of 2")])
 def test_a_check_that_did_not_try_a_kernel_is_not_done(edgetune, source, text, count):
     ended = edgetune("schedule", "kernels", "transform", source(text), "--check", "--quiet")
     assert ended.code == 5
     assert f"error: {count} elastic kernels not checked; pairs: it has no launch" in ended.err
-    assert "none can be guessed for parameter x of type Pair *" in ended.err
-    assert "--launch 'pairs grid=4 block=64 x=... n=int32:256'" in ended.lines[-1]
+    assert "none can be guessed for its parameters (b8[8], u64[8], u32[4])" in ended.err
+    assert "--launch 'pairs grid=4 block=64 p0=... p1=... p2=...'" in ended.lines[-1]
     told = json.loads(edgetune("schedule", "kernels", "transform", source(text), "--check", "--json").out)
     assert told["kernels"][-1]["check"]["answer"] == "not tried"
+
+
+def test_the_architecture_replaces_the_removed_option(edgetune, source):
+    ended = edgetune("schedule", "kernels", "transform", source(GOOD), "--ptx", "sm_87")
+    assert_two_lines(ended, 2)
+    assert "--arch" in ended.err

@@ -19,9 +19,12 @@ from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import Driver
 from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.execution import FORWARD, CpuLaunch
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.ptx.interpreter import PtxProgram
+from edgetune.stages.elastic.work import Argument, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
@@ -142,6 +145,38 @@ class Machine:
             self.programs = programs
             self.gpu = context.facts.gpu
             yield CudaBackend(context, programs, tasks, patience=patience)
+
+
+def interpreted(done: TransformResult, gpu: FakeCudaGpu) -> Machine:
+    """Return a machine whose GPU runs the kernels of PTX in the interpreter, with the arguments that it is handed."""
+    program = PtxProgram.of(done.source, "k.ptx")
+
+    def run_it(memory: FakeMemory, launch: FakeLaunch) -> None:
+        places = {base: memory.view(base, np.uint8, size) for base, size in memory.allocations()}
+        for value in launch.arguments:  # words amid an allocation
+            address = struct.unpack("<Q", value)[0] if len(value) == 8 else 0
+            for base, size in memory.allocations():
+                if base < address < base + size:
+                    del places[base]
+                    places[address] = memory.view(address, np.uint8, base + size - address)
+
+        def argument(value: bytes) -> Argument:
+            address = struct.unpack("<Q", value)[0] if len(value) == 8 else None
+            return Pointer(f"{address}") if address in places else Scalar(value)
+
+        asked = CpuLaunch(
+            launch.symbol, launch.grid, launch.block, tuple(map(argument, launch.arguments)), launch.shared_bytes
+        )
+        outcome = next(program.run_all([([asked], FORWARD)], {f"{base}": array for base, array in places.items()}))
+        assert outcome.status == "ok", outcome.message
+        for base, array in places.items():
+            array[:] = outcome.buffers[f"{base}"]
+
+    kernels = {}
+    for entry in program.module.entries:
+        sizes = tuple(each.size_bytes for each in entry.parameters)
+        kernels[entry.name] = FakeCudaKernel(sizes, 5000, run_it, registers=40, static_shared_bytes=0)
+    return Machine([gpu], kernels=kernels, more={"version": 13000})
 
 
 def launch(number: int, task: str = "a", call: int = 0, **more: Any) -> Launch:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from edgetune.stages.elastic.abi import STRUCT
+from ptx_corpus import compiled
+
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 
+STRUCT = """
+struct edgetune_launch_t { unsigned int grid[3], block[3], first, count; };
+"""
 ORIGINAL = """
 // launch mix grid=3,2 block=16,2 data=int32[192] counts=int32[6]:zero n=int32:180
-__global__ void mix(int *data, int *counts, int n) {
+extern "C" __global__ void mix(int *data, int *counts, int n) {
     __shared__ int held[32];
     const int t = threadIdx.y * blockDim.x + threadIdx.x;
     const int i = (blockIdx.y * gridDim.x + blockIdx.x) * 32 + t;
@@ -116,4 +120,4 @@ MUTANTS = {
 def transformed(forms: str = FORMS) -> TransformResult:
     variants = (Variant("mix__grid", "grid"), Variant("mix__block2", "block", 2))
     kernel = CudaKernel("mix", 3, (), barriers=3, static_shared=True)
-    return TransformResult(ORIGINAL + forms, (ElasticKernel(kernel, variants),))
+    return TransformResult(compiled(ORIGINAL + forms), (ElasticKernel(kernel, variants),))

@@ -1,11 +1,14 @@
-"""Writes what the networks' kernels need, as NVRTC says: python tests/elastic/mdtb_resources.py
+"""Writes what the networks' kernels need, as ptxas or nvJitLink says: python tests/elastic/mdtb_resources.py
 
-Run it when a kernel, the generator or the compiler has changed. No GPU is needed.
+Run it when a kernel, the forms or the compiler have changed. No GPU is needed.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
@@ -13,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import edgetune.stages.elastic.mdtb
-from edgetune.stages.elastic.forms import compile_forms
+from edgetune.stages.elastic.forms import forms_of
+from edgetune.stages.elastic.front import resources_of, transform_compiled
 from edgetune.stages.elastic.mdtb.builder import kernel_source
 from edgetune.stages.elastic.mdtb.networks import KERNELS
-from edgetune.stages.elastic.source.transform import transform
 
 FILE = Path(edgetune.stages.elastic.mdtb.__path__[0], "resources.json")
 
@@ -31,11 +34,21 @@ def table(kernels: Sequence[str] = KERNELS, architectures: Sequence[str] = ARCHI
     compiler = ""
     for arch, kernel in product(architectures, kernels):
         name = f"{kernel}.cu"
-        compiled, forms = compile_forms(transform(kernel_source(kernel), name), arch, name=name)
-        compiler = compiled.compiler
-        needs = forms[kernel].resources
+        done = transform_compiled(kernel_source(kernel), name, arch)
+        needs = forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel].resources
         found.setdefault(arch, {})[kernel] = {str(each): asdict(needs[each]) for each in sorted(needs)}
-    return {"compiler": compiler, "architectures": found}
+        compiler = re.findall(r"Cuda compilation tools, release ([\d.]+)", done.source)[0]
+    return {"compiler": f"NVRTC {compiler}, {assembler()}", "architectures": found}
+
+
+def assembler() -> str:
+    """Return the name and version of what assembles PTX here."""
+    if shutil.which("ptxas") is not None:
+        said = subprocess.run(["ptxas", "--version"], capture_output=True, text=True, check=True).stdout
+        return f"ptxas {re.findall(r'release ([0-9.]+)', said)[0]}"
+    from cuda.bindings import nvjitlink
+
+    return "nvJitLink {}.{}".format(*nvjitlink.version())
 
 
 if __name__ == "__main__":

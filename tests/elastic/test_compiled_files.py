@@ -10,7 +10,7 @@ import pytest
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic import compiler
-from edgetune.stages.elastic.compiler import MOST_FILES, CompileOptions, compile, file_of, read, write
+from edgetune.stages.elastic.compiler import MOST_FILES, CompileOptions, file_of, ptx_of, read, write
 
 PLAIN = '#include <stdint.h>\nextern "C" __global__ void k(float *a) { a[threadIdx.x] = a[0] * 2.0f + 1.0f; }\n'
 WORDS = ["--gpu-architecture=sm_87"]
@@ -36,29 +36,21 @@ def kept(folder: Path) -> list[Path]:
 
 def test_a_kept_kernel_is_not_compiled_again(tmp_path, compilings) -> None:
     folder = tmp_path / "not" / "there" / "yet"
-    first = compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=folder))
-    count = len(compilings)
-    assert count > 0
-    assert compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=folder)) == first
-    assert len(compilings) == count
-    assert first.image == compile(PLAIN, "sm_87", name="k.cu").image, "and without a folder"
-    assert len(compilings) > count
+    first = ptx_of(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=folder))
+    assert len(compilings) == 1
+    assert ptx_of(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=folder)) == first
+    assert len(compilings) == 1
+    assert first == ptx_of(PLAIN, "sm_87", name="k.cu"), "and without a folder"
+    assert len(compilings) == 2
 
 
-def test_an_empty_log_is_asked_for_again_once_and_then_kept(tmp_path, monkeypatch) -> None:
-    """NVRTC 13 says nothing of what CUDA's own cache answers."""
-    asked: list[bool] = []
-    real = compiler._compiled
-
-    def silent(nvrtc, source, name, words):
-        asked.append("--no-cache" in words)
-        succeeded, image, log = real(nvrtc, source, name, words)
-        return succeeded, image, log if asked[-1] else ""
-
-    monkeypatch.setattr(compiler, "_compiled", silent)
-    for _ in range(2):
-        assert "k" in compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path)).resources
-    assert asked == [False, True]
+def test_instances_are_part_of_what_it_is_found_by_and_their_symbols_are_kept(tmp_path, compilings) -> None:
+    text = "template <int N> __global__ void k(float *a) { a[0] = N; }\n"
+    for instances in (["k<3>"], ["k<3>"], ["k<4>"]):
+        made, symbols = ptx_of(text, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path), instances=instances)
+        assert list(symbols) == instances
+        assert f".entry {symbols[instances[0]]}(" in made
+    assert len(compilings) == 2
 
 
 @pytest.mark.parametrize(
@@ -72,9 +64,9 @@ def test_an_empty_log_is_asked_for_again_once_and_then_kept(tmp_path, monkeypatc
     ],
 )
 def test_any_difference_is_compiled_anew(tmp_path, source, arch, name, options) -> None:
-    compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
-    made = compile(source, arch, name=name, options=replace(options, cache=tmp_path))
-    assert made.arch == arch
+    ptx_of(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
+    made, _ = ptx_of(source, arch, name=name, options=replace(options, cache=tmp_path))
+    assert f".target {arch}" in made
     assert len(kept(tmp_path)) == 2
 
 
@@ -112,7 +104,7 @@ def test_headers_of_a_folder_do_not_stand_in_for_those_that_are_given(tmp_path) 
     """On which it rests that a source which includes only those is whole."""
     (tmp_path / "stdint.h").write_text("#error of the folder\n")
     (tmp_path / "cmath").write_text("#error of the folder\n")
-    compile(PLAIN, "sm_87", name=str(tmp_path / "k.cu"), options=CompileOptions(include=(str(tmp_path),)))
+    ptx_of(PLAIN, "sm_87", name=str(tmp_path / "k.cu"), options=CompileOptions(include=(str(tmp_path),)))
 
 
 def test_a_changed_header_is_seen(tmp_path) -> None:
@@ -120,8 +112,8 @@ def test_a_changed_header_is_seen(tmp_path) -> None:
     for size in (16, 32):
         (tmp_path / "size.h").write_text(f"#define SIZE {size}\n")
         options = CompileOptions(include=(str(tmp_path),), cache=tmp_path / "kept")
-        made = compile(text, "sm_87", name="k.cu", options=options)
-        assert made.of("k").static_shared_bytes == 4 * size
+        made, _ = ptx_of(text, "sm_87", name="k.cu", options=options)
+        assert f"[{4 * size}]" in made
 
 
 @pytest.mark.parametrize(
@@ -132,30 +124,29 @@ def test_a_changed_header_is_seen(tmp_path) -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_or_foreign_file_is_written_anew(tmp_path, compilings, damage) -> None:
-    wanted = compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
+    wanted = ptx_of(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
     (file,) = kept(tmp_path)
     file.write_bytes(damage(file.read_bytes()))
     assert read(file) is None
     compilings.clear()
-    again = compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
-    assert (again.image, again.resources) == (wanted.image, wanted.resources)
+    assert ptx_of(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path)) == wanted
     assert compilings
-    assert read(file) == (again.image, again.log)
+    assert read(file) == wanted
 
 
 def test_a_failed_write_is_no_error(tmp_path) -> None:
     (tmp_path / "file").write_text("no folder")
-    assert "k" in compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path / "file")).resources
+    assert ".entry k(" in ptx_of(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path / "file"))[0]
     file = file_of(tmp_path, PLAIN, "k.cu", WORDS, "NVRTC 13.0")
     assert file is not None
     file.mkdir()
-    write(file, b"image", "log")
+    write(file, "text", {})
     assert read(file) is None
 
 
 def test_a_failed_compilation_is_not_kept(tmp_path) -> None:
     with pytest.raises(InputError):
-        compile(PLAIN + "nonsense", "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
+        ptx_of(PLAIN + "nonsense", "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
     assert kept(tmp_path) == []
 
 
@@ -164,9 +155,9 @@ def test_only_the_least_recently_used_files_are_removed(tmp_path) -> None:
     (tmp_path / "mine.compiled").write_text("of somebody")
     files = [tmp_path / f"{number:064x}.compiled" for number in range(MOST_FILES)]
     for age, file in enumerate(files):
-        write(file, b"image", f"log {age}")
+        write(file, f"text {age}", {})
         os.utime(file, ns=(age * 10**9, age * 10**9))
-    assert read(files[0]) == (b"image", "log 0"), "which makes it the newest"
-    write(tmp_path / f"{'f' * 64}.compiled", b"image", "log")
+    assert read(files[0]) == ("text 0", {}), "which makes it the newest"
+    write(tmp_path / f"{'f' * 64}.compiled", "text", {})
     assert [file.exists() for file in files[:3]] == [True, False, True]
     assert len(list(tmp_path.iterdir())) == MOST_FILES + 2

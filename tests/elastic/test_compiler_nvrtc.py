@@ -1,4 +1,4 @@
-"""CUDA C compiled by NVRTC: machine code and resources for every architecture, and errors in the user's own words."""
+"""CUDA C compiled by NVRTC: PTX for every architecture, what it needs there, and errors in the user's own words."""
 
 import sys
 from types import SimpleNamespace
@@ -7,10 +7,12 @@ import pytest
 from kernel_corpus import ARCHES
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.stages.elastic.compiler import STAND_INS, CompileOptions, arch_of, compile
-from edgetune.stages.elastic.forms import compile_forms
+from edgetune.stages.elastic import front
+from edgetune.stages.elastic.compiler import STAND_INS, CompileOptions, arch_of, ptx_of
+from edgetune.stages.elastic.forms import forms_of
 from edgetune.stages.elastic.gpu import Resources, find_gpu
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.ptxas_report import resources_in
 
 TILE = """
@@ -32,39 +34,26 @@ extern "C" __global__ void stacked(float *out, int n)
 FMA = 'extern "C" __global__ void f(float *a, float b, float c) { a[threadIdx.x] = a[threadIdx.x] * b + c; }'
 
 
+def kernels(text: str, arch: str = "sm_87", **options) -> list[str]:
+    made, _ = ptx_of(text, arch, name="k.cu", options=CompileOptions(**options))
+    return [each.name for each in parse(made, "k.ptx").entries]
+
+
 @pytest.mark.parametrize("arch", ARCHES)
-def test_each_architecture_gets_machine_code_and_a_report(arch: str) -> None:
-    compiled = compile(TILE, arch, name="tile.cu")
-    assert compiled.image[:4] == b"\x7fELF"
-    assert compiled.arch == arch
-    assert compiled.compiler.startswith("NVRTC ")
-    assert compiled.symbols == {"tile": "tile", "mangled": "_Z7mangledPf", "stacked": "stacked"}
-    assert set(compiled.resources) == {"tile", "_Z7mangledPf", "stacked"}
-    tile = compiled.of("tile")
-    assert 4 <= tile.registers_per_thread <= 64
-    assert (tile.static_shared_bytes, tile.stack_bytes, tile.spill_bytes) == (1024 * 4, 0, 0)
-    assert compiled.of("mangled") == compiled.of("_Z7mangledPf")
-    assert compiled.of("mangled").static_shared_bytes == 0
-    stacked = compiled.of("stacked")
-    assert (stacked.stack_bytes, stacked.spill_bytes) == (64 * 4, 0)  # indexed at run time, so no registers
-
-
-def test_registers_that_do_not_suffice_are_spilled() -> None:
-    many = "".join(f"float v{i} = a[{i} * n];\n" for i in range(96))
-    more = " + ".join(f"v{i} * v{(i * 7 + 3) % 96}" for i in range(96))
-    body = f"{many} __syncthreads(); a[0] = {more};"
-    text = f'extern "C" __global__ void __maxnreg__(24) big(float *a, int n) {{ {body} }}'
-    resources = compile(text, "sm_87", name="big.cu").of("big")
-    assert resources.registers_per_thread <= 24
-    assert resources.spill_bytes > 0
-    assert resources.stack_bytes > 0
+def test_each_architecture_gets_ptx_that_names_lines(arch: str) -> None:
+    text, _ = ptx_of(TILE, arch, name="tile.cu")
+    assert f".target {arch}" in text
+    module = parse(text, "tile.ptx")
+    assert [each.name for each in module.entries] == ["tile", "_Z7mangledPf", "stacked"]
+    places = {each.source for each in module.entries[0].instructions if each.source}
+    assert {file.rpartition("/")[2] for file, _ in places} == {"tile.cu"}
+    assert {line for _, line in places} >= {5, 6, 7}
+    assert ".entry mangled(" in front.compiled(TILE, "tile.cu", arch)
 
 
 def test_contraction_is_a_choice() -> None:
-    fused, apart = (
-        compile(FMA, "sm_87", name="f.cu", options=CompileOptions(fmad=fmad)).image for fmad in (True, False)
-    )
-    assert fused != apart
+    fused, apart = (ptx_of(FMA, "sm_87", name="f.cu", options=CompileOptions(fmad=fmad))[0] for fmad in (True, False))
+    assert ("fma.rn.f32" in fused, "fma.rn.f32" in apart) == (True, False)
 
 
 def test_macros_and_headers_are_found(tmp_path) -> None:
@@ -72,9 +61,9 @@ def test_macros_and_headers_are_found(tmp_path) -> None:
     body = "__shared__ int b[SIZE * TIMES]; b[*a] = 1; *a = b[0];"
     text = f'#include "size.h"\nextern "C" __global__ void k(int *a) {{ {body} }}'
     options = CompileOptions(include=(str(tmp_path),), define=("TIMES=2",))
-    assert compile(text, "sm_87", name="k.cu", options=options).of("k").static_shared_bytes == 16 * 2 * 4
+    assert f"[{16 * 2 * 4}]" in ptx_of(text, "sm_87", name="k.cu", options=options)[0]
     with pytest.raises(InputError, match=r'k\.cu, line 1: .* open source file "size\.h"') as error:
-        compile(text, "sm_87", name="k.cu")
+        ptx_of(text, "sm_87", name="k.cu")
     assert "--include" in error.value.hint
 
 
@@ -97,35 +86,35 @@ extern "C" __global__ void k(float *a)
 def test_headers_of_c_and_of_cuda_are_there_without_a_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgetune.stages.elastic.compiler.toolkit_folder", lambda: None)
     included = "".join(f"#include <{name}>\n" for name in STAND_INS)
-    assert "k" in compile(included + LIMITS, "sm_87", name="k.cu").resources
+    assert kernels(included + LIMITS) == ["k"]
 
 
 def test_headers_that_nvcc_includes_implicitly_are_available() -> None:
     body = "uint n = INT_MAX; a[0] = INFINITY; a[1] = (uint32_t)n; a[2] = std::abs(a[3]);"
-    assert "k" in compile(f'extern "C" __global__ void k(float *a) {{ {body} }}', "sm_87", name="k.cu").resources
+    assert kernels(f'extern "C" __global__ void k(float *a) {{ {body} }}') == ["k"]
 
 
 def test_code_of_the_host_is_not_for_this_compiler() -> None:
     for text in ("int main() { return 0; }", "__device__ void f() { cudaMalloc(nullptr, 4); }"):
         with pytest.raises(InputError) as error:
-            compile(text, "sm_87", name="k.cu")
+            ptx_of(text, "sm_87", name="k.cu")
         assert "move host code to another file" in error.value.hint
 
 
 def test_an_error_is_at_the_users_own_line() -> None:
     text = 'extern "C" __global__ void k(int *a)\n{\n    *a = missing;\n}\n'
     with pytest.raises(InputError, match=r'^k\.cu, line 3: identifier "missing" is undefined$') as error:
-        compile(text, "sm_87", name="k.cu")
+        ptx_of(text, "sm_87", name="k.cu")
     assert error.value.hint.startswith("by NVRTC ")
     made = f'__device__ int generated;\n#line 41 "user.cu"\n{text}    also wrong;\n'
     with pytest.raises(InputError, match=r"^user\.cu, line 43: ") as error:
-        compile(made, "sm_87", name="made.cu")
+        ptx_of(made, "sm_87", name="made.cu")
     assert "the first of " in error.value.hint
 
 
 def test_an_architecture_nvrtc_does_not_know() -> None:
     with pytest.raises(InputError, match="does not compile for sm_72") as error:
-        compile(FMA, "sm_72", name="f.cu")
+        ptx_of(FMA, "sm_72", name="f.cu")
     assert "sm_75" in error.value.hint
     assert "edgetune[cuda12]" in error.value.hint
 
@@ -143,17 +132,15 @@ template __global__ void made<3>(float *);
 
 
 def test_kernels_have_their_names_whatever_scope_they_are_in() -> None:
-    compiled = compile(SCOPES, "sm_87", name="scopes.cu")
-    assert set(compiled.symbols) == {"deep", "hidden", "own", "made"}  # two are called twice
-    assert compiled.symbols["deep"] == "_ZN5outer5inner4deepEPf4Size"
-    assert compiled.symbols["own"] == "_Z3ownPf4Size"
-    assert len(compiled.resources) == 6
+    names = [each.name for each in parse(front.compiled(SCOPES, "scopes.cu", "sm_87"), "scopes.ptx").entries]
+    assert {"deep", "hidden", "own", "made"} <= set(names)
+    assert {"_Z5twicePf", "_Z5twicePi"} <= set(names), "two are called twice"
 
 
 def test_bindings_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(DeviceError, match="needs cuda-bindings") as error:
-        compile(FMA, "sm_87", name="f.cu")
+        ptx_of(FMA, "sm_87", name="f.cu")
     assert error.value.hint == "pip install 'edgetune[cuda]'"
 
 
@@ -163,7 +150,7 @@ def test_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "cuda.bindings", SimpleNamespace(nvrtc=SimpleNamespace(nvrtcVersion=version)))
     with pytest.raises(DeviceError, match="needs NVRTC") as error:
-        compile(FMA, "sm_87", name="f.cu")
+        ptx_of(FMA, "sm_87", name="f.cu")
     assert error.value.hint == "pip install 'edgetune[cuda]'"
 
 
@@ -184,55 +171,16 @@ ptxas info    : Used 8 registers, used 0 barriers, 352 bytes cmem[0]
 
 
 def test_forms_are_found_by_logical_threads_in_a_physical_one() -> None:
-    forms = (Variant("mangled__grid", "grid"), Variant("mangled__block", "block", None))
-    text = TILE + "".join(f'\nextern "C" __global__ void {each.symbol}(float *a) {{ *a = 1.0f; }}' for each in forms)
-    elastic = ElasticKernel(CudaKernel("mangled", 1, ()), forms)
-    refused = ElasticKernel(CudaKernel("tile", 2, ()))
-    compiled, found = compile_forms(TransformResult(text, (elastic, refused)), "sm_87", name="t.cu")
-    assert found["mangled"].original.symbol == "_Z7mangledPf"
-    assert {n: form.symbol for n, form in found["mangled"].elastic.items()} == {
-        1: "mangled__grid",
-        **dict.fromkeys((2, 4, 8), "mangled__block"),
-    }
-    assert found["mangled"].resources[1] == compiled.of("mangled")
-    assert found["mangled"].resources[8] == compiled.of("mangled__block")
+    forms = (Variant("k__grid", "grid"), Variant("k__block4", "block", 4), Variant("k__persistent", "persistent"))
+    done = TransformResult("", (ElasticKernel(CudaKernel("k", 1, ()), forms), ElasticKernel(CudaKernel("tile", 2, ()))))
+    needs = {symbol: Resources(place) for place, symbol in enumerate(("k", *(each.symbol for each in forms), "tile"))}
+    found = forms_of(done, needs.__getitem__)
+    assert {count: form.symbol for count, form in found["k"].elastic.items()} == {1: "k__grid", 4: "k__block4"}
+    assert found["k"].persistent is not None
+    assert found["k"].resources == {1: Resources(0), 4: Resources(2)}
     assert found["tile"].elastic == {}
-    assert found["tile"].resources == {1: compiled.of("tile")}
+    assert found["tile"].resources == {1: Resources(4)}
 
 
 def test_the_architecture_of_a_gpu() -> None:
     assert [arch_of(find_gpu(name)) for name in ("orin-agx", "rtx-2060", "h200")] == ["sm_87", "sm_75", "sm_90"]
-
-
-def cached_once(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
-    """Have NVRTC say nothing unless its cache is left out, as version 13.0 does of what it compiled before.
-
-    Returns:
-        The options of every compilation.
-    """
-    from cuda.bindings import nvrtc
-
-    asked: list[list[bytes]] = []
-    compiles, size_of, log_of = nvrtc.nvrtcCompileProgram, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog
-
-    def noted(program: object, count: int, words: list[bytes]) -> object:
-        asked.append(words)
-        return compiles(program, count, words)
-
-    def shared(program: object, log: bytes) -> object:
-        assert log is not bytes([ord(" ")])  # all of Python has the same one, and NVRTC would write into it
-        return log_of(program, log) if b"--no-cache" in asked[-1] else (0,)
-
-    monkeypatch.setattr(nvrtc, "nvrtcCompileProgram", noted)
-    monkeypatch.setattr(
-        nvrtc, "nvrtcGetProgramLogSize", lambda program: size_of(program) if b"--no-cache" in asked[-1] else (0, 1)
-    )
-    monkeypatch.setattr(nvrtc, "nvrtcGetProgramLog", shared)
-    return asked
-
-
-def test_a_report_missing_from_the_cache_of_nvrtc_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = compile(TILE, "sm_87", name="tile.cu")
-    asked = cached_once(monkeypatch)
-    assert compile(TILE, "sm_87", name="tile.cu").resources == wanted.resources
-    assert [b"--no-cache" in words for words in asked] == [False, True]

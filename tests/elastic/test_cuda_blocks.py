@@ -6,13 +6,21 @@ import struct
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from cuda_scene import AHEAD_NS, BUILD, KERNELS, TIMER_IMAGE, US, VALUES, Machine, launch, moments, network, task
+from ptx_corpus import compiled
 
-from edgetune.stages.elastic.compiler import compile
+from edgetune.stages.elastic.compiler import ptx_of
 from edgetune.stages.elastic.cuda.backend import CudaBackend
-from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, with_block_records
+from edgetune.stages.elastic.cuda.blocks import (
+    DELAY_KERNEL,
+    TIMER_KERNEL,
+    TIMER_SOURCE,
+    BlockRecords,
+    GlobalTimer,
+    with_block_records,
+)
 from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.ptx.parse import parse
 from fakes.cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
 
 SMS = 4
@@ -108,19 +116,16 @@ __device__ float helper(float x) { return x; }
 """
 
 
-def test_kernels_take_an_address_more_and_other_functions_do_not() -> None:
-    text = with_block_records(SOURCE, "mine.cu")
-    assert "plain(float *x, unsigned long long *edgetune_records) { edgetune_noted_t" in text
-    assert "bounded(float *x, const int n, unsigned long long *edgetune_records)\n{ edgetune_noted_t" in text
-    assert "nothing(unsigned long long *edgetune_records) { edgetune_noted_t" in text
-    assert "helper(float x) { return x; }" in text
+def test_kernels_take_an_address_more() -> None:
+    before = parse(compiled(SOURCE), "mine.ptx")
+    after = parse(with_block_records(compiled(SOURCE), "mine.ptx"), "mine.ptx")
+    assert [each.name for each in after.entries] == ["plain", "bounded", "nothing"]
+    for old, new in zip(before.entries, after.entries, strict=True):
+        assert [each.size_bytes for each in new.parameters] == [*(each.size_bytes for each in old.parameters), 8]
+        assert new.parameters[-1].name == "edgetune_records"
+        assert sum(each.op[0] == "ret" for each in new.instructions) == 1, "all leave by the note of the time"
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_87"])
-def test_recording_sources_compile_and_keep_line_numbers(arch: str) -> None:
-    compiled = compile(with_block_records(SOURCE, "mine.cu"), arch, name="mine.cu")
-    assert {"bounded", "nothing", compiled.symbols["plain"]} <= set(compiled.resources)
-    assert compile(TIMER_SOURCE, arch, name="timer").resources.keys() == {"edgetune_timer", "edgetune_delay"}
-    broken = with_block_records(SOURCE.replace("held[0];", "hold[0];"), "mine.cu")
-    with pytest.raises(Exception, match=r"mine\.cu, line 9: "):
-        compile(broken, arch, name="mine.cu")
+def test_the_kernels_of_the_timer_compile() -> None:
+    text, _ = ptx_of(TIMER_SOURCE, "sm_75", name="timer")
+    assert all(f".entry {each}(" in text for each in (TIMER_KERNEL, DELAY_KERNEL))

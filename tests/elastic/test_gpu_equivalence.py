@@ -7,18 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cuda_scene import BUILD, KERNELS, SIZE, VALUES, Machine, kernel, network
-from kernel_corpus import source, trials
-from test_cuda_on_shim import forms_of, kernels_of
+from cuda_scene import BUILD, KERNELS, SIZE, VALUES, Machine, interpreted, kernel, network
+from ptx_corpus import transformed, trials
 
 from edgetune.stages.elastic.cpu_equivalence import Verdict
-from edgetune.stages.elastic.cuda.building import Build
-from edgetune.stages.elastic.cuda.gpu_equivalence import build, check
+from edgetune.stages.elastic.cuda.building import load_forms
+from edgetune.stages.elastic.cuda.gpu_equivalence import check
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.sample_launches import SampleLaunch
-from edgetune.stages.elastic.source.transform import transform
-from edgetune.stages.elastic.work import KernelSequence, Logical
-from fakes.cuda_driver import fake_image
+from edgetune.stages.elastic.work import Logical
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 ELASTIC = tuple(
@@ -134,25 +131,17 @@ def test_a_trial_for_which_there_is_no_memory_is_not_tried_and_others_are() -> N
 
 
 @pytest.mark.parametrize("name", ["matmul_tiled", "grid_stride"])
-def test_generated_forms_on_a_fake_gpu_whose_cores_are_the_cpu(name: str) -> None:
-    (trial, *_) = trials(name)
-    made = transform(source(name), f"{name}.cu")
-    forms = forms_of(made)
-    asked = KernelSequence(name, (trial.call,))
-    kernels = kernels_of(asked, made, forms)
-    with Machine([FakeCudaGpu(sm_count=2)], kernels=kernels).context() as context:
-        (told,) = check(context, Build(fake_image(*kernels), forms), made, [trial]).verdicts
+def test_forms_on_a_fake_gpu_whose_cores_are_the_interpreter(name: str) -> None:
+    (trial, *_), done = trials(name), transformed(name)
+    with interpreted(done, FakeCudaGpu(sm_count=2)).context() as context:
+        (told,) = check(context, load_forms(done, context, f"{name}.ptx"), done, [trial]).verdicts
     assert (told.answer, told.reason) == ("equal", "")
     assert told.sequences >= 9
 
 
-def test_forms_are_compiled_without_contraction_for_the_present_gpu() -> None:
-    text = (
-        "#include <vector>\n__global__ void k(float *x) { x[blockIdx.x] += 2.0f * x[0]; }\nint main() { return 0; }\n"
-    )
-    made = transform(text, "k.cu")
+def test_kernels_with_textures_are_not_run() -> None:
+    textured = replace(SOURCE, kernels=(replace(ELASTIC[0], kernel=replace(ELASTIC[0].kernel, textures=True)),))
     with Machine().context() as context:
-        built = build(made, context, name="k.cu")
-    assert set(built.forms) == {"k"}
-    assert set(built.forms["k"].elastic) == {1, 2, 4, 8}
-    assert built.image
+        found = check(context, BUILD, textured, TRIALS)
+    assert found.verdicts == ()
+    assert "texture" in found.untried["double_it"].message

@@ -11,10 +11,11 @@ from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelTasks
 from edgetune.errors import InputError
 from edgetune.stages.elastic import tasks as elastic_tasks
 from edgetune.stages.elastic.cuda.building import check_source
+from edgetune.stages.elastic.front import compiled
 from edgetune.stages.elastic.gpu import Resources, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.model import check_fits, check_known
-from edgetune.stages.elastic.source.parse import parse
+from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.tasks import tasks_of
 from edgetune.stages.elastic.work import Call, KernelSequence, Logical, Pointer, Scalar
 
@@ -93,7 +94,8 @@ def test_the_example_can_be_simulated_and_run():
     assert [task.name for task in tasks] == ["detect", "label", "multiply"]
     for task in tasks:
         check_source(task.network)
-        takes = {each.kernel.name: len(each.kernel.parameters) for each in parse(task.network.source, "x.cu").kernels}
+        entries = parse(compiled(task.network.source, "x.cu", "sm_87"), "x.ptx").entries
+        takes = {each.name: len(each.parameters) for each in entries}
         for call in task.network.calls:
             assert len(call.arguments) == takes[call.kernel]
             check_known(call)

@@ -1,23 +1,20 @@
-"""Elastic forms of PTX kernels do what the originals do; the interpreter does what the shim does from source."""
+"""Elastic forms of kernels do what the originals do, for the whole corpus; and what the interpreter computes."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 
-import kernel_corpus
 import numpy as np
 import pytest
 from kernel_corpus import ARCHES
-from ptx_corpus import BENCHMARK, NAMES, TRITON, source, text, transformed, trials
+from ptx_corpus import BENCHMARK, NAMES, TRITON, text, transformed, trials
 
-from edgetune.stages.elastic.cpu_equivalence import Matrix, check, different
+from edgetune.stages.elastic.cpu_equivalence import Matrix, check
+from edgetune.stages.elastic.execution import FORWARD, REVERSE, Buffers, CpuLaunch, chance
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.ptx.parse import parse
-from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
-from edgetune.stages.elastic.shim.build import build
-from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, Buffers, ShimLaunch, chance
-from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.sample_launches import SampleLaunch
 
 REFUSED = {
     "groups_handed_on": "warp-branch",
@@ -25,15 +22,9 @@ REFUSED = {
     "thread_trips": "barrier-branch",
     "vote_loops": "spin-wait",
 }
-"""Files of which a kernel is refused, and why; the source route knows tiles of a warp, and how often loops go round."""
+"""Files of which a kernel is refused, and why."""
 GRID_ONLY = {"shared_waits": "shared-wait", "triton_halves": "block-size", "triton_matmul": "block-size"}
 """Files whose blocks are not elastic, and why."""
-APPROXIMATE = {"mdtb/lstm_cell", "mdtb/softmax", "layer_norm", "lstm_cell", "softmax"}
-"""Their ``expf``, ``tanhf`` and ``rsqrtf`` are other algorithms in CUDA's library than in that of C."""
-FEW_ULP = 4
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
-
-
 SHORT = Matrix(schedules=(REVERSE, chance(2)), cuts=0, most=1)
 """The two orders in which warps run ahead of others."""
 
@@ -61,9 +52,9 @@ def test_forms_do_so_in_many_more_ways(name: str) -> None:
         assert (verdict.answer, verdict.reason) == ("equal", "")
 
 
-def launched(symbol: str, trial: SampleLaunch) -> ShimLaunch:
+def launched(symbol: str, trial: SampleLaunch) -> CpuLaunch:
     logical = trial.call.logical
-    return ShimLaunch(symbol, logical.grid, logical.block, trial.call.arguments, logical.dynamic_shared_bytes)
+    return CpuLaunch(symbol, logical.grid, logical.block, trial.call.arguments, logical.dynamic_shared_bytes)
 
 
 def on_the_interpreter(name: str, trial: SampleLaunch) -> Buffers:
@@ -71,40 +62,6 @@ def on_the_interpreter(name: str, trial: SampleLaunch) -> Buffers:
     outcome = next(program.run_all([([launched(trial.call.kernel, trial)], FORWARD)], trial.buffers))
     assert (outcome.status, outcome.message) == ("ok", "")
     return outcome.buffers
-
-
-def same_as_on_the_shim(name: str) -> None:
-    asked = sample_launches_in(source(name), name)
-    kernels = {each.kernel.name: each.kernel for each in transformed(name).kernels}
-    file = name.rpartition("/")[2]
-    symbols = tuple(dict.fromkeys(each.call.kernel for each in asked))
-    built = build(transform(source(name), f"{file}.cu").compiled, f"{file}.cu", symbols)
-    for trial, by_source in zip(trials(name), asked, strict=True):
-        right = built.run([launched(by_source.call.kernel, by_source)], by_source.buffers).buffers
-        found = on_the_interpreter(name, trial)
-        if name in APPROXIMATE:
-            assert different(right, found, kernels[trial.call.kernel])
-            for buffer, array in right.items():
-                spacing = np.spacing(np.abs(array).max())
-                assert np.abs(array - found[buffer]).max() <= FEW_ULP * spacing
-        else:
-            assert different(right, found, kernels[trial.call.kernel]) == ""
-
-
-FEW = ("ballot", "convolution_direct", "doubles", "groups", "half_precision", "reduce_shuffle", "mdtb/convolution")
-
-
-@needs_compiler
-@pytest.mark.parametrize("name", [*FEW, "softmax"])
-def test_the_interpreter_computes_the_bits_of_the_shim(name: str) -> None:
-    same_as_on_the_shim(name)
-
-
-@needs_compiler
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*NAMES, *BENCHMARK} - {*FEW, "softmax"}))
-def test_it_does_so_for_all_other_kernels(name: str) -> None:
-    same_as_on_the_shim(name)
 
 
 def test_triton_kernels_compute_what_they_are_written_for() -> None:
@@ -142,7 +99,3 @@ def test_ptxas_takes_the_forms(name: str, tmp_path) -> None:
         ["ptxas", f"-arch={arch}", "-o", "k.cubin", "k.ptx"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
-
-
-def test_the_corpus_is_that_of_the_source_route() -> None:
-    assert set(NAMES) == set(kernel_corpus.NAMES) - {"template_reduce", "shared_by_type"}

@@ -16,11 +16,11 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic import front
 from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed, persistent_symbol
 from edgetune.stages.elastic.cpu_equivalence import Matrix, check, different
-from edgetune.stages.elastic.cuda.blocks import ptx_with_block_records
+from edgetune.stages.elastic.cuda.blocks import with_block_records
+from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, chance
 from edgetune.stages.elastic.front import check_version, resources_of, transform_compiled
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import sample_launches_in
-from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, ShimLaunch, chance
 from edgetune.stages.elastic.work import Pointer, Scalar
 
 SOURCE = """
@@ -305,9 +305,9 @@ def test_blocks_above_the_quota_leave_and_another_launch_goes_on(name: str) -> N
     logical, control = trial.call.logical, Pointer(CONTROL)
     launch = (*trial.call.arguments, Scalar(packed(logical.grid, logical.block, 0, logical.blocks)), control)
     shared_bytes, symbol = logical.dynamic_shared_bytes, persistent_symbol(trial.call.kernel)
-    persistent = ShimLaunch(symbol, (3, 1, 1), logical.block, launch, shared_bytes)
-    raised = ShimLaunch("set_quota", (1, 1, 1), (1, 1, 1), (control, Scalar(NO_QUOTA.to_bytes(4, "little"))))
-    original = ShimLaunch(trial.call.kernel, logical.grid, logical.block, trial.call.arguments, shared_bytes)
+    persistent = CpuLaunch(symbol, (3, 1, 1), logical.block, launch, shared_bytes)
+    raised = CpuLaunch("set_quota", (1, 1, 1), (1, 1, 1), (control, Scalar(NO_QUOTA.to_bytes(4, "little"))))
+    original = CpuLaunch(trial.call.kernel, logical.grid, logical.block, trial.call.arguments, shared_bytes)
     buffers = {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
     for quota, least, most in ((0, 3, 5), (1, logical.blocks, logical.blocks)):
         falls = (
@@ -330,7 +330,7 @@ def test_each_physical_block_notes_where_and_when_it_ran() -> None:
     """The original and its forms; the multiprocessor is that of the block's number here, the time a count."""
     done, (trial,) = transformed("matmul_naive"), trials("matmul_naive")[:1]
     kernel = next(each for each in done.kernels if each.kernel.name == trial.call.kernel)
-    written = ptx_with_block_records(done.source, "k.ptx")
+    written = with_block_records(done.source, "k.ptx")
     written = written.replace("%smid", "%ctaid.y").replace(
         "mov.u64 %edgetune_time, %globaltimer", "mov.u64 %edgetune_time, 7"
     )
@@ -344,7 +344,7 @@ def test_each_physical_block_notes_where_and_when_it_ran() -> None:
         runs[variant.symbol] = ((2, 1, 1), block, (launch, *control))
     for symbol, (grid, block, more) in runs.items():
         for records in (Pointer("records"), Scalar(bytes(8))):
-            asked = ShimLaunch(symbol, grid, block, (*trial.call.arguments, *more, records))
+            asked = CpuLaunch(symbol, grid, block, (*trial.call.arguments, *more, records))
             buffers = {**trial.buffers, "records": np.zeros((x * y, 3), np.uint64),
                        CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}  # fmt: skip
             found = next(program.run_all([([asked], FORWARD)], buffers))
@@ -357,6 +357,6 @@ def test_each_physical_block_notes_where_and_when_it_ran() -> None:
 
 def test_a_kernel_without_parameters_takes_the_address_of_records() -> None:
     head = ".version 8.0\n.target sm_87\n.address_size 64\n"
-    written = ptx_with_block_records(f"{head}.entry k\n{{\n.reg .pred p;\n@!p ret;\nret;\n}}\n", "k.ptx")
+    written = with_block_records(f"{head}.entry k\n{{\n.reg .pred p;\n@!p ret;\nret;\n}}\n", "k.ptx")
     assert ".entry k(\n\t.param .u64 edgetune_records\n)" in written
     assert "@!p bra $edgetune_leave;" in written

@@ -15,9 +15,9 @@ from hypothesis import strategies as some
 from edgetune.errors import InputError
 from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed
+from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, CpuResult, ExecutionOrder, Taking, chance
 from edgetune.stages.elastic.ptx import arithmetic, interpreter
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, Taking, chance
 from edgetune.stages.elastic.work import Pointer, Scalar
 
 HEAD = (
@@ -39,10 +39,10 @@ def run(
     order: ExecutionOrder = FORWARD,
     limit_s: int = 2,
     head: str = HEAD,
-) -> ShimResult:
+) -> CpuResult:
     """Run a kernel on one buffer; register rd3 has the address of its thread's four bytes."""
     text = f"{head}.visible .entry k(.param .u64 k_param_0)\n{{\n{DECLARED}{body}\nret;\n}}\n"
-    launch = ShimLaunch("k", (grid, 1, 1), (block, 1, 1), (Pointer("m"),))
+    launch = CpuLaunch("k", (grid, 1, 1), (block, 1, 1), (Pointer("m"),))
     return next(PtxProgram.of(text, "k.ptx").run_all([([launch], order)], {"m": memory}, limit_s))
 
 
@@ -555,13 +555,13 @@ bra $N;
 )
 
 
-def persistent(text: str, order: ExecutionOrder, quota: int = NO_QUOTA) -> ShimResult:
+def persistent(text: str, order: ExecutionOrder, quota: int = NO_QUOTA) -> CpuResult:
     memory = {"m": np.zeros(9 * 64, np.int32), CONTROL: np.array([0, 0, quota], np.uint32)}
     launches = []
     for rank, changes in ((0, True), (2, True), (0, False)):
         arguments = (Pointer("m"), Scalar(packed((9, 1, 1), (64, 1, 1), rank, 9)), Pointer(CONTROL))
         taking = Taking(CONTROL, rank, quota_changes=changes)
-        launches.append(ShimLaunch("k", (4, 1, 1), (64, 1, 1), arguments, taking=taking))
+        launches.append(CpuLaunch("k", (4, 1, 1), (64, 1, 1), arguments, taking=taking))
     return next(PtxProgram.of(text, "k.ptx").run_all([(launches, order)], memory))
 
 
@@ -589,7 +589,7 @@ def test_a_persistent_form_that_misuses_its_control_words_is_stopped(old: str, n
 
 def test_other_processes_find_what_this_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"{HEAD}.visible .entry k(.param .u64 k_param_0)\n{{\n{DECLARED}st.global.u32 [%rd3], %r4; ret;\n}}\n"
-    launches = [ShimLaunch("k", (grid, 1, 1), (32, 1, 1), (Pointer("m"),)) for grid in (1, 2, 3)]
+    launches = [CpuLaunch("k", (grid, 1, 1), (32, 1, 1), (Pointer("m"),)) for grid in (1, 2, 3)]
     sequences = [([each], order) for order in (FORWARD, REVERSE) for each in launches]
     memory = {"m": np.full(96, -1, np.int32)}
     monkeypatch.setattr(interpreter, "_ALONE_S", -1.0)
@@ -631,7 +631,7 @@ def test_arguments_and_blocks_are_those_of_the_kernel() -> None:
     program = PtxProgram.of(text, "k.ptx")
 
     def launched(symbol: str, threads: int, *arguments: Pointer | Scalar) -> None:
-        launch = ShimLaunch(symbol, (1, 1, 1), (threads, 1, 1), arguments)
+        launch = CpuLaunch(symbol, (1, 1, 1), (threads, 1, 1), arguments)
         next(program.run_all([([launch], FORWARD)], {"m": np.zeros(4, np.int32)}))
 
     launched("k", 64, Pointer("m"))

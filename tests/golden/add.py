@@ -10,14 +10,12 @@ on their disks stays readable. This command refuses to touch a file that exists.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from edgetune.artifacts import io
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
-from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
@@ -188,20 +186,6 @@ def _layer_costs() -> LayerCosts:
     return LayerCosts(_header("layer_costs"), (first, sum_, lost, whole))
 
 
-def _elastic_table() -> ElasticTable:
-    gpu = {"name": "orin-agx", "sm_count": 16, "threads_per_sm": 1536}
-    header = replace(_header("elastic_table"), conditions={**_header("elastic_table").conditions, "gpu": gpu})
-    best = ElasticRow(
-        "conv", "conv__grid", (14, 14, 1), (512, 1, 1), 4096, 49, 1, 512, critical_blocks=4, critical_threads=1024,
-        rank=0, blocks=12, score=1.0, registers_per_thread=40,
-    )  # fmt: skip
-    next_ = replace(best, symbol="conv__block2", per_thread=2, threads=256, rank=1, score=0.8125)
-    dropped = ElasticRow(
-        "conv", "conv__block8", (14, 14, 1), (512, 1, 1), 4096, 196, 8, 64, status="dropped", reason="stack"
-    )
-    return ElasticTable(header, (best, next_, dropped))
-
-
 def _kernel_timeline() -> KernelTimeline:
     piece = KernelTimelineRow(
         "launch", "elastic", 0.0625, 1, "sort", 3, 17, 2, "merge", 8, 16, 4, True, 4, 64, launched_s=0.03125,
@@ -249,7 +233,6 @@ SAMPLES = {
     "timeline": _timeline,
     "jobs": _jobs,
     "layer_costs": _layer_costs,
-    "elastic_table": _elastic_table,
     "kernel_timeline": _kernel_timeline,
     "kernel_tasks": _kernel_tasks,
 }

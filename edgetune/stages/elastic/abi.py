@@ -4,13 +4,13 @@
     vadd<<<(6,1,1), 256>>>(a)    vadd__grid<<<2, 256>>>(a, {grid (6,1,1), block (256,1,1), first 0, count 3})
                                  vadd__grid<<<2, 256>>>(a, {grid (6,1,1), block (256,1,1), first 3, count 3})
 
-Every elastic kernel takes its own parameters first, unchanged, then ``edgetune_launch`` by value: the logical launch,
-which the program asked for, and the part of its blocks to run. Logical blocks are numbered with x fastest. The physical
-grid is one-dimensional and of any size: a physical block that has finished a logical block goes on to the next. At grid
-level the physical block has the shape of the logical block. At block level it has one dimension, and a physical thread
-runs the logical threads whose number equals its own modulo the physical block size, so that lanes of a warp keep their
-places where that size is a multiple of 32. Forms made from PTX stop where not every physical thread has as many logical
-ones, or where lanes of a warp meet and that size is no multiple of 32.
+Every elastic kernel takes its own parameters first, unchanged, then ``edgetune_launch`` by value, eight ``unsigned
+int``: the logical launch, which the program asked for, and the part of its blocks to run. Logical blocks are numbered
+with x fastest. The physical grid is one-dimensional and of any size: a physical block that has finished a logical block
+goes on to the next. At grid level the physical block has the shape of the logical block. At block level it has one
+dimension, and a physical thread runs the logical threads whose number equals its own modulo the physical block size, so
+that lanes of a warp keep their places where that size is a multiple of 32. Forms stop where not every physical thread
+has as many logical ones, or where lanes of a warp meet and that size is no multiple of 32.
 
 A physical block computes the index of a logical block from its number, x = number % grid.x, y = number / grid.x ...,
 with divisions in grids of two and three dimensions only (Zhao et al., Miriam, SenSys 2023, section on the
@@ -41,15 +41,6 @@ import struct
 from typing import Literal
 
 PARAMETER = "edgetune_launch"
-STRUCT_NAME = "edgetune_launch_t"
-STRUCT = f"""struct {STRUCT_NAME} {{
-    unsigned int grid[3];   // of the logical launch
-    unsigned int block[3];
-    unsigned int first;     // logical block to begin with, x fastest
-    unsigned int count;     // how many from there on
-}};"""
-"""Its declaration in every elastic source."""
-
 _PACKING = struct.Struct("<8I")
 SIZE_BYTES, FIRST_OFFSET_BYTES, COUNT_OFFSET_BYTES = _PACKING.size, 24, 28
 """Of a packed launch, whose last two numbers alone change from shard to shard."""
@@ -64,14 +55,7 @@ Level = Literal["grid", "block", "persistent"]
 Dim = tuple[int, int, int]
 
 CONTROL = "edgetune_control"
-"""The last parameter of a persistent form: a pointer to the struct below."""
-CONTROL_NAME = "edgetune_control_t"
-CONTROL_STRUCT = f"""struct {CONTROL_NAME} {{
-    unsigned int next;   // logical block that is taken next
-    unsigned int done;   // logical blocks that have been done
-    unsigned int quota;  // physical blocks with a rank below it go on
-}};"""
-"""Its declaration in sources with persistent forms."""
+"""The last parameter of a persistent form: the address of the words ``next``, ``done`` and ``quota``."""
 CONTROL_BYTES, DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES = 12, 4, 8
 NO_QUOTA = 2**32 - 1
 """The quota with which no block leaves early."""
@@ -92,12 +76,6 @@ def persistent_symbol(kernel: str) -> str:
     return f"{kernel}__persistent"
 
 
-def block_symbol(kernel: str, per_thread: int | None) -> str:
-    """Return the name of the form whose block is elastic too.
-
-    Args:
-        kernel: Name of the original.
-        per_thread: Logical threads in a physical one; ``None`` for the form of a kernel without barriers, which takes
-            any physical block size.
-    """
-    return f"{kernel}__block" if per_thread is None else f"{kernel}__block{per_thread}"
+def block_symbol(kernel: str, per_thread: int) -> str:
+    """Return the name of the form whose block is elastic too: with so many logical threads in a physical one."""
+    return f"{kernel}__block{per_thread}"

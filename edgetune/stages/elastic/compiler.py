@@ -1,12 +1,9 @@
-"""Compiles CUDA C by NVRTC, which needs no GPU, and reads what each kernel then needs.
+"""Compiles CUDA C to PTX by NVRTC, which needs no GPU.
 
-source --NVRTC--> image for sm_87      vadd        16 registers, no stack
-                  and its report       vadd__grid  18 registers, no stack
+Compiled kernels are kept in files, by everything that the PTX depends on:
 
-Compiling takes seconds, so that compiled kernels are kept in files, by everything that the machine code depends on:
-
-    sha256(source, options, NVRTC, edgetune) --> FOLDER/8f3a....compiled
-                                                 sha256 of the rest | length of the log | log | machine code
+    sha256(source, options, instances, NVRTC, edgetune) --> FOLDER/8f3a....compiled
+                                                            sha256 of the rest | symbols of instances, PTX
 
 A source that includes headers of its own is not kept: their contents may change, and its text does not show them. A
 file that is damaged, or is something else, counts as missing and is written anew.
@@ -24,7 +21,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -32,8 +29,7 @@ from typing import Any
 
 from edgetune.artifacts.files import write_atomically
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.elastic.gpu import Gpu, Resources
-from edgetune.stages.elastic.ptxas_report import resources_in, symbols_by_name
+from edgetune.stages.elastic.gpu import Gpu
 from edgetune.version import __version__
 
 ALWAYS = "edgetune_always.h"
@@ -76,11 +72,11 @@ def toolkit_folder() -> str | None:
 
 
 MOST_FILES = 200
-"""Kept in a folder: networks of the benchmark have 0.5 to 1 MB each. The least recently used files go first."""
+"""Kept in a folder: networks of the benchmark have some 100 kB each. The least recently used files go first."""
 
 _SUFFIX = ".compiled"
 _NAME = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}")
-_DIGEST_BYTES, _LENGTH_BYTES = 32, 8
+_DIGEST_BYTES = 32
 _STAND_IN = re.compile(rf"^[ \t]*#[ \t]*include[ \t]*[<\"](?:{'|'.join(map(re.escape, STAND_INS))})[>\"]", re.MULTILINE)
 """The only headers with known contents: NVRTC looks among those that it is given before it looks into folders (NVIDIA,
 "NVRTC", supported compile options, ``--include-path``)."""
@@ -90,13 +86,13 @@ _FROM_ELSEWHERE = re.compile(
 
 
 def file_of(folder: Path, source: str, name: str, words: Sequence[str], compiler: str) -> Path | None:
-    """Return the file of a compiled source; ``None`` where its text does not determine the machine code.
+    """Return the file of a compiled source; ``None`` where its text does not determine the PTX.
 
     Args:
         folder: Of such files.
         source: CUDA C.
         name: Of its file, as in the compiler's messages.
-        words: Options of the compiler, the architecture among them.
+        words: Options of the compiler, the architecture among them, and the instances that are asked for.
         compiler: Its name and version.
     """
     if _FROM_ELSEWHERE.search(_STAND_IN.sub("", source.replace("\\\n", "").replace("\\\r\n", ""))):
@@ -105,25 +101,24 @@ def file_of(folder: Path, source: str, name: str, words: Sequence[str], compiler
     return folder / f"{hashlib.sha256(depends_on.encode()).hexdigest()}{_SUFFIX}"
 
 
-def read(file: Path) -> tuple[bytes, str] | None:
-    """Return machine code and the compiler's log; ``None`` where they are missing or damaged."""
+def read(file: Path) -> tuple[str, dict[str, str]] | None:
+    """Return PTX and the symbols of instances; ``None`` where they are missing or damaged."""
     try:
         data = file.read_bytes()
     except OSError:
         return None
     digest, rest = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-    if hashlib.sha256(rest).digest() != digest or len(rest) < _LENGTH_BYTES:
+    if hashlib.sha256(rest).digest() != digest:
         return None
     with suppress(OSError):  # so that what is in use is not the oldest
         os.utime(file)
-    end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "little")
-    return rest[end:], rest[_LENGTH_BYTES:end].decode(errors="replace")
+    symbols, text = json.loads(rest)
+    return text, symbols
 
 
-def write(file: Path, image: bytes, log: str) -> None:
-    """Keep machine code and the compiler's log, where that is possible, and remove the oldest files."""
-    said = log.encode(errors="replace")
-    rest = len(said).to_bytes(_LENGTH_BYTES, "little") + said + image
+def write(file: Path, text: str, symbols: Mapping[str, str]) -> None:
+    """Keep PTX and the symbols of instances, where that is possible, and remove the oldest files."""
+    rest = json.dumps([dict(symbols), text]).encode()
     with suppress(InputError, OSError):  # a folder that cannot be written is no reason not to compile
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(hashlib.sha256(rest).digest() + rest, file)
@@ -161,7 +156,7 @@ class CompileOptions:
         include: Folders of headers, before those of the CUDA toolkit, where one is installed; NVRTC has no headers
             itself, see ``STAND_INS``.
         define: Macros, e.g. ``TILE=16``.
-        cache: Folder of kept machine code; ``None`` keeps none.
+        cache: Folder of kept PTX; ``None`` keeps none.
     """
 
     fmad: bool = True
@@ -174,9 +169,9 @@ class CompileOptions:
         toolkit = toolkit_folder()
         folders = (*self.include, str(_LIBRARY), *(() if toolkit is None else (toolkit,)))
         return [
-            f"--gpu-architecture={arch}",
+            f"--gpu-architecture={arch.replace('sm_', 'compute_')}",
             f"--pre-include={ALWAYS}",
-            "--ptxas-options=-v",  # which reports registers, stack and spills
+            "--generate-line-info",
             f"--fmad={'true' if self.fmad else 'false'}",
             *(f"--include-path={folder}" for folder in folders),
             *(f"--define-macro={macro}" for macro in self.define),
@@ -186,70 +181,9 @@ class CompileOptions:
 DEFAULTS = CompileOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledSource:
-    """A compiled source.
-
-    Args:
-        image: Machine code, as ``cuModuleLoadData`` takes it.
-        arch: Its architecture, e.g. ``sm_87``.
-        resources: Of every kernel in it, by symbol.
-        symbols: Of the kernels, by name: they differ where a kernel is not ``extern "C"``. Names that several kernels
-            have, as instances of a template do, are left out.
-        log: The compiler's output, with its warnings.
-        compiler: Its name and version.
-    """
-
-    image: bytes
-    arch: str
-    resources: Mapping[str, Resources]
-    symbols: Mapping[str, str] = field(default_factory=dict)
-    log: str = ""
-    compiler: str = ""
-
-    def of(self, name: str) -> Resources:
-        """Return the resources of a kernel by its name or symbol."""
-        return self.resources[self.symbols.get(name, name)]
-
-
 def arch_of(gpu: Gpu) -> str:
     """Return the architecture to compile for, e.g. ``sm_87`` for compute capability 8.7."""
     return f"sm_{gpu.compute_capability.replace('.', '')}"
-
-
-def compile(source: str, arch: str, *, name: str, options: CompileOptions = DEFAULTS) -> CompiledSource:
-    """Compile CUDA C.
-
-    Args:
-        source: Its text, with ``#line`` where the file is generated from another.
-        arch: E.g. ``sm_87``.
-        name: Of the file, for messages.
-        options: Compiler options.
-
-    Raises:
-        InputError: NVRTC does not compile the source, or does not know the architecture.
-        DeviceError: NVRTC or cuda-bindings is missing.
-    """
-    nvrtc = _loaded()
-    compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
-    _check_arch(nvrtc, arch, compiler)
-    words = options.words(arch)
-    file = None if options.cache is None else file_of(options.cache, source, name, words, compiler)
-    kept = None if file is None else read(file)
-    try:
-        image, log = kept or _made(nvrtc, source, name, words, f"{compiler} for {arch}")
-    except InputError as error:
-        if "cooperative_groups" not in source or toolkit_folder() is None:
-            raise
-        words.remove(f"--include-path={_LIBRARY}")  # it may need what only the toolkit's header has
-        try:
-            image, log = _made(nvrtc, source, name, words, f"{compiler} for {arch}")
-        except InputError:
-            raise error from None
-    if file is not None and kept is None and log:
-        write(file, image, log)
-    resources = resources_in(log)
-    return CompiledSource(image, arch, resources, symbols_by_name(resources), log, compiler)
 
 
 def ptx_of(
@@ -259,7 +193,7 @@ def ptx_of(
 
     Args:
         source: Its text.
-        arch: E.g. ``sm_87``.
+        arch: Of the oldest GPU that shall run it, e.g. ``sm_87``.
         name: Of the file, for messages.
         options: Compiler options.
         instances: Of template kernels, e.g. ``scale<float, 16>``.
@@ -268,38 +202,32 @@ def ptx_of(
         The text, and the symbol of each instance.
 
     Raises:
-        InputError, DeviceError: as ``compile``.
+        InputError: NVRTC does not compile the source, or does not know the architecture.
+        DeviceError: NVRTC or cuda-bindings is missing.
     """
     nvrtc = _loaded()
     compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
     _check_arch(nvrtc, arch, compiler)
-    words = [word for word in options.words(arch.replace("sm_", "compute_")) if not word.startswith("--ptxas")]
-    with _program(nvrtc, source, name) as program:
-        for each in instances:
-            _call(nvrtc.nvrtcAddNameExpression, program, each.encode())
-        options_given = [word.encode() for word in (*words, "--generate-line-info")]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(options_given), options_given)
-        if int(status):
-            log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-            raise _refusal(log.decode(errors="replace"), name, f"{compiler} for {arch}")
-        text = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0 \n").decode(errors="replace")
-        symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in instances}
-    return text + "\n", symbols
+    words = options.words(arch)
+    file = None if options.cache is None else file_of(options.cache, source, name, [*words, *instances], compiler)
+    kept = None if file is None else read(file)
+    if kept is not None:
+        return kept
+    try:
+        text, symbols = _compiled(nvrtc, source, name, words, instances)
+    except _RefusedError as refused:
+        if "cooperative_groups" in source and toolkit_folder() is not None:
+            words.remove(f"--include-path={_LIBRARY}")  # it may need what only the toolkit's header has
+            with suppress(_RefusedError):
+                return _compiled(nvrtc, source, name, words, instances)
+        raise _refusal(str(refused), name, f"{compiler} for {arch}") from None
+    if file is not None:
+        write(file, text, symbols)
+    return text, symbols
 
 
-def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: str) -> tuple[bytes, str]:
-    """Return machine code and the compiler's log.
-
-    Raises:
-        InputError: the source does not compile.
-    """
-    succeeded, image, log = _compiled(nvrtc, source, name, words)
-    if succeeded and not log:  # NVRTC 13 keeps what it compiled in the cache of CUDA, but not what it said of it
-        again = _compiled(nvrtc, source, name, [*words, "--no-cache"])
-        succeeded, image, log = again if again[0] else (succeeded, image, log)  # an older one lacks the option
-    if not succeeded:
-        raise _refusal(log, name, compiler)
-    return image, log
+class _RefusedError(Exception):
+    """NVRTC does not compile a source; the log says why."""
 
 
 def _loaded() -> Any:
@@ -336,13 +264,24 @@ def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
     return tuple(answers)
 
 
-def _compiled(nvrtc: Any, source: str, name: str, words: Sequence[str]) -> tuple[bool, bytes, str]:
-    """Return whether a source compiles, the machine code, and the compiler's log."""
+def _compiled(
+    nvrtc: Any, source: str, name: str, words: Sequence[str], instances: Sequence[str]
+) -> tuple[str, dict[str, str]]:
+    """Return PTX, and the symbols of instances.
+
+    Raises:
+        _RefusedError: the source does not compile.
+    """
     with _program(nvrtc, source, name) as program:
+        for each in instances:
+            _call(nvrtc.nvrtcAddNameExpression, program, each.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
-        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-        image = b"" if int(status) else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-    return not int(status), image, log.rstrip(b"\0 \n").decode(errors="replace")
+        if int(status):
+            log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            raise _RefusedError(log.rstrip(b"\0 \n").decode(errors="replace"))
+        text = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0 \n").decode(errors="replace")
+        symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in instances}
+    return f"{text}\n", symbols
 
 
 @contextmanager

@@ -16,29 +16,25 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, PER_THREAD, Dim, packed
-from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
-from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.sample_launches import SampleLaunch
-from edgetune.stages.elastic.shim.build import NotCompiledError, build
-from edgetune.stages.elastic.shim.run import (
+from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, Dim, packed
+from edgetune.stages.elastic.execution import (
     FORWARD,
     LIMIT_S,
     REVERSE,
     Buffers,
+    CpuLaunch,
+    CpuResult,
     ExecutionOrder,
-    Sequenced,
-    ShimLaunch,
-    ShimResult,
     Taking,
     chance,
 )
-from edgetune.stages.elastic.source.headers import of_toolkit
+from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.ptx.interpreter import PtxProgram
+from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.work import Call, Logical, Pointer, Scalar
 
 Shard = tuple[int, int]
@@ -70,13 +66,6 @@ class Matrix:
     cuts: int = 2
     seed: int = 0
     most: int | None = None
-
-
-class Runner(Protocol):
-    """What runs kernels on the CPU: the compiled shim, or the interpreter of PTX."""
-
-    def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> Iterator[ShimResult]:
-        """Run sequences of launches, each from the same buffers; yield their outcomes up to the first endless one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +140,10 @@ def check(
     transformed: TransformResult,
     trials: Sequence[SampleLaunch],
     *,
-    name: str = "kernel.cu",
+    name: str = "kernel.ptx",
     matrix: Matrix | None = None,
-    include: Sequence[Path] = (),
     limit_s: int = LIMIT_S,
-    runner: Runner | None = None,
+    program: PtxProgram | None = None,
 ) -> tuple[Verdict, ...]:
     """Run trials of kernels in all their forms; return a verdict of each.
 
@@ -164,60 +152,19 @@ def check(
         trials: Launches of the originals; those of kernels without forms are left out.
         name: Of the file, for messages.
         matrix: The ways to try; the full matrix by default.
-        include: Folders of headers.
         limit_s: CPU time after which a sequence of launches counts as endless, s.
-        runner: The kernels and their forms, where they are built already.
+        program: The kernels and their forms, where they are read already.
 
     Raises:
-        InputError: g++ refuses the source, a trial is no launch that a kernel of the source takes, or a PTX kernel has
-            an instruction that the interpreter does not know.
-        DeviceError: there is no g++.
+        InputError: a trial is no launch that its kernel takes, or the kernel has an instruction that the interpreter
+            does not know.
     """
-    there = _kernels(transformed)
+    there = {each.kernel.name: each for each in transformed.kernels if each.variants}
     tried = [trial for trial in trials if trial.call.kernel in there]
     if not tried:
         return ()
-    built = runner or runner_of(transformed, [trial.call.kernel for trial in tried], name, include)
-    wanted = matrix or Matrix()
-    return tuple(_verdict(built, there[trial.call.kernel], with_control(trial), wanted, limit_s) for trial in tried)
-
-
-def _kernels(transformed: TransformResult) -> dict[str, ElasticKernel]:
-    """Return the kernels that can be run, by name."""
-    partial = bool(transformed.device) or transformed.language == "ptx"
-    return {each.kernel.name: each for each in transformed.kernels if each.variants or not partial}
-
-
-def runner_of(
-    transformed: TransformResult, kernels: Sequence[str], name: str = "kernel.cu", include: Sequence[Path] = ()
-) -> Runner:
-    """Return what runs kernels and their forms; one kernel is compiled alone where g++ refuses the whole source.
-
-    Args:
-        transformed: The source with its elastic forms.
-        kernels: Names of kernels of it.
-        name: Of the file, for messages.
-        include: Folders of headers.
-
-    Raises:
-        NotCompiledError: g++ refuses the source.
-        InputError: g++ takes too long, or the PTX cannot be read.
-        DeviceError: there is no g++.
-    """
-    if transformed.language == "ptx":
-        return PtxProgram.of(transformed.source, name)
-    there, folders = _kernels(transformed), [each for each in include if not of_toolkit(each)]  # the shim has its own
-    symbols = tuple(
-        dict.fromkeys(
-            symbol for kernel in kernels for symbol in (kernel, *(form.symbol for form in there[kernel].variants))
-        )
-    )
-    try:
-        return build(transformed.compiled, name, symbols, folders)
-    except NotCompiledError:
-        if transformed.alone is None or len(set(kernels)) > 1 or len(there) == 1:
-            raise
-        return build(transformed.alone(kernels[0]), name, symbols, folders)
+    read, wanted = program or PtxProgram.of(transformed.source, name), matrix or Matrix()
+    return tuple(_verdict(read, there[trial.call.kernel], with_control(trial), wanted, limit_s) for trial in tried)
 
 
 def with_control(trial: SampleLaunch) -> SampleLaunch:
@@ -225,14 +172,13 @@ def with_control(trial: SampleLaunch) -> SampleLaunch:
     return replace(trial, buffers={**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)})
 
 
-def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix, *, dividing: bool = False) -> Iterator[FormLaunch]:
+def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:
     """Yield the ways to run a kernel's forms in place of one launch of it.
 
     Args:
         elastic: The kernel.
         logical: The launch.
         matrix: The ways to try.
-        dividing: Whether forms run only blocks that their logical threads in a physical one divide.
     """
     chosen = random.Random(matrix.seed)
     for variant in elastic.variants:
@@ -241,7 +187,7 @@ def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix, *, dividing: 
         else:
             found = [
                 FormLaunch(variant.symbol, block, blocks, shards, schedule)
-                for block in _blocks(elastic.kernel, variant, logical, dividing)
+                for block in _blocks(elastic.kernel, variant, logical)
                 for shards in _slicings(logical.blocks, matrix.cuts, chosen)
                 for blocks in _physical_blocks(max(count for _, count in shards))
                 for schedule in matrix.schedules
@@ -266,15 +212,14 @@ def _physical_blocks(logical: int) -> Iterable[int]:
     return dict.fromkeys((1, min(_A_FEW_BLOCKS, logical), logical + 2))
 
 
-def _blocks(kernel: CudaKernel, variant: Variant, logical: Logical, dividing: bool) -> list[Dim]:
-    """Return the physical blocks that a form may have in place of the logical one."""
+def _blocks(kernel: CudaKernel, variant: Variant, logical: Logical) -> list[Dim]:
+    """Return the physical block that a form has in place of the logical one; none where it cannot be divided so."""
     if variant.level == "grid":
         return [logical.block]
-    shares = PER_THREAD if variant.per_thread is None else (variant.per_thread,)
-    divide = [share for share in shares if not dividing or logical.threads % share == 0]
-    sizes = dict.fromkeys(-(-logical.threads // share) for share in divide)
-    lanes_keep_places = [size for size in sizes if size % _WARP_THREADS == 0 or size >= logical.threads]
-    return [(size, 1, 1) for size in (lanes_keep_places if kernel.warp else sizes)]
+    size, left = divmod(logical.threads, variant.per_thread)
+    if left or (kernel.warp and size % _WARP_THREADS):
+        return []
+    return [(size, 1, 1)]
 
 
 def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard, ...]]:
@@ -294,9 +239,9 @@ def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard
     return list(found)
 
 
-def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix: Matrix, limit_s: int) -> Verdict:
+def _verdict(built: PtxProgram, elastic: ElasticKernel, trial: SampleLaunch, matrix: Matrix, limit_s: int) -> Verdict:
     call, kernel, forms = trial.call, elastic.kernel, len(elastic.variants)
-    original = ShimLaunch(
+    original = CpuLaunch(
         kernel.name, call.logical.grid, call.logical.block, call.arguments, call.logical.dynamic_shared_bytes
     )
     nothing = next(built.run_all([([], FORWARD)], trial.buffers, limit_s)).buffers
@@ -312,7 +257,7 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
         if reason := different(expected, outcome.buffers, kernel):
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
     silent = all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items())
-    tried = list(ways(elastic, call.logical, matrix, dividing=isinstance(built, PtxProgram)))
+    tried = list(ways(elastic, call.logical, matrix))
     sequences = [(launches_of(call, way), way.schedule) for way in tried]
     ran = 0
     for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
@@ -326,9 +271,9 @@ def _verdict(built: Runner, elastic: ElasticKernel, trial: SampleLaunch, matrix:
     return Verdict(kernel.name, "no output" if silent else "equal", ran, forms, _NO_OUTPUT if silent else "")
 
 
-def launches_of(call: Call, way: FormLaunch) -> list[ShimLaunch]:
+def launches_of(call: Call, way: FormLaunch) -> list[CpuLaunch]:
     """Return the launches of a form in place of one of the original."""
-    logical, launches = call.logical, list[ShimLaunch]()
+    logical, launches = call.logical, list[CpuLaunch]()
     for place, (first, count) in enumerate(way.shards, 1):
         arguments = (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)))
         taking = None
@@ -336,11 +281,11 @@ def launches_of(call: Call, way: FormLaunch) -> list[ShimLaunch]:
             arguments = (*arguments, Pointer(CONTROL))
             taking = Taking(CONTROL, first, quota_changes=place < len(way.shards))
         shared_bytes = logical.dynamic_shared_bytes
-        launches.append(ShimLaunch(way.symbol, (way.blocks, 1, 1), way.block, arguments, shared_bytes, taking))
+        launches.append(CpuLaunch(way.symbol, (way.blocks, 1, 1), way.block, arguments, shared_bytes, taking))
     return launches
 
 
-def _failure(outcome: ShimResult) -> str:
+def _failure(outcome: CpuResult) -> str:
     line = "" if outcome.line is None else f" (line {outcome.line})"
     return f"{outcome.status}: {outcome.message}{line}"
 

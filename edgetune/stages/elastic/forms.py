@@ -7,13 +7,9 @@ conv      original  conv          38 registers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import PER_THREAD
-from edgetune.stages.elastic.compiler import DEFAULTS, CompiledSource, CompileOptions, compile
-from edgetune.stages.elastic.front import resources_of
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Variant
 
@@ -51,59 +47,27 @@ class Forms:
         return {**{count: form.resources for count, form in self.elastic.items()}, 1: self.original.resources}
 
 
-def compile_forms(
-    transformed: TransformResult, arch: str, *, name: str, options: CompileOptions = DEFAULTS
-) -> tuple[CompiledSource, dict[str, Forms]]:
-    """Compile a source with all its forms.
+def forms_of(transformed: TransformResult, needs: Callable[[str], Resources]) -> dict[str, Forms]:
+    """Return the forms of each kernel of a file, by the name of the original.
 
     Args:
-        transformed: The source; PTX is assembled only to see what its kernels need.
-        arch: E.g. ``sm_87``.
-        name: Of the file, for messages.
-        options: Compiler options.
-
-    Returns:
-        The compiled source, and the forms by name of the original, without templates and overloaded kernels, which are
-        not made elastic.
-
-    Raises:
-        InputError, DeviceError: as ``compiler.compile``, and ``front.resources_of`` for PTX.
+        transformed: The file.
+        needs: Returns the needs of a kernel or form, by its symbol.
     """
-    if transformed.language == "ptx":
-        needs = resources_of(transformed.source, arch, name)
-        compiled = CompiledSource(b"", arch, needs, {symbol: symbol for symbol in needs}, compiler="ptxas")
-        return compiled, {each.kernel.name: _forms(each, compiled) for each in transformed.kernels}
-    try:
-        compiled = compile(transformed.source, arch, name=name, options=options)
-    except InputError as error:
-        raise _with_missing(error, transformed) from None
-    launched = [each for each in transformed.kernels if each.kernel.name in compiled.symbols]
-    return compiled, {each.kernel.name: _forms(each, compiled) for each in launched}
+
+    def form(symbol: str) -> Form:
+        return Form(symbol, needs(symbol))
+
+    return {
+        each.kernel.name: Forms(
+            form(each.kernel.name),
+            {count: form(variant.symbol) for count, variant in variants_by_count(each).items()},
+            next((form(variant.symbol) for variant in each.variants if variant.level == "persistent"), None),
+        )
+        for each in transformed.kernels
+    }
 
 
 def variants_by_count(elastic: ElasticKernel) -> dict[int, Variant]:
     """Return the form to launch, by logical threads in a physical one."""
-    found: dict[int, Variant] = {}
-    for variant in (each for each in elastic.variants if each.level != "persistent"):
-        for count in PER_THREAD[1:] if variant.per_thread is None else (variant.per_thread,):
-            found.setdefault(count, variant)
-    return found
-
-
-def _with_missing(error: InputError, transformed: TransformResult) -> InputError:
-    """Return an error that names the header that was not found: the device source goes without it."""
-    missing = next((each for each in transformed.refusals if each.code == "header-missing"), None)
-    if missing is None:
-        return error
-    return InputError(f"{error.message}; line {missing.line}: {missing.reason}", missing.remedy)
-
-
-def _forms(elastic: ElasticKernel, compiled: CompiledSource) -> Forms:
-    name = elastic.kernel.name
-    made = variants_by_count(elastic)
-    taking = next((each.symbol for each in elastic.variants if each.level == "persistent"), None)
-    return Forms(
-        Form(compiled.symbols[name], compiled.of(name)),
-        {count: Form(variant.symbol, compiled.of(variant.symbol)) for count, variant in made.items()},
-        None if taking is None else Form(taking, compiled.of(taking)),
-    )
+    return {each.per_thread: each for each in elastic.variants if each.level != "persistent"}

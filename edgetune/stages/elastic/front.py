@@ -51,15 +51,31 @@ def transform_compiled(
     """Compile CUDA C to PTX and make its kernels elastic.
 
     Args:
+        source, name, arch, options, instances: As ``compiled``.
+        persistent: Whether each kernel gets a persistent form too.
+
+    Raises:
+        InputError: it does not compile, has host code and there is no nvcc, or has no kernel.
+        DeviceError: NVRTC is missing.
+    """
+    text = compiled(source, name, arch, options=options, instances=instances)
+    return transform_ptx(text, name, persistent=persistent, compiled=True)
+
+
+def compiled(
+    source: str, name: str, arch: str, *, options: CompileOptions = DEFAULTS, instances: Sequence[str] = ()
+) -> str:
+    """Compile CUDA C to PTX whose kernels have the names that the source gives them.
+
+    Args:
         source: CUDA C.
         name: Of the file, for messages.
         arch: Of the oldest GPU that shall run it, e.g. ``sm_87``.
         options: Compiler options.
         instances: Of template kernels, besides those that the file itself launches in comments.
-        persistent: Whether each kernel gets a persistent form too.
 
     Raises:
-        InputError: it does not compile, has host code and there is no nvcc, or has no kernel.
+        InputError: it does not compile, or has host code and there is no nvcc.
         DeviceError: NVRTC is missing.
     """
     asked = tuple(dict.fromkeys((*instances, *_LAUNCHED.findall(source))))
@@ -77,7 +93,7 @@ def transform_compiled(
         )
         text = _by_nvcc(nvcc, source + taken * bool(asked), arch, name, options)
         symbols = _instances([each.name for each in parse(text, name).entries])
-    return transform_ptx(_plainly_named(text, symbols, name), name, persistent=persistent, compiled=True)
+    return _plainly_named(text, symbols, name)
 
 
 def _nvcc() -> str | None:
@@ -139,6 +155,8 @@ def _plainly_named(text: str, symbols: Mapping[str, str], name: str) -> str:
     plain = symbols_by_name(set(entries) - set(symbols.values()))
     names = {symbol: each for each, symbol in plain.items()}
     names |= {symbol: instance_symbol(each) for each, symbol in symbols.items()}
+    if not names:
+        return text
     words = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
     return re.sub(rf"(?<![\w$])(?:{words})(?![\w$])|(?:{words})(?=_param_\d)", lambda found: names[found[0]], text)
 
@@ -159,8 +177,9 @@ def check_version(text: str, cuda: str, name: str) -> None:
     newest = _NEWEST.get((major, minor), (major - 4, minor))
     if found is not None and (int(found[1]), int(found[2])) > newest:
         message = f"{name} is PTX {found[1]}.{found[2]}, and the driver, of CUDA {cuda}, reads {newest[0]}.{newest[1]}"
-        hint = "compile it with the nvcc of the board, or with NVRTC of its CUDA"
-        raise InputError(message, f"{hint} (pip install 'edgetune[cuda12]' for CUDA 12)")
+        wheel = "'edgetune[cuda12]'" if major == 12 else f"'nvidia-cuda-nvrtc=={major}.{minor}.*'"
+        hint = f"compile it with the nvcc of the board, or with NVRTC of its CUDA: pip install {wheel}"
+        raise InputError(message, hint)
 
 
 def resources_of(text: str, arch: str, name: str) -> dict[str, Resources]:

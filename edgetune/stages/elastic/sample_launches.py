@@ -12,6 +12,8 @@ their bits, as numpy names them: C's int is int32, unsigned int uint32, float fl
 vectors are several numbers of one type: ``float4[16]`` is 64 of float32, ``int2:3,4`` two of int32. An instance of a
 template is named as it is launched, ``k<float, 16>``, or by its copy, ``k_float_16``.
 
+Of a kernel without a launch one is guessed: arrays of small numbers, of a size that the guess states.
+
 A texture is a number, e.g. ``uint64:1``: on the CPU what it holds is made of the number and the coordinates. A surface
 is ``surface[BYTES]``, ``surface[ROWSxBYTES]`` or ``surface[LAYERSxROWSxBYTES]``, BYTES of a row.
 """
@@ -28,11 +30,21 @@ import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import Dim
-from edgetune.stages.elastic.kernel import VECTORS
+from edgetune.stages.elastic.kernel import CudaKernel
 from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+_VECTORS = {
+    f"{name}{count}": (number, count)
+    for name, number in {
+        "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
+        "long": "int64", "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64", "float": "float32",
+        "double": "float64", "half": "float16", "__half": "float16",
+    }.items()
+    for count in (1, 2, 3, 4)
+}  # fmt: skip
+"""CUDA's vector types, each with numpy's name of its numbers and their count."""
 _LINE = re.compile(
     r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+(?:[ \t]*<.*?>(?=[ \t]))?)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE
 )
@@ -45,7 +57,7 @@ _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's uns
 _DIMENSIONS = 3
 HINT = (
     "write e.g. `// launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500`, "
-    "arguments in the order of the parameters; see `edgetune help launches`"
+    "arguments in the order of the parameters; see `edgetune help kernels`"
 )
 
 
@@ -142,8 +154,8 @@ def instance_symbol(instance: str) -> str:
 
 def _type(name: str) -> tuple[np.dtype[Any], int]:
     """Return the type of the numbers that a type has, and how many: 4 of ``float4``."""
-    if name in VECTORS:
-        number, count = VECTORS[name]
+    if name in _VECTORS:
+        number, count = _VECTORS[name]
         return np.dtype(number).newbyteorder("<"), count
     if name in _OF_C:
         raise ValueError(f"{name!r} does not say its size: write {_OF_C[name]}")
@@ -177,7 +189,7 @@ def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
         if len(sizes) > _DIMENSIONS:
             raise ValueError(f"a surface has bytes, rows and layers, and {memory['shape']} are {len(sizes)} sizes")
         layers, rows, size = (1, 1, *sizes)[-_DIMENSIONS:]
-        head = np.array([size, rows, layers, 0], "<u4").view(np.uint8)  # struct Surface of shim/textures.hpp
+        head = np.array([size, rows, layers, 0], "<u4").view(np.uint8)  # as ptx/textures.py reads it
         return np.concatenate([head, random.integers(0, 100, layers * rows * size, np.uint8)])
     dtype, count = _type(memory["type"])
     shape = (*sizes, *[count] * (count > 1))
@@ -208,3 +220,30 @@ def _in_range(fill: str, shape: tuple[int, ...], dtype: np.dtype[Any], random: n
     if number is float:
         return random.uniform(low, high, shape).astype(dtype)
     return random.integers(int(low), int(high), shape).astype(dtype)
+
+
+_GUESSED_NUMBERS = 65536
+"""In each array: the square of the threads of a flat guess."""
+
+
+def guessed_launch(kernel: CudaKernel) -> str | None:
+    """Return a launch to try a kernel with, as words; ``None`` where a parameter is neither an address nor a number.
+
+    Args:
+        kernel: It gets arrays of small numbers, and numbers that suit the count of threads.
+    """
+    flat = kernel.axes == 1
+    words = [kernel.name, *(("grid=4", "block=64") if flat else ("grid=2,2", "block=16,16"))]
+    words += ["shared=4096"] * kernel.dynamic_shared
+    for place, each in enumerate(kernel.parameters):
+        if each.memory:
+            kind, bits = ("float" if each.memory[0] == "f" else "int"), each.memory[1:]
+            value = f"{kind}{bits}[{_GUESSED_NUMBERS}]" + ":0..4" * (kind == "int")
+        elif each.type in ("f32[4]", "f64[8]"):
+            value = f"float{each.type[1:3]}:0.5"
+        elif each.type[0] in "us" and each.type.endswith(("[4]", "[8]")):
+            value = f"int{each.type[1:3]}:{256 if flat else 32}"
+        else:
+            return None
+        words.append(f"p{place}={value}")
+    return " ".join(words)

@@ -59,7 +59,7 @@ def _text(path: Path) -> str:
     try:
         return read_source(path).decode()
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8", "name a CUDA C file") from None
+        raise InputError(f"{path} is not text in UTF-8", "name a CUDA C or PTX file") from None
 
 
 def _call(said: KernelCall) -> Call:

@@ -14,7 +14,6 @@ from typing import ClassVar, Protocol, runtime_checkable
 from edgetune.stages.elastic.abi import NO_QUOTA
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Gpu
-from edgetune.stages.elastic.pieces import Tables
 from edgetune.stages.elastic.work import Call, GpuTask
 
 
@@ -142,6 +141,6 @@ def by_priority(states: Iterable[TaskState]) -> Sequence[TaskState]:
 class PieceLauncher(Protocol):
     """A policy that looks up the pieces that it launches."""
 
-    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
-        """Compute the look-ups for a run that are not in ``kept``."""
+    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu) -> None:
+        """Compute the look-ups for a run."""
         ...

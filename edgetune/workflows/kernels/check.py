@@ -1,32 +1,26 @@
-"""Tries elastic kernels with sample launches, on the CPU and on a GPU."""
+"""Tries elastic kernels with sample launches, in an interpreter on the CPU and on a GPU."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 from edgetune.choices import nearest
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.processes.user_folders import compiled_folder
 from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.elastic import cpu_equivalence
-from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda import context as cuda_context
 from edgetune.stages.elastic.cuda import driver, gpu_equivalence
+from edgetune.stages.elastic.cuda.building import load_forms
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.guessed_launches import check_guesses, guessed_launches, read_guess, unguessable
 from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
 from edgetune.stages.elastic.ptx import interpreter
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, sample_launches_in
-from edgetune.stages.elastic.shim.build import NotCompiledError
+from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
 from edgetune.workflows.kernels.gpu import gpu_index
 from edgetune.workflows.reporting import Reporter
 
@@ -38,38 +32,23 @@ _NO_END = InputError(
 
 
 @dataclass(frozen=True, slots=True)
-class KernelSource:
-    """A source to check.
-
-    Args:
-        done: The source with its forms.
-        name: Of the file, for messages.
-        folders: Of headers.
-    """
-
-    done: TransformResult
-    name: str
-    folders: Sequence[Path]
-
-    @property
-    def elastic(self) -> list[str]:
-        """Names of the kernels that have forms."""
-        return [each.kernel.name for each in self.done.kernels if each.variants]
-
-
-@dataclass(frozen=True, slots=True)
 class Launches:
     """Launches to try kernels with.
 
     Args:
         given: By the file and the command line.
-        guessed: For each kernel without a given launch some to choose from, as words, by its name.
+        guessed: For each other kernel one, by its name.
         missing: Why a kernel has neither, by its name.
     """
 
     given: Sequence[SampleLaunch]
-    guessed: Mapping[str, Sequence[str]]
+    guessed: Mapping[str, SampleLaunch]
     missing: Mapping[str, EdgetuneError]
+
+    @property
+    def trials(self) -> list[SampleLaunch]:
+        """All of them."""
+        return [*self.given, *self.guessed.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +68,12 @@ class CheckResult:
     gpu: str | None = None
 
 
-def launches_of(source: KernelSource, text: str, words: Sequence[str]) -> Launches:
-    """Return the launches in a source and on the command line, and guesses for kernels without any.
+def launches_of(done: TransformResult, name: str, text: str, words: Sequence[str]) -> Launches:
+    """Return the launches in a file and on the command line, and guesses for kernels without any.
 
     Args:
-        source: The source to check.
+        done: The transformed file.
+        name: Of the file, for messages.
         text: The file before the transformation.
         words: Launches on the command line.
 
@@ -103,106 +83,89 @@ def launches_of(source: KernelSource, text: str, words: Sequence[str]) -> Launch
     for each in words:
         if "grid=" not in each:  # which would be a sentence in a comment
             raise InputError(f"--launch {each!r} is no launch: it needs a kernel, grid= and block=", HINT)
-    of_headers = {each.kernel.name for each in source.done.kernels if each.kernel.file is not None}
-    beside = sample_launches_in(source.done.source, source.name) if of_headers else ()
-    given = [
-        *(each for each in sample_launches_in(text, source.name) if each.call.kernel not in of_headers),
-        *(each for each in beside if each.call.kernel in of_headers),
-        *sample_launches_in("\n".join(f"// launch {each}" for each in words), "--launch"),
-    ]
-    kernels = {one.kernel.name for one in source.done.kernels}
+    asked = "\n".join(f"// launch {each}" for each in words)
+    given = [*sample_launches_in(text, name), *sample_launches_in(asked, "--launch")]
+    kernels = {one.kernel.name for one in done.kernels}
     for launch in given:
         if launch.call.kernel not in kernels:
             hint = nearest(launch.call.kernel, sorted(kernels), listed=f"it has {', '.join(sorted(kernels))}")
-            raise InputError(f"{launch.place}: {source.name} has no kernel {launch.call.kernel}", hint)
+            raise InputError(f"{launch.place}: {name} has no kernel {launch.call.kernel}", hint)
     known = {launch.call.kernel for launch in given}
-    guessed, missing = dict[str, Sequence[str]](), dict[str, EdgetuneError]()
-    for kernel in (each.kernel for each in source.done.kernels if each.variants and each.kernel.name not in known):
-        guessed[kernel.name] = guessed_launches(kernel)
-        if (why := _not_guessed(kernel, guessed[kernel.name][0])) is not None:
-            missing[kernel.name] = why
-            del guessed[kernel.name]
+    guessed, missing = dict[str, SampleLaunch](), dict[str, EdgetuneError]()
+    for kernel in (each.kernel for each in done.kernels if each.variants and each.kernel.name not in known):
+        if (guess := guessed_launch(kernel)) is None:
+            missing[kernel.name] = _no_launch(kernel)
+        else:
+            (guessed[kernel.name],) = sample_launches_in(f"// launch {guess}", "guess")
     return Launches(given, guessed, missing)
 
 
-def _not_guessed(kernel: CudaKernel, words: str) -> InputError | None:
-    """Return the error for a kernel with a parameter that cannot be guessed.
-
-    Args:
-        kernel: The kernel.
-        words: A launch in which such parameters are left open.
-    """
-    parameter = next((each for each in kernel.parameters if each.inner_pointers), unguessable(kernel))
-    if parameter is None:
-        return None
-    if parameter.inner_pointers:
-        message = f"no launch can give parameter {parameter.name} of type {parameter.type}: it holds pointers"
-        return InputError(message, "check a kernel beside it that takes the pointers as parameters of its own")
-    message = f"it has no launch, and none can be guessed for parameter {parameter.name} of type {parameter.type}"
-    return InputError(message, f"write TYPE[SIZE] for memory, TYPE:NUMBER for a value: --launch '{words}'")
+def _no_launch(kernel: CudaKernel) -> InputError:
+    """Return the error for a kernel without a launch of which none can be guessed."""
+    listed = ", ".join(each.type for each in kernel.parameters)
+    words = " ".join(f"p{place}=..." for place in range(len(kernel.parameters)))
+    return InputError(
+        f"it has no launch, and none can be guessed for its parameters ({listed})",
+        f"write TYPE[SIZE] for memory, TYPE:NUMBER for a value: --launch '{kernel.name} grid=4 block=64 {words}'",
+    )
 
 
-def tried_on_cpu(source: KernelSource, launches: Launches, reporter: Reporter) -> CheckResult:
-    """Try kernels on the CPU.
+def tried_on_cpu(done: TransformResult, name: str, launches: Launches, reporter: Reporter) -> CheckResult:
+    """Try kernels on the CPU; one with an instruction that the interpreter does not know is not tried.
 
     Raises:
         InputError: a given launch does not suit its kernel.
-        DeviceError: there is no g++, which PTX does not need.
     """
-
-    untried = dict(launches.missing)
-    compiled, text = source.done.language == "cuda", source.done.source
-    pool = worker_pool(len(usable_cpus()) or 1, interpreter.begin, text, source.name)
-    with reporter.bar("checking on the CPU", None), nullcontext() if compiled else pool as workers:
-        runner = None if workers is None else PtxProgram.of(text, source.name, workers)
-        how: Any = {"name": source.name, "include": source.folders, "runner": runner}
-        found = list[tuple[Verdict, str | None]]()
-        batches = [list(launches.given)] if compiled else [[each] for each in launches.given]
-        for trials in batches:
-            kernels = list(dict.fromkeys(each.call.kernel for each in trials))
+    untried, found = dict(launches.missing), list[tuple[Verdict, str | None]]()
+    pool = worker_pool(len(usable_cpus()) or 1, interpreter.begin, done.source, name)
+    with reporter.bar("checking on the CPU", None), pool as workers:
+        program = PtxProgram.of(done.source, name, workers)
+        for trial in launches.trials:
+            kernel = trial.call.kernel
+            guess = trial.words if kernel in launches.guessed else None
             try:
-                found += [(each, None) for each in cpu_equivalence.check(source.done, trials, **how)]
-            except (NotCompiledError, UnknownInstructionError) as error:
-                if len(kernels) == 1:
-                    untried[kernels[0]] = error
-                else:  # one of them is at fault, and the others can be checked
-                    batches += [[each for each in trials if each.call.kernel == kernel] for kernel in kernels]
-        for kernel, guesses in launches.guessed.items():
-            try:
-                best, verdict = check_guesses(source.done, guesses, **how)
-                found.append((verdict, best.words))
-            except InputError as error:  # it cannot be built, e.g. because it stands under an #if that does not hold
+                checked = cpu_equivalence.check(done, [trial], name=name, program=program)
+                found += [(each, guess) for each in checked]
+            except UnknownInstructionError as error:
+                untried[kernel] = error
+            except InputError as error:
+                if guess is None:
+                    raise
                 untried[kernel] = error
     return CheckResult(CPU, tuple(found), untried)
 
 
-def tried_on_gpu(source: KernelSource, launches: Launches, device: str, reporter: Reporter) -> tuple[CheckResult, ...]:
-    """Try kernels on a GPU, and before on the CPU where that is possible: its orders show races that a GPU may hide.
+def tried_on_gpu(
+    done: TransformResult, name: str, launches: Launches, device: str, reporter: Reporter
+) -> tuple[CheckResult, ...]:
+    """Try kernels on the CPU, whose orders show races that a GPU may hide, and on a GPU.
 
     Raises:
         InputError: the device is no NVIDIA GPU.
-        DeviceError: cuda-bindings, NVRTC, the driver or the GPU is missing.
+        DeviceError: cuda-bindings, the driver or the GPU is missing.
     """
     with _opened(device) as context:
         on_gpu = CheckResult(device, gpu=context.facts.gpu.name)
         reporter.info(f"checking on {device}, {on_gpu.gpu}")
         try:
-            options = CompileOptions(include=tuple(map(str, source.folders)), cache=compiled_folder())
-            built = gpu_equivalence.build(source.done, context, name=source.name, options=options)
+            on_cpu = tried_on_cpu(done, name, launches, reporter)
         except InputError as error:
-            on_gpu = replace(on_gpu, untried=dict.fromkeys(source.elastic, error))
-            return (*_on_cpu_too(source, launches, reporter), on_gpu)
-        on_cpu = _on_cpu_too(source, launches, reporter)
-        endless = {each.kernel for one in on_cpu for each, _ in one.verdicts if each.answer == "fails"}
-        suited = {each.kernel: words for one in on_cpu for each, words in one.verdicts if words is not None}
-        guesses = {kernel: suited.get(kernel, words[0]) for kernel, words in launches.guessed.items()}
-        trials = [*launches.given, *map(read_guess, guesses.values())]
-        trials = [each for each in trials if each.call.kernel not in endless]
+            on_cpu = CheckResult(CPU, (), {each.kernel.name: error for each in done.kernels if each.variants})
+        try:
+            built = load_forms(done, context, name)
+        except InputError as error:
+            return (
+                on_cpu,
+                replace(on_gpu, untried={each.kernel.name: error for each in done.kernels if each.variants}),
+            )
+        endless = {each.kernel for each, _ in on_cpu.verdicts if each.answer == "fails"}
+        trials = [each for each in launches.trials if each.call.kernel not in endless]
         with reporter.bar(f"checking on {device}", None):
-            checked = gpu_equivalence.check(context, built, source.done, trials)
+            checked = gpu_equivalence.check(context, built, done, trials)
+        guesses = {kernel: trial.words for kernel, trial in launches.guessed.items()}
         verdicts = tuple((each, guesses.get(each.kernel)) for each in checked.verdicts)
         untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **checked.untried}
-        return (*on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))
+        return (on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))
 
 
 @contextmanager
@@ -214,14 +177,3 @@ def _opened(device: str) -> Iterator[Context]:
         except DeviceError as error:
             raise DeviceError(error.message, CHECK_WITHOUT if error.hint == driver.WITHOUT else error.hint) from None
         yield context
-
-
-def _on_cpu_too(source: KernelSource, launches: Launches, reporter: Reporter) -> tuple[CheckResult, ...]:
-    """Try kernels on the CPU where that is possible; where a GPU was asked for, it is no error if it is not."""
-    if source.done.language == "cuda" and shutil.which("g++") is None:
-        reporter.info("not checked on the CPU too, where other orders show races that a GPU may hide: that needs g++")
-        return ()
-    try:
-        return (tried_on_cpu(source, launches, reporter),)
-    except InputError as error:
-        return (CheckResult(CPU, (), dict.fromkeys(source.elastic, error)),)

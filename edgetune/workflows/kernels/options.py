@@ -35,7 +35,9 @@ Assumptions = Annotated[
         metavar="NAME=VALUE", repeatable=True,
     ),
 ]  # fmt: skip
-CudaFile = Annotated[str, Option("A CUDA C file, or - for standard input.", metavar="FILE.cu", argument=True)]
+KernelFile = Annotated[
+    str, Option("A CUDA C or PTX file, or - for standard input.", metavar="FILE", argument=True)
+]  # fmt: skip
 
 
 def _beside(file: str, include: Sequence[str]) -> list[Path]:
@@ -47,18 +49,17 @@ def _beside(file: str, include: Sequence[str]) -> list[Path]:
 class TransformOptions:
     """The options of ``edgetune schedule kernels transform``."""
 
-    file: Annotated[
-        str, Option("A CUDA C or PTX file, or - for standard input.", metavar="FILE", argument=True)
-    ] = field(kw_only=False)  # fmt: skip
+    file: KernelFile = field(kw_only=False)
     explain: Annotated[bool, Option("Explain each transformation and why it is safe.", group="Problem")] = False
     check: Annotated[
         bool,
-        Option("Run original and forms on the CPU and compare results bit by bit; CUDA C needs g++.", group="Problem"),
+        Option("Run original and forms on the CPU and compare results bit by bit.", group="Problem"),
     ] = False
     instantiate: Annotated[
         Sequence[str],
         Option(
-            "An instance of a template kernel, besides those that the file uses, e.g. 'scale<float, 16>'. Repeatable.",
+            "An instance of a template kernel, besides those that the file launches in comments, e.g. "
+            "'scale<float, 16>'. Repeatable.",
             group="Problem", metavar="KERNEL<...>", repeatable=True,
         ),
     ] = ()  # fmt: skip
@@ -69,11 +70,12 @@ class TransformOptions:
             group="Problem",
         ),
     ] = False
-    ptx: Annotated[
+    arch: Annotated[
         str | None,
         Option(
-            "Compile CUDA C for this architecture or newer, e.g. sm_87, and make the forms behind the compiler: PTX.",
-            group="Problem", metavar="ARCH",
+            "Architecture to compile CUDA C for: that of the oldest GPU that shall run it, e.g. sm_90. Default: sm_87, "
+            "of Orin.",
+            group="Where", metavar="SM",
         ),
     ] = None  # fmt: skip
     launch: Annotated[
@@ -92,7 +94,7 @@ class TransformOptions:
     output: Annotated[
         str | None,
         Option(
-            "The transformed source. Default: standard output, if no report goes there.",
+            "The PTX with its forms. Default: standard output, if no report goes there.",
             ("-o", "--output"),
             "Files",
             "FILE",
@@ -115,7 +117,7 @@ class TransformOptions:
 class ShrinkOptions:
     """The options of ``edgetune schedule kernels shrink``."""
 
-    file: CudaFile = field(kw_only=False)
+    file: KernelFile = field(kw_only=False)
     grid: Annotated[str, Option("Blocks of a launch, e.g. 196 or 14,14.", group="Problem", metavar="X,Y,Z")]
     block: Annotated[str, Option("Threads of a block, e.g. 256 or 16,16.", group="Problem", metavar="X,Y,Z")]
     kernel: Annotated[
@@ -165,13 +167,6 @@ class ShrinkOptions:
         Option("Define a macro, e.g. TILE=16. Repeatable.", ("--define", "-D"), "How", "MACRO", repeatable=True),
     ] = ()
     fmad: Annotated[bool, Option("Round a * b + c once (fused multiply-add).", ("--fmad/--no-fmad",))] = True
-    output: Annotated[
-        str | None, Option("Table of pieces. Default: a pipe, else kept.parquet.", ("-o", "--output"), "Files", "FILE")
-    ] = None
-    figure: Annotated[
-        str | None, Option("Draw the kept pieces: .svg, .png, .pdf or .html.", group="Files", metavar="FIGURE")
-    ] = None
-    force: options.Force = False
 
     @property
     def folders(self) -> list[Path]:
@@ -197,13 +192,6 @@ class ShareOptions:
         str | float | None,
         Option("How long requests arrive, e.g. 2s. Default: that of the file.", group="Problem", metavar="TIME"),
     ] = None
-    kept: Annotated[
-        Sequence[str],
-        Option(
-            "Table of pieces, as shrink writes it; other kernels are shrunk before the run. Repeatable.",
-            group="Files", metavar="FILE", repeatable=True,
-        ),
-    ] = ()  # fmt: skip
     admit_within: AdmitWithin = None
     output: Annotated[
         str | None, Option("File of the timeline. Default: kernels.parquet.", ("-o", "--output"), "Files", "FILE")

@@ -12,19 +12,20 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.choices import choose, nearest
 from edgetune.errors import DeviceError, InputError, blaming
+from edgetune.processes.user_folders import compiled_folder
+from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.bound import BOUNDED
+from edgetune.stages.elastic.compiler import CompileOptions
+from edgetune.stages.elastic.front import transform_compiled
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
-from edgetune.stages.elastic.mdtb.networks import compiled_for
+from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
 from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO
 from edgetune.stages.elastic.ptx.parse import is_ptx
 from edgetune.stages.elastic.ptx.transform import transform_ptx
-from edgetune.stages.elastic.source.transform import transform
-from edgetune.stages.elastic.tables import read_tables
 from edgetune.stages.elastic.tasks import check_count, tasks_of
-from edgetune.stages.elastic.view import PieceLauncher
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.workflows.figures import check_plot, choose_view
@@ -57,7 +58,6 @@ class KernelRun:
         seed: Of random arrivals.
         target: Where the timeline goes.
         model: Assumptions about a simulated GPU.
-        kept: Files of kept pieces; pieces that are in none of them are computed.
         within: Share of its latency alone that best-effort work may add to that of a critical request; ``None``: any.
     """
 
@@ -69,7 +69,6 @@ class KernelRun:
     seed: int
     target: Target
     model: GpuTimingModel
-    kept: Sequence[str]
     within: float | None = None
 
     @property
@@ -102,8 +101,6 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
             tasks = with_forms(compiled_for(gpu, tasks), include_folders(document, opts.tasks), reporter)
             check_kernels(tasks, gpu)
         check_count(tasks, names, None if simulated is None else gpu, duration_s=duration_s)
-    if simulated is not None:
-        read_tables(opts.kept, gpu)
     seed = document.seed if opts.seed is None else opts.seed
     target = _target(opts, document, reporter)
     _check_view(opts.view or "gantt", names, tasks, duration_s)
@@ -111,7 +108,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     if within is not None and critical != 1:
         message = f"--admit-within is for one critical task, and {file} has {critical or 'none'}"
         raise InputError(message, "critical tasks that wait for each other have no bound: leave it out")
-    return KernelRun(document, tasks, names, gpu, duration_s, seed, target, model, tuple(opts.kept), within)
+    return KernelRun(document, tasks, names, gpu, duration_s, seed, target, model, within)
 
 
 def within_of(words: str | float | None, policies: Sequence[str]) -> float | None:
@@ -168,15 +165,19 @@ def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True)
 def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Reporter) -> tuple[GpuTask, ...]:
     """Return simulated tasks, of whose kernels those are elastic that can be made so from their source, as on a GPU.
 
+    Kernels of the benchmark can; their forms are among what is stored of them.
+
     Raises:
-        InputError: a source cannot be read, or lacks a kernel.
+        InputError: a source does not compile, or lacks a kernel.
     """
     found, refused = [], dict[str, Mapping[str, str]]()
     for task in tasks:
         name = task.network.name
         if name not in refused:
             with blaming(f"task {task.name}, network {name}"):
-                refused[name] = _refused(task.network, include, reporter) if task.network.source else {}
+                known = all(set(call.resources) == set(PER_THREAD) for call in task.network.calls)
+                unknown = task.network.source and not known
+                refused[name] = _refused(task.network, include, reporter) if unknown else {}
         why_not = refused[name]
         for kernel, why in () if task.critical else why_not.items():
             reporter.info(f"task {task.name}: {kernel} is launched whole, as it cannot be elastic: {why}")
@@ -195,7 +196,8 @@ def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter
         if is_ptx(network.name, network.source):
             done = transform_ptx(network.source, f"{network.name}.ptx")
         else:
-            done = transform(network.source, f"{network.name}.cu", tuple(map(Path, include)), launched)
+            options = CompileOptions(include=tuple(include), cache=compiled_folder())
+            done = transform_compiled(network.source, f"{network.name}.cu", ARCHITECTURE, options=options)
     except DeviceError as error:
         reporter.info(f"all kernels of {network.name} are taken to be elastic: {error}; {error.hint}")
         return {}
@@ -213,7 +215,7 @@ def _target(opts: ShareOptions, document: KernelTasks, reporter: Reporter) -> Ta
     folder = Path(opts.tasks).parent
     sources = [str(folder / each.source) for each in document.networks if each.source is not None]
     outputs = {"-o": target.file, "--plot": opts.plot}
-    check_outputs(outputs, [opts.tasks, *sources, *opts.kept], {"-o": "kernel_timeline"})
+    check_outputs(outputs, [opts.tasks, *sources], {"-o": "kernel_timeline"})
     return target
 
 
@@ -231,19 +233,6 @@ def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], du
     if from_s is not None and from_s >= duration_s:
         message = f"--view begins at {format_duration(from_s)}, and requests come for {format_duration(duration_s)}"
         raise InputError(message, "choose an earlier part, or run longer with --duration")
-
-
-def report_unused(plan: KernelRun, reporter: Reporter) -> None:
-    """Report the files of kept pieces that no policy or kernel uses."""
-    launchers = [name for name in POLICIES if issubclass(POLICIES[name], PieceLauncher)]
-    if plan.kept and not set(launchers) & set(plan.policies):
-        reporter.info(f"--kept is not used: only the policy {' or '.join(launchers)} launches pieces")
-        return
-    cut = {(call.kernel, call.logical) for task in plan.tasks if not task.critical for call in task.network.calls}
-    for file in plan.kept:
-        if not cut & read_tables([file], plan.gpu).keys():
-            why = "it has no kernel of a best-effort task at the launch that the task makes"
-            reporter.info(f"--kept {file} is not used: {why}; pieces are worked out")
 
 
 def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, GpuTimingModel]:

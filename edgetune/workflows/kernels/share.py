@@ -39,7 +39,6 @@ from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO, Solo
 from edgetune.stages.elastic.policies.persistent import Persistent
 from edgetune.stages.elastic.simulated import SimulatedGpu
-from edgetune.stages.elastic.tables import read_tables
 from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.stages.elastic.view import ElasticPolicy
 from edgetune.stages.elastic.work import GpuTask
@@ -47,7 +46,7 @@ from edgetune.units import NS
 from edgetune.workflows.kept_rows import FinishedRun
 from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions
-from edgetune.workflows.kernels.plan import KernelRun, check_kernels, include_folders, plan_of, report_unused
+from edgetune.workflows.kernels.plan import KernelRun, check_kernels, include_folders, plan_of
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.stopping import Stopping, noting_signals
 
@@ -117,9 +116,7 @@ class Runs:
 
 def plan_simulate(opts: SimulateOptions, reporter: Reporter) -> KernelRun:
     """Return what ``simulate`` would run; errors as ``simulate``."""
-    plan = plan_of(opts, reporter)
-    report_unused(plan, reporter)
-    return plan
+    return plan_of(opts, reporter)
 
 
 def simulate(opts: SimulateOptions, reporter: Reporter) -> FinishedRun[KernelTimeline]:
@@ -185,7 +182,6 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
         with blaming(file):
             check_kernels(plan.tasks, plan.gpu, simulated=False)
-        report_unused(plan, reporter)
         yield ready, plan
 
 
@@ -205,9 +201,8 @@ def run_all(
     Raises:
         InfeasibleError: no best-effort task is admitted.
     """
-    kept, found = read_tables(plan.kept, plan.gpu), Runs()
-    solos = [task for task in plan.tasks if task.critical]
-    made = {name: make_policy(name, plan.tasks, plan.gpu, kept=kept) for name in plan.policies}
+    found, solos = Runs(), [task for task in plan.tasks if task.critical]
+    made = {name: make_policy(name, plan.tasks, plan.gpu) for name in plan.policies}
     with progress(reporter, len(plan.runs) * plan.duration_s) as advance:
         words = iter(plan.runs)
 
@@ -348,7 +343,7 @@ def _finished(
     header = Header.new(
         kernel_timeline.KIND,
         kernel_timeline.VERSION,
-        inputs={"tasks": opts.tasks, **({"kept": list(plan.kept)} if plan.kept else {})},
+        inputs={"tasks": opts.tasks},
         conditions={
             **where, "duration_s": plan.duration_s, "seed": plan.seed, "tasks": tasks, "policies": runs.conditions,
             "bounds": plain(runs.bounds), "refused": list(runs.refused),

@@ -1,21 +1,20 @@
-"""The pieces of a kernel that are worth launching beside a critical kernel, as a table."""
+"""The pieces of a kernel that are worth launching beside a critical kernel."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticTable
 from edgetune.artifacts.files import name_of, read_source
-from edgetune.artifacts.header import Header
 from edgetune.choices import choose, nearest
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.plotting.page import require_drawing
+from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim
-from edgetune.stages.elastic.compiler import CompiledSource, CompileOptions, arch_of
+from edgetune.stages.elastic.compiler import CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.calibrate import read_costs
-from edgetune.stages.elastic.forms import Forms, compile_forms
+from edgetune.stages.elastic.forms import Forms, forms_of
+from edgetune.stages.elastic.front import resources_of, transform_compiled
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx
@@ -23,16 +22,11 @@ from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.shrink import Rules, Shrunk, overhead_score
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
-from edgetune.stages.elastic.source.transform import transform
-from edgetune.stages.elastic.tables import rows_of
+from edgetune.stages.elastic.tables import PieceRow, rows_of
 from edgetune.stages.elastic.work import Logical
 from edgetune.units import format_bytes, parse_bytes, parse_share, parse_time_s
 from edgetune.workflows.kernels.options import ShrinkOptions
-from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.stopping import reporting_saved
-
-_DEFAULT_NAME = "kept.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,52 +34,49 @@ class KeptPieces:
     """The result of ``shrink``.
 
     Args:
-        table: The kept pieces, then the dropped ones.
+        rows: The kept pieces, then the dropped ones.
         forms: The compiled forms of the kernel.
         shrunk: Its design space.
-        target: Where the table went.
+        arch: The architecture that they were compiled for.
     """
 
-    table: ElasticTable
+    rows: Sequence[PieceRow]
     forms: Forms
     shrunk: Shrunk
-    target: Target
+    arch: str
 
 
 def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
-    """Compile the forms of a kernel, keep the pieces that are worth launching, and write them.
+    """Compile the forms of a kernel and keep the pieces that are worth launching.
 
     Raises:
         InputError: the source cannot be read or compiled, has no such kernel, or the kernel is refused; the launch does
             not fit the GPU; or an option cannot be used.
-        DeviceError: NVRTC or tree-sitter is missing, or a figure is asked for and matplotlib is.
+        DeviceError: NVRTC is missing, or ptxas and nvJitLink are.
         InfeasibleError: nothing is kept.
     """
-    rules = _rules(opts)
-    target = choose_target(opts.output, _DEFAULT_NAME, stdout=reporter.stdout)
-    check_outputs({"-o": target.file, "--figure": opts.figure}, [opts.file], {"-o": "elastic_table"})
-    if opts.figure is not None:
-        require_drawing(opts.figure)
-    kept = "nothing is kept, and the same command starts over"
-    with reporting_saved(reporter, lambda: kept), reporter.bar("compiling the forms", None):
-        forms, compiled, shrunk, source = _shrunk(opts, rules)
-    conditions = {
-        "simulated": False,
-        "gpu": {name: value for name, value in asdict(shrunk.gpu).items() if name != "source"},
-        "arch": compiled.arch,
-        "compiler": compiled.compiler,
-        "compiling": {"fmad": opts.fmad, "include": tuple(opts.include), "define": tuple(opts.define)},
-        "rules": {**asdict(rules), **asdict(rules.limits(shrunk.gpu))},
-        "original": asdict(forms.original.resources),
-        "forms": {form.symbol: asdict(form.resources) for form in forms.elastic.values()},
-        "pruned_share": shrunk.pruned_share,
-    }
-    inputs = {"source": {"name": name_of(opts.file), "sha256": hashlib.sha256(source).hexdigest()}}
-    header = Header.new(KIND, VERSION, inputs=inputs, conditions=conditions)
-    table = ElasticTable(header, tuple(rows_of(shrunk, forms)))
-    target.write(table)
-    target.report(reporter)
-    return KeptPieces(table, forms, shrunk, target)
+    rules, gpu = _rules(opts), find_gpu(opts.gpu)
+    logical, arch = _logical(opts, gpu), opts.arch or arch_of(gpu)
+    with reporter.bar("compiling the forms", None):
+        kernel, forms = _forms(opts, arch)
+    asked = {count: form.resources for count, form in forms.elastic.items()}
+    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu, rules=rules)
+    if not shrunk.places:
+        raise _nothing_kept(shrunk)
+    return KeptPieces(tuple(rows_of(shrunk, forms)), forms, shrunk, arch)
+
+
+def _forms(opts: ShrinkOptions, arch: str) -> tuple[str, Forms]:
+    """Return the name of the kernel and its compiled forms."""
+    text, name = read_source(opts.file).decode("utf-8-sig", "surrogateescape"), name_of(opts.file)
+    instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
+    if is_ptx(name, text):
+        done = transform_ptx(text, name)
+    else:
+        options = CompileOptions(opts.fmad, tuple(map(str, opts.folders)), tuple(opts.define), compiled_folder())
+        done = transform_compiled(text, name, arch, options=options, instances=instances)
+    kernel = _kernel(done, instance_symbol(instances[0]) if instances else opts.kernel, name).kernel.name
+    return kernel, forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel]
 
 
 def _rules(opts: ShrinkOptions) -> Rules:
@@ -108,35 +99,6 @@ def _rules(opts: ShrinkOptions) -> Rules:
         raise InputError("--most-turns limits turns whose time is unknown", "add --turn-time, or --costs of calibrate")
     literal = choose(opts.wiscore, ("corrected", "literal"), what="form of WIScore") == "literal"
     return Rules(opts.strict_paper, literal, share, **costs)
-
-
-def _shrunk(opts: ShrinkOptions, rules: Rules) -> tuple[Forms, CompiledSource, Shrunk, bytes]:
-    """Return the forms of the kernel, the compiled source, the design space, and the source."""
-    gpu = find_gpu(opts.gpu)
-    logical = _logical(opts, gpu)
-    source, name = read_source(opts.file), name_of(opts.file)
-    try:
-        text = source.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{name} is not text", "CUDA C must be UTF-8") from None
-    instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
-    if is_ptx(name, text):
-        transformed = transform_ptx(text, name)
-    else:
-        transformed = transform(text, name, opts.folders, asked=instances)
-    wanted = instance_symbol(instances[0]) if instances else opts.kernel
-    kernel = _kernel(transformed, wanted, name).kernel.name
-    options = CompileOptions(opts.fmad, tuple(map(str, opts.folders)), tuple(opts.define))
-    compiled, found = compile_forms(
-        replace(transformed, source=transformed.compiled),  # whole programs are given too
-        opts.arch or arch_of(gpu), name=name, options=options,
-    )  # fmt: skip
-    forms = found[kernel]
-    asked = {count: form.resources for count, form in forms.elastic.items()}
-    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu, rules=rules)
-    if not shrunk.places:
-        raise _nothing_kept(shrunk)
-    return forms, compiled, shrunk, source
 
 
 def _logical(opts: ShrinkOptions, gpu: Gpu) -> Logical:

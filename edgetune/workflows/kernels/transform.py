@@ -9,21 +9,15 @@ from typing import Any
 
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.errors import InputError, PartialError
+from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.front import transform_compiled
-from edgetune.stages.elastic.kernel import SURFACES, ElasticKernel, Parameter, TransformResult
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE
 from edgetune.stages.elastic.ptx.parse import is_ptx
 from edgetune.stages.elastic.ptx.transform import transform_ptx
-from edgetune.stages.elastic.source.transform import transform as transformed
-from edgetune.workflows.kernels.check import (
-    CHECK_WITHOUT,
-    CheckResult,
-    KernelSource,
-    launches_of,
-    tried_on_cpu,
-    tried_on_gpu,
-)
+from edgetune.workflows.kernels.check import CHECK_WITHOUT, CheckResult, launches_of, tried_on_cpu, tried_on_gpu
 from edgetune.workflows.kernels.gpu import gpu_index
 from edgetune.workflows.kernels.options import TransformOptions
 from edgetune.workflows.output import check_outputs
@@ -41,12 +35,12 @@ _FAILURES = {
     "mismatched-barrier": "let all threads of a block come to the same barriers in the same order",
     "crash": "is the memory of the launch as large as the kernel takes it to be?",
 }
-"""Remedies for an original that does not end well, by how it ended (see ``shim.run.ShimResult``)."""
+"""Remedies for an original that does not end well, by how it ended (see ``execution.CpuResult``)."""
 _MOST_CAUSES = 2
 _MOST_NAMES = 3
 """That one message names."""
 _BY_THE_ORIGINAL = ("racy", "fails", "no output")
-"""Answers about the original: with a guessed launch the guess may be at fault, e.g. a row of threads for a tile."""
+"""Answers about the original: with a guessed launch the guess is at fault, e.g. a row of threads for a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +71,9 @@ class Transformed:
             InputError: no kernel could; the message names the first reason.
         """
         if not self.made:
-            first = next((each for one in self.done.kernels for each in one.refusals), None) or self.done.refusals[0]
-            of = "" if first.kernel is None else f"{first.kernel}: "
+            first = next(each for one in self.done.kernels for each in one.refusals)
             place = f"{first.file or self.name}:{first.line}"
-            message = f"{place}: no kernel can be made elastic: {of}{first.code}: {first.reason}"
+            message = f"{place}: no kernel can be made elastic: {first.kernel}: {first.code}: {first.reason}"
             raise InputError(message, first.remedy)
 
 
@@ -95,8 +88,8 @@ def transform(
         on_transformed: Called with the result before the check, which may not be possible here.
 
     Raises:
-        InputError: the file cannot be read, or the device is no NVIDIA GPU.
-        DeviceError: tree-sitter is missing, or what the check needs: g++, or CUDA for a GPU.
+        InputError: the file cannot be read or compiled, or the device is no NVIDIA GPU.
+        DeviceError: NVRTC is missing, or CUDA for a check on a GPU.
     """
     if opts.device is not None:
         if not opts.checks:
@@ -104,21 +97,19 @@ def transform(
         gpu_index(opts.device, CHECK_WITHOUT)  # which raises where it is no NVIDIA GPU
     text = read_source(opts.file).decode("utf-8", "surrogateescape")
     name = _STDIN_FILE if opts.file == "-" else opts.file
-    ptx = is_ptx(name, text)
-    check_outputs({"-o": opts.output}, [opts.file], {"-o": "PTX" if ptx or opts.ptx else "CUDA source"})
+    check_outputs({"-o": opts.output}, [opts.file], {"-o": "PTX"})
     for folder in opts.include:
         if not Path(folder).is_dir():
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
-    if ptx:
+    if is_ptx(name, text):
         _check_of_ptx(opts)
         done = transform_ptx(text, name, persistent=opts.persistent)
-    elif opts.ptx is not None:
-        options = CompileOptions(fmad=False, include=tuple(map(str, opts.folders)))
-        done = transform_compiled(
-            text, name, opts.ptx, options=options, instances=opts.instantiate, persistent=opts.persistent
-        )
     else:
-        done = transformed(text, name, opts.folders, asked=opts.instantiate, persistent=opts.persistent)
+        options = CompileOptions(fmad=False, include=tuple(map(str, opts.folders)), cache=compiled_folder())
+        done = transform_compiled(
+            text, name, opts.arch or ARCHITECTURE, options=options, instances=opts.instantiate,
+            persistent=opts.persistent,
+        )  # fmt: skip
     found = Transformed(name, done)
     if found.made and opts.output not in (None, "-"):
         written = write_atomically(done.source.encode("utf-8", "surrogateescape"), str(opts.output))
@@ -127,7 +118,7 @@ def transform(
     on_transformed(found)
     if not opts.checks:
         return found
-    return Transformed(name, done, found.written, _tried(opts, KernelSource(done, name, opts.folders), text, reporter))
+    return Transformed(name, done, found.written, _tried(opts, found, text, reporter))
 
 
 def _check_of_ptx(opts: TransformOptions) -> None:
@@ -139,7 +130,7 @@ def _check_of_ptx(opts: TransformOptions) -> None:
     asked = {
         "--instantiate": opts.instantiate,
         "--include": opts.include,
-        "--ptx": opts.ptx,
+        "--arch": opts.arch,
     }
     for option, given in asked.items():
         if given:
@@ -147,14 +138,14 @@ def _check_of_ptx(opts: TransformOptions) -> None:
             raise InputError(message, f"leave {option} out, or give the source")
 
 
-def _tried(opts: TransformOptions, source: KernelSource, text: str, reporter: Reporter) -> tuple[CheckResult, ...]:
+def _tried(opts: TransformOptions, found: Transformed, text: str, reporter: Reporter) -> tuple[CheckResult, ...]:
     """Check each elastic kernel with the given launches, else with a guessed one, first on the CPU."""
-    launches = launches_of(source, text, opts.launch)
-    if not source.elastic:
+    launches = launches_of(found.done, found.name, text, opts.launch)
+    if not found.made:
         return ()
     if opts.device is None:
-        return (tried_on_cpu(source, launches, reporter),)
-    return tried_on_gpu(source, launches, opts.device, reporter)
+        return (tried_on_cpu(found.done, found.name, launches, reporter),)
+    return tried_on_gpu(found.done, found.name, launches, opts.device, reporter)
 
 
 def check_row(each: ElasticKernel, tried: CheckResult) -> dict[str, object]:
@@ -168,7 +159,7 @@ def check_row(each: ElasticKernel, tried: CheckResult) -> dict[str, object]:
     if worst is None and why is not None:
         return row | {"answer": "not tried", "launch": "given" if mine else "none", "why": why.message}
     verdict, guess = worst or mine[0]
-    answer = "unclear" if guess and _may_be_the_guess(verdict, each) else verdict.answer
+    answer = "unclear" if guess and verdict.answer in _BY_THE_ORIGINAL else verdict.answer
     return row | {"answer": answer, "launch": "guessed" if guess else "given", "why": verdict.reason}
 
 
@@ -194,19 +185,7 @@ def document(found: Transformed) -> dict[str, Any]:
             else:
                 one["check_on_gpu"] = {"device": place.where, "gpu": place.gpu, **row}
         kernels.append(one)
-    return {"kernels": kernels, "refusals": [asdict(refused) for refused in found.done.refusals]}
-
-
-def _may_be_the_guess(verdict: Verdict, elastic: ElasticKernel) -> bool:
-    """Return whether a guessed launch may be at fault: a wrong one may read past a constant table, too."""
-    if verdict.answer == "no output" and not any(map(_written, elastic.kernel.parameters)):
-        return False
-    return verdict.answer in _BY_THE_ORIGINAL or (verdict.answer == "different" and elastic.kernel.tables)
-
-
-def _written(parameter: Parameter) -> bool:
-    """Return whether a kernel may change memory through a parameter."""
-    return parameter.pointer or not set(parameter.type.split()).isdisjoint(SURFACES)
+    return {"kernels": kernels}
 
 
 def judge(found: Transformed) -> None:
@@ -218,18 +197,15 @@ def judge(found: Transformed) -> None:
     tried = found.tried
     asked = [one for one in tried if one.gpu is not None] or tried
     verdicts = [(_on(one, asked), *each) for one in tried for each in one.verdicts]
-    kernels = {each.kernel.name: each for each in found.done.kernels}
-    for on, verdict, guess in verdicts:
-        if verdict.answer == "different" and not (guess and _may_be_the_guess(verdict, kernels[verdict.kernel])):
+    for on, verdict, _ in verdicts:
+        if verdict.answer == "different":
             hint = "do not use it, and report the kernel; --explain shows how it was transformed"
-            if guess:
-                hint = f"by a wrong guess it may read past its own arrays: correct --launch '{guess}'; otherwise {hint}"
             message = f"{verdict.kernel}{on}: a form gives other results than the original: {verdict.reason}"
             raise PartialError(message, hint)
     unknown = sorted((each for each in verdicts if each[1].answer != "equal"), key=lambda each: each[2] or "")
     if unknown:
         on, verdict, guess = unknown[0]
-        raise unclear(verdict, guess if _may_be_the_guess(verdict, kernels[verdict.kernel]) else None, on)
+        raise unclear(verdict, guess, on)
     for one in asked:
         if one.untried:
             raise _not_checked(one, f"{len(one.untried)} of {len(found.made)} elastic kernels not checked", asked)

@@ -29,7 +29,6 @@ SECTIONS: Registry[Callable[..., None]] = Registry(
         "evaluation.strategies": f"{_HERE}.evaluation:section",
         "convergence.epochs": f"{_HERE}.convergence:section",
         "layer_costs.layers": f"{_HERE}.layer_costs:section",
-        "elastic_table.pieces": f"{_HERE}.elastic_table:section",
         "jobs.document": f"{_HERE}.documents:section",
         "kernel_tasks.document": f"{_HERE}.documents:section",
     },

@@ -1,5 +1,5 @@
 // Members of a class template that are defined outside of it.
-// launch members_float grid=5 block=16 y=float32[80]:zero x=float32[80]
+// launch members<float> grid=5 block=16 y=float32[80]:zero x=float32[80]
 template <class T> class Pair {
 public:
     __device__ Pair(T const &x);

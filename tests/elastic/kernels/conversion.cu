@@ -1,6 +1,6 @@
 // Shared memory of a template's type through a conversion, and a first warp chosen by its rank in the block.
-// launch range_float_64 grid=4 block=64 shared=512 low=float32[4]:zero high=float32[4]:zero in=float32[256]
-// launch range_int_64 grid=3,2 block=16,4 shared=512 low=int32[6]:zero high=int32[6]:zero in=int32[384]
+// launch range<float, 64> grid=4 block=64 shared=512 low=float32[4]:zero high=float32[4]:zero in=float32[256]
+// launch range<int, 64> grid=3,2 block=16,4 shared=512 low=int32[6]:zero high=int32[6]:zero in=int32[384]
 #include <cooperative_groups.h>
 using namespace cooperative_groups;
 

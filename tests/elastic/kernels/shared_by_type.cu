@@ -1,6 +1,6 @@
 // A template for which there are specialisations only: dynamic shared memory with a name for each type.
-// launch turned_float grid=5 block=16 shared=64 x=float32[80]
-// launch turned_int grid=4 block=16 shared=64 x=int32[64]
+// launch turned<float> grid=5 block=16 shared=64 x=float32[80]
+// launch turned<int> grid=4 block=16 shared=64 x=int32[64]
 template <class T> struct Shared {
     __device__ T *get() {
         extern __device__ void error(void);
@@ -22,9 +22,3 @@ template <typename T> __global__ void turned(T *x) {
     __syncthreads();
     x[blockIdx.x * blockDim.x + threadIdx.x] = s[blockDim.x - 1 - threadIdx.x] * T(blockIdx.x + 1);
 }
-#ifdef WITH_HOST
-void run(float *x, int *y) {
-    turned<float><<<5, 16, 64>>>(x);
-    turned<int><<<4, 16, 64>>>(y);
-}
-#endif

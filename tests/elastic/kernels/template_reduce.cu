@@ -1,7 +1,7 @@
-// A template of a type and a number, launched through a template function of the host whose argument is known.
-// launch reduce_float_64 grid=4 block=64 out=float32[4]:zero in=float32[200] n=int32:200
-// launch reduce_int_64 grid=3 block=64 out=int32[3]:zero in=int32[150] n=int32:150
-// launch reduce_int grid=3 block=32 out=int32[3]:zero in=int32[90] n=int32:90
+// A template of a type and a number.
+// launch reduce<float, 64> grid=4 block=64 out=float32[4]:zero in=float32[200] n=int32:200
+// launch reduce<int, 64> grid=3 block=64 out=int32[3]:zero in=int32[150] n=int32:150
+// launch reduce<int> grid=3 block=32 out=int32[3]:zero in=int32[90] n=int32:90
 template <typename T>
 __device__ T twice(T value) {
     return value + T(value);
@@ -22,14 +22,3 @@ __global__ void reduce(T *out, const T *in, int n) {
     }
     if (t == 0) out[blockIdx.x] = sums[0];
 }
-#ifdef WITH_HOST
-template <typename T>
-void run(T *out, const T *in, int n) {
-    reduce<T, 64><<<(n + 63) / 64, 64>>>(out, in, n);
-}
-template void run<float>(float *, const float *, int);
-template void run<int>(int *, const int *, int);
-void small(int *out, const int *in, int n) {
-    reduce<int><<<(n + 31) / 32, 32>>>(out, in, n);
-}
-#endif

@@ -6,9 +6,9 @@
 Events tell the milliseconds since another event in single precision, so that the other must be recent (after 16 s a
 step is a microsecond), and a GPU's clock is not the host's. So one is set against the other anew every second.
 
-    kernel(..., records)     first statement: note the multiprocessor (%smid) and the time (%globaltimer)
+    .entry kernel(..., .param .u64 edgetune_records)
+                             first: note the multiprocessor (%smid) and the time (%globaltimer)
                              on leaving, by whichever return: note the time again
-    .entry kernel(..., .param .u64 edgetune_records)    the same in PTX
     records                  [sm, start, end] [sm, start, end] ...    one for each physical block, by launch
 
 Block records are written by thread 0 of a block, on request: residency, not occupancy, as warps of its block may end
@@ -24,14 +24,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetune import limits
 from edgetune.stages.elastic.backend import Launch, Residency
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import Packed
-from edgetune.stages.elastic.ptx import parse as ptx
-from edgetune.stages.elastic.ptx.transform import edited as ptx_edited
-from edgetune.stages.elastic.source.parse import parse
-from edgetune.stages.elastic.source.syntax import Edit, edited, find, line_mark, line_of
+from edgetune.stages.elastic.ptx.parse import parse
+from edgetune.stages.elastic.ptx.transform import edited
 
 _TRIES = 10
 _QUERIES = 50
@@ -183,54 +180,6 @@ _WORDS, _WORD_BYTES = 3, 8
 MOST_BLOCKS = 1 << 20
 """Recorded in one run: 24 MiB."""
 
-PREAMBLE = f"""
-struct edgetune_noted_t {{  // made when a thread enters a kernel, destroyed when it leaves
-    unsigned long long *at;
-    static __device__ unsigned long long now() {{
-        unsigned long long time;
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
-        return time;
-    }}
-    __device__ edgetune_noted_t(unsigned long long *records) : at(0) {{
-        if (records == 0 || threadIdx.x + threadIdx.y + threadIdx.z != 0) return;
-        unsigned int sm;
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm) :: "memory");
-        const unsigned long long row = blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z;
-        at = records + {_WORDS} * (blockIdx.x + gridDim.x * row);
-        at[0] = sm;
-        at[1] = now();
-    }}
-    __device__ ~edgetune_noted_t() {{
-        if (at != 0) at[2] = now();
-    }}
-}};
-"""
-
-
-def with_block_records(source: str, name: str) -> str:
-    """Return a source whose kernels take an address for block records behind all other arguments.
-
-    Args:
-        source: CUDA C, elastic forms included.
-        name: Of the file; lines keep their numbers in messages of compilers.
-
-    Raises:
-        InputError: the source does not parse.
-        DeviceError: the parser is missing.
-    """
-    with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
-        parsed = parse(source, name)
-    edits = []
-    for kernel in parsed.kernels:
-        parameters = next(find(kernel.node.child_by_field_name("declarator") or kernel.node, "parameter_list"))
-        comma = ", " if any("parameter_declaration" in each.type for each in parameters.named_children) else ""
-        end, begin = parameters.end_byte - 1, kernel.body.start_byte + 1
-        edits.append(Edit(end, end, f"{comma}unsigned long long *{PARAMETER}"))
-        edits.append(Edit(begin, begin, f" edgetune_noted_t edgetune_noted({PARAMETER});"))
-    root = parsed.tree.root_node
-    return PREAMBLE + line_mark(line_of(root), name) + edited(root, edits)
-
-
 _NOTE = f"""
 	.reg .b64 %edgetune_record, %edgetune_time;
 	.reg .b32 %edgetune_own, %edgetune_size, %edgetune_more;
@@ -266,8 +215,8 @@ $edgetune_leave:
 """
 
 
-def ptx_with_block_records(text: str, name: str) -> str:
-    """Return a PTX text whose kernels take an address for block records behind all other arguments.
+def with_block_records(text: str, name: str) -> str:
+    """Return PTX whose kernels take an address for block records behind all other arguments.
 
     Args:
         text: Elastic forms included.
@@ -277,7 +226,7 @@ def ptx_with_block_records(text: str, name: str) -> str:
         InputError: it is no PTX.
     """
     edits = []
-    for entry in ptx.parse(text, name).entries:
+    for entry in parse(text, name).entries:
         parameter = f"\n\t.param .u64 {PARAMETER}\n"
         at, added = entry.head[2], f"{',' * bool(entry.parameters)}{parameter}"
         edits.append((at, at, added) if at >= 0 else (entry.head[1], entry.head[1], f"({parameter})"))
@@ -286,7 +235,7 @@ def ptx_with_block_records(text: str, name: str) -> str:
             if each.op[0] in ("ret", "exit"):
                 guard = f"@{'!' * each.guard[1]}{each.guard[0].partition('@')[0]} " if each.guard else ""
                 edits.append((each.start, each.end, f"{guard}bra $edgetune_leave;"))
-    return ptx_edited(text, (0, len(text)), edits)
+    return edited(text, (0, len(text)), edits)
 
 
 class BlockRecords:

@@ -1,32 +1,32 @@
-"""From the source of a network to machine code: transformed and compiled by NVRTC, or given as PTX."""
+"""From the source of a network to kernels on a GPU: compiled to PTX, made elastic, and compiled by the driver.
+
+network.source --NVRTC, nvcc--> PTX --forms--> PTX --cuModuleLoadData--> functions, and what they need
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
-from edgetune.stages.elastic.cuda.blocks import ptx_with_block_records, with_block_records
+from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of, ptx_of
+from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.forms import Form, Forms, compile_forms, variants_by_count
-from edgetune.stages.elastic.front import check_version
+from edgetune.stages.elastic.forms import Forms, forms_of
+from edgetune.stages.elastic.front import check_version, transform_compiled
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx
 from edgetune.stages.elastic.ptx.transform import transform_ptx
-from edgetune.stages.elastic.source.transform import transform
 from edgetune.stages.elastic.work import KernelSequence
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A network's source, compiled.
+    """A network's kernels and their forms.
 
     Args:
-        image: Machine code.
+        image: PTX, as ``cuModuleLoadData`` takes it.
         forms: Of its kernels, by name.
         recorded: Whether its kernels take the address of block records.
     """
@@ -47,44 +47,29 @@ def build(
     """Make a network's kernels elastic and compile them for a GPU.
 
     Args:
-        network: With source.
+        network: With source, CUDA C or PTX.
         context: The GPU.
         recorded: Whether blocks write down where and when they ran; that costs time.
         options: Of the compiler; its folders are searched for headers.
         persistent: Whether each kernel gets a persistent form too.
 
     Raises:
-        InputError: the network has no source, or its source does not parse or compile.
-        DeviceError: NVRTC or the parser is missing, or the driver does not compile PTX.
+        InputError: the network has no source, its source does not compile, or its PTX is newer than the driver.
+        DeviceError: NVRTC is missing, or the driver does not compile the PTX.
     """
     check_source(network)
     if is_ptx(network.name, network.source):
         name = f"{network.name}.ptx"
         done = transform_ptx(network.source, name, persistent=persistent)
-        if recorded:
-            done = replace(done, source=ptx_with_block_records(done.source, name))
-        return replace(load_ptx(done, context, name), recorded=recorded)
-    name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
-    launched = {call.kernel for call in network.calls}
-    folders = tuple(map(Path, options.include))
-    transformed = transform(network.source, name, folders, launched, persistent=persistent)
-
-    def compiled(source: str) -> Build:
-        written = with_block_records(source, name) if recorded else source
-        made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options)
-        return Build(made.image, forms, recorded)
-
-    try:
-        return compiled(transformed.compiled)  # whole programs are given too
-    except InputError:
-        without_forms = {each.kernel.name for each in transformed.kernels if not each.variants}
-        with suppress(InputError):  # they may need what was left out, such as cooperative groups
-            if launched & without_forms:
-                return compiled(transformed.source)
-        raise
+    else:
+        name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
+        done = transform_compiled(network.source, name, arch, options=options, persistent=persistent)
+    if recorded:
+        done = replace(done, source=with_block_records(done.source, name))
+    return replace(load_forms(done, context, name), recorded=recorded)
 
 
-def load_ptx(transformed: TransformResult, context: Context, name: str) -> Build:
+def load_forms(transformed: TransformResult, context: Context, name: str) -> Build:
     """Have the driver compile PTX with its forms, and ask it what they need.
 
     Multiplications and additions without a rounding of their own (``mul.f32``) may be contracted, in the original and
@@ -99,30 +84,40 @@ def load_ptx(transformed: TransformResult, context: Context, name: str) -> Build
         InputError: it is newer than the driver.
         DeviceError: the driver does not compile it.
     """
-    check_version(transformed.source, context.facts.driver, name)
-    image = transformed.source.encode("utf-8", "surrogateescape") + b"\0"
-    words = context.driver.api.CUfunction_attribute
+    image, words = image_of(transformed.source, context, name), context.driver.api.CUfunction_attribute
     with context.scope():
         module = context.load(image)
 
-        def form(symbol: str) -> Form:
+        def needs(symbol: str) -> Resources:
             function = context.function(module, symbol)
             registers, shared_bytes, local_bytes = (
                 int(context.driver.call("cuFuncGetAttribute", each, function))
                 for each in (words.CU_FUNC_ATTRIBUTE_NUM_REGS, words.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
                              words.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
             )  # fmt: skip
-            return Form(symbol, Resources(registers, shared_bytes, local_bytes))
+            return Resources(registers, shared_bytes, local_bytes)
 
-        forms = {
-            each.kernel.name: Forms(
-                form(each.kernel.name),
-                {count: form(variant.symbol) for count, variant in variants_by_count(each).items()},
-                next((form(variant.symbol) for variant in each.variants if variant.level == "persistent"), None),
-            )
-            for each in transformed.kernels
-        }
-    return Build(image, forms)
+        return Build(image, forms_of(transformed, needs))
+
+
+def image_of(text: str, context: Context, name: str) -> bytes:
+    """Return PTX as the driver of a GPU takes it.
+
+    Args:
+        text: PTX.
+        context: The GPU.
+        name: Of the file, for messages.
+
+    Raises:
+        InputError: it is newer than the driver.
+    """
+    check_version(text, context.facts.driver, name)
+    return text.encode("utf-8", "surrogateescape") + b"\0"
+
+
+def compiled_image(source: str, context: Context, name: str) -> bytes:
+    """Return CUDA C, without forms, as PTX for a GPU; arguments and errors as ``image_of`` and ``compiler.ptx_of``."""
+    return image_of(ptx_of(source, arch_of(context.facts.gpu), name=name)[0], context, name)
 
 
 def check_source(network: KernelSequence) -> None:

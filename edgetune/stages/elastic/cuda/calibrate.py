@@ -24,10 +24,9 @@ from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
 from edgetune.errors import InputError
 from edgetune.stages.elastic.backend import LaunchRecord
-from edgetune.stages.elastic.compiler import arch_of, compile
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import EventTimes
-from edgetune.stages.elastic.cuda.building import Build
+from edgetune.stages.elastic.cuda.building import Build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context, GpuFacts
 from edgetune.stages.elastic.cuda.driver import Packed
 from edgetune.stages.elastic.cuda.program import Program
@@ -199,10 +198,10 @@ def compiled_for(context: Context) -> bytes:
     """Return ``SOURCE`` compiled for the GPU of a context.
 
     Raises:
-        InputError: NVRTC does not know the GPU.
+        InputError: NVRTC does not know the GPU, or is newer than the driver.
         DeviceError: NVRTC is missing.
     """
-    return compile(SOURCE, arch_of(context.facts.gpu), name="calibration").image
+    return compiled_image(SOURCE, context, "calibration")
 
 
 class _Bench:

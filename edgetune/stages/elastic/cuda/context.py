@@ -148,7 +148,7 @@ class Context:
         return self.noted("cuEventDestroy", self.driver.call("cuEventCreate", 0))
 
     def load(self, image: bytes) -> Any:
-        """Load machine code and return the module."""
+        """Load PTX or machine code and return the module."""
         return self.noted("cuModuleUnload", self.driver.call("cuModuleLoadData", image))
 
     def function(self, module: Any, symbol: str, dynamic_shared_bytes: int = 0) -> Any:

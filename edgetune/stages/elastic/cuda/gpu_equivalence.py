@@ -5,7 +5,7 @@
           --buffers filled--> persistent form, the quota changed as it runs, blocks brought back    compared
           ...
 
-A GPU chooses the order of threads and blocks itself, so that a race may stay unseen that the orders of the CPU shim
+A GPU chooses the order of threads and blocks itself, so that a race may stay unseen that the orders of the interpreter
 show. It adds the compiler's own code, real warps, and real memory. In a network, a kernel without a form for a way is
 launched in the form for one.
 """
@@ -13,7 +13,7 @@ launched in the form for one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,12 @@ from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.abi import NO_QUOTA, PER_THREAD
 from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict, different
-from edgetune.stages.elastic.cuda.building import Build, load_ptx
+from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import KernelFailedError
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.forms import compile_forms
-from edgetune.stages.elastic.kernel import SURFACES, TEXTURES, ElasticKernel, TransformResult
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.work import KernelSequence
 
@@ -124,27 +122,6 @@ class GpuCheckResult:
     untried: Mapping[str, EdgetuneError] = field(default_factory=dict)
 
 
-def build(transformed: TransformResult, context: Context, *, name: str, options: CompileOptions = DEFAULTS) -> Build:
-    """Compile a source with its forms for a GPU without contraction, so that results may be compared bit by bit.
-
-    Args:
-        transformed: The source.
-        context: The GPU.
-        name: Of the file, for messages.
-        options: Of the compiler.
-
-    Raises:
-        InputError: NVRTC refuses the source, or the driver does not read PTX that is as new.
-        DeviceError: NVRTC is missing, or the driver does not compile PTX.
-    """
-    if transformed.language == "ptx":
-        return load_ptx(transformed, context, name)
-    alone = replace(transformed, source=transformed.compiled)
-    exact = replace(options, fmad=False)
-    compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=exact)
-    return Build(compiled.image, forms)
-
-
 def check(
     context: Context, built: Build, transformed: TransformResult, trials: Sequence[SampleLaunch]
 ) -> GpuCheckResult:
@@ -167,8 +144,7 @@ def check(
         name = trial.call.kernel
         if name not in elastic:
             continue
-        types = {word for each in elastic[name].kernel.parameters for word in each.type.split()}
-        if types & {*TEXTURES, *SURFACES}:
+        if elastic[name].kernel.textures:
             why = "it takes a texture or surface, which a launch in a comment cannot make on a GPU"
             untried[name] = InputError(why, "check it on the CPU: leave --device out")
             continue

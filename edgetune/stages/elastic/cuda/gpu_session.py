@@ -24,10 +24,9 @@ import numpy.typing as npt
 
 from edgetune.processes.memory import without_collections
 from edgetune.stages.elastic.backend import Launch, Residency
-from edgetune.stages.elastic.compiler import arch_of, compile
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, Delay, GlobalTimer
-from edgetune.stages.elastic.cuda.building import Build, build
+from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
 from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import load_driver
@@ -119,7 +118,7 @@ def _built(network: KernelSequence, context: Context, recorded: bool) -> Build:
 
 
 def _timer_image(context: Context) -> bytes:
-    return compile(TIMER_SOURCE, arch_of(context.facts.gpu), name="timer").image
+    return compiled_image(TIMER_SOURCE, context, "timer")
 
 
 def measured_launch_s(context: Context) -> float:

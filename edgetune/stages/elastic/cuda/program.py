@@ -1,6 +1,6 @@
 """A network on the GPU: its kernels loaded, its buffers allocated and filled, its arguments packed.
 
-network --transform, NVRTC--> image --cuModuleLoadData--> functions
+network --building--> PTX --cuModuleLoadData--> functions
 buffers --cuMemAlloc--> addresses --packed once--> arguments of every form of every call
 Launch --two numbers rewritten--> cuLaunchKernel
 """

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from edgetune.plugins import Registry
 from edgetune.stages.elastic.gpu import Gpu
-from edgetune.stages.elastic.pieces import Tables
 from edgetune.stages.elastic.view import NamedElasticPolicy, PieceLauncher
 from edgetune.stages.elastic.work import GpuTask
 
@@ -29,19 +28,18 @@ POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
 )
 
 
-def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu, *, kept: Tables | None = None) -> NamedElasticPolicy:
+def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu) -> NamedElasticPolicy:
     """Return a new policy, whose look-ups of pieces are computed now and not while a GPU waits.
 
     Args:
         name: In the table.
         tasks: The tasks that it decides for.
         gpu: The GPU that they share.
-        kept: Look-ups that were computed before.
 
     Raises:
         InputError: there is no such policy; the hint names the nearest.
     """
     policy = POLICIES.find(name)()
     if isinstance(policy, PieceLauncher):
-        policy.prepare(tasks, gpu, kept or {})
+        policy.prepare(tasks, gpu)
     return policy

@@ -49,9 +49,9 @@ class Elastic:
         self._beside: dict[int, tuple[Call, LeftoverTable]] = {}
         """By identity of the call, on the GPU of ``_sizes``; the call is kept, so that its identity stays its own."""
 
-    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
-        """Compute the tables of all best-effort kernels before a run; ``kept`` ones are taken as they are."""
-        self._tables |= {**tables_for(tasks, gpu), **kept}
+    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu) -> None:
+        """Compute the tables of all best-effort kernels before a run."""
+        self._tables |= tables_for(tasks, gpu)
 
     def keep_within(self, block_s: BlockTime, most_s: float) -> None:
         """Shorten pieces beside critical kernels so that their blocks leave in time, where they go through several.

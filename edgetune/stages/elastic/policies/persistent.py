@@ -38,9 +38,9 @@ class Persistent:
         self._later: dict[tuple[int, int], tuple[Call, KernelSequence, Sequence[int]]] = {}
         """By identity of the normal call and of the critical network; both are kept."""
 
-    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
-        """Compute the tables of all best-effort kernels before a run; ``kept`` ones are taken as they are."""
-        self._elastic.prepare(tasks, gpu, kept)
+    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu) -> None:
+        """Compute the tables of all best-effort kernels before a run."""
+        self._elastic.prepare(tasks, gpu)
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the most critical chain that waits, behind the quotas that it needs; else quotas or normal work."""

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.stages.elastic.execution import ExecutionOrder
 from edgetune.stages.elastic.ptx.control_words import ControlWords
 from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
-from edgetune.stages.elastic.shim.run import ExecutionOrder
 
 WARP_THREADS = 32
 _POISON = 0xA5

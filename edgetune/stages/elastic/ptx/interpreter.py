@@ -11,8 +11,7 @@ order says which go first:
 Threads that never part would hide what is missing between them. In the last two orders they are in teams, of warps or
 of single threads, and a team runs on until it waits for another.
 
-It stands in for ``shim.run``: the same launches, orders and outcomes. An instruction that it does not know is an error
-with its name.
+An instruction that it does not know is an error with its name.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from typing import TypeAlias
 import numpy as np
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.execution import LIMIT_S, Buffers, CpuLaunch, CpuResult, ExecutionOrder, Sequenced
 from edgetune.stages.elastic.ptx.calls import with_functions
 from edgetune.stages.elastic.ptx.decode import Code, decoded, unknown_instruction
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.groups import Blocks
 from edgetune.stages.elastic.ptx.memory import Layout, Memory, StoppedError, Unit, layout
 from edgetune.stages.elastic.ptx.parse import Entry, Module, parse
-from edgetune.stages.elastic.shim.run import LIMIT_S, Buffers, ExecutionOrder, Sequenced, ShimLaunch, ShimResult
 
 _MOST_THREADS = 16384
 """That run at once."""
@@ -78,7 +77,7 @@ class PtxProgram:
         """
         return cls(parse(text, name), name, pool)
 
-    def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[ShimResult]:
+    def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[CpuResult]:
         """Run sequences of launches, each from the same buffers; yield their outcomes up to the first endless one.
 
         Args:
@@ -93,7 +92,7 @@ class PtxProgram:
         while left:
             batches.append(self._alike(sequences, left, buffers))
             left = [each for each in left if each not in batches[-1]]
-        found: dict[int, ShimResult] = {}
+        found: dict[int, CpuResult] = {}
         ran = self._ran([([sequences[each] for each in batch], buffers, limit_s) for batch in batches])
         waiting = iter(batches)
         for number in range(len(sequences)):
@@ -103,7 +102,7 @@ class PtxProgram:
             if found[number].status == "hang":
                 return
 
-    def _ran(self, batches: Sequence[Batch]) -> Iterator[list[ShimResult]]:
+    def _ran(self, batches: Sequence[Batch]) -> Iterator[list[CpuResult]]:
         """Yield the outcomes of each batch, with other processes once this one has worked for a while."""
         for place, batch in enumerate(batches):
             if self.pool is not None and self._spent_s > _ALONE_S and len(batches) - place > 1:
@@ -141,7 +140,7 @@ class PtxProgram:
                 room -= threads(number)
         return found
 
-    def outcomes(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[ShimResult]:
+    def outcomes(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[CpuResult]:
         """Return the outcomes of sequences that run at once; one by one where they do not all come to their end."""
         memory, end_s = Memory(self.module, buffers, len(sequences)), time.process_time() + limit_s
         try:
@@ -150,10 +149,10 @@ class PtxProgram:
                     now = {copy: launches[turn] for copy, (launches, _) in enumerate(sequences) if turn < len(launches)}
                     self._launch(now, memory, sequences[0][1], end_s)
         except StoppedError as stopped:
-            outcome = ShimResult(stopped.status, stopped.message, stopped.line, {})
+            outcome = CpuResult(stopped.status, stopped.message, stopped.line, {})
             if len(sequences) == 1:
                 return [outcome]
-            alone = list[ShimResult]()
+            alone = list[CpuResult]()
             for each in sequences:
                 alone += self.outcomes([each], buffers, limit_s)
                 if alone[-1].status == "hang":
@@ -161,9 +160,9 @@ class PtxProgram:
             if stopped.status != "hang" and all(each.status == "ok" for each in alone):
                 alone[0] = outcome  # it depends on the order, in which they do not stand by themselves
             return alone
-        return [ShimResult("ok", "", None, memory.contents(copy)) for copy in range(len(sequences))]
+        return [CpuResult("ok", "", None, memory.contents(copy)) for copy in range(len(sequences))]
 
-    def _launch(self, launches: dict[int, ShimLaunch], memory: Memory, order: ExecutionOrder, end_s: float) -> None:
+    def _launch(self, launches: dict[int, CpuLaunch], memory: Memory, order: ExecutionOrder, end_s: float) -> None:
         """Run one launch in each of some copies of the memory."""
         some = next(iter(launches.values()))
         entry, placed, code = self._code(some.symbol)
@@ -200,7 +199,7 @@ class PtxProgram:
         return self._codes[symbol]
 
 
-def _check_block(entry: Entry, launch: ShimLaunch) -> None:
+def _check_block(entry: Entry, launch: CpuLaunch) -> None:
     """Check a block against the directives of a kernel.
 
     Raises:
@@ -213,7 +212,7 @@ def _check_block(entry: Entry, launch: ShimLaunch) -> None:
             raise InputError(message, f"launch it with block={','.join(map(str, wanted))}")
 
 
-def _units(launches: dict[int, ShimLaunch], order: ExecutionOrder, random: np.random.Generator) -> Iterator[list[Unit]]:
+def _units(launches: dict[int, CpuLaunch], order: ExecutionOrder, random: np.random.Generator) -> Iterator[list[Unit]]:
     """Yield the blocks that run at once, of each launch."""
     blocks: dict[int, Array] = {copy: np.arange(math.prod(launch.grid)) for copy, launch in launches.items()}
     if order.order == "reverse":
@@ -237,5 +236,5 @@ def begin(text: str, name: str) -> None:
     _programs[:] = [PtxProgram.of(text, name)]
 
 
-def _outcomes_of(sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[ShimResult]:
+def _outcomes_of(sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[CpuResult]:
     return _programs[0].outcomes(sequences, buffers, limit_s)

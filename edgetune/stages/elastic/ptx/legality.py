@@ -103,7 +103,7 @@ RULES = {
         "rename it (a file that was transformed already needs no second time)",
     ),
 }
-"""The reason and the remedy by code; those that the source route knows too have the same code there."""
+"""The reason and the remedy by code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.execution import Buffers, CpuLaunch, Status
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.parse import Entry, Module, Variable
-from edgetune.stages.elastic.shim.run import Buffers, ShimLaunch, Status
 from edgetune.stages.elastic.work import Pointer
 
 _GAP = 256
@@ -32,7 +32,7 @@ _ALIGNMENT = 256
 _NUMBERS = {"f32": "f4", "f64": "f8", "u32": "u4", "b32": "u4", "s32": "i4", "u64": "u8", "b64": "u8", "s64": "i8"}
 """Types of variables as numpy names them; of others the bytes are compared."""
 
-Unit: TypeAlias = tuple[int, ShimLaunch, Array]
+Unit: TypeAlias = tuple[int, CpuLaunch, Array]
 """The number of a copy of the memory, a launch, and numbers of blocks of it, the first to run first."""
 
 
@@ -179,7 +179,7 @@ class Memory:
         start = self.place(buffer, copy)
         return self._bytes[start : start + self._buffers[buffer].nbytes].view(np.uint32)
 
-    def enter(self, entry: Entry, placed: Layout, launches: Mapping[int, ShimLaunch]) -> None:
+    def enter(self, entry: Entry, placed: Layout, launches: Mapping[int, CpuLaunch]) -> None:
         """Place the parameters of launches of one kernel.
 
         Args:
@@ -205,7 +205,7 @@ class Memory:
             if size > _MOST_SHARED_BYTES:
                 raise InputError(f"{entry.name}: {size} bytes of {space} memory, and no GPU has so much", "use less")
 
-    def _packed(self, entry: Entry, placed: Layout, launch: ShimLaunch) -> Array:
+    def _packed(self, entry: Entry, placed: Layout, launch: CpuLaunch) -> Array:
         """Return the bytes of the parameters of a launch."""
         if len(launch.arguments) != len(entry.parameters):
             message = f"{entry.name} takes {len(entry.parameters)} arguments, and is given {len(launch.arguments)}"

@@ -44,6 +44,7 @@ _INDEX = re.compile(r"%(n?)ctaid\.([xyz])\b")
 _TAKEN = re.compile(r"edgetune|__(?:grid|block\d|persistent)\b")
 _SIZE = re.compile(r"\.(reqntid|maxntid)\s+(\d+(?:\s*,\s*\d+)*)")
 _WARP = 32
+_TEXTURES = frozenset({"tex", "tld4", "txq", "suld", "sust", "sured", "suq"})
 
 
 def transform_ptx(text: str, name: str, *, persistent: bool = False, compiled: bool = False) -> TransformResult:
@@ -69,7 +70,7 @@ def transform_ptx(text: str, name: str, *, persistent: bool = False, compiled: b
         of_source = zip(kernels, module.entries, strict=True)
         kernels = tuple(_in_source(kernel, entry, Path(name).name) for kernel, entry in of_source)
     end = "" if text.endswith("\n") else "\n"
-    return TransformResult(f"{MARK}{text}{end}{''.join(forms)}", kernels, language="ptx")
+    return TransformResult(f"{MARK}{text}{end}{''.join(forms)}", kernels)
 
 
 def _in_source(elastic: ElasticKernel, entry: Entry, name: str) -> ElasticKernel:
@@ -142,7 +143,7 @@ class _Forms:
 
     def _written(self, variant: Variant, bounds: str) -> str:
         """Return the text of a form whose body is written anew."""
-        entry, text, copies = self._entry, self._module.text, variant.per_thread or 1
+        entry, text, copies = self._entry, self._module.text, variant.per_thread
         body = Body(self._module, entry, self._flow, copies, leaving=self._found.leaving)
         given = text[entry.head[1] : entry.head[2]] if entry.head[2] >= 0 else "("
         before = frames.before(variant.level, rows=self._found.rows, copies=copies, warps=self._kernel.warp)
@@ -192,10 +193,12 @@ def _facts(module: Module, entry: Entry) -> CudaKernel:
     words = {name for each in code for operand in each.operands for name in re.findall(r"[\w$]+", operand)}
     outside = [each for each in module.variables.values() if each.name in words]
     shared = [each for each in (*entry.variables, *outside) if each.space == "shared"]
+    memory = _pointed_to(entry)
     return CudaKernel(
         entry.name,
         entry.line,
-        tuple(Parameter(f"{each.type}[{each.size_bytes}]", each.name) for each in entry.parameters),
+        tuple(Parameter(f"{each.type}[{each.size_bytes}]", each.name, memory.get(each.name, ""))
+              for each in entry.parameters),
         barriers=sum(map(waits_for_block, code)),
         static_shared=any(each.size_bytes for each in shared),
         dynamic_shared=any(not each.size_bytes for each in shared),
@@ -203,8 +206,27 @@ def _facts(module: Module, entry: Entry) -> CudaKernel:
         or any("%lane" in operand for each in code for operand in each.operands),
         float_atomics=any(each.op[0] in ("atom", "red") and each.op[-1][:1] in "fb" and "add" in each.op
                           and each.op[-1] not in ("b32", "b64") for each in code),
-        tables=any(each.space == "const" for each in outside),
+        axes=2 if any("%tid.y" in operand for each in code for operand in each.operands) else 1,
+        textures=any(each.op[0] in _TEXTURES for each in code),
     )  # fmt: skip
+
+
+def _pointed_to(entry: Entry) -> dict[str, str]:
+    """Return the type of the numbers behind each parameter that is seen to be an address of memory, by its name."""
+    parameters, known, found = {each.name for each in entry.parameters}, dict[str, str](), dict[str, str]()
+    floats = {each.op[-1] for each in entry.instructions if each.op[-1][:1] == "f"}
+    for each in entry.instructions:
+        words = [re.findall(r"[%\w$]+", operand) for operand in each.operands]
+        if each.op[:2] == ("ld", "param") and words[1][0] in parameters and len(words[1]) == 1:
+            known[words[0][0]] = words[1][0]
+        elif each.op[0] in ("cvta", "add", "sub", "mad", "mov", "selp"):
+            known |= {words[0][0]: known[one] for some in words[1:] for one in some if one in known}  # noqa: B035
+        elif each.op[0] in ("ld", "st", "atom", "red"):
+            of = next((known[some[0]] for some in words[:2] if some and some[0] in known), None)
+            kind, bits = each.op[-1][:1], each.op[-1].lstrip("bfsu")
+            if of is not None and of not in found:
+                found[of] = f"f{bits}" if f"f{bits}" in floats and (kind in "bf" or bits == "16") else f"{kind}{bits}"
+    return found
 
 
 def _turn_end(kernel: CudaKernel, entry: Entry) -> list[str]:

@@ -1,2 +1,0 @@
-#pragma once
-#include "../../cuda_headers/library/cooperative_groups.h"

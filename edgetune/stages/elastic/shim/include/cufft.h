@@ -1,3 +1,0 @@
-// Found by sources that include <cufft.h>.
-#pragma once
-#include "../../cuda_headers/library/cufft.h"

@@ -1,7 +1,0 @@
-__global__ void turn(float *x) {
-    __shared__ float s[64];
-    auto mine = x[threadIdx.x];
-    s[threadIdx.x] = mine;
-    __syncthreads();
-    x[threadIdx.x] = s[63 - threadIdx.x] - mine;
-}

@@ -1,6 +1,0 @@
-#include "settings.h"
-
-__global__ void scale(float *x)
-{
-    x[blockIdx.x] = FACTOR;
-}

@@ -1,7 +1,0 @@
-__global__ void turn(float *x) {
-    __shared__ float s[64];
-    float &mine = x[threadIdx.x];
-    s[threadIdx.x] = mine;
-    __syncthreads();
-    mine = s[63 - threadIdx.x];
-}
