@@ -29,7 +29,6 @@ _POISON = 0xA5
 """Fills registers: what a kernel reads before it writes it is undefined."""
 _MOST_TURNS = 100
 """Turns or jumps after which others get their turn: threads may wait for what others write."""
-_STOPS_ONE_IN = 8
 _ENDLESS = "it does not end in time: it waits, or the launch is large"
 _MULTIPROCESSORS = 4
 _NS_A_TICK = 1000
@@ -198,8 +197,6 @@ class Blocks:
             team = int(self._random.choice(sorted({each.team for each in ready if each.team // _TEAMS == wave})))
         places = [each.at for each in ready if each.team == team]
         at = max(places) if self._order.order == "reverse" else min(places)
-        if self._order.order == "random" and self._random.integers(2):
-            at = int(self._random.choice(places))
         chosen = [each for each in ready if each.team == team and each.at == at]
         self._ready = [each for each in ready if each.team != team or each.at != at]
         return self._joined(chosen)
@@ -210,25 +207,25 @@ class Blocks:
 
     def _stops(self, at: int, places: frozenset[int]) -> bool:
         """Return whether a group at a segment lets others of its team go first, which are at some places."""
-        if self._order.order == "random":
-            return at in places or not self._random.integers(_STOPS_ONE_IN)
-        return at >= min(places) if self._order.order == "forward" else at <= max(places)
+        return at <= max(places) if self._order.order == "reverse" else at >= min(places)
 
     def _joined(self, groups: Sequence[Group]) -> Group:
         """Return one group in place of some at the same instruction."""
         if len(groups) == 1:
             return groups[0]
         at = groups[0].at
-        threads = np.concatenate([each.threads for each in groups])
-        order = np.argsort(threads, kind="stable")
         registers: list[Any] = [None] * len(self._code.registers)
         for number in self._code.live[at]:
             values = [each.registers[number] for each in groups]
-            same = all(len(each) == 1 for each in values) and len({each.tobytes() for each in values}) == 1
-            registers[number] = values[0] if same else np.concatenate(
-                [each.full(value) for value, each in zip(values, groups, strict=True)]
-            )[order]  # fmt: skip
-        joined = Group(self, threads[order], registers, at, max(each.team for each in groups))
+            if max(map(len, values)) == 1 and len({each.tobytes() for each in values}) == 1:
+                registers[number] = values[0]
+            else:
+                registers[number] = np.concatenate(
+                    [value if len(value) == each.size else value.repeat(each.size)
+                     for value, each in zip(values, groups, strict=True)]
+                )  # fmt: skip
+        threads = np.concatenate([each.threads for each in groups])
+        joined = Group(self, threads, registers, at, max(each.team for each in groups))
         joined.barrier = groups[0].barrier
         return joined
 
@@ -237,17 +234,17 @@ class Blocks:
         registers: list[Any] = [None] * len(self._code.registers)
         for number in self._code.live[at]:
             value = group.registers[number]
-            registers[number] = value if len(value) == 1 else value[chosen]
-        return Group(self, group.threads[chosen], registers, at, group.team if team is None else team)
+            registers[number] = value if len(value) == 1 else value.take(chosen)
+        return Group(self, group.threads.take(chosen), registers, at, group.team if team is None else team)
 
     def _by_team(self, group: Group) -> list[Group]:
         """Return the threads of a group in groups of their teams."""
-        team = self._team[group.threads]
-        found = np.unique(team)
+        team = self._team.take(group.threads)
+        found = sorted(set(team.tolist()))
         if len(found) == 1:
-            group.team = int(found[0])
+            group.team = found[0]
             return [group]
-        return [self._part(group, np.flatnonzero(team == each), group.at, int(each)) for each in found]
+        return [self._part(group, np.flatnonzero(team == each), group.at, each) for each in found]
 
     def _go(self, group: Group, ahead: bool = False) -> None:
         """Run a group on to where it parts, waits or ends, or, unless it goes ahead, may meet others of its team."""
@@ -404,12 +401,11 @@ class Group:
         barrier: Number of the barrier at which they wait, threads for which it waits, and whether they only arrive.
     """
 
-    __slots__ = ("_kept", "at", "barrier", "blocks", "memory", "registers", "size", "slot", "team", "threads")
+    __slots__ = ("_kept", "at", "barrier", "blocks", "memory", "registers", "size", "team", "threads")
 
     def __init__(self, blocks: Blocks, threads: Array, registers: list[Any], at: int, team: int) -> None:
         self.blocks, self.threads, self.registers, self.at, self.team = blocks, threads, registers, at, team
         self.memory, self.size = blocks.memory, len(threads)
-        self.slot = blocks.slot[threads]
         self.barrier: tuple[int, int | None, bool] = (0, None, False)
         self._kept: dict[str, Array] = {}
 
@@ -418,18 +414,22 @@ class Group:
         return Group(self.blocks, self.threads[chosen], [], self.at, self.team)
 
     def _of(self, name: str, value: Array) -> Array:
-        if name not in self._kept:
-            self._kept[name] = value if len(value) == 1 else value[self.threads]
-        return self._kept[name]
+        self._kept[name] = found = value if len(value) == 1 else value.take(self.threads)
+        return found
 
     def special(self, name: str) -> Array:
         """Return the values of a special register."""
         value = self.blocks.special(name)
-        return value if len(value) == 1 else self._of(name, value)
+        return value if len(value) == 1 else self._kept[name] if name in self._kept else self._of(name, value)
 
     def base(self, space: str) -> Array:
         """Return the index at which a state space begins for each thread."""
-        return self._kept[f"[{space}"] if f"[{space}" in self._kept else self._of(f"[{space}", self.blocks.base(space))
+        return self._kept[space] if space in self._kept else self._of(space, self.blocks.base(space))
+
+    @property
+    def slot(self) -> Array:
+        """Of each thread among the lanes of all warps."""
+        return self._kept["slot"] if "slot" in self._kept else self._of("slot", self.blocks.slot)
 
     @property
     def lane(self) -> Array:
@@ -439,7 +439,7 @@ class Group:
 
     def full(self, value: Array) -> Array:
         """Return an array with an element for each thread."""
-        return value if len(value) == self.size else np.broadcast_to(value, self.size)
+        return value if len(value) == self.size else value.repeat(self.size)
 
     def places(self) -> Array:
         """Return the place in the arrays of this group of the lanes of all warps; -1 where one is not in it."""

@@ -217,15 +217,17 @@ class Operands:
         for place, (operand, kind) in enumerate(writes):
             self.write(operand, kind, f"{value}[{place}]")
 
-    def address(self, operand: str) -> tuple[str, int]:
-        """Return the expression of an address in brackets, and what is added to it."""
+    def address(self, operand: str) -> str:
+        """Return the expression of an address in brackets."""
         found = _ADDRESS.fullmatch(operand)
         if found is None:
             raise ValueError("its address")
-        kind = "u64"
-        if found[1] in self._numbers:
-            kind = f"u{self.types[self._numbers[found[1]]].itemsize * 8}"
-        return self.read(found[1], kind), int(found[2] or "0", 0)
+        name, offset, bits = found[1], int(found[2] or "0", 0), 64
+        if name not in self._numbers:
+            return self.read(f"{name}+{offset}" if offset else name, "u64")
+        bits = self.types[self._numbers[name]].itemsize * 8
+        value = self.read(name, f"u{bits}")
+        return self.let(f"{value} + {self.read(str(offset), f'u{bits}')}") if offset else value
 
     def ends(self, statements: Statements, live: int) -> list[str]:
         """Return the statements that keep registers which are read behind a segment, the bits of a number."""

@@ -156,10 +156,9 @@ def _load_matrices(of: Operands, each: Instruction) -> None:
     """
     if not set(each.op[1:]) <= _LOADS:
         raise KeyError(each.name)
-    targets, (read, offset) = parts(each.operands[0]), of.address(each.operands[1])
-    space = "shared" if "shared" in each.op else ""
-    run = partial(_loaded, space=space, offset=offset, count=len(targets), turns="trans" in each.op)
-    of.effect(run, [read], [(target, "u32") for target in targets])
+    targets, space = parts(each.operands[0]), "shared" if "shared" in each.op else ""
+    run = partial(_loaded, space=space, count=len(targets), turns="trans" in each.op)
+    of.effect(run, [of.address(each.operands[1])], [(target, "u32") for target in targets])
 
 
 def _rows(threads: Any, space: str, address: Array, count: int, what: str) -> Array:
@@ -170,8 +169,8 @@ def _rows(threads: Any, space: str, address: Array, count: int, what: str) -> Ar
     return np.asarray(threads.memory.places(there, space, address, 16, what).reshape(-1, count, 8))
 
 
-def _loaded(threads: Any, address: Array, *, space: str, offset: int, count: int, turns: bool) -> list[Array]:
-    at = _rows(threads, space, address + address.dtype.type(offset), count, "a read")
+def _loaded(threads: Any, address: Array, *, space: str, count: int, turns: bool) -> list[Array]:
+    at = _rows(threads, space, address, count, "a read")
     elements = threads.memory.load(at[..., None] + 2 * np.arange(8), 2)
     elements = elements.transpose(0, 1, 3, 2) if turns else elements
     found = elements[:, :, _GROUP[:, None], 2 * _PLACE[:, None] + np.arange(2)].astype(np.uint32)
@@ -185,13 +184,12 @@ def _store_matrices(of: Operands, each: Instruction) -> None:
     """Write a store of matrices to shared memory (``stmatrix``)."""
     if not set(each.op[1:]) <= _LOADS:
         raise KeyError(each.name)
-    values, (read, offset) = [of.read(one, "u32") for one in parts(each.operands[1])], of.address(each.operands[0])
-    space = "shared" if "shared" in each.op else ""
-    of.effect(partial(_stored, space=space, offset=offset, turns="trans" in each.op), [read, *values])
+    values, space = [of.read(one, "u32") for one in parts(each.operands[1])], "shared" if "shared" in each.op else ""
+    of.effect(partial(_stored, space=space, turns="trans" in each.op), [of.address(each.operands[0]), *values])
 
 
-def _stored(threads: Any, address: Array, *values: Array, space: str, offset: int, turns: bool) -> None:
-    at = _rows(threads, space, address + address.dtype.type(offset), len(values), "a write")
+def _stored(threads: Any, address: Array, *values: Array, space: str, turns: bool) -> None:
+    at = _rows(threads, space, address, len(values), "a write")
     words = np.stack([threads.full(value)[threads.warps()] for value in values], axis=1)
     matrix = np.zeros((*words.shape[:2], 8, 8), np.uint16)
     matrix[:, :, _GROUP, 2 * _PLACE] = words & np.uint32(0xFFFF)
@@ -237,7 +235,7 @@ def _fragments(of: Operands, each: Instruction) -> None:
     registers_of, address = each.operands[:2] if loads else each.operands[1::-1]
     rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
     by_row = "row" in each.op
-    names, (read, offset) = parts(registers_of), of.address(address)
+    names, read = parts(registers_of), of.address(address)
     stride = (
         of.read(each.operands[2], "s32")
         if len(each.operands) > 2
@@ -245,9 +243,7 @@ def _fragments(of: Operands, each: Instruction) -> None:
     )
     space = next((word for word in each.op if word in ("shared", "global")), "")
     row, column = _in_order(len(names) * _held(kind), rows, columns)
-    move = partial(
-        _fragment_moved, space=space, offset=offset, kind=kind, place=(row, column) if by_row else (column, row)
-    )
+    move = partial(_fragment_moved, space=space, kind=kind, place=(row, column) if by_row else (column, row))
     if loads:
         return of.effect(move, [read, stride], [(one, _of_register(kind)) for one in names])
     return of.effect(move, [read, stride, *(of.read(one, _of_register(kind)) for one in names)])
@@ -270,12 +266,11 @@ def _fragment_moved(
     stride: Array,
     *values: Array,
     space: str,
-    offset: int,
     kind: str,
     place: tuple[Array, Array],
 ) -> list[Array] | None:
     warps, dtype = threads.warps(), DTYPES[kind]
-    start = threads.full(address)[warps].astype(np.int64) + offset  # the same for all lanes
+    start = threads.full(address)[warps].astype(np.int64)  # the same for all lanes
     along = threads.full(stride)[warps].astype(np.int64)
     at = start + (place[0][:, None] * along + place[1][:, None]) * dtype.itemsize  # element, warp, lane
     there = threads.only(np.broadcast_to(warps, at.shape).ravel())
