@@ -29,6 +29,9 @@ NEXT, JUMP, END, BARRIER, WARP = range(5)
 
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
 _FILE = "<ptx>"
+_MOST_SKIPPED = 24
+"""Instructions that threads run which skip them."""
+_DEAR = frozenset({"div", "rem"})
 
 
 class UnknownInstructionError(InputError):
@@ -135,7 +138,9 @@ def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError
 
 def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[int, int]]:
     """Return the segments of a kernel, and which of them begins at an instruction."""
-    code, leaders = entry.instructions, {0, *entry.labels.values()}
+    code, jumps = entry.instructions, _jumps(entry)
+    skips = _skips(code, jumps)
+    leaders = {0, *(target for number, target in jumps.items() if number not in skips)}
     drafts, starts = list[_Draft](), dict[int, int]()
 
     def keep(kind: int, each: Instruction, **more: Any) -> None:
@@ -143,6 +148,8 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
         of.now = Statements()
 
     for number, each in enumerate(code):
+        while of.regions and of.regions[-1].end == number:
+            of.leave()
         of.at = each
         try:
             if number in leaders:
@@ -151,7 +158,11 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                 starts[number] = len(drafts)
             kind, of.guard = _kind(each), None
             guard = None if each.guard is None else of.predicate("!" * each.guard[1] + each.guard[0])
-            if kind in (BARRIER, WARP):
+            if number in skips and guard is not None:
+                of.enter(number + 1, skips[number], guard)
+            elif kind == JUMP and number not in jumps:  # it goes to the next instruction
+                pass
+            elif kind in (BARRIER, WARP):
                 if guard is not None:
                     keep(JUMP, each, answer=of.let(f"~{guard}"), label=number + 1)
                 elif of.now.lines:
@@ -161,16 +172,53 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                 keep(kind, each, asks=asks, waits=waits)
                 leaders.add(number + 1)
             elif kind in (JUMP, END):
-                keep(kind, each, answer=guard or "None", label=entry.labels[each.operands[0]] if kind == JUMP else -1)
+                keep(kind, each, answer=guard or "None", label=jumps[number] if kind == JUMP else -1)
                 leaders.add(number + 1)
             else:
                 of.guard = guard
                 write(of, each)
         except (KeyError, IndexError, ValueError):
             raise unknown_instruction(each, name) from None
+    while of.regions:
+        of.leave()
     if of.now.lines:
         keep(NEXT, code[-1])
     return drafts, starts
+
+
+def _jumps(entry: Entry) -> dict[int, int]:
+    """Return where branches go that do not go to the next instruction, by their numbers; -1 for no label."""
+    found = {number: entry.labels.get(each.operands[0], -1) for number, each in enumerate(entry.instructions)
+             if _kind(each) == JUMP}  # fmt: skip
+    return {number: target for number, target in found.items() if target != number + 1}
+
+
+def _skips(code: Sequence[Instruction], jumps: Mapping[int, int]) -> dict[int, int]:
+    """Return the branches that only skip some instructions which are soon done, and where they go.
+
+    All threads run these at once: parting and meeting again would take longer. Nobody comes to them from elsewhere.
+    """
+    into: dict[int, list[int]] = {}
+    for number, target in jumps.items():
+        into.setdefault(target, []).append(number)
+    found = {number: target for number, target in jumps.items()
+             if code[number].guard is not None and number < target <= number + _MOST_SKIPPED}  # fmt: skip
+
+    def is_next(number: int) -> bool:
+        return _kind(code[number]) == JUMP and number not in jumps
+
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for number, target in [*found.items()]:
+            within = range(number + 1, target)
+            if not all(
+                found.get(each, target) <= target and (each in found or _kind(code[each]) == NEXT or is_next(each))
+                and code[each].op[0] not in _DEAR and all(one in within for one in into.get(each, ()))
+                for each in within
+            ):  # fmt: skip
+                del found[number]
+    return found
 
 
 def _kind(each: Instruction) -> int:

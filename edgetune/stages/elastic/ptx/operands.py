@@ -23,6 +23,7 @@ from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 Operation: TypeAlias = Callable[..., Any]
 
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
+_WORD = re.compile(r"[%\w$@]+")
 _SPECIAL = re.compile(
     r"n?(?:cta|t)id\.[xyz]|laneid|n?warpid|lanemask_(?:eq|lt|le|gt|ge)|n?smid|clock(?:_hi|64)?|globaltimer(?:_lo|_hi)?"
     r"|(?:dynamic|total)_smem_size|gridid"
@@ -64,6 +65,25 @@ class Statements:
     known: dict[int, dict[np.dtype[Any], str]] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Region:
+    """Instructions that some threads skip: they are written for all, and have effects for the others alone.
+
+    Args:
+        start: Number of the first instruction.
+        end: Number of the one behind the last.
+        held: Expression of the threads that do not skip them.
+        known: Names of values before.
+        written: Registers that are written.
+    """
+
+    start: int
+    end: int
+    held: str
+    known: dict[int, dict[np.dtype[Any], str]]
+    written: set[int] = field(default_factory=set)
+
+
 class Operands:
     """Writes statements on the registers and symbols of a kernel.
 
@@ -77,6 +97,7 @@ class Operands:
         now: Statements of the present segment.
         at: The present instruction.
         guard: Its predicate, as an expression.
+        regions: Those that it is in, the innermost last.
     """
 
     def __init__(self, entry: Entry, symbols: Mapping[str, int], own: frozenset[str] = frozenset()) -> None:
@@ -87,6 +108,8 @@ class Operands:
         self._bound: dict[Any, str] = {}
         self._count = 0
         self.guard: str | None = None
+        self.regions: list[Region] = []
+        self._span = _spans(entry, self._numbers)
         self.at: Instruction | None = None
         self.now = Statements()
 
@@ -190,6 +213,8 @@ class Operands:
             before = self._register(number, dtype)
             expression = f"where({self.guard}, {expression}, {before})"
         self.now.written.add(number)
+        for region in self.regions:
+            region.written.add(number)
         self.now.known[number] = {dtype: self.let(expression)}
 
     def put(self, each: Instruction, kind: str, compute: Operation, reads: Sequence[str]) -> None:
@@ -209,6 +234,9 @@ class Operands:
             writes: Registers and types of the values.
         """
         reads, guard = [*reads], self.guard
+        if self.regions:
+            held = self.regions[-1].held
+            guard = held if guard is None else self.let(f"{guard} & {held}")
         done = f"{self.bind(run)}(T, {', '.join(reads)})"
         if guard is not None:
             types = ", ".join(self.bind(DTYPES[kind]) for _, kind in writes)
@@ -216,6 +244,24 @@ class Operands:
         value = self.let(done)
         for place, (operand, kind) in enumerate(writes):
             self.write(operand, kind, f"{value}[{place}]")
+
+    def enter(self, start: int, end: int, skipped: str) -> None:
+        """Begin instructions that threads skip for which an expression holds."""
+        held = self.let(f"~{skipped}")
+        if self.regions:
+            held = self.let(f"{self.regions[-1].held} & {held}")
+        self.regions.append(Region(start, end, held, dict(self.now.known)))
+
+    def leave(self) -> None:
+        """End the innermost region: registers that others read keep their values where threads skipped it."""
+        region, known = self.regions.pop(), self.now.known
+        for number in sorted(region.written):
+            dtype, value = next(iter(known.pop(number).items()))
+            if number in region.known:
+                known[number] = region.known[number]
+            first, last = self._span[number]
+            if number in self.now.used or first < region.start or last >= region.end:
+                known[number] = {dtype: self.let(f"where({region.held}, {value}, {self._register(number, dtype)})")}
 
     def address(self, operand: str) -> str:
         """Return the expression of an address in brackets."""
@@ -241,19 +287,27 @@ class Operands:
 
 def guarded(run: Operation, threads: Any, guard: Any, values: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
     """Have those of some threads do something for which a predicate holds; the others get zeros, which nobody reads."""
-    if guard.size == 1 < threads.size:
-        guard = np.broadcast_to(guard, threads.size)
-    chosen = np.flatnonzero(guard)
+    chosen = guard.nonzero()[0]
     if not chosen.size:
         return [np.zeros(1, each) for each in types]
-    if chosen.size == threads.size:
+    if chosen.size == guard.size:
         found: Sequence[Any] = run(threads, *values)
         return found
-    found = run(threads.only(chosen), *(each if len(each) == 1 else each[chosen] for each in values))
+    found = run(threads.only(chosen), *(each if len(each) == 1 else each.take(chosen, axis=0) for each in values))
     wide = [np.zeros((threads.size, *each.shape[1:]), each.dtype) for each in found or ()]
     for target, each in zip(wide, found or (), strict=True):
         target[chosen] = each
     return wide
+
+
+def _spans(entry: Entry, numbers: Mapping[str, int]) -> dict[int, tuple[int, int]]:
+    """Return the first and the last instruction that names each register; the carry flag is not named."""
+    found = {numbers[CARRY]: (-1, len(entry.instructions))}
+    for place, each in enumerate(entry.instructions):
+        for word in _WORD.findall(f"{each.operands} {each.guard}"):
+            if word in numbers:
+                found[numbers[word]] = found.get(numbers[word], (place, 0))[0], place
+    return found
 
 
 def _types(entry: Entry) -> list[np.dtype[Any]]:
