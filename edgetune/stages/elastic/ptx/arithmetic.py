@@ -122,7 +122,8 @@ def fma(a: Any, b: Any, c: Any, dtype: np.dtype[Any], mode: str = "rn") -> Any:
     total = np.multiply(a, b, dtype=np.float64) + c  # the product is exact
     found = total.astype(np.float32)
     # A float64 sum that is rounded a second time may only be wrong in the middle between two float32 numbers.
-    doubtful = ((total.view(np.int64) & _BELOW_SINGLE) == _HALF_SINGLE) | (np.abs(total) < _SMALLEST_SINGLE)
+    small = (np.abs(total) < _SMALLEST_SINGLE) & (total != 0)  # 0 is exact
+    doubtful = ((total.view(np.int64) & _BELOW_SINGLE) == _HALF_SINGLE) | small
     if doubtful.any():
         found[doubtful] = in_direction("fma", dtype, mode, *(each[doubtful] for each in np.broadcast_arrays(a, b, c)))
     return found
@@ -188,12 +189,11 @@ def high_half(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
 
 def divided(a: Array, b: Array) -> Array:
     """Return integer quotients rounded towards zero; PTX leaves those by zero undefined, here all bits are set."""
-    zero = b == 0
-    safe = np.where(zero, b.dtype.type(1), b)
+    safe = np.where(b == 0, b.dtype.type(1), b)
     quotient = a // safe
     if a.dtype.kind == "i":
-        quotient += ((a % safe) != 0) & ((a < 0) != (safe < 0))
-    return np.where(zero, a.dtype.type(-1 if a.dtype.kind == "i" else np.iinfo(a.dtype).max), quotient)
+        quotient += ((quotient * safe) != a) & ((a < 0) != (safe < 0))
+    return np.where(b == 0, ~a.dtype.type(0), quotient)
 
 
 def remainder(a: Array, b: Array) -> Array:

@@ -256,6 +256,8 @@ class Operands:
         """End the innermost region: registers that others read keep their values where threads skipped it."""
         region, known = self.regions.pop(), self.now.known
         for number in sorted(region.written):
+            if number not in known:  # it was written in a region within this one alone
+                continue
             dtype, value = next(iter(known.pop(number).items()))
             if number in region.known:
                 known[number] = region.known[number]
