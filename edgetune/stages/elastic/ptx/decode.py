@@ -28,6 +28,13 @@ NEXT, JUMP, END, BARRIER, WARP = range(5)
 """How a segment ends, or that it is one instruction at which threads of a block or lanes of a warp meet."""
 
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
+_REASONS = {
+    "wgmma": "the hardware reads its matrices at a time of its own, which no order of threads stands for",
+    "mbarrier": "it counts what copies of the hardware bring, which end at a time of their own",
+    "tcgen05": "its matrices are in a memory of tensor cores",
+    "suq": "a surface has no format here",
+}
+"""Why instructions are not run here, by their first words."""
 _FILE = "<ptx>"
 _MOST_SKIPPED = 24
 """Instructions that threads run which skip them."""
@@ -132,14 +139,16 @@ def decoded(entry: Entry, placed: Layout, name: str) -> Code:
 def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError:
     """Return the error for an instruction of a file."""
     written = f"{each.name} {', '.join(each.operands)}".strip()
-    message = f"{name}:{each.line}: the interpreter does not know the instruction {written}"
+    why = f": {_REASONS[each.op[0]]}" if each.op[0] in _REASONS else ""
+    message = f"{name}:{each.line}: the interpreter does not know the instruction {written}{why}"
     return UnknownInstructionError(message, _HINT)
 
 
 def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[int, int]]:
     """Return the segments of a kernel, and which of them begins at an instruction."""
     code, jumps = entry.instructions, _jumps(entry)
-    skips = _skips(code, jumps)
+    kinds = [NEXT if _kind(each) == JUMP and number not in jumps else _kind(each) for number, each in enumerate(code)]
+    skips = _skips(code, kinds, jumps)
     leaders = {0, *(target for number, target in jumps.items() if number not in skips)}
     drafts, starts = list[_Draft](), dict[int, int]()
 
@@ -148,20 +157,17 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
         of.now = Statements()
 
     for number, each in enumerate(code):
-        while of.regions and of.regions[-1].end == number:
-            of.leave()
+        of.leave(number)
         of.at = each
         try:
             if number in leaders:
                 if of.now.lines:
                     keep(NEXT, code[number - 1])
                 starts[number] = len(drafts)
-            kind, of.guard = _kind(each), None
+            kind, of.guard = kinds[number], None
             guard = None if each.guard is None else of.predicate("!" * each.guard[1] + each.guard[0])
             if number in skips and guard is not None:
                 of.enter(number + 1, skips[number], guard)
-            elif kind == JUMP and number not in jumps:  # it goes to the next instruction
-                pass
             elif kind in (BARRIER, WARP):
                 if guard is not None:
                     keep(JUMP, each, answer=of.let(f"~{guard}"), label=number + 1)
@@ -179,8 +185,7 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                 write(of, each)
         except (KeyError, IndexError, ValueError):
             raise unknown_instruction(each, name) from None
-    while of.regions:
-        of.leave()
+    of.leave(len(code))
     if of.now.lines:
         keep(NEXT, code[-1])
     return drafts, starts
@@ -193,7 +198,7 @@ def _jumps(entry: Entry) -> dict[int, int]:
     return {number: target for number, target in found.items() if target != number + 1}
 
 
-def _skips(code: Sequence[Instruction], jumps: Mapping[int, int]) -> dict[int, int]:
+def _skips(code: Sequence[Instruction], kinds: Sequence[int], jumps: Mapping[int, int]) -> dict[int, int]:
     """Return the branches that only skip some instructions which are soon done, and where they go.
 
     All threads run these at once: parting and meeting again would take longer. Nobody comes to them from elsewhere.
@@ -204,16 +209,13 @@ def _skips(code: Sequence[Instruction], jumps: Mapping[int, int]) -> dict[int, i
     found = {number: target for number, target in jumps.items()
              if code[number].guard is not None and number < target <= number + _MOST_SKIPPED}  # fmt: skip
 
-    def is_next(number: int) -> bool:
-        return _kind(code[number]) == JUMP and number not in jumps
-
     before = -1
     while before != len(found):
         before = len(found)
         for number, target in [*found.items()]:
             within = range(number + 1, target)
             if not all(
-                found.get(each, target) <= target and (each in found or _kind(code[each]) == NEXT or is_next(each))
+                found.get(each, target) <= target and (each in found or kinds[each] == NEXT)
                 and code[each].op[0] not in _DEAR and all(one in within for one in into.get(each, ()))
                 for each in within
             ):  # fmt: skip

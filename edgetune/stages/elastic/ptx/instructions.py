@@ -19,7 +19,10 @@ from edgetune.stages.elastic.ptx.operands import CARRY, Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.transfers import TRANSFERS
 
-_NOTHING = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"})
+_NOTHING = frozenset(
+    {"bra", "membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"}
+)
+"""Words of instructions that compute nothing here; branches are those to the next instruction."""
 
 
 def write(of: Operands, each: Instruction) -> None:
@@ -84,13 +87,9 @@ def _half(way: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
     if way == "lo":
         return np.multiply
     if way == "hi":
-        return partial(_high, dtype)
+        return arithmetic.high_half
     wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}")
     return {"wide": lambda a, b: a.astype(wide) * b.astype(wide)}[way]
-
-
-def _high(dtype: np.dtype[Any], a: Array, b: Array) -> Array:
-    return arithmetic.high_half(a, b, dtype)
 
 
 def _product(of: Operands, each: Instruction) -> None:
@@ -169,13 +168,19 @@ def _bfind(of: Operands, each: Instruction) -> None:
 
 
 def _bmsk(of: Operands, each: Instruction) -> None:
-    of.put(each, "b32", partial(arithmetic.bit_mask, wraps=each.op[1] == "wrap"), of.operands(each, "u32"))
+    ones, zeros = (of.bind(np.array([bits], np.uint32)) for bits in (0xFFFFFFFF, 0))
+    of.put(each, "b32", arithmetic.inserted, [ones, zeros, *_limits(of, each, 1)])
 
 
 def _szext(of: Operands, each: Instruction) -> None:
-    value, bits = of.read(each.operands[1], each.op[-1]), of.read(each.operands[2], "u32")
-    limit = f"({bits} & 31)" if "wrap" in each.op else bits
-    of.put(each, each.op[-1], arithmetic.field, [value, of.bind(np.zeros(1, np.uint32)), limit])
+    reads = [of.read(each.operands[1], each.op[-1]), of.bind(np.zeros(1, np.uint32)), *_limits(of, each, 2)]
+    of.put(each, each.op[-1], arithmetic.field, reads)
+
+
+def _limits(of: Operands, each: Instruction, first: int) -> list[str]:
+    """Return places and counts of bits, of which ``wrap`` leaves the lowest five."""
+    reads = [of.read(operand, "u32") for operand in each.operands[first:]]
+    return [f"({one} & {of.bind(np.uint32(31))})" if "wrap" in each.op else one for one in reads]
 
 
 def _dot(of: Operands, each: Instruction) -> None:
@@ -184,13 +189,8 @@ def _dot(of: Operands, each: Instruction) -> None:
     by = 4 if each.op[0] == "dp4a" else 2
     first = of.let(f"{of.read(each.operands[1], 'u32')}.view({of.bind(np.dtype(f'{DTYPES[a].kind}{4 // by}'))})")
     second = of.let(f"{of.read(each.operands[2], 'u32')}.view({of.bind(np.dtype(f'{DTYPES[b].kind}1'))})")
-    compute = partial(_dot_of, by=by, start=2 if "hi" in each.op else 0)
+    compute = partial(arithmetic.dot_product, by=by, start=2 if "hi" in each.op else 0)
     of.put(each, "s32" if "s32" in (a, b) else "u32", compute, [first, second, of.read(each.operands[3], "s32")])
-
-
-def _dot_of(a: Array, b: Array, c: Array, by: int, start: int) -> Array:
-    found = arithmetic.dot_product(a.reshape(-1, by), b.reshape(-1, 4), c, start)
-    return np.asarray(found)
 
 
 _BY_PLACES: dict[str, Callable[..., Any]] = {
@@ -231,6 +231,13 @@ def _of_places(
     if adds:
         return np.asarray((c + found.astype(np.int64).sum(axis=-1)).astype(np.uint32))
     return np.ascontiguousarray(found).view(np.uint32).reshape(-1)
+
+
+def _fns(of: Operands, each: Instruction) -> None:
+    mask, base, offset = (
+        of.read(operand, kind) for operand, kind in zip(each.operands[1:], ("u32", "s32", "s32"), strict=True)
+    )
+    of.put(each, "b32", arithmetic.nth_set, [mask, base, offset])
 
 
 def _selp(of: Operands, each: Instruction) -> None:
@@ -379,7 +386,7 @@ _MAKERS: dict[str, Callable[[Operands, Instruction], None]] = {
     "subc": _extended, "shl": _shift, "shr": _shift, "shf": _funnel, "bfe": _bit_field, "bfi": _bit_field,
     "lop3": _lop3, "prmt": _prmt, "bfind": _bfind, "bmsk": _bmsk, "szext": _szext, "dp4a": _dot, "dp2a": _dot,
     "selp": _selp, "slct": _slct, "testp": _testp, "setp": _setp, "set": _setp, "cvt": _cvt, "mov": _mov,
-    "trap": _trap, "activemask": _active,
+    "trap": _trap, "activemask": _active, "fns": _fns,
     **{f"{name}{places}": _small_integers for name in _BY_PLACES for places in (2, 4)},
 }  # fmt: skip
 """By the first word of the instruction; all others are plain arithmetic."""

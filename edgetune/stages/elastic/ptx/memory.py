@@ -31,6 +31,9 @@ _MOST_SHARED_BYTES = 1 << 20
 _ALIGNMENT = 256
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 """From an address to the place among numbers of so many bytes."""
+AT_ONCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+           "xor": np.bitwise_xor}  # fmt: skip
+"""Operations that NumPy makes one after the other in memory, where nobody asks what was there before."""
 _NUMBERS = {"f32": "f4", "f64": "f8", "u32": "u4", "b32": "u4", "s32": "i4", "u64": "u8", "b64": "u8", "s64": "i8"}
 """Types of variables as numpy names them; of others the bytes are compared."""
 
@@ -117,6 +120,7 @@ class Memory:
         starts: Index of each copy.
         bases: Index at which a state space begins: of each block for shared, of each thread for local memory.
         limit: Of shared and local memory, bytes.
+        copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
 
     def __init__(self, module: Module, buffers: Buffers, copies: int = 1) -> None:
@@ -147,6 +151,7 @@ class Memory:
         self._strides = {"shared": 0, "local": 0}
         self.limit = {"shared": 0, "local": 0}
         self.bases: dict[str, Array] = {}
+        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._see()
 
     def _see(self) -> None:
@@ -237,6 +242,7 @@ class Memory:
             self._bytes = np.concatenate([self._bytes, np.empty(total - len(self._bytes), np.uint8)])
             self._see()
         self._bytes[self._window :] = _UNWRITTEN
+        self.copies = []
         self._local, self._total = local, total
         self.bases = {
             "shared": self._window + np.arange(blocks) * self._strides["shared"],
@@ -305,6 +311,20 @@ class Memory:
     def change(self, operation: np.ufunc, at: Array, value: Array) -> None:
         """Apply an operation to checked places, one after the other."""
         operation.at(self._views[value.itemsize].view(value.dtype), at >> _SHIFT[value.itemsize], value)
+
+    def copy(self, of: Array) -> None:
+        """Make the asynchronous copies of some threads."""
+        rest = []
+        for threads, to, start, count, size_bytes in self.copies:
+            now = np.isin(threads, of)
+            for byte in range(size_bytes if now.any() else 0):
+                read = byte < count[now]
+                value = np.zeros(len(read), np.uint8)
+                value[read] = self.load(start[now][read] + byte, 1)
+                self.store(to[now] + byte, value)
+            if not now.all():
+                rest.append((threads[~now], to[~now], start[~now], count[~now], size_bytes))
+        self.copies = rest
 
     def within(self, space: str, address: Array) -> Array:
         """Return whether generic addresses are in a state space."""

@@ -19,15 +19,12 @@ import numpy as np
 
 from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
+from edgetune.stages.elastic.ptx.special_registers import CLOCKS, SPECIAL
 
 Operation: TypeAlias = Callable[..., Any]
 
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 _WORD = re.compile(r"[%\w$@]+")
-_SPECIAL = re.compile(
-    r"n?(?:cta|t)id\.[xyz]|laneid|n?warpid|lanemask_(?:eq|lt|le|gt|ge)|n?smid|clock(?:_hi|64)?|globaltimer(?:_lo|_hi)?"
-    r"|(?:dynamic|total)_smem_size|gridid"
-)
 CARRY = "%cc"
 """The carry flag of each thread, which extended-precision arithmetic writes and reads."""
 
@@ -149,7 +146,7 @@ class Operands:
         if operand in self._numbers:
             return self._register(self._numbers[operand], dtype)
         if operand.startswith("%"):
-            if not _SPECIAL.fullmatch(operand[1:]):
+            if operand[1:] not in SPECIAL and operand[1:] not in CLOCKS:
                 raise KeyError(operand)
             value = self.let(f"T.special({operand[1:]!r})")
             return value if dtype == np.uint32 else self.let(f"{value}.astype({self.bind(dtype)})")
@@ -252,9 +249,13 @@ class Operands:
             held = self.let(f"{self.regions[-1].held} & {held}")
         self.regions.append(Region(start, end, held, dict(self.now.known)))
 
-    def leave(self) -> None:
-        """End the innermost region: registers that others read keep their values where threads skipped it."""
-        region, known = self.regions.pop(), self.now.known
+    def leave(self, end: int) -> None:
+        """End the regions that end at an instruction: registers keep their values where threads skipped them."""
+        while self.regions and self.regions[-1].end == end:
+            self._leave(self.regions.pop())
+
+    def _leave(self, region: Region) -> None:
+        known = self.now.known
         for number in sorted(region.written):
             if number not in known:  # it was written in a region within this one alone
                 continue

@@ -26,16 +26,6 @@ _WARP = 32
 _LANE = np.arange(_WARP)
 _GROUP, _PLACE = _LANE // 4, _LANE % 4
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
-_KINDS = {
-    "f16": "f16",
-    "bf16": "bf16",
-    "tf32": "tf32",
-    "f32": "f32",
-    "f64": "f64",
-    "s8": "s8",
-    "u8": "u8",
-    "s32": "s32",
-}
 _SHAPES = frozenset({
     ("m16n8k16", "f16"), ("m16n8k8", "f16"), ("m16n8k16", "bf16"), ("m16n8k8", "bf16"), ("m16n8k8", "tf32"),
     ("m16n8k4", "tf32"), ("m16n8k16", "s8"), ("m16n8k32", "s8"), ("m16n8k16", "u8"), ("m16n8k32", "u8"),
@@ -72,7 +62,7 @@ def _product(of: Operands, each: Instruction) -> None:
     if words[:3] != ["mma", "sync", "aligned"] or words[4:6] != ["row", "col"] or len(words) != 10:
         raise KeyError(each.name)
     to, left, right, added = words[6:]
-    if (words[3], left) not in _SHAPES or _KINDS[left][-1] != _KINDS[right][-1]:
+    if (words[3], left) not in _SHAPES or right not in DTYPES or left[-1] != right[-1]:
         raise KeyError(each.name)
     shape = _sizes(words[3])
     fragments = [_fragment("a", shape, _bits(left)), _fragment("b", shape, _bits(right)), _fragment("c", shape, 32)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS, Array, narrowed, widened
-from edgetune.stages.elastic.ptx.memory import StoppedError
+from edgetune.stages.elastic.ptx.memory import AT_ONCE, StoppedError
 from edgetune.stages.elastic.ptx.operands import Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.textures import TEXTURES
@@ -23,9 +23,6 @@ _ATOMICS: dict[str, Callable[..., Any]] = {
     "inc": lambda old, x: np.where(old >= x, old.dtype.type(0), old + old.dtype.type(1)),
     "dec": lambda old, x: np.where((old == 0) | (old > x), x, old - old.dtype.type(1)),
 }  # fmt: skip
-_AT_ONCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-            "xor": np.bitwise_xor}  # fmt: skip
-"""Operations that NumPy makes one after the other in memory, where nobody asks what was there before."""
 
 
 def _space(of: Operands, each: Instruction, address: str) -> str:
@@ -96,7 +93,7 @@ def _cp(of: Operands, each: Instruction) -> None:
     if each.op[1] != "async" or each.op[2] in ("bulk", "mbarrier"):
         raise KeyError(each.name)
     if each.op[2] in ("wait_group", "wait_all"):
-        return of.effect(lambda threads: threads.blocks.copy(threads), [])
+        return of.effect(lambda threads: threads.memory.copy(threads.threads), [])
     size_bytes = int(each.operands[2], 0)
     given = [of.read(each.operands[3], "u32")] if len(each.operands) > 3 else []
     return of.effect(partial(_copied, size_bytes), [*map(of.address, each.operands[:2]), *given])
@@ -109,7 +106,7 @@ def _copied(size_bytes: int, threads: Any, to: Array, start: Array, given: Array
     if reads.size:
         address = threads.full(start)[count > 0]
         found[count > 0] = threads.memory.places(reads, "global", address, size_bytes, "a read")
-    threads.blocks.copies.append((threads.threads, threads.full(places), found, count, size_bytes))
+    threads.memory.copies.append((threads.threads, threads.full(places), found, count, size_bytes))
 
 
 def _atom(of: Operands, each: Instruction) -> None:
@@ -122,20 +119,21 @@ def _atom(of: Operands, each: Instruction) -> None:
     whole = f"u{DTYPES[kind].itemsize * (2 if kind in PAIRS else 1) * 8}"
     values = [of.read(operand, whole) for operand in operands[1 : 3 if name == "cas" else 2]]
     result = [] if reduces or each.operands[0] == "_" else [(each.operands[0], whole)]
-    of.effect(partial(_atomic, name, kind, space, not result), [of.address(operands[0]), *values], result)
+    of.effect(partial(_atomic, name, kind, (space, not result)), [of.address(operands[0]), *values], result)
 
 
 def _atomic(
-    name: str, kind: str, space: str, silent: bool, threads: Any, address: Array, *values: Array
+    name: str, kind: str, how: tuple[str, bool], threads: Any, address: Array, *values: Array
 ) -> list[Array] | None:
+    space, silent = how
     memory, change, size_bytes = threads.memory, _changing(name, kind), values[0].itemsize
     places = threads.full(memory.places(threads, space, address, size_bytes, "an atomic operation"))
     if threads.blocks.control is not None and space in _OUTSIDE:
         threads.blocks.control.changed(threads, places)
     given = [threads.full(value) for value in values]
     dtype = DTYPES[kind]
-    if silent and name in _AT_ONCE and dtype.itemsize == size_bytes and not kind.startswith("bf16"):
-        memory.change(_AT_ONCE[name], places, given[0].view(dtype))
+    if silent and name in AT_ONCE and dtype.itemsize == size_bytes and not kind.startswith("bf16"):
+        memory.change(AT_ONCE[name], places, given[0].view(dtype))
         return None
     if name in ("add", "or", "xor") and not values[0].any():  # which only looks
         return [memory.load(places, size_bytes)]
