@@ -47,7 +47,7 @@ def transform(opts: TransformOptions, terminal: Terminal) -> None:
     one is guessed for kernels that take plain pointers and numbers. Arguments stand in the order of the parameters:
     TYPE[SIZE] is memory (TYPE[SIZE]:zero, :count, :LOW..HIGH say how it is filled), TYPE:NUMBER a value, members of a
     struct are joined by +. Types have their bits in their names: C's int is int32, float float32, float4 float4.
-    shared=BYTES is dynamic shared memory. More: edgetune help launches. A kernel that was not checked is an error (exit
+    shared=BYTES is dynamic shared memory. More: edgetune help kernels. A kernel that was not checked is an error (exit
     code 5).
 
     Of kernels whose source is not there or not readable (templates, CUTLASS, Triton) give the PTX, or have CUDA C

@@ -45,7 +45,7 @@ _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's uns
 _DIMENSIONS = 3
 HINT = (
     "write e.g. `// launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500`, "
-    "arguments in the order of the parameters; see `edgetune help launches`"
+    "arguments in the order of the parameters; see `edgetune help kernels`"
 )
 
 
