@@ -1,9 +1,9 @@
 """Print in how many ways elastic kernels were run and found equal: python tests/benchmarks/elastic_equality.py.
 
-All kernels of tests/elastic/kernels, of the benchmark and of Triton, each in all forms made from PTX, in the
-interpreter: forms x logical threads in a physical one x shards in orders of chance x physical blocks x orders of threads and blocks;
-persistent forms x quotas that change at moments of chance x launches until all is done. Files are checked side by side,
-in as many processes as there are CPUs; the seconds of a file are CPU time.
+All kernels of tests/elastic/kernels, of the benchmark and of Triton, in all forms made from PTX, in the interpreter:
+forms x logical threads in a physical one x shards in orders of chance x physical blocks x orders of threads and
+blocks; persistent forms x quotas that change at moments of chance x launches until all is done. Files are checked side
+by side, in as many processes as there are CPUs; the seconds of a file are CPU time.
 """
 
 from __future__ import annotations

@@ -127,10 +127,6 @@ class Operands:
         self.now.lines.append((f"v{self._count} = {expression}", self.at))
         return f"v{self._count}"
 
-    def holds(self, operand: str) -> bool:
-        """Return whether an operand is a register."""
-        return operand in self._numbers
-
     def is_own(self, operand: str) -> bool:
         """Return whether an address is in a variable that each thread has for itself."""
         found = _ADDRESS.fullmatch(operand)

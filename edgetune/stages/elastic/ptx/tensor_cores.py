@@ -66,10 +66,22 @@ def _product(of: Operands, each: Instruction) -> None:
         raise KeyError(each.name)
     shape = _sizes(words[3])
     fragments = [_fragment("a", shape, _bits(left)), _fragment("b", shape, _bits(right)), _fragment("c", shape, 32)]
-    registers = [parts(operand) for operand in each.operands]
-    kinds = [left, right, added]
-    reads = [of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some]
+    _multiply(of, each, shape, (to, left, right, added), fragments)
+
+
+def _multiply(
+    of: Operands,
+    each: Instruction,
+    shape: tuple[int, int, int],
+    types: Sequence[str],
+    fragments: Sequence[tuple[Array, Array]] | None = None,
+) -> None:
+    """Write a product of fragments, which are in order of elements unless it is said where these are."""
+    registers, (to, *kinds), (m, n, k) = [parts(operand) for operand in each.operands], types, shape
     counts = [len(some) for some in registers[1:]]
+    fragments = fragments or [_in_order(count * _held(kind), rows, columns) for count, kind, (rows, columns)
+                              in zip(counts, kinds, ((m, k), (k, n), (m, n)), strict=True)]  # fmt: skip
+    reads = [of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some]
     run = partial(_multiplied, shape=shape, fragments=fragments, kinds=kinds, to=to, counts=counts)
     of.effect(run, reads, [(one, _of_register(to)) for one in registers[0]])
 
@@ -104,7 +116,7 @@ def _multiplied(
         matrix = np.zeros(
             (len(warps), *size), np.int64 if kind[-2:] in ("s8", "u8", "32") and kind[0] in "su" else float
         )
-        elements = _elements(threads, values[at : at + count], kind)[:, warps]  # element, warp, lane
+        elements = widened(_elements(threads, values[at : at + count], kind), kind)[:, warps]  # element, warp, lane
         matrix[:, row, column] = elements.transpose(1, 0, 2)
         matrices.append(matrix)
         at += count
@@ -114,11 +126,16 @@ def _multiplied(
 
 
 def _elements(threads: Any, registers: Sequence[Array], kind: str) -> Array:
-    """Return the numbers in registers, as an array of elements and threads."""
-    bits = np.stack([threads.full(each) for each in registers])
-    dtype = DTYPES[kind]
-    numbers = widened(np.ascontiguousarray(bits).view(dtype), kind)
-    return numbers.reshape(len(registers), threads.size, -1).transpose(0, 2, 1).reshape(-1, threads.size)
+    """Return what is in registers, as an array of elements and threads."""
+    found = np.ascontiguousarray(np.stack([threads.full(each) for each in registers])).view(DTYPES[kind])
+    return found.reshape(len(registers), threads.size, -1).transpose(0, 2, 1).reshape(-1, threads.size)
+
+
+def _in_registers(elements: Array) -> list[Array]:
+    """Return registers that hold an array of elements and threads."""
+    held, threads = max(4 // elements.itemsize, 1), elements.shape[1]
+    joined = np.ascontiguousarray(elements.reshape(-1, held, threads).transpose(0, 2, 1))
+    return list(joined.view(f"u{elements.itemsize * held}").reshape(-1, threads))
 
 
 def _spread(threads: Any, warps: Array, elements: Array, kind: str) -> list[Array]:
@@ -130,9 +147,7 @@ def _spread(threads: Any, warps: Array, elements: Array, kind: str) -> list[Arra
         if DTYPES[kind].kind in "iu" and kind != "bf16"
         else narrowed(numbers, kind)
     )
-    size = max(4 // found.itemsize, 1)
-    joined = np.ascontiguousarray(found.reshape(-1, size, threads.size).transpose(0, 2, 1))
-    return list(joined.view(f"u{found.itemsize * size}").reshape(-1, threads.size))
+    return _in_registers(found)
 
 
 _LOADS = frozenset({"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "b16"})
@@ -208,19 +223,8 @@ def _fragments(of: Operands, each: Instruction) -> None:
     m, n, k = _sizes(shape)
     if each.op[1] == "mma":
         words = [word for word in each.op[each.op.index(shape) + 1 :] if word != "rn"]
-        to, left, right, added = words if len(words) > 2 else (words[0], "f16", "f16", words[1])
-        registers = [parts(operand) for operand in each.operands]
-        kinds = [left, right, added]
-        counts = [len(some) for some in registers[1:]]
-        reads = [
-            of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some
-        ]
-        fragments = [
-            _in_order(counts[0] * _held(left), m, k), _in_order(counts[1] * _held(right), k, n),
-            _in_order(counts[2] * _held(added), m, n)
-        ]  # fmt: skip
-        run = partial(_multiplied, shape=(m, n, k), fragments=fragments, kinds=kinds, to=to, counts=counts)
-        return of.effect(run, reads, [(one, _of_register(to)) for one in registers[0]])
+        types = words if len(words) > 2 else (words[0], "f16", "f16", words[1])
+        return _multiply(of, each, (m, n, k), types)
     loads, matrix, kind = each.op[1] == "load", each.op[2], each.op[-1]
     registers_of, address = each.operands[:2] if loads else each.operands[1::-1]
     rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
@@ -267,21 +271,12 @@ def _fragment_moved(
     what = "a write" if values else "a read"
     places = threads.memory.places(there, space, at.ravel(), dtype.itemsize, what)
     if values:
-        elements = _bits_of(threads, values, kind)[:, warps]
-        threads.memory.store(places, np.ascontiguousarray(elements).ravel())
+        threads.memory.store(places, _elements(threads, values, kind)[:, warps].ravel())
         return None
     bits = threads.memory.load(places, dtype.itemsize).reshape(at.shape)
     numbers = np.zeros((len(bits), threads.size), bits.dtype)
     numbers[:, warps] = bits
-    joined = np.ascontiguousarray(numbers.reshape(-1, _held(kind), threads.size).transpose(0, 2, 1))
-    return list(joined.view(f"u{dtype.itemsize * _held(kind)}").reshape(-1, threads.size))
-
-
-def _bits_of(threads: Any, registers: Sequence[Array], kind: str) -> Array:
-    """Return the bits of elements in registers, as an array of elements and threads."""
-    bits = np.ascontiguousarray(np.stack([threads.full(each) for each in registers]))
-    found = bits.view(f"u{DTYPES[kind].itemsize}").reshape(len(registers), threads.size, -1)
-    return found.transpose(0, 2, 1).reshape(-1, threads.size)
+    return _in_registers(numbers)
 
 
 PRODUCTS: dict[str, Callable[[Operands, Instruction], None]] = {

@@ -84,6 +84,12 @@ class Group:
         source = self.places()[self.slot - self.lane + (lane & (WARP_THREADS - 1))]
         return np.asarray(self.full(value)[np.where((source >= 0) & (lane < WARP_THREADS), source, own)])
 
+    def of_warp(self, value: Array, named: Array) -> tuple[Array, Array]:
+        """Return, to each thread, a row of the values of its warp's lanes, and which of these are there and named."""
+        places = self.places().reshape(-1, WARP_THREADS)[self.slot // WARP_THREADS]
+        asked = np.broadcast_to(named, self.size)[:, None] >> np.arange(WARP_THREADS, dtype=np.uint32) & np.uint32(1)
+        return self.full(value)[places], (places >= 0) & (asked == 1)
+
     def warps(self) -> Array:
         """Return the places of the threads of each warp, by lane.
 
