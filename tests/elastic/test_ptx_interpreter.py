@@ -655,7 +655,8 @@ def test_a_race_shows_between_the_orders() -> None:
     "unknown",
     ["mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.s32 {%f1}, {%r1}, {%r2}, {%f1};", "sqrt.rzi.f32 %f1, %f2;",
      "cvt.rn.e2m1x2.f32 %h1, %f1, %f2;", "mov.u32 %r5, %clusterid.x;", "ex2.rz.f32 %f1, %f1;", "call helper;",
-     "suq.width.b32 %r5, [%rd1];", "mbarrier.init.shared.b64 [held], 32;", "wgmma.fence.sync.aligned;"],
+     "bra $nowhere;", "suq.width.b32 %r5, [%rd1];", "mbarrier.init.shared.b64 [held], 32;",
+     "wgmma.fence.sync.aligned;"],
 )  # fmt: skip
 def test_an_unknown_instruction_is_an_error_with_its_name(unknown: str) -> None:
     with pytest.raises(InputError, match=r"k\.ptx:11: the interpreter does not know the instruction") as error:

@@ -37,8 +37,9 @@ _REASONS = {
 """Why instructions are not run here, by their first words."""
 _FILE = "<ptx>"
 _MOST_SKIPPED = 24
-"""Instructions that threads run which skip them."""
+"""Instructions behind a branch that all threads run, instead of parting there."""
 _DEAR = frozenset({"div", "rem"})
+"""Instructions that are worth parting for."""
 
 
 class UnknownInstructionError(InputError):
@@ -146,7 +147,7 @@ def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError
 
 def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[int, int]]:
     """Return the segments of a kernel, and which of them begins at an instruction."""
-    code, jumps = entry.instructions, _jumps(entry)
+    code, jumps = entry.instructions, _jumps(entry, name)
     kinds = [NEXT if _kind(each) == JUMP and number not in jumps else _kind(each) for number, each in enumerate(code)]
     skips = _skips(code, kinds, jumps)
     leaders = {0, *(target for number, target in jumps.items() if number not in skips)}
@@ -191,17 +192,26 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
     return drafts, starts
 
 
-def _jumps(entry: Entry) -> dict[int, int]:
-    """Return where branches go that do not go to the next instruction, by their numbers; -1 for no label."""
-    found = {number: entry.labels.get(each.operands[0], -1) for number, each in enumerate(entry.instructions)
-             if _kind(each) == JUMP}  # fmt: skip
-    return {number: target for number, target in found.items() if target != number + 1}
+def _jumps(entry: Entry, name: str) -> dict[int, int]:
+    """Return where branches go that do not go to the next instruction, by their numbers.
+
+    Raises:
+        UnknownInstructionError: a label is not there.
+    """
+    found = dict[int, int]()
+    for number, each in enumerate(entry.instructions):
+        if _kind(each) == JUMP and each.operands[0] not in entry.labels:
+            raise unknown_instruction(each, name)
+        if _kind(each) == JUMP and entry.labels[each.operands[0]] != number + 1:
+            found[number] = entry.labels[each.operands[0]]
+    return found
 
 
 def _skips(code: Sequence[Instruction], kinds: Sequence[int], jumps: Mapping[int, int]) -> dict[int, int]:
-    """Return the branches that only skip some instructions which are soon done, and where they go.
+    """Return where branches go that only skip a few instructions, by their numbers.
 
-    All threads run these at once: parting and meeting again would take longer. Nobody comes to them from elsewhere.
+    Threads do not part there: all run the instructions that some skip (see ``Region``), which takes less time. No other
+    branch leads to these, and none leads out of them.
     """
     into: dict[int, list[int]] = {}
     for number, target in jumps.items():

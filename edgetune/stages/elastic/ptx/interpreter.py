@@ -6,7 +6,7 @@ order says which go first:
 
     forward    all blocks at once, those at the lowest instruction first: threads meet again as early as they can
     reverse    the last half of the blocks first, those at the highest instruction first
-    random     blocks in random waves, threads in random order
+    random     blocks in random waves, threads in random teams, of which now one and now another goes on
 
 Threads that never part would hide what is missing between them. In the last two orders they are in teams, of warps or
 of single threads, and a team runs on until it waits for another.

@@ -2,6 +2,7 @@
 
     fma.rn.f32 %f3, %f1, %f2, 0f3F800000    v1 = R[4]; v2 = R[5]; v3 = k1(v1, v2, k2)     in a segment without branches
     @%p1 add.s32 %r2, %r2, 1                v6 = where(v4, v5 + k3, v5); R[7] = v6
+    @%p1 bra $L; add.s32 %r2, %r2, 1; $L:   v4 = ~v3; v6 = v5 + k3; v7 = where(v4, v6, v5); R[7] = v7
 
 An array has an element for each thread that runs the segment, or one for all of them. Registers keep their bits between
 segments in the type in which they are used most.
