@@ -22,7 +22,6 @@ TOPICS: dict[str, str] = {
     "interleaving": "Answer requests in time, and train in the gaps.",
     "memory": "Run several networks in little memory.",
     "kernels": "Best-effort GPU kernels in the gaps of critical ones.",
-    "launches": "Launches to check elastic kernels with: words, guesses.",
     "reports": "One page for a browser of everything measured.",
     "python": "Use edgetune from a script or a notebook.",
     "files": "Kinds of files, formats, pipes, warnings.",

@@ -120,14 +120,14 @@ def test_division_goes_to_zero_and_the_remainder_has_the_sign_of_the_dividend(a:
     left, right = np.int32([a]), np.int32([b])
     if b and (a, b) != (-(2**31), -1):
         assert arithmetic.divided(left, right)[0] == math.trunc(Fraction(a, b))
-        assert arithmetic.remainder(left, right)[0] == math.fmod(a, b)
-    assert arithmetic.high_half(left, right, np.dtype("i4"))[0] == (a * b) >> 32
+        assert arithmetic.INTEGERS["rem"](left, right)[0] == math.fmod(a, b)
+    assert arithmetic.high_half(left, right)[0] == (a * b) >> 32
 
 
 @given(some.integers(0, 2**32 - 1), some.integers(0, 40))
 def test_words_of_bits(a: int, by: int) -> None:
     value, amount = np.uint32([a]), np.uint32([by])
-    assert arithmetic.set_bits(value)[0] == a.bit_count()
+    assert arithmetic.INTEGERS["popc"](value)[0] == a.bit_count()
     assert arithmetic.reversed_bits(value)[0] == int(f"{a:032b}"[::-1], 2)
     assert arithmetic.highest_bit(value, False).view(np.int32)[0] == a.bit_length() - 1
     assert arithmetic.shifted(value, amount, True)[0] == (a << by) % 2**32
@@ -209,6 +209,7 @@ def bf16(value: np.ndarray) -> np.ndarray:
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
+LANE = np.arange(32)
 BITS = np.random.default_rng(0).integers(0, 2**32, 32, np.uint32)
 SINGLES = np.random.default_rng(1).uniform(-8, 8, 32).astype(np.float32)
 ROUNDED = (bf16(SINGLES) << 16).view(np.float32)
@@ -289,6 +290,37 @@ INSTRUCTIONS = {
         BITS, f"{LOAD} dp4a.u32.s32 %r6, %r5, 0x01FF0201, 5;",
         5 + BITS.view(np.uint8).reshape(32, 4).astype(int) @ [1, 2, -1, 1],
     ),
+    "fns up": (
+        BITS, f"{LOAD} fns.b32 %r6, %r5, 9, 2;",
+        [next((at for at in range(9, 32) if each >> at & 1 and bin(each >> 9 & (2 << at - 9) - 1).count("1") == 2), -1)
+         for each in map(int, BITS)],
+    ),
+    "fns down": (
+        BITS, f"{LOAD} fns.b32 %r6, %r5, 9, -1;",
+        [next((at for at in range(9, -1, -1) if each >> at & 1), -1) for each in map(int, BITS)],
+    ),
+    "fns here": (BITS, f"{LOAD} fns.b32 %r6, %r5, 9, 0;", np.where(BITS >> 9 & 1, 9, -1)),
+    "fns of each lane": (
+        BITS, "fns.b32 %r6, 0x0F0F0F0F, %r1, 1;",
+        [lane if lane % 8 < 4 else lane // 8 * 8 + 8 for lane in range(28)] + [-1] * 4,
+    ),
+    "txq": (
+        BITS, "txq.width.b32 %r5, [%rd1]; txq.width.b32 %r6, [%rd1]; setp.eq.u32 %p1, %r5, %r6;"
+        "setp.gt.and.u32 %p1, %r5, 0, %p1; selp.b32 %r6, 1, 0, %p1;", [1] * 32,
+    ),
+    "a branch that skips": (
+        SIGNED, f"{LOAD} mov.u32 %r6, 7; setp.lt.s32 %p1, %r5, 0; @%p1 bra $E; mov.u32 %r7, 3; add.u32 %r6, %r1, %r7;"
+        " setp.lt.u32 %p2, %r1, 9; @!%p2 bra $E; ld.global.u32 %r8, [%rd3]; and.b32 %r8, %r8, 1; add.u32 %r6, %r6, %r8;"
+        " $E:", np.where(SIGNED < 0, 7, LANE + 3 + np.where(LANE < 9, SIGNED & 1, 0)),
+    ),
+    "a branch that skips in a loop": (
+        BITS, "mov.u32 %r6, 0; mov.u32 %r7, 0; $L: and.b32 %r8, %r7, 1; setp.ne.u32 %p1, %r8, 0; @%p1 bra $E;"
+        " add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r7, 2; @%p2 mov.u32 %r9, %r1; mov.u32 %r6, %r9; $E:"
+        " add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, 7; @%p1 bra $L;", LANE + 3,
+    ),
+    "bmsk.wrap": (
+        BITS, "add.u32 %r5, %r1, 32; bmsk.wrap.b32 %r6, %r5, 36;", [(0xF << lane) % 2**32 for lane in range(32)],
+    ),
     "bmsk": (BITS, "bmsk.clamp.b32 %r6, %r1, 4;", [(0xF << lane) % 2**32 for lane in range(32)]),
     "szext": (BITS, f"{LOAD} szext.clamp.s32 %r6, %r5, 9;", (SIGNED << 23) >> 23),
     "slct": (SIGNED, f"{LOAD} slct.u32.s32 %r6, 1, 2, %r5;", np.where(SIGNED >= 0, 1, 2)),
@@ -356,6 +388,13 @@ def test_surfaces_are_rows_of_bytes() -> None:
     after = [0 if each % 4 == 3 else each + 1 for each in range(16)]
     right = [each + 100 * after[each] + 10000 * (after[each] or each) for each in range(16)]
     assert list(found(body, memory, block=16)[4:]) == right
+    sums = "shr.u32 %r6, %r1, 2; mov.u32 %r5, 4; sured.b.add.2d.u32.trap [%rd1, {%r5, %r6}], {%r1};"
+    right = [
+        sum(range(row * 4, row * 4 + 4)) + row * 4 + 1 if at == 1 else row * 4 + at
+        for row in range(4)
+        for at in range(4)
+    ]
+    assert list(found(sums, memory, block=16)[4:]) == right
     outside = run(f"{place} sust.b.2d.b32.trap [%rd1, {{%r5, %r1}}], {{%r7}};", memory, block=16)
     assert (outside.status, outside.message) == ("crash", "a thread is beside the surface")
 
@@ -401,7 +440,6 @@ def test_a_named_barrier_waits_for_some_threads_of_the_block() -> None:
         assert list(outcome.buffers["m"]) == [0] * 32 + list(range(32))
 
 
-LANE = np.arange(32)
 G, P = LANE // 4, LANE % 4
 PRODUCTS = {
     # rows and columns of the elements of A and B, types, registers of A, B and C, size: PTX ISA, "Matrix Fragments"
@@ -617,13 +655,16 @@ def test_a_race_shows_between_the_orders() -> None:
     "unknown",
     ["mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.s32 {%f1}, {%r1}, {%r2}, {%f1};", "sqrt.rzi.f32 %f1, %f2;",
      "cvt.rn.e2m1x2.f32 %h1, %f1, %f2;", "mov.u32 %r5, %clusterid.x;", "ex2.rz.f32 %f1, %f1;", "call helper;",
-     "sured.b.add.2d.u32.trap [%rd1, {%r1, %r2}], %r5;", "mbarrier.init.shared.b64 [held], 32;",
-     "fns.b32 %r5, %r1, 0, 2;"],
+     "bra $nowhere;", "suq.width.b32 %r5, [%rd1];", "mbarrier.init.shared.b64 [held], 32;",
+     "wgmma.fence.sync.aligned;"],
 )  # fmt: skip
 def test_an_unknown_instruction_is_an_error_with_its_name(unknown: str) -> None:
     with pytest.raises(InputError, match=r"k\.ptx:11: the interpreter does not know the instruction") as error:
         run(unknown, np.zeros(32, np.int32))
-    assert unknown.partition(" ")[0] in error.value.message
+    assert unknown.partition(" ")[0].rstrip(";") in error.value.message
+    assert (": " in error.value.message.partition("the instruction ")[2]) == unknown.startswith(
+        ("suq", "mbarrier", "wgmma")
+    )
 
 
 def test_arguments_and_blocks_are_those_of_the_kernel() -> None:

@@ -122,7 +122,8 @@ def fma(a: Any, b: Any, c: Any, dtype: np.dtype[Any], mode: str = "rn") -> Any:
     total = np.multiply(a, b, dtype=np.float64) + c  # the product is exact
     found = total.astype(np.float32)
     # A float64 sum that is rounded a second time may only be wrong in the middle between two float32 numbers.
-    doubtful = ((total.view(np.int64) & _BELOW_SINGLE) == _HALF_SINGLE) | (np.abs(total) < _SMALLEST_SINGLE)
+    small = (np.abs(total) < _SMALLEST_SINGLE) & (total != 0)  # 0 is exact
+    doubtful = ((total.view(np.int64) & _BELOW_SINGLE) == _HALF_SINGLE) | small
     if doubtful.any():
         found[doubtful] = in_direction("fma", dtype, mode, *(each[doubtful] for each in np.broadcast_arrays(a, b, c)))
     return found
@@ -170,9 +171,9 @@ def rectified(value: Any) -> Any:
     return np.where(np.isnan(value) | (value > 0), value, value.dtype.type(0))
 
 
-def high_half(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
+def high_half(a: Array, b: Array) -> Array:
     """Return the upper half of the product of integers."""
-    bits = dtype.itemsize * 8
+    dtype, bits = a.dtype, a.dtype.itemsize * 8
     if bits < _MOST_BITS:
         wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}")
         return np.asarray(((a.astype(wide) * b.astype(wide)) >> wide.type(bits)).astype(dtype))
@@ -188,17 +189,11 @@ def high_half(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
 
 def divided(a: Array, b: Array) -> Array:
     """Return integer quotients rounded towards zero; PTX leaves those by zero undefined, here all bits are set."""
-    zero = b == 0
-    safe = np.where(zero, b.dtype.type(1), b)
+    safe = np.where(b == 0, b.dtype.type(1), b)
     quotient = a // safe
     if a.dtype.kind == "i":
-        quotient += ((a % safe) != 0) & ((a < 0) != (safe < 0))
-    return np.where(zero, a.dtype.type(-1 if a.dtype.kind == "i" else np.iinfo(a.dtype).max), quotient)
-
-
-def remainder(a: Array, b: Array) -> Array:
-    """Return integer remainders with the sign of the dividend."""
-    return np.asarray(a - divided(a, b) * b)
+        quotient += ((quotient * safe) != a) & ((a < 0) != (safe < 0))
+    return np.where(b == 0, ~a.dtype.type(0), quotient)
 
 
 def shifted(a: Array, by: Array, left: bool) -> Array:
@@ -213,10 +208,8 @@ def shifted(a: Array, by: Array, left: bool) -> Array:
 
 def reversed_bits(a: Array) -> Array:
     """Return integers with the order of their bits reversed."""
-    bits, found = a.dtype.itemsize * 8, np.zeros_like(a)
-    for place in range(bits):
-        found |= ((a >> a.dtype.type(place)) & a.dtype.type(1)) << a.dtype.type(bits - 1 - place)
-    return found
+    bits = np.unpackbits(np.ascontiguousarray(a).view(np.uint8).reshape(len(a), -1), axis=1)
+    return np.ascontiguousarray(np.packbits(bits[:, ::-1], axis=1)).view(a.dtype).reshape(-1)
 
 
 def highest_bit(a: Array, as_shift: bool) -> Array:
@@ -230,56 +223,32 @@ def highest_bit(a: Array, as_shift: bool) -> Array:
     return np.where(place < 0, place, bits - 1 - place if as_shift else place).astype(np.int32).view(np.uint32)
 
 
-def leading_zeros(a: Array) -> Array:
-    """Return how many bits stand above the highest one that is set."""
-    bits = a.dtype.itemsize * 8
-    return np.where(a == 0, bits, highest_bit(a.view(f"u{a.dtype.itemsize}"), True).view(np.int32)).astype(np.uint32)
-
-
-def set_bits(a: Array) -> Array:
-    """Return how many bits of each integer are set."""
-    bytes_of = np.ascontiguousarray(a).view(np.uint8).reshape(*a.shape, a.dtype.itemsize)
-    return np.asarray(np.unpackbits(bytes_of, axis=-1).sum(axis=-1).astype(np.uint32))
-
-
-def _lowest(count: Array) -> Array:
-    """Return 64-bit numbers whose lowest bits are set."""
-    return np.where(count >= 64, ~np.uint64(0), (np.uint64(1) << np.minimum(count, np.uint64(63))) - np.uint64(1))
-
-
-def _span(dtype: np.dtype[Any], start: Array, length: Array) -> tuple[Array, Array]:
-    """Return the first bit of a field and how many bits it has, within a type."""
-    bits = np.uint64(dtype.itemsize * 8)
-    at, size = (np.asarray(each & np.uint32(255), np.uint64) for each in (start, length))
-    return np.minimum(at, bits), np.minimum(size, bits - np.minimum(at, bits))
-
-
 def field(a: Array, start: Array, length: Array) -> Array:
     """Return the bits of integers from one on, sign-extended for signed types (``bfe``)."""
-    at, size = _span(a.dtype, start, length)
-    value = a.view(f"u{a.dtype.itemsize}").astype(np.uint64)
-    found = (value >> np.minimum(at, np.uint64(63))) & _lowest(size)
-    if a.dtype.kind == "i":
-        last = np.minimum(at + np.asarray(length & np.uint32(255), np.uint64), np.uint64(a.dtype.itemsize * 8))
-        negative = ((value >> np.where(last > 0, last - np.uint64(1), np.uint64(0))) & np.uint64(1)) == 1
-        found |= np.where(negative & ((length & np.uint32(255)) > 0), ~_lowest(size), np.uint64(0))
-    return np.asarray(found.astype(a.dtype))
+    dropped = np.uint32(64) - np.minimum(length & np.uint32(255), np.uint32(64))
+    moved = shifted(a.astype(f"{a.dtype.kind}8"), start & np.uint32(255), left=False)
+    return shifted(shifted(moved, dropped, left=True), dropped, left=False).astype(a.dtype)
 
 
 def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
     """Return integers b with bits from one on replaced by the lowest of a (``bfi``)."""
-    at, size = _span(a.dtype, start, length)
-    shift = np.minimum(at, np.uint64(63))
-    mask = (_lowest(size) << shift).astype(a.dtype)
-    return np.asarray((b & ~mask) | ((a.astype(np.uint64) << shift).astype(a.dtype) & mask))
+    start, kept = start & np.uint32(255), shifted(~np.zeros(1, np.uint64), length & np.uint32(255), left=True)
+    mask, moved = shifted(~kept, start, left=True), shifted(a.astype(np.uint64), start, left=True)
+    return np.asarray(((b & ~mask) | (moved & mask)).astype(b.dtype))
 
 
-def bit_mask(start: Array, length: Array, wraps: bool) -> Array:
-    """Return 32-bit numbers with set bits from one on (``bmsk``)."""
-    limit = np.uint32(31 if wraps else 255)
-    at, size = ((each & limit).astype(np.uint64) for each in (start, length))
-    mask: Array = _lowest(np.minimum(size, np.uint64(32))) << np.minimum(at, np.uint64(32))
-    return mask.astype(np.uint32)
+def nth_set(mask: Array, base: Array, offset: Array) -> Array:
+    """Return the places of bits that are set: the first, second ... from one on up or, below 0, down (``fns``).
+
+    Offset 0 means the bit there; where there is none, all bits are set.
+    """
+    place, base, offset = np.arange(32), base[:, None], offset[:, None]
+    up = offset >= 0
+    held = (mask[:, None] >> place.astype(np.uint32) & np.uint32(1)).astype(bool)
+    held = held & np.where(up, place >= base, place <= base) & ((offset != 0) | (place == base))
+    count = np.where(up, np.cumsum(held, axis=1), np.cumsum(held[:, ::-1], axis=1)[:, ::-1])
+    wanted = held & (count == np.maximum(np.abs(offset), 1))
+    return np.where(wanted.any(axis=1), wanted.argmax(axis=1), 0xFFFFFFFF).astype(np.uint32)
 
 
 _PERMUTATIONS: dict[str, Callable[[int], tuple[int, ...]]] = {
@@ -324,17 +293,17 @@ def funnel(low: Array, high: Array, by: Array, left: bool, wrap: bool) -> Array:
     return np.asarray((moved & np.uint64(0xFFFFFFFF)).astype(np.uint32))
 
 
-def dot_product(a: Array, b: Array, c: Array, pairs: int) -> Array:
+def dot_product(a: Array, b: Array, c: Array, by: int, start: int) -> Array:
     """Return c with the products of small integers added (``dp4a``; of half of the second operand in ``dp2a``).
 
     Args:
-        a: Elements of each thread, in rows.
-        b: Likewise, of 8 bits.
+        a: Elements of all threads.
+        b: Four for each thread.
         c: 32 bits.
-        pairs: The first element of b.
+        by: Elements of a for each thread.
+        start: The first element of b.
     """
-    count = a.shape[-1]
-    products = a.astype(np.int64) * b[..., pairs : pairs + count].astype(np.int64)
+    products = a.reshape(-1, by).astype(np.int64) * b.reshape(-1, 4)[:, start : start + by].astype(np.int64)
     return np.asarray((c.astype(np.int64) + products.sum(axis=-1)).astype(c.dtype))
 
 
@@ -342,13 +311,13 @@ def _unordered(a: Any, b: Any) -> Any:
     return np.isnan(a) | np.isnan(b)
 
 
+_ORDERED: dict[str, Operation] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
 COMPARISONS: dict[str, Operation] = {
-    "eq": np.equal, "ne": lambda a, b: (a != b) & ~_unordered(a, b), "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal, "lo": np.less, "ls": np.less_equal, "hi": np.greater,
-    "hs": np.greater_equal, "num": lambda a, b: ~_unordered(a, b), "nan": _unordered,
-    **{f"{name}u": lambda a, b, test=test: test(a, b) | _unordered(a, b)
-       for name, test in (("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal),
-                          ("gt", np.greater), ("ge", np.greater_equal))},
+    **_ORDERED, "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
+    "ne": lambda a, b: (a != b) & ~_unordered(a, b), "num": lambda a, b: ~_unordered(a, b), "nan": _unordered,
+    **{f"{name}u": lambda a, b, test=test: test(a, b) | _unordered(a, b) for name, test in _ORDERED.items()},
 }  # fmt: skip
 
 PROPERTIES: dict[str, Operation] = {
@@ -376,8 +345,10 @@ FLOATS: dict[str, Operation] = {
 INTEGERS: dict[str, Operation] = {
     "add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum, "abs": np.abs, "neg": np.negative,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
-    "cnot": lambda a: (a == 0).astype(a.dtype), "div": divided, "rem": remainder, "popc": set_bits,
-    "brev": reversed_bits, "clz": leading_zeros, "sad": lambda a, b, c: c + np.where(a > b, a - b, b - a),
+    "cnot": lambda a: (a == 0).astype(a.dtype), "div": divided, "rem": lambda a, b: a - divided(a, b) * b,
+    "popc": lambda a: np.bitwise_count(a).astype(np.uint32),
+    "brev": reversed_bits, "clz": lambda a: np.minimum(highest_bit(a, True), np.uint32(a.itemsize * 8)),
+    "sad": lambda a, b, c: c + np.where(a > b, a - b, b - a),
 }  # fmt: skip
 
 

@@ -28,7 +28,18 @@ NEXT, JUMP, END, BARRIER, WARP = range(5)
 """How a segment ends, or that it is one instruction at which threads of a block or lanes of a warp meet."""
 
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
+_REASONS = {
+    "wgmma": "the hardware reads its matrices at a time of its own, which no order of threads stands for",
+    "mbarrier": "it counts what copies of the hardware bring, which end at a time of their own",
+    "tcgen05": "its matrices are in a memory of tensor cores",
+    "suq": "a surface has no format here",
+}
+"""Why instructions are not run here, by their first words."""
 _FILE = "<ptx>"
+_MOST_SKIPPED = 24
+"""Instructions behind a branch that all threads run, instead of parting there."""
+_DEAR = frozenset({"div", "rem"})
+"""Instructions that are worth parting for."""
 
 
 class UnknownInstructionError(InputError):
@@ -129,13 +140,17 @@ def decoded(entry: Entry, placed: Layout, name: str) -> Code:
 def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError:
     """Return the error for an instruction of a file."""
     written = f"{each.name} {', '.join(each.operands)}".strip()
-    message = f"{name}:{each.line}: the interpreter does not know the instruction {written}"
+    why = f": {_REASONS[each.op[0]]}" if each.op[0] in _REASONS else ""
+    message = f"{name}:{each.line}: the interpreter does not know the instruction {written}{why}"
     return UnknownInstructionError(message, _HINT)
 
 
 def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[int, int]]:
     """Return the segments of a kernel, and which of them begins at an instruction."""
-    code, leaders = entry.instructions, {0, *entry.labels.values()}
+    code, jumps = entry.instructions, _jumps(entry, name)
+    kinds = [NEXT if _kind(each) == JUMP and number not in jumps else _kind(each) for number, each in enumerate(code)]
+    skips = _skips(code, kinds, jumps)
+    leaders = {0, *(target for number, target in jumps.items() if number not in skips)}
     drafts, starts = list[_Draft](), dict[int, int]()
 
     def keep(kind: int, each: Instruction, **more: Any) -> None:
@@ -143,15 +158,18 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
         of.now = Statements()
 
     for number, each in enumerate(code):
+        of.leave(number)
         of.at = each
         try:
             if number in leaders:
                 if of.now.lines:
                     keep(NEXT, code[number - 1])
                 starts[number] = len(drafts)
-            kind, of.guard = _kind(each), None
+            kind, of.guard = kinds[number], None
             guard = None if each.guard is None else of.predicate("!" * each.guard[1] + each.guard[0])
-            if kind in (BARRIER, WARP):
+            if number in skips and guard is not None:
+                of.enter(number + 1, skips[number], guard)
+            elif kind in (BARRIER, WARP):
                 if guard is not None:
                     keep(JUMP, each, answer=of.let(f"~{guard}"), label=number + 1)
                 elif of.now.lines:
@@ -161,16 +179,58 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                 keep(kind, each, asks=asks, waits=waits)
                 leaders.add(number + 1)
             elif kind in (JUMP, END):
-                keep(kind, each, answer=guard or "None", label=entry.labels[each.operands[0]] if kind == JUMP else -1)
+                keep(kind, each, answer=guard or "None", label=jumps[number] if kind == JUMP else -1)
                 leaders.add(number + 1)
             else:
                 of.guard = guard
                 write(of, each)
         except (KeyError, IndexError, ValueError):
             raise unknown_instruction(each, name) from None
+    of.leave(len(code))
     if of.now.lines:
         keep(NEXT, code[-1])
     return drafts, starts
+
+
+def _jumps(entry: Entry, name: str) -> dict[int, int]:
+    """Return where branches go that do not go to the next instruction, by their numbers.
+
+    Raises:
+        UnknownInstructionError: a label is not there.
+    """
+    found = dict[int, int]()
+    for number, each in enumerate(entry.instructions):
+        if _kind(each) == JUMP and each.operands[0] not in entry.labels:
+            raise unknown_instruction(each, name)
+        if _kind(each) == JUMP and entry.labels[each.operands[0]] != number + 1:
+            found[number] = entry.labels[each.operands[0]]
+    return found
+
+
+def _skips(code: Sequence[Instruction], kinds: Sequence[int], jumps: Mapping[int, int]) -> dict[int, int]:
+    """Return where branches go that only skip a few instructions, by their numbers.
+
+    Threads do not part there: all run the instructions that some skip (see ``Region``), which takes less time. No other
+    branch leads to these, and none leads out of them.
+    """
+    into: dict[int, list[int]] = {}
+    for number, target in jumps.items():
+        into.setdefault(target, []).append(number)
+    found = {number: target for number, target in jumps.items()
+             if code[number].guard is not None and number < target <= number + _MOST_SKIPPED}  # fmt: skip
+
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for number, target in [*found.items()]:
+            within = range(number + 1, target)
+            if not all(
+                found.get(each, target) <= target and (each in found or kinds[each] == NEXT)
+                and code[each].op[0] not in _DEAR and all(one in within for one in into.get(each, ()))
+                for each in within
+            ):  # fmt: skip
+                del found[number]
+    return found
 
 
 def _kind(each: Instruction) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,14 @@ from edgetune.stages.elastic.ptx.control_words import ControlWords
 from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
+from edgetune.stages.elastic.ptx.special_registers import CLOCKS, SPECIAL, WARP_THREADS
+from edgetune.stages.elastic.ptx.thread_group import Group
 
-WARP_THREADS = 32
 _POISON = 0xA5
 """Fills registers: what a kernel reads before it writes it is undefined."""
 _MOST_TURNS = 100
 """Turns or jumps after which others get their turn: threads may wait for what others write."""
-_STOPS_ONE_IN = 8
 _ENDLESS = "it does not end in time: it waits, or the launch is large"
-_MULTIPROCESSORS = 4
 _NS_A_TICK = 1000
 _TEAMS = 2
 """In each of two waves."""
@@ -42,13 +41,15 @@ class Blocks:
 
     Attributes:
         memory: All of it.
+        launch: One of those that run.
+        thread: Number of each thread in its block.
         block: The block of each thread among them.
         number: Of this block in its grid.
+        grid: Blocks along x, y and z, of each thread or of all of them.
         unit: The launch of each thread.
         slot: Its place among the lanes of all warps.
         slots: Lanes of all warps.
         control: Of persistent forms.
-        copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class Blocks:
         end_s: float,
     ) -> None:
         self.memory, self._code, self._order, self._random, self._end_s = memory, code, order, random, end_s
-        self._launch = launch = units[0][1]
+        self._first: Callable[..., Any] = max if order.order == "reverse" else min
+        self.launch = launch = units[0][1]
         per_block = math.prod(launch.block)
         self._count = sum(len(blocks) for *_, blocks in units)
         total = self._count * per_block
@@ -71,14 +73,15 @@ class Blocks:
             place = place[::-1]
         elif order.order == "random":
             place = random.permutation(total)
-        self._thread, self.block = place % per_block, place // per_block
+        self.thread, self.block = place % per_block, place // per_block
         self.number = np.concatenate([blocks for *_, blocks in units])[self.block]
         unit = np.repeat(np.arange(len(units)), [len(blocks) for *_, blocks in units])[self.block]
-        self._grids = np.array([each.grid for _, each, _ in units])
         self.unit = unit if len(units) > 1 else np.zeros(1, np.int64)
+        grids = np.array([each.grid for _, each, _ in units])
+        self.grid = grids[0] if (grids == grids[0]).all() else grids[self.unit].T
         self._starts = memory.starts[[copy for copy, *_ in units]][self.unit]
         warps = -(-per_block // WARP_THREADS)
-        self.slot = (self.block * warps + self._thread // WARP_THREADS) * WARP_THREADS + self._thread % WARP_THREADS
+        self.slot = self.block * warps * WARP_THREADS + self.thread
         self.slots = self._count * warps * WARP_THREADS
         self._team = self._teams(units, unit, per_block)
         memory.window(self._count, total)
@@ -90,7 +93,6 @@ class Blocks:
         self._alive_in_block = np.full(self._count, per_block)
         self._alive_count = total
         self._arrived: dict[int, Array] = {}
-        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self.control = ControlWords(self, units) if launch.taking is not None else None
         self._waiting: list[Group] = []
         self._news = self._tired = False
@@ -111,41 +113,17 @@ class Blocks:
             at_once = half if order.order == "reverse" else int(random.integers(half, len(blocks) + 1))
             waves.append(np.arange(len(blocks)) < at_once)
         team = member % 2 if order.order == "reverse" else random.integers(0, _TEAMS, per_block)[member]
-        return np.asarray(np.concatenate(waves)[self.block] * _TEAMS + team[self._thread])
+        return np.asarray(np.concatenate(waves)[self.block] * _TEAMS + team[self.thread])
 
     def special(self, name: str) -> Array:
         """Return a special register of all threads, as an array with an element for each or one for all."""
-        if name.startswith(("clock", "globaltimer")):
+        if name in CLOCKS:
             self._ticks += 1
             now = self._ticks * _NS_A_TICK
             return np.array([now >> 32 if name.endswith("_hi") else now], np.uint64)
         if name not in self._special:
-            found = self._made(name)
-            self._special[name] = np.atleast_1d(np.asarray(found)).astype(np.uint32)
+            self._special[name] = np.atleast_1d(np.asarray(SPECIAL[name](self))).astype(np.uint32)
         return self._special[name]
-
-    def _made(self, name: str) -> Any:
-        kind, _, axis = name.partition(".")
-        launch, along = self._launch, "xyz".find(axis)
-        lane = self._thread % WARP_THREADS
-        bit = np.uint32(1) << lane.astype(np.uint32)
-        if kind == "tid":
-            return self._thread // math.prod(launch.block[:along]) % launch.block[along]
-        if kind == "ntid":
-            return launch.block[along]
-        sizes = self._grids[0] if (self._grids == self._grids[0]).all() else self._grids[self.unit].T
-        if kind == "nctaid":
-            return sizes[along]
-        if kind == "ctaid":
-            return self.number // np.prod(sizes[:along], axis=0, dtype=np.int64) % sizes[along]
-        per_block = math.prod(launch.block)
-        return {
-            "laneid": lane, "warpid": self._thread // WARP_THREADS, "nwarpid": -(-per_block // WARP_THREADS),
-            "lanemask_eq": bit, "lanemask_lt": bit - np.uint32(1), "lanemask_le": bit | (bit - np.uint32(1)),
-            "lanemask_gt": ~(bit | (bit - np.uint32(1))), "lanemask_ge": ~(bit - np.uint32(1)),
-            "smid": self.number % _MULTIPROCESSORS, "nsmid": _MULTIPROCESSORS, "gridid": 0,
-            "dynamic_smem_size": launch.dynamic_shared_bytes, "total_smem_size": self.memory.limit["shared"],
-        }[name]  # fmt: skip
 
     def base(self, space: str) -> Array:
         """Return the index at which a state space begins for each thread."""
@@ -196,39 +174,28 @@ class Blocks:
         if self._order.order == "random":
             wave = team // _TEAMS
             team = int(self._random.choice(sorted({each.team for each in ready if each.team // _TEAMS == wave})))
-        places = [each.at for each in ready if each.team == team]
-        at = max(places) if self._order.order == "reverse" else min(places)
-        if self._order.order == "random" and self._random.integers(2):
-            at = int(self._random.choice(places))
+        at = self._first(each.at for each in ready if each.team == team)
         chosen = [each for each in ready if each.team == team and each.at == at]
         self._ready = [each for each in ready if each.team != team or each.at != at]
         return self._joined(chosen)
-
-    def _places(self, team: int) -> frozenset[int]:
-        """Return where the groups of a team are that are ready."""
-        return frozenset(each.at for each in self._ready if each.team == team)
-
-    def _stops(self, at: int, places: frozenset[int]) -> bool:
-        """Return whether a group at a segment lets others of its team go first, which are at some places."""
-        if self._order.order == "random":
-            return at in places or not self._random.integers(_STOPS_ONE_IN)
-        return at >= min(places) if self._order.order == "forward" else at <= max(places)
 
     def _joined(self, groups: Sequence[Group]) -> Group:
         """Return one group in place of some at the same instruction."""
         if len(groups) == 1:
             return groups[0]
         at = groups[0].at
-        threads = np.concatenate([each.threads for each in groups])
-        order = np.argsort(threads, kind="stable")
         registers: list[Any] = [None] * len(self._code.registers)
         for number in self._code.live[at]:
             values = [each.registers[number] for each in groups]
-            same = all(len(each) == 1 for each in values) and len({each.tobytes() for each in values}) == 1
-            registers[number] = values[0] if same else np.concatenate(
-                [each.full(value) for value, each in zip(values, groups, strict=True)]
-            )[order]  # fmt: skip
-        joined = Group(self, threads[order], registers, at, max(each.team for each in groups))
+            if max(map(len, values)) == 1 and len({each.tobytes() for each in values}) == 1:
+                registers[number] = values[0]
+            else:
+                registers[number] = np.concatenate(
+                    [value if len(value) == each.size else value.repeat(each.size)
+                     for value, each in zip(values, groups, strict=True)]
+                )  # fmt: skip
+        threads = np.concatenate([each.threads for each in groups])
+        joined = Group(self, threads, registers, at, max(each.team for each in groups))
         joined.barrier = groups[0].barrier
         return joined
 
@@ -237,22 +204,23 @@ class Blocks:
         registers: list[Any] = [None] * len(self._code.registers)
         for number in self._code.live[at]:
             value = group.registers[number]
-            registers[number] = value if len(value) == 1 else value[chosen]
-        return Group(self, group.threads[chosen], registers, at, group.team if team is None else team)
+            registers[number] = value if len(value) == 1 else value.take(chosen)
+        return Group(self, group.threads.take(chosen), registers, at, group.team if team is None else team)
 
     def _by_team(self, group: Group) -> list[Group]:
         """Return the threads of a group in groups of their teams."""
-        team = self._team[group.threads]
-        found = np.unique(team)
+        team = self._team.take(group.threads)
+        found = sorted(set(team.tolist()))
         if len(found) == 1:
-            group.team = int(found[0])
+            group.team = found[0]
             return [group]
-        return [self._part(group, np.flatnonzero(team == each), group.at, int(each)) for each in found]
+        return [self._part(group, np.flatnonzero(team == each), group.at, each) for each in found]
 
     def _go(self, group: Group, ahead: bool = False) -> None:
         """Run a group on to where it parts, waits or ends, or, unless it goes ahead, may meet others of its team."""
         segments, jumps, others = self._code.segments, 0, bool(self._ready or self._waiting)
-        meets, rounds = self._places(group.team) if not ahead else frozenset(), 0
+        stop = self._first((each.at for each in self._ready if each.team == group.team and not ahead), default=None)
+        rounds = 0
         while True:
             if group.at >= len(segments):
                 return self._end(group)
@@ -278,7 +246,7 @@ class Blocks:
                     self._ready.append(self._part(group, np.flatnonzero(~taken), target))
                     return self._end(first) if kind == END else self._ready.append(first)
             group.at = target
-            if meets and self._stops(target, meets):
+            if stop is not None and self._first(target, stop) == stop:
                 return self._ready.append(group)
             if others and jumps > _MOST_TURNS:
                 self._tired = True
@@ -290,7 +258,7 @@ class Blocks:
 
     def _end(self, group: Group) -> None:
         """End the threads of a group."""
-        self.copy(group)
+        self.memory.copy(group.threads)
         self._news = True
         self._alive[self.slot[group.threads]] = False
         self._alive_in_block -= np.bincount(self.block[group.threads], minlength=self._count)
@@ -376,106 +344,3 @@ class Blocks:
         self._code.segments[group.at].run(group, group.registers)
         group.at += 1
         self._ready += self._by_team(group)
-
-    def copy(self, of: Group) -> None:
-        """Make the asynchronous copies of some threads."""
-        rest, memory = [], self.memory
-        for threads, to, start, count, size_bytes in self.copies:
-            now = np.isin(threads, of.threads)
-            for byte in range(size_bytes if now.any() else 0):
-                read = byte < count[now]
-                value = np.zeros(len(read), np.uint8)
-                value[read] = memory.load(start[now][read] + byte, 1)
-                memory.store(to[now] + byte, value)
-            if not now.all():
-                rest.append((threads[~now], to[~now], start[~now], count[~now], size_bytes))
-        self.copies = rest
-
-
-class Group:
-    """Threads that are at the same instruction.
-
-    Attributes:
-        blocks: All blocks that run at once.
-        threads: Their numbers there, in the order in which they run.
-        registers: Values of those that are read later.
-        at: Number of the segment of instructions.
-        team: Their team.
-        barrier: Number of the barrier at which they wait, threads for which it waits, and whether they only arrive.
-    """
-
-    __slots__ = ("_kept", "at", "barrier", "blocks", "memory", "registers", "size", "slot", "team", "threads")
-
-    def __init__(self, blocks: Blocks, threads: Array, registers: list[Any], at: int, team: int) -> None:
-        self.blocks, self.threads, self.registers, self.at, self.team = blocks, threads, registers, at, team
-        self.memory, self.size = blocks.memory, len(threads)
-        self.slot = blocks.slot[threads]
-        self.barrier: tuple[int, int | None, bool] = (0, None, False)
-        self._kept: dict[str, Array] = {}
-
-    def only(self, chosen: Array) -> Group:
-        """Return some of these threads, for one instruction."""
-        return Group(self.blocks, self.threads[chosen], [], self.at, self.team)
-
-    def _of(self, name: str, value: Array) -> Array:
-        if name not in self._kept:
-            self._kept[name] = value if len(value) == 1 else value[self.threads]
-        return self._kept[name]
-
-    def special(self, name: str) -> Array:
-        """Return the values of a special register."""
-        value = self.blocks.special(name)
-        return value if len(value) == 1 else self._of(name, value)
-
-    def base(self, space: str) -> Array:
-        """Return the index at which a state space begins for each thread."""
-        return self._kept[f"[{space}"] if f"[{space}" in self._kept else self._of(f"[{space}", self.blocks.base(space))
-
-    @property
-    def lane(self) -> Array:
-        """Of each thread in its warp."""
-        lane: Array = self.slot % WARP_THREADS
-        return lane
-
-    def full(self, value: Array) -> Array:
-        """Return an array with an element for each thread."""
-        return value if len(value) == self.size else np.broadcast_to(value, self.size)
-
-    def places(self) -> Array:
-        """Return the place in the arrays of this group of the lanes of all warps; -1 where one is not in it."""
-        if "places" not in self._kept:
-            found = np.full(self.blocks.slots, -1)
-            found[self.slot] = np.arange(self.size)
-            self._kept["places"] = found
-        return self._kept["places"]
-
-    def bits(self, which: Array) -> Array:
-        """Return, to each thread, which lanes of its warp are among some threads, as the bits of a number."""
-        held = np.zeros(self.blocks.slots, bool)
-        held[self.slot] = which
-        words = np.packbits(held, bitorder="little").view("<u4").astype(np.uint32)
-        return np.asarray(words[self.slot // WARP_THREADS])
-
-    def from_lane(self, value: Array, lane: Array) -> Array:
-        """Return the value of another lane of the warp; its own where there is none, which PTX leaves undefined."""
-        own = np.arange(self.size)
-        source = self.places()[self.slot - self.lane + (lane & (WARP_THREADS - 1))]
-        return np.asarray(self.full(value)[np.where((source >= 0) & (lane < WARP_THREADS), source, own)])
-
-    def warps(self) -> Array:
-        """Return the places of the threads of each warp, by lane.
-
-        Raises:
-            StoppedError: a warp is not whole.
-        """
-        found: Array = self.places().reshape(-1, WARP_THREADS)
-        found = found[(found >= 0).any(axis=1)]
-        if (found < 0).any():
-            raise StoppedError("crash", "lanes are missing at a product of a warp, or have returned before it")
-        return np.asarray(found)
-
-    def by_block(self, value: Array) -> Array:
-        """Return the sum of a value over the threads of each block, to each of its threads."""
-        block = self.blocks.block[self.threads]
-        sums: Array = np.bincount(block, np.broadcast_to(value, self.size))[block]
-        return sums

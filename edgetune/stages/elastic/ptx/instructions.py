@@ -5,7 +5,7 @@ What an instruction does, which types it takes and what its words mean: NVIDIA, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,10 @@ from edgetune.stages.elastic.ptx.operands import CARRY, Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.transfers import TRANSFERS
 
-_NOTHING = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"})
+_NOTHING = frozenset(
+    {"bra", "membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"}
+)
+"""Words of instructions that compute nothing here; branches are those to the next instruction."""
 
 
 def write(of: Operands, each: Instruction) -> None:
@@ -84,13 +87,9 @@ def _half(way: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
     if way == "lo":
         return np.multiply
     if way == "hi":
-        return partial(_high, dtype)
+        return arithmetic.high_half
     wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}")
     return {"wide": lambda a, b: a.astype(wide) * b.astype(wide)}[way]
-
-
-def _high(dtype: np.dtype[Any], a: Array, b: Array) -> Array:
-    return arithmetic.high_half(a, b, dtype)
 
 
 def _product(of: Operands, each: Instruction) -> None:
@@ -129,22 +128,41 @@ def _shift(of: Operands, each: Instruction) -> None:
     left, by = each.op[0] == "shl", each.operands[2]
     value = of.read(each.operands[1], kind)
     bits = DTYPES[kind].itemsize * 8
-    if not of.holds(by) and by.isdigit() and int(by) < bits:  # which is what compilers write
+    if by.isdigit() and int(by) < bits:  # which is what compilers write
         amount = of.bind(np.array([int(by)], DTYPES[kind]))
         return of.put(each, kind, np.left_shift if left else np.right_shift, [value, amount])
     return of.put(each, kind, partial(arithmetic.shifted, left=left), [value, of.read(by, "u32")])
 
 
-def _funnel(of: Operands, each: Instruction) -> None:
-    compute = partial(arithmetic.funnel, left=each.op[1] == "l", wrap=each.op[2] == "wrap")
-    of.put(each, "b32", compute, of.operands(each, "b32"))
+def _by_table(of: Operands, each: Instruction) -> None:
+    kind, compute, kinds = _TABLE[each.op[0]](each.op)
+    of.put(each, kind, compute, [of.read(one, as_) for one, as_ in zip(each.operands[1:], kinds, strict=True)])
 
 
-def _bit_field(of: Operands, each: Instruction) -> None:
-    kind = each.op[-1]
-    values = 1 if each.op[0] == "bfe" else 2
-    reads = [of.read(operand, "u32" if place >= values else kind) for place, operand in enumerate(each.operands[1:])]
-    of.put(each, kind, arithmetic.field if values == 1 else arithmetic.inserted, reads)
+def _limit(op: Sequence[str]) -> Any:
+    """Return the bits of a place or count that matter."""
+    return np.uint32(31 if "wrap" in op else 255)
+
+
+_NONE = np.zeros(1, np.uint32)
+_TABLE: dict[str, Callable[[Sequence[str]], tuple[str, Callable[..., Any], list[str]]]] = {
+    "shf": lambda op: ("b32", partial(arithmetic.funnel, left=op[1] == "l", wrap=op[2] == "wrap"), ["b32"] * 3),
+    "prmt": lambda op: ("b32", partial(arithmetic.permuted, mode=op[-1].replace("b32", "")), ["b32"] * 3),
+    "bfind": lambda op: ("u32", partial(arithmetic.highest_bit, as_shift="shiftamt" in op), [op[-1]]),
+    "bfe": lambda op: (op[-1], arithmetic.field, [op[-1], "u32", "u32"]),
+    "bfi": lambda op: (op[-1], arithmetic.inserted, [op[-1], op[-1], "u32", "u32"]),
+    "bmsk": lambda op: (
+        "b32", lambda at, size: arithmetic.inserted(~_NONE, _NONE, at & _limit(op), size & _limit(op)), ["u32"] * 2
+    ),
+    "szext": lambda op: (
+        op[-1], lambda value, size: arithmetic.field(value, _NONE, size & _limit(op)), [op[-1], "u32"]
+    ),
+    "fns": lambda _: ("b32", arithmetic.nth_set, ["u32", "s32", "s32"]),
+    "selp": lambda op: (op[-1], lambda a, b, held: np.where(held, a, b), [op[-1], op[-1], "pred"]),
+    "slct": lambda op: (op[-2], lambda a, b, by: np.where(by >= 0, a, b), [op[-2], op[-2], op[-1]]),
+    "testp": lambda op: ("pred", arithmetic.PROPERTIES[op[1]], [op[-1]]),
+}  # fmt: skip
+"""From the words of an instruction to the type of its result, what it computes, and the types of its operands."""
 
 
 def _lop3(of: Operands, each: Instruction) -> None:
@@ -158,39 +176,14 @@ def _lop3(of: Operands, each: Instruction) -> None:
     of.write(target, "b32", value)
 
 
-def _prmt(of: Operands, each: Instruction) -> None:
-    mode = "" if each.op[-1] == "b32" else each.op[-1]
-    of.put(each, "b32", partial(arithmetic.permuted, mode=mode), of.operands(each, "b32"))
-
-
-def _bfind(of: Operands, each: Instruction) -> None:
-    compute = partial(arithmetic.highest_bit, as_shift="shiftamt" in each.op)
-    of.put(each, "u32", compute, of.operands(each, each.op[-1]))
-
-
-def _bmsk(of: Operands, each: Instruction) -> None:
-    of.put(each, "b32", partial(arithmetic.bit_mask, wraps=each.op[1] == "wrap"), of.operands(each, "u32"))
-
-
-def _szext(of: Operands, each: Instruction) -> None:
-    value, bits = of.read(each.operands[1], each.op[-1]), of.read(each.operands[2], "u32")
-    limit = f"({bits} & 31)" if "wrap" in each.op else bits
-    of.put(each, each.op[-1], arithmetic.field, [value, of.bind(np.zeros(1, np.uint32)), limit])
-
-
 def _dot(of: Operands, each: Instruction) -> None:
     """Write ``dp4a`` or ``dp2a``: a product of rows of small integers, added to a number."""
     a, b = each.op[-2:]
     by = 4 if each.op[0] == "dp4a" else 2
     first = of.let(f"{of.read(each.operands[1], 'u32')}.view({of.bind(np.dtype(f'{DTYPES[a].kind}{4 // by}'))})")
     second = of.let(f"{of.read(each.operands[2], 'u32')}.view({of.bind(np.dtype(f'{DTYPES[b].kind}1'))})")
-    compute = partial(_dot_of, by=by, start=2 if "hi" in each.op else 0)
+    compute = partial(arithmetic.dot_product, by=by, start=2 if "hi" in each.op else 0)
     of.put(each, "s32" if "s32" in (a, b) else "u32", compute, [first, second, of.read(each.operands[3], "s32")])
-
-
-def _dot_of(a: Array, b: Array, c: Array, by: int, start: int) -> Array:
-    found = arithmetic.dot_product(a.reshape(-1, by), b.reshape(-1, 4), c, start)
-    return np.asarray(found)
 
 
 _BY_PLACES: dict[str, Callable[..., Any]] = {
@@ -231,21 +224,6 @@ def _of_places(
     if adds:
         return np.asarray((c + found.astype(np.int64).sum(axis=-1)).astype(np.uint32))
     return np.ascontiguousarray(found).view(np.uint32).reshape(-1)
-
-
-def _selp(of: Operands, each: Instruction) -> None:
-    kind, (a, b, p) = each.op[-1], each.operands[1:]
-    of.put(each, kind, np.where, [of.predicate(p), of.read(a, kind), of.read(b, kind)])
-
-
-def _slct(of: Operands, each: Instruction) -> None:
-    kind, by = each.op[-2:]
-    a, b = (of.read(operand, kind) for operand in each.operands[1:3])
-    of.put(each, kind, np.where, [f"{of.read(each.operands[3], by)} >= 0", a, b])
-
-
-def _testp(of: Operands, each: Instruction) -> None:
-    of.put(each, "pred", arithmetic.PROPERTIES[each.op[1]], [of.read(each.operands[1], each.op[-1])])
 
 
 def _setp(of: Operands, each: Instruction) -> None:
@@ -376,10 +354,11 @@ def _trap(of: Operands, _: Instruction) -> None:
 
 _MAKERS: dict[str, Callable[[Operands, Instruction], None]] = {
     "mul": _product, "mad": _product, "mul24": _product, "mad24": _product, "madc": _product, "addc": _extended,
-    "subc": _extended, "shl": _shift, "shr": _shift, "shf": _funnel, "bfe": _bit_field, "bfi": _bit_field,
-    "lop3": _lop3, "prmt": _prmt, "bfind": _bfind, "bmsk": _bmsk, "szext": _szext, "dp4a": _dot, "dp2a": _dot,
-    "selp": _selp, "slct": _slct, "testp": _testp, "setp": _setp, "set": _setp, "cvt": _cvt, "mov": _mov,
+    "subc": _extended, "shl": _shift, "shr": _shift,
+    "lop3": _lop3, "dp4a": _dot, "dp2a": _dot,
+    "setp": _setp, "set": _setp, "cvt": _cvt, "mov": _mov,
     "trap": _trap, "activemask": _active,
+    **dict.fromkeys(_TABLE, _by_table),
     **{f"{name}{places}": _small_integers for name in _BY_PLACES for places in (2, 4)},
 }  # fmt: skip
 """By the first word of the instruction; all others are plain arithmetic."""

@@ -6,7 +6,7 @@ order says which go first:
 
     forward    all blocks at once, those at the lowest instruction first: threads meet again as early as they can
     reverse    the last half of the blocks first, those at the highest instruction first
-    random     blocks in random waves, threads in random order
+    random     blocks in random waves, threads in random teams, of which now one and now another goes on
 
 Threads that never part would hide what is missing between them. In the last two orders they are in teams, of warps or
 of single threads, and a team runs on until it waits for another.
@@ -88,10 +88,7 @@ class PtxProgram:
         Raises:
             InputError: a launch does not suit its kernel, or the kernel has an instruction that is not known here.
         """
-        left, batches = list(range(len(sequences))), list[list[int]]()
-        while left:
-            batches.append(self._alike(sequences, left, buffers))
-            left = [each for each in left if each not in batches[-1]]
+        batches = self._batches(sequences, buffers)
         found: dict[int, CpuResult] = {}
         ran = self._ran([([sequences[each] for each in batch], buffers, limit_s) for batch in batches])
         waiting = iter(batches)
@@ -118,27 +115,21 @@ class PtxProgram:
             self._spent_s += time.process_time() - began_s
             yield outcomes
 
-    def _alike(self, sequences: Sequence[Sequenced], left: Sequence[int], buffers: Buffers) -> list[int]:
-        """Return the first of some sequences, and those that can run beside it."""
-
-        def kind(number: int) -> object:
-            launches, order = sequences[number]
-            return (
-                order.order,
-                order.seed % 2,
-                [(each.symbol, each.block, each.dynamic_shared_bytes) for each in launches[:1]],
-            )
-
-        def threads(number: int) -> int:
-            return max((math.prod(each.grid) * math.prod(each.block) for each in sequences[number][0]), default=1)
-
-        room, wanted, found = _MOST_THREADS, kind(left[0]), list[int]()
+    def _batches(self, sequences: Sequence[Sequenced], buffers: Buffers) -> list[list[int]]:
+        """Return the numbers of sequences that run at once: of one kernel and kind of order, while there is room."""
         most = max(1, _MOST_COPY_BYTES // max(1, Memory.bytes_of(self.module, buffers)))
-        for number in left:
-            if kind(number) == wanted and len(found) < most and (not found or threads(number) <= room):
-                found.append(number)
-                room -= threads(number)
-        return found
+        batches, rooms = list[list[int]](), dict[object, tuple[list[int], int]]()
+        for number, (launches, order) in enumerate(sequences):
+            alike = [(each.symbol, each.block, each.dynamic_shared_bytes) for each in launches[:1]]
+            kind = (order.order, order.seed % 2, *alike)
+            threads = max((math.prod(each.grid) * math.prod(each.block) for each in launches), default=1)
+            batch, room = rooms.get(kind, ([], 0))
+            if threads > room or len(batch) == most:
+                batch, room = [], _MOST_THREADS
+                batches.append(batch)
+            batch.append(number)
+            rooms[kind] = batch, room - threads
+        return batches
 
     def outcomes(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[CpuResult]:
         """Return the outcomes of sequences that run at once; one by one where they do not all come to their end."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.ptx.arithmetic import INTEGERS
 from edgetune.stages.elastic.ptx.formats import DTYPES, Array
+from edgetune.stages.elastic.ptx.memory import AT_ONCE
 from edgetune.stages.elastic.ptx.operands import Operands
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.tensor_cores import PRODUCTS
@@ -100,14 +100,12 @@ def _match(of: Operands, each: Instruction) -> None:
 
 def _matched(way: str, threads: Any, value: Array, named: Array) -> list[Array]:
     """Return the lanes that have the same value as each (``any``), or all of them where all have one (``all``)."""
-    members = threads.bits(np.ones(1, bool)) & named
-    found = np.zeros(threads.size, np.uint32)
-    for lane in range(32):
-        there = (members >> np.uint32(lane) & np.uint32(1)) == 1
-        same = there & (threads.from_lane(value, np.full(threads.size, lane)) == value)
-        found |= np.where(same, np.uint32(1 << lane), np.uint32(0))
+    others, there = threads.of_warp(value, named)
+    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    found = ((others == value[:, None]) & there) @ bits
     if way == "any":
         return [found, np.ones(1, bool)]
+    members = there @ bits
     alike = found == members
     return [np.where(alike, members, np.uint32(0)), alike]
 
@@ -117,20 +115,15 @@ def _reduce(of: Operands, each: Instruction) -> None:
     if DTYPES[kind].itemsize != 4 or DTYPES[kind].kind == "f":
         raise KeyError(each.name)
     reads = [of.read(each.operands[1], kind), of.read(each.operands[2], "u32")]
-    of.effect(partial(_reduced, INTEGERS[each.op[2]]), reads, [(each.operands[0], kind)])
+    limits = np.iinfo(DTYPES[kind])
+    start = {"min": limits.max, "max": limits.min, "and": limits.max}.get(each.op[2], 0)
+    of.effect(partial(_reduced, AT_ONCE[each.op[2]], start), reads, [(each.operands[0], kind)])
 
 
-def _reduced(operation: Any, threads: Any, value: Array, named: Array) -> list[Array]:
+def _reduced(operation: np.ufunc, start: int, threads: Any, value: Array, named: Array) -> list[Array]:
     """Return the sum, minimum ... of the values of all lanes that are named (``redux``)."""
-    members = threads.bits(np.ones(1, bool)) & named
-    found = threads.full(value)
-    started = np.zeros(threads.size, bool)
-    for lane in range(32):
-        there = (members >> np.uint32(lane) & np.uint32(1)) == 1
-        other = threads.from_lane(value, np.full(threads.size, lane))
-        found = np.where(there, np.where(started, operation(found, other), other), found)
-        started = started | there
-    return [found]
+    values, there = threads.of_warp(value, named)
+    return [operation.reduce(values, axis=1, dtype=value.dtype, initial=start, where=there)]
 
 
 def _elect(of: Operands, each: Instruction) -> None:

@@ -29,6 +29,11 @@ _UNWRITTEN = 0xFF
 _MOST_BYTES = 1 << 30
 _MOST_SHARED_BYTES = 1 << 20
 _ALIGNMENT = 256
+_SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
+"""From an address to the place among numbers of so many bytes."""
+AT_ONCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+           "xor": np.bitwise_xor}  # fmt: skip
+"""Operations that NumPy makes one after the other in memory, where nobody asks what was there before."""
 _NUMBERS = {"f32": "f4", "f64": "f8", "u32": "u4", "b32": "u4", "s32": "i4", "u64": "u8", "b64": "u8", "s64": "i8"}
 """Types of variables as numpy names them; of others the bytes are compared."""
 
@@ -115,6 +120,7 @@ class Memory:
         starts: Index of each copy.
         bases: Index at which a state space begins: of each block for shared, of each thread for local memory.
         limit: Of shared and local memory, bytes.
+        copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
 
     def __init__(self, module: Module, buffers: Buffers, copies: int = 1) -> None:
@@ -145,6 +151,7 @@ class Memory:
         self._strides = {"shared": 0, "local": 0}
         self.limit = {"shared": 0, "local": 0}
         self.bases: dict[str, Array] = {}
+        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._see()
 
     def _see(self) -> None:
@@ -235,6 +242,7 @@ class Memory:
             self._bytes = np.concatenate([self._bytes, np.empty(total - len(self._bytes), np.uint8)])
             self._see()
         self._bytes[self._window :] = _UNWRITTEN
+        self.copies = []
         self._local, self._total = local, total
         self.bases = {
             "shared": self._window + np.arange(blocks) * self._strides["shared"],
@@ -255,14 +263,16 @@ class Memory:
             StoppedError: a thread would touch memory that is not its own, or at an address that is no multiple of the
                 size.
         """
-        at: Array = address.view(np.int64) if address.dtype.itemsize == 8 else address.astype(np.int64)
-        low, high = int(np.minimum.reduce(at)), int(np.maximum.reduce(at)) + size_bytes
-        if size_bytes > 1 and int(np.bitwise_or.reduce(at)) & (size_bytes - 1):
+        if size_bytes > 1 and int(np.bitwise_or.reduce(address)) & (size_bytes - 1):
             raise StoppedError("crash", f"{what} at an address that is no multiple of {size_bytes}")
+        at: Array = address if address.itemsize < 8 else address.view(np.int64)
+        unsigned = address if address.dtype.kind == "u" else address.view(np.uint64)  # below 0 is above all others
+        high = int(np.maximum.reduce(unsigned)) + size_bytes
         if space in self.limit:
-            if low < 0 or high > self.limit[space]:
+            if high > self.limit[space]:
                 raise StoppedError("crash", f"{what} outside of the {self.limit[space]} bytes of {space} memory")
             return np.asarray(at + threads.base(space))
+        at, low = at.astype(np.int64, copy=False), int(np.minimum.reduce(unsigned))
         if space == "param":
             at, low, high = at + self._parameters, low + self._parameters, high + self._parameters
         span = bisect_right(self._begins, low) - 1
@@ -290,18 +300,31 @@ class Memory:
 
     def load(self, at: Array, size_bytes: int) -> Array:
         """Return the values at checked indices."""
-        found: Array = self._views[size_bytes][at // size_bytes]
-        return found
+        return self._views[size_bytes].take(at >> _SHIFT[size_bytes])
 
     def store(self, at: Array, value: Array) -> None:
         """Write values at checked indices; of several at one place the last remains."""
         size_bytes = value.dtype.itemsize
         bits = value.view(f"u{size_bytes}")
-        self._views[size_bytes][at // size_bytes] = bits if len(at) > 1 else bits[-1:]
+        self._views[size_bytes][at >> _SHIFT[size_bytes]] = bits if len(at) > 1 else bits[-1:]
 
     def change(self, operation: np.ufunc, at: Array, value: Array) -> None:
         """Apply an operation to checked places, one after the other."""
-        operation.at(self._views[value.itemsize].view(value.dtype), at // value.itemsize, value)
+        operation.at(self._views[value.itemsize].view(value.dtype), at >> _SHIFT[value.itemsize], value)
+
+    def copy(self, of: Array) -> None:
+        """Make the asynchronous copies of some threads."""
+        rest = []
+        for threads, to, start, count, size_bytes in self.copies:
+            now = np.isin(threads, of)
+            for byte in range(size_bytes if now.any() else 0):
+                read = byte < count[now]
+                value = np.zeros(len(read), np.uint8)
+                value[read] = self.load(start[now][read] + byte, 1)
+                self.store(to[now] + byte, value)
+            if not now.all():
+                rest.append((threads[~now], to[~now], start[~now], count[~now], size_bytes))
+        self.copies = rest
 
     def within(self, space: str, address: Array) -> Array:
         """Return whether generic addresses are in a state space."""

@@ -2,6 +2,7 @@
 
     fma.rn.f32 %f3, %f1, %f2, 0f3F800000    v1 = R[4]; v2 = R[5]; v3 = k1(v1, v2, k2)     in a segment without branches
     @%p1 add.s32 %r2, %r2, 1                v6 = where(v4, v5 + k3, v5); R[7] = v6
+    @%p1 bra $L; add.s32 %r2, %r2, 1; $L:   v4 = ~v3; v6 = v5 + k3; v7 = where(v4, v6, v5); R[7] = v7
 
 An array has an element for each thread that runs the segment, or one for all of them. Registers keep their bits between
 segments in the type in which they are used most.
@@ -19,14 +20,12 @@ import numpy as np
 
 from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
+from edgetune.stages.elastic.ptx.special_registers import CLOCKS, SPECIAL
 
 Operation: TypeAlias = Callable[..., Any]
 
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
-_SPECIAL = re.compile(
-    r"n?(?:cta|t)id\.[xyz]|laneid|n?warpid|lanemask_(?:eq|lt|le|gt|ge)|n?smid|clock(?:_hi|64)?|globaltimer(?:_lo|_hi)?"
-    r"|(?:dynamic|total)_smem_size|gridid"
-)
+_WORD = re.compile(r"[%\w$@]+")
 CARRY = "%cc"
 """The carry flag of each thread, which extended-precision arithmetic writes and reads."""
 
@@ -64,6 +63,25 @@ class Statements:
     known: dict[int, dict[np.dtype[Any], str]] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Region:
+    """Instructions that some threads skip: they are written for all, and have effects for the others alone.
+
+    Args:
+        start: Number of the first instruction.
+        end: Number of the one behind the last.
+        held: Expression of the threads that do not skip them.
+        known: Names of values before.
+        written: Registers that are written.
+    """
+
+    start: int
+    end: int
+    held: str
+    known: dict[int, dict[np.dtype[Any], str]]
+    written: set[int] = field(default_factory=set)
+
+
 class Operands:
     """Writes statements on the registers and symbols of a kernel.
 
@@ -77,6 +95,7 @@ class Operands:
         now: Statements of the present segment.
         at: The present instruction.
         guard: Its predicate, as an expression.
+        regions: Those that it is in, the innermost last.
     """
 
     def __init__(self, entry: Entry, symbols: Mapping[str, int], own: frozenset[str] = frozenset()) -> None:
@@ -87,6 +106,8 @@ class Operands:
         self._bound: dict[Any, str] = {}
         self._count = 0
         self.guard: str | None = None
+        self.regions: list[Region] = []
+        self._span = _spans(entry, self._numbers)
         self.at: Instruction | None = None
         self.now = Statements()
 
@@ -107,10 +128,6 @@ class Operands:
         self.now.lines.append((f"v{self._count} = {expression}", self.at))
         return f"v{self._count}"
 
-    def holds(self, operand: str) -> bool:
-        """Return whether an operand is a register."""
-        return operand in self._numbers
-
     def is_own(self, operand: str) -> bool:
         """Return whether an address is in a variable that each thread has for itself."""
         found = _ADDRESS.fullmatch(operand)
@@ -126,7 +143,7 @@ class Operands:
         if operand in self._numbers:
             return self._register(self._numbers[operand], dtype)
         if operand.startswith("%"):
-            if not _SPECIAL.fullmatch(operand[1:]):
+            if operand[1:] not in SPECIAL and operand[1:] not in CLOCKS:
                 raise KeyError(operand)
             value = self.let(f"T.special({operand[1:]!r})")
             return value if dtype == np.uint32 else self.let(f"{value}.astype({self.bind(dtype)})")
@@ -190,6 +207,8 @@ class Operands:
             before = self._register(number, dtype)
             expression = f"where({self.guard}, {expression}, {before})"
         self.now.written.add(number)
+        for region in self.regions:
+            region.written.add(number)
         self.now.known[number] = {dtype: self.let(expression)}
 
     def put(self, each: Instruction, kind: str, compute: Operation, reads: Sequence[str]) -> None:
@@ -209,6 +228,9 @@ class Operands:
             writes: Registers and types of the values.
         """
         reads, guard = [*reads], self.guard
+        if self.regions:
+            held = self.regions[-1].held
+            guard = held if guard is None else self.let(f"{guard} & {held}")
         done = f"{self.bind(run)}(T, {', '.join(reads)})"
         if guard is not None:
             types = ", ".join(self.bind(DTYPES[kind]) for _, kind in writes)
@@ -217,15 +239,41 @@ class Operands:
         for place, (operand, kind) in enumerate(writes):
             self.write(operand, kind, f"{value}[{place}]")
 
-    def address(self, operand: str) -> tuple[str, int]:
-        """Return the expression of an address in brackets, and what is added to it."""
+    def enter(self, start: int, end: int, skipped: str) -> None:
+        """Begin instructions that threads skip for which an expression holds."""
+        held = self.let(f"~{skipped}")
+        if self.regions:
+            held = self.let(f"{self.regions[-1].held} & {held}")
+        self.regions.append(Region(start, end, held, dict(self.now.known)))
+
+    def leave(self, end: int) -> None:
+        """End the regions that end at an instruction: registers keep their values where threads skipped them."""
+        while self.regions and self.regions[-1].end == end:
+            self._leave(self.regions.pop())
+
+    def _leave(self, region: Region) -> None:
+        known = self.now.known
+        for number in sorted(region.written):
+            if number not in known:  # it was written in a region within this one alone
+                continue
+            dtype, value = next(iter(known.pop(number).items()))
+            if number in region.known:
+                known[number] = region.known[number]
+            first, last = self._span[number]
+            if number in self.now.used or first < region.start or last >= region.end:
+                known[number] = {dtype: self.let(f"where({region.held}, {value}, {self._register(number, dtype)})")}
+
+    def address(self, operand: str) -> str:
+        """Return the expression of an address in brackets."""
         found = _ADDRESS.fullmatch(operand)
         if found is None:
             raise ValueError("its address")
-        kind = "u64"
-        if found[1] in self._numbers:
-            kind = f"u{self.types[self._numbers[found[1]]].itemsize * 8}"
-        return self.read(found[1], kind), int(found[2] or "0", 0)
+        name, offset, bits = found[1], int(found[2] or "0", 0), 64
+        if name not in self._numbers:
+            return self.read(f"{name}+{offset}" if offset else name, "u64")
+        bits = self.types[self._numbers[name]].itemsize * 8
+        value = self.read(name, f"u{bits}")
+        return self.let(f"{value} + {self.read(str(offset), f'u{bits}')}") if offset else value
 
     def ends(self, statements: Statements, live: int) -> list[str]:
         """Return the statements that keep registers which are read behind a segment, the bits of a number."""
@@ -239,19 +287,27 @@ class Operands:
 
 def guarded(run: Operation, threads: Any, guard: Any, values: Sequence[Any], types: Sequence[Any]) -> Sequence[Any]:
     """Have those of some threads do something for which a predicate holds; the others get zeros, which nobody reads."""
-    if guard.size == 1 < threads.size:
-        guard = np.broadcast_to(guard, threads.size)
-    chosen = np.flatnonzero(guard)
+    chosen = guard.nonzero()[0]
     if not chosen.size:
         return [np.zeros(1, each) for each in types]
-    if chosen.size == threads.size:
+    if chosen.size == guard.size:
         found: Sequence[Any] = run(threads, *values)
         return found
-    found = run(threads.only(chosen), *(each if len(each) == 1 else each[chosen] for each in values))
+    found = run(threads.only(chosen), *(each if len(each) == 1 else each.take(chosen, axis=0) for each in values))
     wide = [np.zeros((threads.size, *each.shape[1:]), each.dtype) for each in found or ()]
     for target, each in zip(wide, found or (), strict=True):
         target[chosen] = each
     return wide
+
+
+def _spans(entry: Entry, numbers: Mapping[str, int]) -> dict[int, tuple[int, int]]:
+    """Return the first and the last instruction that names each register; the carry flag is not named."""
+    found = {numbers[CARRY]: (-1, len(entry.instructions))}
+    for place, each in enumerate(entry.instructions):
+        for word in _WORD.findall(f"{each.operands} {each.guard}"):
+            if word in numbers:
+                found[numbers[word]] = found.get(numbers[word], (place, 0))[0], place
+    return found
 
 
 def _types(entry: Entry) -> list[np.dtype[Any]]:

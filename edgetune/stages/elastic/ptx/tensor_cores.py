@@ -26,16 +26,6 @@ _WARP = 32
 _LANE = np.arange(_WARP)
 _GROUP, _PLACE = _LANE // 4, _LANE % 4
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
-_KINDS = {
-    "f16": "f16",
-    "bf16": "bf16",
-    "tf32": "tf32",
-    "f32": "f32",
-    "f64": "f64",
-    "s8": "s8",
-    "u8": "u8",
-    "s32": "s32",
-}
 _SHAPES = frozenset({
     ("m16n8k16", "f16"), ("m16n8k8", "f16"), ("m16n8k16", "bf16"), ("m16n8k8", "bf16"), ("m16n8k8", "tf32"),
     ("m16n8k4", "tf32"), ("m16n8k16", "s8"), ("m16n8k32", "s8"), ("m16n8k16", "u8"), ("m16n8k32", "u8"),
@@ -72,14 +62,26 @@ def _product(of: Operands, each: Instruction) -> None:
     if words[:3] != ["mma", "sync", "aligned"] or words[4:6] != ["row", "col"] or len(words) != 10:
         raise KeyError(each.name)
     to, left, right, added = words[6:]
-    if (words[3], left) not in _SHAPES or _KINDS[left][-1] != _KINDS[right][-1]:
+    if (words[3], left) not in _SHAPES or right not in DTYPES or left[-1] != right[-1]:
         raise KeyError(each.name)
     shape = _sizes(words[3])
     fragments = [_fragment("a", shape, _bits(left)), _fragment("b", shape, _bits(right)), _fragment("c", shape, 32)]
-    registers = [parts(operand) for operand in each.operands]
-    kinds = [left, right, added]
-    reads = [of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some]
+    _multiply(of, each, shape, (to, left, right, added), fragments)
+
+
+def _multiply(
+    of: Operands,
+    each: Instruction,
+    shape: tuple[int, int, int],
+    types: Sequence[str],
+    fragments: Sequence[tuple[Array, Array]] | None = None,
+) -> None:
+    """Write a product of fragments, which are in order of elements unless it is said where these are."""
+    registers, (to, *kinds), (m, n, k) = [parts(operand) for operand in each.operands], types, shape
     counts = [len(some) for some in registers[1:]]
+    fragments = fragments or [_in_order(count * _held(kind), rows, columns) for count, kind, (rows, columns)
+                              in zip(counts, kinds, ((m, k), (k, n), (m, n)), strict=True)]  # fmt: skip
+    reads = [of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some]
     run = partial(_multiplied, shape=shape, fragments=fragments, kinds=kinds, to=to, counts=counts)
     of.effect(run, reads, [(one, _of_register(to)) for one in registers[0]])
 
@@ -114,7 +116,7 @@ def _multiplied(
         matrix = np.zeros(
             (len(warps), *size), np.int64 if kind[-2:] in ("s8", "u8", "32") and kind[0] in "su" else float
         )
-        elements = _elements(threads, values[at : at + count], kind)[:, warps]  # element, warp, lane
+        elements = widened(_elements(threads, values[at : at + count], kind), kind)[:, warps]  # element, warp, lane
         matrix[:, row, column] = elements.transpose(1, 0, 2)
         matrices.append(matrix)
         at += count
@@ -124,11 +126,16 @@ def _multiplied(
 
 
 def _elements(threads: Any, registers: Sequence[Array], kind: str) -> Array:
-    """Return the numbers in registers, as an array of elements and threads."""
-    bits = np.stack([threads.full(each) for each in registers])
-    dtype = DTYPES[kind]
-    numbers = widened(np.ascontiguousarray(bits).view(dtype), kind)
-    return numbers.reshape(len(registers), threads.size, -1).transpose(0, 2, 1).reshape(-1, threads.size)
+    """Return what is in registers, as an array of elements and threads."""
+    found = np.ascontiguousarray(np.stack([threads.full(each) for each in registers])).view(DTYPES[kind])
+    return found.reshape(len(registers), threads.size, -1).transpose(0, 2, 1).reshape(-1, threads.size)
+
+
+def _in_registers(elements: Array) -> list[Array]:
+    """Return registers that hold an array of elements and threads."""
+    held, threads = max(4 // elements.itemsize, 1), elements.shape[1]
+    joined = np.ascontiguousarray(elements.reshape(-1, held, threads).transpose(0, 2, 1))
+    return list(joined.view(f"u{elements.itemsize * held}").reshape(-1, threads))
 
 
 def _spread(threads: Any, warps: Array, elements: Array, kind: str) -> list[Array]:
@@ -140,9 +147,7 @@ def _spread(threads: Any, warps: Array, elements: Array, kind: str) -> list[Arra
         if DTYPES[kind].kind in "iu" and kind != "bf16"
         else narrowed(numbers, kind)
     )
-    size = max(4 // found.itemsize, 1)
-    joined = np.ascontiguousarray(found.reshape(-1, size, threads.size).transpose(0, 2, 1))
-    return list(joined.view(f"u{found.itemsize * size}").reshape(-1, threads.size))
+    return _in_registers(found)
 
 
 _LOADS = frozenset({"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "b16"})
@@ -156,10 +161,9 @@ def _load_matrices(of: Operands, each: Instruction) -> None:
     """
     if not set(each.op[1:]) <= _LOADS:
         raise KeyError(each.name)
-    targets, (read, offset) = parts(each.operands[0]), of.address(each.operands[1])
-    space = "shared" if "shared" in each.op else ""
-    run = partial(_loaded, space=space, offset=offset, count=len(targets), turns="trans" in each.op)
-    of.effect(run, [read], [(target, "u32") for target in targets])
+    targets, space = parts(each.operands[0]), "shared" if "shared" in each.op else ""
+    run = partial(_loaded, space=space, count=len(targets), turns="trans" in each.op)
+    of.effect(run, [of.address(each.operands[1])], [(target, "u32") for target in targets])
 
 
 def _rows(threads: Any, space: str, address: Array, count: int, what: str) -> Array:
@@ -170,8 +174,8 @@ def _rows(threads: Any, space: str, address: Array, count: int, what: str) -> Ar
     return np.asarray(threads.memory.places(there, space, address, 16, what).reshape(-1, count, 8))
 
 
-def _loaded(threads: Any, address: Array, *, space: str, offset: int, count: int, turns: bool) -> list[Array]:
-    at = _rows(threads, space, address + address.dtype.type(offset), count, "a read")
+def _loaded(threads: Any, address: Array, *, space: str, count: int, turns: bool) -> list[Array]:
+    at = _rows(threads, space, address, count, "a read")
     elements = threads.memory.load(at[..., None] + 2 * np.arange(8), 2)
     elements = elements.transpose(0, 1, 3, 2) if turns else elements
     found = elements[:, :, _GROUP[:, None], 2 * _PLACE[:, None] + np.arange(2)].astype(np.uint32)
@@ -185,13 +189,12 @@ def _store_matrices(of: Operands, each: Instruction) -> None:
     """Write a store of matrices to shared memory (``stmatrix``)."""
     if not set(each.op[1:]) <= _LOADS:
         raise KeyError(each.name)
-    values, (read, offset) = [of.read(one, "u32") for one in parts(each.operands[1])], of.address(each.operands[0])
-    space = "shared" if "shared" in each.op else ""
-    of.effect(partial(_stored, space=space, offset=offset, turns="trans" in each.op), [read, *values])
+    values, space = [of.read(one, "u32") for one in parts(each.operands[1])], "shared" if "shared" in each.op else ""
+    of.effect(partial(_stored, space=space, turns="trans" in each.op), [of.address(each.operands[0]), *values])
 
 
-def _stored(threads: Any, address: Array, *values: Array, space: str, offset: int, turns: bool) -> None:
-    at = _rows(threads, space, address + address.dtype.type(offset), len(values), "a write")
+def _stored(threads: Any, address: Array, *values: Array, space: str, turns: bool) -> None:
+    at = _rows(threads, space, address, len(values), "a write")
     words = np.stack([threads.full(value)[threads.warps()] for value in values], axis=1)
     matrix = np.zeros((*words.shape[:2], 8, 8), np.uint16)
     matrix[:, :, _GROUP, 2 * _PLACE] = words & np.uint32(0xFFFF)
@@ -220,24 +223,13 @@ def _fragments(of: Operands, each: Instruction) -> None:
     m, n, k = _sizes(shape)
     if each.op[1] == "mma":
         words = [word for word in each.op[each.op.index(shape) + 1 :] if word != "rn"]
-        to, left, right, added = words if len(words) > 2 else (words[0], "f16", "f16", words[1])
-        registers = [parts(operand) for operand in each.operands]
-        kinds = [left, right, added]
-        counts = [len(some) for some in registers[1:]]
-        reads = [
-            of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some
-        ]
-        fragments = [
-            _in_order(counts[0] * _held(left), m, k), _in_order(counts[1] * _held(right), k, n),
-            _in_order(counts[2] * _held(added), m, n)
-        ]  # fmt: skip
-        run = partial(_multiplied, shape=(m, n, k), fragments=fragments, kinds=kinds, to=to, counts=counts)
-        return of.effect(run, reads, [(one, _of_register(to)) for one in registers[0]])
+        types = words if len(words) > 2 else (words[0], "f16", "f16", words[1])
+        return _multiply(of, each, (m, n, k), types)
     loads, matrix, kind = each.op[1] == "load", each.op[2], each.op[-1]
     registers_of, address = each.operands[:2] if loads else each.operands[1::-1]
     rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
     by_row = "row" in each.op
-    names, (read, offset) = parts(registers_of), of.address(address)
+    names, read = parts(registers_of), of.address(address)
     stride = (
         of.read(each.operands[2], "s32")
         if len(each.operands) > 2
@@ -245,9 +237,7 @@ def _fragments(of: Operands, each: Instruction) -> None:
     )
     space = next((word for word in each.op if word in ("shared", "global")), "")
     row, column = _in_order(len(names) * _held(kind), rows, columns)
-    move = partial(
-        _fragment_moved, space=space, offset=offset, kind=kind, place=(row, column) if by_row else (column, row)
-    )
+    move = partial(_fragment_moved, space=space, kind=kind, place=(row, column) if by_row else (column, row))
     if loads:
         return of.effect(move, [read, stride], [(one, _of_register(kind)) for one in names])
     return of.effect(move, [read, stride, *(of.read(one, _of_register(kind)) for one in names)])
@@ -270,33 +260,23 @@ def _fragment_moved(
     stride: Array,
     *values: Array,
     space: str,
-    offset: int,
     kind: str,
     place: tuple[Array, Array],
 ) -> list[Array] | None:
     warps, dtype = threads.warps(), DTYPES[kind]
-    start = threads.full(address)[warps].astype(np.int64) + offset  # the same for all lanes
+    start = threads.full(address)[warps].astype(np.int64)  # the same for all lanes
     along = threads.full(stride)[warps].astype(np.int64)
     at = start + (place[0][:, None] * along + place[1][:, None]) * dtype.itemsize  # element, warp, lane
     there = threads.only(np.broadcast_to(warps, at.shape).ravel())
     what = "a write" if values else "a read"
     places = threads.memory.places(there, space, at.ravel(), dtype.itemsize, what)
     if values:
-        elements = _bits_of(threads, values, kind)[:, warps]
-        threads.memory.store(places, np.ascontiguousarray(elements).ravel())
+        threads.memory.store(places, _elements(threads, values, kind)[:, warps].ravel())
         return None
     bits = threads.memory.load(places, dtype.itemsize).reshape(at.shape)
     numbers = np.zeros((len(bits), threads.size), bits.dtype)
     numbers[:, warps] = bits
-    joined = np.ascontiguousarray(numbers.reshape(-1, _held(kind), threads.size).transpose(0, 2, 1))
-    return list(joined.view(f"u{dtype.itemsize * _held(kind)}").reshape(-1, threads.size))
-
-
-def _bits_of(threads: Any, registers: Sequence[Array], kind: str) -> Array:
-    """Return the bits of elements in registers, as an array of elements and threads."""
-    bits = np.ascontiguousarray(np.stack([threads.full(each) for each in registers]))
-    found = bits.view(f"u{DTYPES[kind].itemsize}").reshape(len(registers), threads.size, -1)
-    return found.transpose(0, 2, 1).reshape(-1, threads.size)
+    return _in_registers(numbers)
 
 
 PRODUCTS: dict[str, Callable[[Operands, Instruction], None]] = {

@@ -1,6 +1,7 @@
 """Textures and surfaces, for a check that all forms of a kernel read and write the same.
 
     texture    no memory: each number is made of the object's own number and the bits of the coordinates
+               how large it is, is made of its number as well
     surface    a buffer of the launch: its bytes, rows and layers, and then the memory, which is compared as others are
 
 Instructions: NVIDIA, "PTX ISA", sections 9.7.10 and 9.7.11. No filtering, no addressing modes, no formats.
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.stages.elastic.ptx.formats import DTYPES, Array
-from edgetune.stages.elastic.ptx.memory import StoppedError
+from edgetune.stages.elastic.ptx.memory import AT_ONCE, StoppedError
 from edgetune.stages.elastic.ptx.operands import Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 
@@ -50,6 +51,12 @@ def _texels(dtype: np.dtype[Any], count: int, texture: Array, *coordinates: Arra
     return [each.astype(dtype) for each in found]
 
 
+def _queried(of: Operands, each: Instruction) -> None:
+    """Write a question about a texture (``txq``): its answer is made of its number, from 1 to 8."""
+    known = [of.read(_object(each.operands[1])[0], "u64"), of.bind(np.frombuffer(each.op[1].encode()[:4], "u4"))]
+    of.put(each, each.op[-1], lambda *values: _texels(np.dtype("u4"), 1, *values)[0] + np.uint32(1), known)
+
+
 def _mixed(values: Sequence[Array]) -> Array:
     """Return numbers made of the bits of others (Fowler, Noll and Vo's hash FNV-1a, by words)."""
     found: Array = np.full(1, _HASH)
@@ -60,8 +67,10 @@ def _mixed(values: Sequence[Array]) -> Array:
 
 
 def _surface(of: Operands, each: Instruction) -> None:
-    """Write a read (``suld``) or write (``sust``) of a surface, whose first coordinate counts bytes."""
-    writes, kind = each.op[0] == "sust", each.op[-2]
+    """Write a read (``suld``), write (``sust``) or change (``sured``) of a surface, whose first coordinate counts
+    bytes."""
+    writes, kind = each.op[0] != "suld", each.op[-2]
+    change = AT_ONCE[each.op[2]] if each.op[0] == "sured" else None
     shape = next(word for word in each.op if word in ("1d", "2d", "3d", "a1d", "a2d"))
     if each.op[1] != "b":
         raise KeyError(each.name)
@@ -71,15 +80,16 @@ def _surface(of: Operands, each: Instruction) -> None:
         coordinates = [coordinates[1], coordinates[2] if shape == "a2d" else "0", coordinates[0]]
     reads = [of.read(name, "u64"), *(of.read(one, "s32") for one in [*coordinates, "0", "0"][:3])]
     registers = parts(values)
-    run = partial(_accessed, mode=each.op[-1], dtype=DTYPES[kind], count=len(registers))
+    run = partial(_accessed, (change, each.op[-1]), DTYPES[kind], len(registers))
     if writes:
         return of.effect(run, [*reads, *(of.read(one, kind) for one in registers)])
     return of.effect(run, reads, [(one, kind) for one in registers])
 
 
 def _accessed(
-    threads: Any, surface: Array, *values: Array, mode: str, dtype: np.dtype[Any], count: int
+    how: tuple[np.ufunc | None, str], dtype: np.dtype[Any], count: int, threads: Any, surface: Array, *values: Array
 ) -> list[Array] | None:
+    change, mode = how
     memory, size_bytes = threads.memory, dtype.itemsize
     coordinates, written = [threads.full(each).astype(np.int64) for each in values[:3]], values[3:]
     address = threads.full(surface).astype(np.int64)
@@ -96,14 +106,17 @@ def _accessed(
     found = [np.zeros(threads.size, dtype) for _ in range(0 if written else count)]
     for place in range(count if there.size else 0):
         at = memory.places(some, "", address[there] + place * size_bytes, size_bytes, "an access of a surface")
-        if written:
-            memory.store(at, np.ascontiguousarray(threads.full(written[place])[there]))
+        if change is not None:
+            memory.change(change, at, threads.full(written[place])[there])
+        elif written:
+            memory.store(at, threads.full(written[place])[there])
         else:
             found[place][there] = memory.load(at, size_bytes).view(dtype)
     return None if written else found
 
 
 TEXTURES: dict[str, Callable[[Operands, Instruction], None]] = {
-    "tex": _tex, "tld4": _tex, "suld": _surface, "sust": _surface,
+    "tex": _tex, "tld4": _tex, "suld": _surface, "sust": _surface, "sured": _surface,
+    "txq": _queried,
 }  # fmt: skip
 """By the first word of the instruction."""

@@ -9,21 +9,20 @@ from typing import Any
 import numpy as np
 
 from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS, Array, narrowed, widened
-from edgetune.stages.elastic.ptx.memory import StoppedError
+from edgetune.stages.elastic.ptx.memory import AT_ONCE, StoppedError
 from edgetune.stages.elastic.ptx.operands import Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.textures import TEXTURES
 
 _SPACES = ("shared", "global", "const", "local", "param")
+_OUTSIDE = ("", "global")
+"""Where control words may be."""
 _ATOMICS: dict[str, Callable[..., Any]] = {
     "add": lambda old, x: old + x, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "exch": lambda _, x: x, "cas": lambda old, x, y: np.where(old == x, y, old),
     "inc": lambda old, x: np.where(old >= x, old.dtype.type(0), old + old.dtype.type(1)),
     "dec": lambda old, x: np.where((old == 0) | (old > x), x, old - old.dtype.type(1)),
 }  # fmt: skip
-_AT_ONCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-            "xor": np.bitwise_xor}  # fmt: skip
-"""Operations that NumPy makes one after the other in memory, where nobody asks what was there before."""
 
 
 def _space(of: Operands, each: Instruction, address: str) -> str:
@@ -58,36 +57,32 @@ def _within(space: str, threads: Any, address: Array) -> list[Array]:
 def _ld(of: Operands, each: Instruction) -> None:
     kind, space = each.op[-1], _space(of, each, each.operands[1])
     targets = parts(each.operands[0])
-    read, offset = of.address(each.operands[1])
-    run = partial(_loaded, space=space, offset=offset, dtype=DTYPES[kind], count=len(targets))
-    of.effect(run, [read], [(target, kind) for target in targets])
+    of.effect(
+        partial(_loaded, space, DTYPES[kind], len(targets)), [of.address(each.operands[1])],
+        [(target, kind) for target in targets],
+    )  # fmt: skip
 
 
-def _loaded(threads: Any, address: Array, *, space: str, offset: int, dtype: np.dtype[Any], count: int) -> list[Array]:
+def _loaded(space: str, dtype: np.dtype[Any], count: int, threads: Any, address: Array) -> list[Array]:
     size_bytes, memory = dtype.itemsize, threads.memory
-    places = memory.places(threads, space, _moved(address, offset), size_bytes * count, "a read")
+    places = memory.places(threads, space, address, size_bytes * count, "a read")
     found = [memory.load(places + number * size_bytes if number else places, size_bytes).view(dtype)
             for number in range(count)]  # fmt: skip
-    if threads.blocks.control is not None:
+    if threads.blocks.control is not None and space in _OUTSIDE:
         threads.blocks.control.loaded(threads, places, found[0])
     return found
-
-
-def _moved(address: Array, offset: int) -> Array:
-    return address + address.dtype.type(offset % (1 << 8 * address.itemsize)) if offset else address
 
 
 def _st(of: Operands, each: Instruction) -> None:
     kind, space = each.op[-1], _space(of, each, each.operands[0])
     values = [of.read(part, kind) for part in parts(each.operands[1])]
-    read, offset = of.address(each.operands[0])
-    of.effect(partial(_stored, space=space, offset=offset), [read, *values])
+    of.effect(partial(_stored, space), [of.address(each.operands[0]), *values])
 
 
-def _stored(threads: Any, address: Array, *values: Array, space: str, offset: int) -> None:
+def _stored(space: str, threads: Any, address: Array, *values: Array) -> None:
     size_bytes, memory = values[0].itemsize, threads.memory
-    places = memory.places(threads, space, _moved(address, offset), size_bytes * len(values), "a write")
-    if threads.blocks.control is not None:
+    places = memory.places(threads, space, address, size_bytes * len(values), "a write")
+    if threads.blocks.control is not None and space in _OUTSIDE:
         threads.blocks.control.stored(threads, places)
     for number, value in enumerate(values):
         memory.store(places + number * size_bytes if number else places, value)
@@ -98,23 +93,20 @@ def _cp(of: Operands, each: Instruction) -> None:
     if each.op[1] != "async" or each.op[2] in ("bulk", "mbarrier"):
         raise KeyError(each.name)
     if each.op[2] in ("wait_group", "wait_all"):
-        return of.effect(lambda threads: threads.blocks.copy(threads), [])
+        return of.effect(lambda threads: threads.memory.copy(threads.threads), [])
     size_bytes = int(each.operands[2], 0)
-    (to, to_offset), (start, offset) = of.address(each.operands[0]), of.address(each.operands[1])
     given = [of.read(each.operands[3], "u32")] if len(each.operands) > 3 else []
-    return of.effect(partial(_copied, offsets=(to_offset, offset), size_bytes=size_bytes), [to, start, *given])
+    return of.effect(partial(_copied, size_bytes), [*map(of.address, each.operands[:2]), *given])
 
 
-def _copied(
-    threads: Any, to: Array, start: Array, given: Array | None = None, *, offsets: tuple[int, int], size_bytes: int
-) -> None:
+def _copied(size_bytes: int, threads: Any, to: Array, start: Array, given: Array | None = None) -> None:
     count = np.full(threads.size, size_bytes) if given is None else threads.full(given).astype(np.int64)
-    places = threads.memory.places(threads, "shared", _moved(to, offsets[0]), size_bytes, "a write")
+    places = threads.memory.places(threads, "shared", to, size_bytes, "a write")
     reads, found = threads.only(np.flatnonzero(count > 0)), np.zeros(threads.size, np.int64)
     if reads.size:
-        address = _moved(threads.full(start), offsets[1])[count > 0]
+        address = threads.full(start)[count > 0]
         found[count > 0] = threads.memory.places(reads, "global", address, size_bytes, "a read")
-    threads.blocks.copies.append((threads.threads, threads.full(places), found, count, size_bytes))
+    threads.memory.copies.append((threads.threads, threads.full(places), found, count, size_bytes))
 
 
 def _atom(of: Operands, each: Instruction) -> None:
@@ -124,27 +116,24 @@ def _atom(of: Operands, each: Instruction) -> None:
     reduces = each.op[0] == "red"
     operands = each.operands if reduces else each.operands[1:]
     name = next(word for word in each.op[1:-1] if word in _ATOMICS)
-    read, offset = of.address(operands[0])
     whole = f"u{DTYPES[kind].itemsize * (2 if kind in PAIRS else 1) * 8}"
     values = [of.read(operand, whole) for operand in operands[1 : 3 if name == "cas" else 2]]
     result = [] if reduces or each.operands[0] == "_" else [(each.operands[0], whole)]
-    of.effect(partial(_atomic, name=name, kind=kind, where=(space, offset), silent=not result), [read, *values], result)
+    of.effect(partial(_atomic, name, kind, (space, not result)), [of.address(operands[0]), *values], result)
 
 
 def _atomic(
-    threads: Any, address: Array, *values: Array, name: str, kind: str, where: tuple[str, int], silent: bool
+    name: str, kind: str, how: tuple[str, bool], threads: Any, address: Array, *values: Array
 ) -> list[Array] | None:
-    (space, offset), memory, change = where, threads.memory, _changing(name, kind)
-    size_bytes = values[0].itemsize
-    places = threads.full(memory.places(threads, space, _moved(address, offset), size_bytes, "an atomic operation"))
-    if threads.blocks.control is not None:
+    space, silent = how
+    memory, change, size_bytes = threads.memory, _changing(name, kind), values[0].itemsize
+    places = threads.full(memory.places(threads, space, address, size_bytes, "an atomic operation"))
+    if threads.blocks.control is not None and space in _OUTSIDE:
         threads.blocks.control.changed(threads, places)
     given = [threads.full(value) for value in values]
     dtype = DTYPES[kind]
-    if silent and name in _AT_ONCE and dtype.itemsize == size_bytes and not kind.startswith("bf16"):
-        memory.change(
-            _AT_ONCE[name], places, given[0].view(dtype) if given[0].strides[0] else given[0].copy().view(dtype)
-        )
+    if silent and name in AT_ONCE and dtype.itemsize == size_bytes and not kind.startswith("bf16"):
+        memory.change(AT_ONCE[name], places, given[0].view(dtype))
         return None
     if name in ("add", "or", "xor") and not values[0].any():  # which only looks
         return [memory.load(places, size_bytes)]
@@ -184,8 +173,7 @@ def _call(of: Operands, each: Instruction) -> None:
         return None
     if names[:1] != ["__assertfail"]:
         raise KeyError(each.name)
-    read, _ = of.address(f"[{parts(each.operands[-1].strip('() '))[0]}]")
-    return of.effect(_failed, [read])
+    return of.effect(_failed, [of.address(f"[{parts(each.operands[-1].strip('() '))[0]}]")])
 
 
 def _failed(threads: Any, address: Array) -> None:

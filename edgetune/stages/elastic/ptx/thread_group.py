@@ -1,0 +1,109 @@
+"""Threads that are at the same instruction, as one array for each thing that is known of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgetune.stages.elastic.ptx.formats import Array
+from edgetune.stages.elastic.ptx.memory import StoppedError
+from edgetune.stages.elastic.ptx.special_registers import WARP_THREADS
+
+
+class Group:
+    """Threads that are at the same instruction.
+
+    Attributes:
+        blocks: All blocks that run at once.
+        threads: Their numbers there, in the order in which they run.
+        registers: Values of those that are read later.
+        at: Number of the segment of instructions.
+        team: Their team.
+        barrier: Number of the barrier at which they wait, threads for which it waits, and whether they only arrive.
+    """
+
+    __slots__ = ("_kept", "at", "barrier", "blocks", "memory", "registers", "size", "team", "threads")
+
+    def __init__(self, blocks: Any, threads: Array, registers: list[Any], at: int, team: int) -> None:
+        self.blocks, self.threads, self.registers, self.at, self.team = blocks, threads, registers, at, team
+        self.memory, self.size = blocks.memory, len(threads)
+        self.barrier: tuple[int, int | None, bool] = (0, None, False)
+        self._kept: dict[str, Array] = {}
+
+    def only(self, chosen: Array) -> Group:
+        """Return some of these threads, for one instruction."""
+        return Group(self.blocks, self.threads[chosen], [], self.at, self.team)
+
+    def _of(self, name: str, value: Array) -> Array:
+        self._kept[name] = found = value if len(value) == 1 else value.take(self.threads)
+        return found
+
+    def special(self, name: str) -> Array:
+        """Return the values of a special register."""
+        value = self.blocks.special(name)
+        return value if len(value) == 1 else self._kept[name] if name in self._kept else self._of(name, value)
+
+    def base(self, space: str) -> Array:
+        """Return the index at which a state space begins for each thread."""
+        return self._kept[space] if space in self._kept else self._of(space, self.blocks.base(space))
+
+    @property
+    def slot(self) -> Array:
+        """Of each thread among the lanes of all warps."""
+        return self._kept["slot"] if "slot" in self._kept else self._of("slot", self.blocks.slot)
+
+    @property
+    def lane(self) -> Array:
+        """Of each thread in its warp."""
+        lane: Array = self.slot % WARP_THREADS
+        return lane
+
+    def full(self, value: Array) -> Array:
+        """Return an array with an element for each thread."""
+        return value if len(value) == self.size else value.repeat(self.size)
+
+    def places(self) -> Array:
+        """Return the place in the arrays of this group of the lanes of all warps; -1 where one is not in it."""
+        if "places" not in self._kept:
+            found = np.full(self.blocks.slots, -1)
+            found[self.slot] = np.arange(self.size)
+            self._kept["places"] = found
+        return self._kept["places"]
+
+    def bits(self, which: Array) -> Array:
+        """Return, to each thread, which lanes of its warp are among some threads, as the bits of a number."""
+        held = np.zeros(self.blocks.slots, bool)
+        held[self.slot] = which
+        words = np.packbits(held, bitorder="little").view("<u4").astype(np.uint32)
+        return np.asarray(words[self.slot // WARP_THREADS])
+
+    def from_lane(self, value: Array, lane: Array) -> Array:
+        """Return the value of another lane of the warp; its own where there is none, which PTX leaves undefined."""
+        own = np.arange(self.size)
+        source = self.places()[self.slot - self.lane + (lane & (WARP_THREADS - 1))]
+        return np.asarray(self.full(value)[np.where((source >= 0) & (lane < WARP_THREADS), source, own)])
+
+    def of_warp(self, value: Array, named: Array) -> tuple[Array, Array]:
+        """Return, to each thread, a row of the values of its warp's lanes, and which of these are there and named."""
+        places = self.places().reshape(-1, WARP_THREADS)[self.slot // WARP_THREADS]
+        asked = np.broadcast_to(named, self.size)[:, None] >> np.arange(WARP_THREADS, dtype=np.uint32) & np.uint32(1)
+        return self.full(value)[places], (places >= 0) & (asked == 1)
+
+    def warps(self) -> Array:
+        """Return the places of the threads of each warp, by lane.
+
+        Raises:
+            StoppedError: a warp is not whole.
+        """
+        found: Array = self.places().reshape(-1, WARP_THREADS)
+        found = found[(found >= 0).any(axis=1)]
+        if (found < 0).any():
+            raise StoppedError("crash", "lanes are missing at a product of a warp, or have returned before it")
+        return np.asarray(found)
+
+    def by_block(self, value: Array) -> Array:
+        """Return the sum of a value over the threads of each block, to each of its threads."""
+        block = self.blocks.block[self.threads]
+        sums: Array = np.bincount(block, np.broadcast_to(value, self.size))[block]
+        return sums
