@@ -20,7 +20,6 @@ from typing import Any, Generic
 
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.header import utc_now
-from edgetune.artifacts.output_folder import open_folder
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.processes.file_lock import holder_of, try_lock
@@ -195,11 +194,7 @@ def _open_locked(path: Path) -> int:
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            folder = open_folder(path.parent)
-            try:
-                descriptor = file_operations.create(path.name, _FLAGS, 0o644, folder=folder)
-            finally:
-                os.close(folder)
+            descriptor = file_operations.create(path, _FLAGS, 0o644)
         except OSError as error:
             if error.errno == errno.ELOOP and path.is_symlink():
                 raise _no_journal(path, "is a link, through which no journal is written") from None

@@ -20,7 +20,7 @@ from edgetune.artifacts import file_operations
 from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.plain import plain
-from edgetune.artifacts.scratch_folder import partial_folder
+from edgetune.artifacts.scratch_folder import partial_folder, sweep
 from edgetune.errors import InputError
 from edgetune.processes.memory import peak_bytes, reset_peaks
 from edgetune.processes.private_folder import sync
@@ -115,6 +115,7 @@ def prepare(
         if target.exists():
             _refuse_other(target)
         target.parent.mkdir(parents=True, exist_ok=True)
+        sweep(target.parent, f".{target.name}.", ".partial")
         with partial_folder(target.parent, f".{target.name}.", ".partial", mode=0o777) as partial:
             write_contents(partial, workload, options, _runtime(), check_within_bytes)
             for path in (*partial.iterdir(), partial):
