@@ -43,8 +43,13 @@ def test_finished_points_stay_after_any_fault(path, monkeypatch, fault, before):
     assert found == after
 
 
+_FOREIGN = ["link", "dangling link", "several names", "fifo", "folder", "notes", "json lines"] + (
+    ["of another user"] if os.geteuid() == 0 else []  # only root can make one
+)
+
+
 @pytest.mark.parametrize("fresh", [False, True])
-@pytest.mark.parametrize("kind", ["link", "dangling link", "several names", "fifo", "folder", "notes", "json lines"])
+@pytest.mark.parametrize("kind", _FOREIGN)
 def test_a_foreign_file_is_never_changed_as_a_journal(path, tmp_path, kind, fresh):
     victim = tmp_path / "shadow"
     victim.write_bytes(b"root:x:0:0\n")
@@ -60,6 +65,9 @@ def test_a_foreign_file_is_never_changed_as_a_journal(path, tmp_path, kind, fres
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
+    elif kind == "of another user":
+        write(path, [entry(1)])
+        os.chown(path, 12345, 12345)
     else:
         path.write_bytes(b"my notes\n" if kind == "notes" else b'00000000 {"a": 1}\n')
     before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()}

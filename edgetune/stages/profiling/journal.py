@@ -36,7 +36,7 @@ from edgetune.stages.profiling.journal_lines import (
 )
 
 FORMAT = 1
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FRESH = "start over with --fresh (what was measured so far is then lost)"
 
 
@@ -165,13 +165,15 @@ def open_journal_of(
 
 
 def points_in_journal(path: Path, identity: Mapping[str, Any]) -> set[Point]:
-    """Return the points that the journal of this very request has measured; none where there is no such journal."""
+    """Return the points that the user's own journal of this very request has measured; none without one."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return set()
     try:
-        values = parse_lines(_content(descriptor))[0] if stat.S_ISREG(os.fstat(descriptor).st_mode) else []
+        found = os.fstat(descriptor)
+        own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        values = parse_lines(_content(descriptor))[0] if own else []
     finally:
         os.close(descriptor)
     if not values or values[0].get("identity") != canonical(identity):
@@ -189,12 +191,12 @@ def _open_locked(path: Path) -> int:
     """Open and lock the file at ``path``, and make sure that it is still the one with that name.
 
     Raises:
-        InputError: it cannot be opened, is no plain file with one name, or is in use.
+        InputError: it cannot be opened, is of another user, is no plain file with one name, or is in use.
     """
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = file_operations.create(path, _FLAGS, 0o644)
+            descriptor, made = _make_or_open(path)
         except OSError as error:
             if error.errno == errno.ELOOP and path.is_symlink():
                 raise _no_journal(path, "is a link, through which no journal is written") from None
@@ -206,6 +208,9 @@ def _open_locked(path: Path) -> int:
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             os.close(descriptor)
             raise _no_journal(path, "has several names" if stat.S_ISREG(found.st_mode) else "is no plain file")
+        if not made and found.st_uid != os.geteuid():
+            os.close(descriptor)
+            raise _no_journal(path, "is another user's, whose measurements are not taken")
         if not try_lock(descriptor):
             holder = holder_of(descriptor)
             os.close(descriptor)
@@ -217,6 +222,15 @@ def _open_locked(path: Path) -> int:
             if os.lstat(path).st_ino == found.st_ino:
                 return descriptor
         os.close(descriptor)  # the run before has finished and removed it in between
+
+
+def _make_or_open(path: Path) -> tuple[int, bool]:
+    """Return the descriptor of a file, and whether this call made it: some file systems make one for another user."""
+    while True:
+        with suppress(FileExistsError):
+            return file_operations.create(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644), True
+        with suppress(FileNotFoundError):  # the run before has finished and removed it in between
+            return file_operations.create(path, _FLAGS, 0o644), False
 
 
 def _no_journal(path: Path, reason: str) -> InputError:
