@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from chain_inputs import write_inputs
 from small_network import small_network
 
 import edgetune
@@ -32,6 +33,53 @@ COMMANDS = (
     "device restore jetson --root board",
     "doctor",
 )
+"""Commands that import early: each is started for itself."""
+IN_ONE_PROCESS = (
+    f"profile small.onnx --device host --task train {SWEEP} -o trained.parquet",
+    "profile net --device recorded:table.csv -t train -b 16 -o again.csv",
+    "search table.csv --power-budget 40W -o found.yaml --trace trace.parquet --plot search.svg",
+    "search zoo:lstm --device twin:orin-agx --power-budget 40W --strategy gp --max-points 3 -b 1 -o gp.yaml",
+    "search evaluate table.csv --strategies roofline,random:3 --sample 2 --jobs 2 -o e.parquet",
+    "interleave plan.yaml --device twin:orin-agx --duration 50ms -o run.parquet --plot run.svg",
+    "interleave --train ../own/train.py --device host --duration 200ms -o live.parquet",
+    "schedule prepare small.onnx -o prepared",
+    "schedule profile small.onnx --prepared prepared -o costs.parquet",
+    "schedule run jobs.yaml --simulate --duration 50ms -o timeline.parquet --plot timeline.svg",
+    "schedule run live.yaml --memory 512MiB --duration 200ms -o rows.parquet",
+    "schedule kernels simulate tasks.yaml --duration 5ms -o kernels.parquet",
+    "roofline small.onnx --device twin:orin-agx --plot roofline.svg",
+    "merge table.csv more.csv -o merged.csv",
+    "compare table.csv table.csv",
+    "show twin.parquet --plot profile.svg",
+    "show run.parquet --json",
+    "report twin.parquet plan.yaml run.parquet timeline.parquet -o report.html",
+    "device",
+    "device modes twin:orin-agx grid:5",
+    "device show host",
+    "device export plan.yaml --device jetson-agx-orin-64gb --format nvpmodel",
+    "zoo",
+    "help files",
+    "--version",
+)
+"""The others, in one process, which imports everything where it is first needed."""
+ONE_PROCESS = """
+import sys
+del sys.path[0]
+from edgetune.cli.main import main
+for line in sys.argv[1:]:
+    try:
+        main(line.split())
+    except SystemExit as end:
+        print("\\n", line, end.code, file=sys.stderr)
+        if end.code:
+            raise
+"""
+LIVE = """
+kind: jobs
+version: 1
+networks: {small: small.onnx}
+jobs: [{name: photos, networks: [small], arrivals: batch, count: 2}]
+"""
 TRAIN = """
 import helper_of_the_file
 
@@ -46,7 +94,9 @@ def folder(tmp_path):
     work, own = tmp_path / "work", tmp_path / "own"
     work.mkdir()
     own.mkdir()
+    write_inputs(work)
     small_network(work)
+    (work / "live.yaml").write_text(LIVE)
     make_board(work / "board", "jetson-nano")
     for name in (*MODULES, "helper_of_the_file"):
         (work / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__ + ' ')\n")
@@ -62,6 +112,11 @@ def test_no_command_runs_or_reads_what_lies_in_its_working_folder(folder):
         assert ended.returncode == 0, (line, ended.stderr)
         assert b"matplotlibrc" not in ended.stderr, line
         assert not (folder.parent / "ran").exists(), (line, (folder.parent / "ran").read_text(encoding="utf-8"))
+    command = [sys.executable, "-c", ONE_PROCESS, *IN_ONE_PROCESS]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert b"matplotlibrc" not in ended.stderr
+    assert not (folder.parent / "ran").exists(), (folder.parent / "ran").read_text(encoding="utf-8")
 
 
 def test_the_folder_shows_what_runs_its_modules(folder):
