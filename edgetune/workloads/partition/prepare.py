@@ -19,6 +19,7 @@ from onnx import helper
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.scratch_folder import partial_folder, sweep
 from edgetune.errors import InputError
@@ -213,9 +214,7 @@ def _compare(prepared: Prepared, inputs: str | None) -> Prepared:
 
 
 def _write(document: dict[str, Any], folder: Path) -> None:
-    partial = folder / f"{MANIFEST}.partial"
-    partial.write_text(json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(folder / MANIFEST)
+    write_atomically((json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n").encode(), folder / MANIFEST)
 
 
 def _to_be_cut(
