@@ -103,10 +103,14 @@ def check(name: str, found: float, what: str, *, at_least: float = 0) -> None:
         raise beyond(name, what, found)
 
 
+_LARGEST = 1e30
+"""A larger figure is not written out; a product of sizes may have hundreds of digits."""
+
+
 def beyond(name: str, what: str, found: float | None = None) -> InputError:
     """Return the error of ``what``, which is beyond the limit called ``name``; ``found`` is how much, where known."""
     unit, most = LIMITS[name].unit, limit(name)
-    known = found is not None and math.isfinite(found)
+    known = found is not None and found < _LARGEST
     wanted = math.ceil(found) if found is not None and known else 10 * most
     much = f"{_figure(wanted)} {unit}, more than" if known else f"more {unit} than"
     verb = "takes" if "memory" in unit or unit == "seconds" else "has"

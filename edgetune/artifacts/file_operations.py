@@ -15,9 +15,9 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-def create(name: str, flags: int, mode: int, *, folder: int | None) -> int:
-    """Open a file relative to a folder's descriptor, and create it if ``flags`` say so."""
-    return os.open(name, flags, mode, dir_fd=folder)
+def create(path: Path, flags: int, mode: int) -> int:
+    """Open a file, and create it if ``flags`` say so."""
+    return os.open(path, flags, mode)
 
 
 def write(descriptor: int, data: memoryview) -> int:
@@ -40,24 +40,19 @@ def change_mode(descriptor: int, mode: int) -> None:
     os.fchmod(descriptor, mode)
 
 
-def rename(source: str, target: str, *, source_folder: int, folder: int) -> None:
+def rename(source: Path, target: Path) -> None:
     """Rename a file, replacing a file of the new name."""
-    os.rename(source, target, src_dir_fd=source_folder, dst_dir_fd=folder)
+    os.rename(source, target)
 
 
-def link(source: str, target: str, *, source_folder: int, folder: int) -> None:
+def link(source: Path, target: Path) -> None:
     """Give a file a second name that no file has."""
-    os.link(source, target, src_dir_fd=source_folder, dst_dir_fd=folder, follow_symlinks=False)
+    os.link(source, target, follow_symlinks=False)
 
 
-def unlink(name: str, *, folder: int) -> None:
-    """Remove a name of a file."""
-    os.unlink(name, dir_fd=folder)
-
-
-def make_folder(name: str, mode: int, *, folder: int | None = None) -> None:
+def make_folder(path: Path, mode: int) -> None:
     """Make a folder."""
-    os.mkdir(name, mode, dir_fd=folder)
+    os.mkdir(path, mode)
 
 
 def put_folder(source: Path, target: Path) -> None:

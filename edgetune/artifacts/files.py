@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgetune.artifacts import opened
+from edgetune.artifacts import output_file
 from edgetune.artifacts.file_names import as_found
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.choices import closest
@@ -73,7 +73,7 @@ def write_atomically(data: bytes, target: Path | str) -> Path:
     A device or a pipe (``/dev/null``, ``>(command)``) is written directly.
 
     Returns:
-        The path of the file: ``target``, unless another program has written that since ``opened.note`` was called.
+        The path of the file: ``target``, unless another program has written that since ``output_file.note`` was called.
 
     Raises:
         InputError: the folder is missing or read-only, the disk is full, ...; the message says which file exists now.
@@ -96,17 +96,15 @@ def writing(target: Path | str, hint: str | None = None) -> Iterator[OutputFile]
     """
     output = None
     try:
-        output = opened.find(target)
+        output = output_file.find(target)
         yield output
         if output.moved_from is not None:
-            opened.tell_moved(output)
+            asked, output.moved_from = output.moved_from, None
+            output_file.on_moved(asked, output.path)
     except (BrokenPipeError, EdgetuneError):
         raise
     except (OSError, ValueError, RuntimeError) as error:  # ValueError: a NUL character in the name
         raise _unwritten(target, output, error, hint) from error
-    finally:
-        if output is not None:
-            opened.release(output)
 
 
 def _unwritten(target: Path | str, output: OutputFile | None, error: Exception, hint: str | None) -> InputError:

@@ -1,11 +1,10 @@
-"""An output file, opened before long work begins and replaced atomically: at any moment the whole old or new file.
+"""An output file, checked before long work begins and replaced atomically: at any moment the whole old or new file.
 
-    open_output: folder opened, state of an existing file noted   ...work...   write: temporary -> disk -> name
+    note: the state of an existing file   ...work...   write: private folder beside it -> disk -> name
 
-The temporary file has a random name in the same folder and is made there with ``O_EXCL`` through the descriptor of the
-folder. It takes the output's name only if it is still the written file and the name still refers to the same file as
-when the command began. If another program has written that file meanwhile, the result goes to the next free name,
-e.g. ``run-2.parquet``, so that no measurement is lost.
+The new file is made in a folder of a random name that only this user can enter, then renamed. If another program has
+written the output since it was noted, the result goes to the next free name, e.g. ``run-2.parquet``, so that no
+measurement is lost. A device or a pipe is written directly.
 """
 
 from __future__ import annotations
@@ -13,45 +12,32 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from edgetune.artifacts import file_operations
-from edgetune.artifacts.output_folder import (
-    Identity,
-    Place,
-    identity_at,
-    locate,
-    make_partial,
-    make_partial_folder,
-    sweep_partials,
-    sync_folder,
-    taking_turns,
-)
+from edgetune.artifacts.scratch_folder import partial_folder, sweep
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
 """Answers of file systems where a file has one name only."""
-
-
-MARK = "user.edgetune"
-"""The extended attribute that names the kind of a file."""
-
-
-class ReplacedError(OSError):
-    """The temporary file was replaced by another file."""
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
+"""Answers of file systems that cannot flush a folder."""
+_PREFIX, _SUFFIX = ".edgetune-", ".partial"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class OutputFile:
-    """The place of an output, held open; see ``open_output``.
+    """An output and its state when this object was made.
 
     Args:
-        path: As the user wrote it.
+        path: As the user wrote it. A link that exists now is followed, a later one is not.
         replaces: Whether to replace the file even if another program has written it since.
 
     Raises:
-        OSError: the folder is missing, the path is a folder, ...
+        OSError: the path is a folder, links form a cycle, ...
     """
 
     def __init__(self, path: Path, *, replaces: bool = False) -> None:
@@ -62,41 +48,32 @@ class OutputFile:
         self.published = False
         """Whether the last write gave the new file its name, whatever failed then."""
         self._replaces = replaces
-        self._special = _special(path)
-        self._place = Place(-1, "") if self._special is not None else locate(path)
-        self._seen = None if self._special is not None else identity_at(self._place.name, self._place.folder)
-        if self._seen is not None and stat.S_ISDIR(self._mode()):
-            self.close()
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            found = None
+        if found is not None and stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-
-    @property
-    def special(self) -> bool:
-        """Whether the output is a device or a pipe, which is written directly."""
-        return self._special is not None
+        self.special = found is not None and not stat.S_ISREG(found.st_mode)
+        """Whether the output is a device or a pipe."""
+        self._file = Path(os.path.realpath(path))
+        self._seen = None if found is None else _state(found)
 
     @property
     def exists(self) -> bool:
-        """Whether the file existed when the output was opened or last written."""
+        """Whether the file existed when the output was noted or last written."""
         return self._seen is not None
 
-    def close(self) -> None:
-        """Close the folder; repeated calls have no effect."""
-        if self._place.folder >= 0:
-            os.close(self._place.folder)
-            self._place = Place(-1, "")
-
     def try_folder(self) -> None:
-        """Check that a file can be created in the folder, and remove temporary files of killed runs.
+        """Check that a file can be made in the folder, and remove what killed runs left there.
 
         Raises:
-            OSError: no file can be created.
+            OSError: none can be made.
         """
-        if self.special:
-            return
-        sweep_partials(self._place.folder)
-        name, descriptor = make_partial(self._place.folder)
-        os.close(descriptor)
-        os.unlink(name, dir_fd=self._place.folder)
+        if not self.special:
+            sweep(self._file.parent, _PREFIX, _SUFFIX)
+            with self._partial_folder():
+                pass
 
     def read(self, start: int, count: int) -> bytes:
         """Return up to ``count`` bytes of the existing file from ``start``; a negative ``start`` counts from its end.
@@ -104,21 +81,12 @@ class OutputFile:
         Raises:
             OSError: the file cannot be read.
         """
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(self._place.name, flags, dir_fd=self._place.folder)
+        descriptor = os.open(self._file, _READ)
         try:
             size = os.fstat(descriptor).st_size
             return os.pread(descriptor, count, max(size + start, 0) if start < 0 else start)
         finally:
             os.close(descriptor)
-
-    @property
-    def mark(self) -> str | None:
-        """The kind of the existing file in its extended attribute; ``None`` without one."""
-        with contextlib.suppress(OSError):
-            path = f"/proc/self/fd/{self._place.folder}/{self._place.name}"
-            return os.getxattr(path, MARK, follow_symlinks=False).decode(errors="replace")
-        return None
 
     def write(self, data: bytes) -> None:
         """Write the whole file and set ``path`` to its path.
@@ -126,93 +94,122 @@ class OutputFile:
         Raises:
             OSError: the file cannot be written; the old file is unchanged unless ``published`` is set.
         """
-        self.published = False
-        if self._special is not None:
-            _write_special(self.path, self._special, data)
-            self.published = True
+        if self.special:
+            self._write_special(data)
             return
-        name, descriptor = make_partial(self._place.folder)
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[file_operations.write(descriptor, left) :]
-            self._publish(name, self._place.folder, descriptor)
-        finally:
-            os.close(descriptor)
-            self._remove(name)
+        with self.written_by_path() as path:
+            descriptor = file_operations.create(path, _NEW, 0o666)
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[file_operations.write(descriptor, left) :]
+            finally:
+                os.close(descriptor)
 
     @contextlib.contextmanager
-    def written_by_path(self, *, mark: str | None = None) -> Iterator[Path]:
+    def written_by_path(self) -> Iterator[Path]:
         """Yield a path for a library that writes files itself; at the end of the context its file becomes the output.
 
-        The path has the output's own name, in a private folder with a random name.
-
-        Args:
-            mark: The kind of file, stored in an extended attribute, for formats without a field for it.
+        The path has the output's own name, in the private folder.
 
         Raises:
             OSError: see ``write``.
         """
+        if self.special:
+            raise OSError(errno.EINVAL, "such a file cannot be written to a device or a pipe")
         self.published = False
-        place = self._place
-        name, folder = make_partial_folder(place.folder)
+        with self._partial_folder() as folder:
+            yield folder / self._file.name
+            self._publish(folder / self._file.name)
+
+    def _partial_folder(self) -> AbstractContextManager[Path]:
+        return partial_folder(self._file.parent, _PREFIX, _SUFFIX)
+
+    def _write_special(self, data: bytes) -> None:
+        self.published = False
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(descriptor, "wb") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EBUSY, "it was replaced by another program")
+            file.write(data)
+        self.published = True
+
+    def _publish(self, made: Path) -> None:
+        """Give a complete file the output's name."""
+        descriptor = file_operations.create(made, _READ, 0)
         try:
-            yield Path(os.readlink(f"/proc/self/fd/{folder}")) / place.name
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = file_operations.create(place.name, flags, 0, folder=folder)
-            try:
-                if mark is not None:
-                    with contextlib.suppress(OSError):  # not every file system keeps attributes
-                        os.setxattr(descriptor, MARK, mark.encode())
-                self._publish(place.name, folder, descriptor)
-            finally:
-                os.close(descriptor)
+            with contextlib.suppress(FileNotFoundError):
+                if stat.S_ISREG(mode := os.lstat(self._file).st_mode):
+                    file_operations.change_mode(descriptor, stat.S_IMODE(mode) & 0o777)
+            file_operations.sync(descriptor)
+            state = _state(os.fstat(descriptor))
         finally:
-            shutil.rmtree(f"/proc/self/fd/{place.folder}/{name}", ignore_errors=True)
-            os.close(folder)
+            os.close(descriptor)
+        try:
+            self._take_name(made)
+        finally:  # a file system may rename and report an error all the same
+            self.published = _state_at(self._file) == state
+        self._seen = state
+        _sync_folder(self._file.parent)
 
-    def _publish(self, name: str, folder: int, descriptor: int) -> None:
-        """Rename a complete temporary file to the output's name."""
-        mode = self._mode()
-        if stat.S_ISREG(mode):
-            file_operations.change_mode(descriptor, stat.S_IMODE(mode) & 0o777)
-        file_operations.sync(descriptor)
-        with taking_turns(self._place.folder):
-            found = identity_at(name, folder)
-            if found is None or found != Identity.of(os.fstat(descriptor)):
-                raise ReplacedError(errno.EBUSY, "its temporary file was replaced by another program")
-            try:
-                self._take_name(name, folder)
-            finally:  # a file system may rename and report an error all the same
-                now = identity_at(self._place.name, self._place.folder)
-                self.published = now == Identity.of(os.fstat(descriptor))
-        self._seen = Identity.of(os.fstat(descriptor))
-        sync_folder(self._place.folder)
-
-    def _take_name(self, name: str, folder: int) -> None:
-        now, place = identity_at(self._place.name, self._place.folder), self._place
+    def _take_name(self, made: Path) -> None:
+        now = _state_at(self._file)
         if self._replaces or (now is not None and now == self._seen):
-            file_operations.rename(name, place.name, source_folder=folder, folder=place.folder)
+            file_operations.rename(made, self._file)
             return
-        for free in _names(place.name):
-            if _take_free(name, folder, Place(place.folder, free)):
-                if free != place.name:
+        for free in _names(self._file.name):
+            if _take_free(made, self._file.with_name(free)):
+                if free != self._file.name:
                     self.moved_from, self.path = self.path, self.path.with_name(free)
-                    self._place = Place(place.folder, free)
+                    self._file = self._file.with_name(free)
                 return
 
-    def _mode(self) -> int:
-        """Return the permissions of the existing file; 0 without one."""
-        try:
-            return os.stat(self._place.name, dir_fd=self._place.folder, follow_symlinks=False).st_mode
-        except OSError:
-            return 0
 
-    def _remove(self, name: str) -> None:
-        """Remove a temporary file that did not become the output, with one retry."""
-        for _ in range(2):
-            with contextlib.suppress(OSError):
-                file_operations.unlink(name, folder=self._place.folder)
+_noted: dict[str, OutputFile] = {}
+"""The outputs of the current command, by their absolute paths."""
+
+
+def _silent(_asked: Path, _written: Path) -> None:
+    pass
+
+
+on_moved: Callable[[Path, Path], None] = _silent
+"""Called with the path asked for and the one written, where a result went elsewhere; a command sets it."""
+
+
+def forget_noted() -> None:
+    """Forget the outputs of an earlier command in this process."""
+    _noted.clear()
+
+
+def note(path: Path | str, *, replaces: bool = False) -> OutputFile:
+    """Note the present state of an output; ``find`` returns it from now on. Errors as of ``OutputFile``."""
+    _noted[os.path.abspath(path)] = output = OutputFile(Path(path), replaces=replaces)
+    return output
+
+
+def find(path: Path | str) -> OutputFile:
+    """Return the noted output at a path, else one in its present state. Errors as of ``OutputFile``."""
+    return _noted.get(os.path.abspath(path)) or OutputFile(Path(path))
+
+
+def written_path(path: Path) -> Path:
+    """Return the path at which the output requested at ``path`` is, or will be, written."""
+    found = _noted.get(os.path.abspath(path))
+    return path if found is None else found.path
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    """Return what changes when a file is replaced or written."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _state_at(path: Path) -> tuple[int, ...] | None:
+    """Return the state of the file or link at a path; ``None`` if none exists."""
+    try:
+        return _state(os.lstat(path))
+    except FileNotFoundError:
+        return None
 
 
 def _names(name: str) -> Iterator[str]:
@@ -224,55 +221,35 @@ def _names(name: str) -> Iterator[str]:
         number += 1
 
 
-def _take_free(name: str, folder: int, to: Place) -> bool:
+def _take_free(made: Path, free: Path) -> bool:
     """Give a file a name that no file has; return whether it was free."""
     try:
-        file_operations.link(name, to.name, source_folder=folder, folder=to.folder)
+        file_operations.link(made, free)
     except FileExistsError:
         return False
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        if identity_at(to.name, to.folder) is not None:
+        if os.path.lexists(free):
             return False
-        file_operations.rename(name, to.name, source_folder=folder, folder=to.folder)
+        file_operations.rename(made, free)
     return True
 
 
-def _special(path: Path) -> tuple[int, ...] | None:
-    """Return the device or pipe at a path; ``None`` for a file, a folder or nothing.
+def _sync_folder(folder: Path) -> None:
+    """Flush new names to the disk, if the file system can.
 
     Raises:
-        PermissionError: the user is root, and the path has a link of another user.
+        OSError: the disk fails.
     """
     try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
-        return None
-    if os.geteuid() == 0:
-        _refuse_led(path)
-    return _kind(found)
-
-
-def _refuse_led(path: Path) -> None:
-    """Refuse a path with a link of another user; links of the kernel (``/proc``, ``/dev``) belong to root."""
-    while path.is_symlink():
-        if os.lstat(path).st_uid != 0:
-            raise PermissionError(errno.EPERM, f"{path.name} is a link of another user, which root does not follow")
-        target = Path(os.readlink(path))
-        path = target if target.is_absolute() else path.parent / target
-
-
-def _kind(found: os.stat_result) -> tuple[int, ...]:
-    """Return the identity of a device or pipe with its type, because inode numbers are reused."""
-    return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode), found.st_rdev
-
-
-def _write_special(path: Path, identity: tuple[int, ...], data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(descriptor, "wb") as file:
-        if _kind(os.fstat(descriptor)) != identity:
-            raise ReplacedError(errno.EBUSY, "it was replaced by another program")
-        file.write(data)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:  # a folder that this user may write into but not list
+        return
+    try:
+        file_operations.sync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)

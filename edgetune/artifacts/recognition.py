@@ -1,8 +1,8 @@
 """Recognises the kind of an existing file that an output would replace, from a few bytes and without any library.
 
 The marks of edgetune's files are: in Parquet the footer, in JSON and YAML ``tool``, in CSV the columns, and in figures,
-pages, networks, CUDA source and PTX a mark of their format. A checkpoint, whose format a training file chooses, has an
-extended attribute.
+pages, networks, CUDA source and PTX a mark of their format. A checkpoint is not
+recognised: a training file chooses its format.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def refuse_other(output: OutputFile, kind: str, *, remedy: str) -> None:
     if found.kind is not None and found.kind != kind:
         message = f"{output.path} is a file of kind {found.kind}, and would be lost"
     elif not found.ours:
-        message = f"{output.path} was not written by edgetune, and would be lost"
+        message = f"{output.path} is not recognised as a file of edgetune, and would be lost"
     else:
         return
     raise InputError(message, "name another file" + ("" if found.ours else f", or replace it with {remedy}"))
@@ -83,8 +83,6 @@ def recognise(output: OutputFile) -> Found:
     Raises:
         OSError: the file cannot be read.
     """
-    if (mark := output.mark) is not None:
-        return Found(mark, ours=True)
     head = output.read(0, _HEAD_BYTES)
     if head.startswith(b"PAR1"):
         return _parquet(output)

@@ -15,9 +15,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts import file_operations, opened
+from edgetune.artifacts import file_operations
 from edgetune.artifacts.header import DataWarning, Header
-from edgetune.artifacts.output_folder import identity_at, locate
+from edgetune.artifacts.output_file import written_path
 from edgetune.artifacts.plain import plain
 from edgetune.processes.file_lock import try_lock
 
@@ -121,20 +121,14 @@ class RowsFile:
 
 def _make(output: Path) -> tuple[int, Path]:
     """Create and lock a file beside an output, with a name that no earlier rows have."""
-    place = locate(opened.written_path(output))
-    try:
-        number = 1
-        while True:
-            name = f".{place.name}{'' if number == 1 else f'-{number}'}{_ENDING}"
-            number += 1
-            if identity_at(name, place.folder) is not None:
-                continue
-            with contextlib.suppress(FileExistsError):
-                descriptor = file_operations.create(name, _CREATE, 0o666, folder=place.folder)
-                try_lock(descriptor)
-                return descriptor, output.with_name(name)
-    finally:
-        os.close(place.folder)
+    beside, number = written_path(output), 1
+    while True:
+        path = beside.with_name(f".{beside.name}{'' if number == 1 else f'-{number}'}{_ENDING}")
+        with contextlib.suppress(FileExistsError):
+            descriptor = file_operations.create(path, _CREATE, 0o666)
+            try_lock(descriptor)
+            return descriptor, path
+        number += 1
 
 
 def left_rows(output: Path) -> list[Path]:

@@ -8,7 +8,7 @@ import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, command
-from edgetune.cli.screen import Screen, answer, print_document, print_folded, print_json_line, print_lines
+from edgetune.cli.screen import Screen, agreed, answer, print_document, print_folded, print_json_line, print_lines
 from edgetune.errors import InputError
 from edgetune.workflows.device.options import (
     DeviceOptions,
@@ -103,7 +103,7 @@ def restore(opts: RestoreOptions, terminal: AnswerTerminal) -> None:
     """
     from edgetune.workflows.device import device as workflow
 
-    name, done = workflow.restore(opts, terminal.screen)
+    name, done = workflow.restore(opts, terminal.screen, agreed)
     if terminal.json:
         answer({"device": name, "would_restore" if opts.dry_run else "restored": done})
     elif done:

@@ -24,12 +24,14 @@ class RestorePlan:
         note: Reason why the target differs from the snapshot, one clause; empty where it does not.
         withheld: Settings that cannot be restored now, one sentence each.
         remedy: Advice to restore the withheld settings.
+        stays: Values of settings that are hidden now, which stay where they turn out to be in place.
     """
 
     target: Snapshot
     note: str = ""
     withheld: tuple[str, ...] = ()
     remedy: str = ""
+    stays: tuple[Snapshot, ...] = ()
 
 
 def _keep_in_memory(found: Snapshot) -> None:
@@ -82,6 +84,10 @@ class BoardControl(ABC):
         Returns:
             One sentence for each setting that differs from ``found``, naming it and its value.
         """
+
+    def carry_out(self, plan: RestorePlan) -> list[str]:
+        """Restore the settings of a plan; see ``restore``."""
+        return self.restore(plan.target)
 
     def configuration(self) -> str:
         """Return the configuration in force, on which the board's limits depend; empty when unknown or none."""

@@ -12,9 +12,10 @@ import os
 import subprocess
 from pathlib import Path
 
+from edgetune.processes import privilege
 from edgetune.processes.cgroup import mount_of
 from edgetune.processes.private_folder import open_beneath
-from edgetune.processes.privilege import by_root, served_user
+from edgetune.processes.privilege import by_root
 
 GROUP_PREFIX = "edgetune-"
 _numbers = itertools.count()
@@ -101,14 +102,14 @@ def start_scope(pid: int, limit_bytes: int, swap_bytes: int | None) -> str:
 
 def _require_group(path: Path) -> None:
     """Check, in the process of root, that a folder is a control group of the kernel."""
-    mounts = [] if served_user() is None else [mount_of("memory", version) for version in (1, 2)]
+    mounts = [] if privilege.served_user is None else [mount_of("memory", version) for version in (1, 2)]
     if mounts and not any(mount and mount.point.stat().st_dev == path.stat().st_dev for mount in mounts):
         raise _refused(str(path))
 
 
 def _require_own(pid: int) -> None:
     """Check, in the process of root, that a process is the caller's."""
-    user = served_user()
+    user = privilege.served_user
     if user is not None and os.stat(f"/proc/{int(pid)}").st_uid != user:
         raise PermissionError(errno.EPERM, f"process {pid} is another user's")
 

@@ -18,15 +18,13 @@ import functools
 import itertools
 import json
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from edgetune.errors import DeviceError
 
@@ -133,7 +131,8 @@ _caller: Invoker | None = None
 _helper: socket.socket | None = None
 _helper_process: subprocess.Popen[bytes] | None = None
 _turn, _numbers = threading.Lock(), itertools.count()
-_served: int | None = None
+served_user: int | None = None
+"""In the process of root, the user for whom it works."""
 
 
 def act_as_caller() -> None:
@@ -197,17 +196,6 @@ def acting_as() -> Invoker | None:
     return _caller
 
 
-def serve_caller(uid: int) -> None:
-    """Note in the process of root for whom it works."""
-    global _served  # noqa: PLW0603 -- as above
-    _served = uid
-
-
-def served_user() -> int | None:
-    """Return the user for whom this process of root works; ``None`` in any other process."""
-    return _served
-
-
 def give_root_up() -> None:
     """End the process of root, for a command that needs no step of it."""
     global _helper  # noqa: PLW0603 -- as above
@@ -265,38 +253,3 @@ def ask_root(step: str, *arguments: object, descriptors: Sequence[int] = ()) -> 
     if "errno" in reply:
         raise OSError(reply["errno"], reply["why"])
     return reply["value"]
-
-
-class RootCommand(list[str]):
-    """The command line of a guardian that only the process of root can start; the last word is its device."""
-
-
-class RootProcess:
-    """A guardian that the process of root has started, as ``subprocess.Popen`` shows one.
-
-    Args:
-        device: Name of its device.
-        log: Takes its standard error.
-
-    Raises:
-        OSError: it cannot be started.
-    """
-
-    def __init__(self, device: str, log: BinaryIO) -> None:
-        (asked, ask), (tell, told), (self._ended, end) = os.pipe(), os.pipe(), os.pipe()
-        self.stdin, self.stdout = open(ask, "wb", buffering=0), open(tell, "rb", buffering=0)  # noqa: SIM115
-        try:
-            self.pid = int(ask_root("guard", device, descriptors=(asked, told, log.fileno(), end)))
-        finally:
-            for descriptor in (asked, told, end):
-                os.close(descriptor)
-        self._code: int | None = None
-
-    def wait(self, timeout: float) -> int:
-        """Return its exit code; errors as of ``subprocess.Popen.wait``."""
-        if self._code is None:
-            if not select.select([self._ended], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("edgetune-guardian", timeout)
-            self._code = int(os.read(self._ended, 16) or -signal.SIGKILL)
-            os.close(self._ended)
-        return self._code

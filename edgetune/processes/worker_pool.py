@@ -32,7 +32,8 @@ def worker_pool(processes: int, begin: Callable[..., None], *arguments: Any) -> 
     """
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
-    pool = _Pool(processes, get_context("spawn"), _begin, (begin, arguments))
+    with in_root_folder():  # its locks start a process that tracks them
+        pool = _Pool(processes, get_context("spawn"), _begin, (begin, arguments))
     try:
         yield pool
     finally:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
-from edgetune.artifacts import opened
+from edgetune.artifacts import output_file
 from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.kinds import ENDINGS, check_ending
 from edgetune.artifacts.output_file import OutputFile
@@ -39,7 +38,7 @@ class Target:
     @property
     def file(self) -> str | None:
         """The name of the file finally written; ``None`` for standard output."""
-        return None if self.path is None else str(opened.written_path(self.path))
+        return None if self.path is None else str(output_file.written_path(self.path))
 
     @property
     def regular(self) -> Path | None:
@@ -63,15 +62,14 @@ class Target:
         except InputError as error:
             if _force:
                 return None
-            with closing(OutputFile(self.regular)) as output:
-                if recognise(output).ours:
-                    message = f"{self.path} is a file of edgetune, and cannot be continued: {error.message}"
-                    raise InputError(message, f"name another file with -o; to read this one: {error.hint}") from None
+            if recognise(OutputFile(self.regular)).ours:
+                message = f"{self.path} is a file of edgetune, and cannot be continued: {error.message}"
+                raise InputError(message, f"name another file with -o; to read this one: {error.hint}") from None
             hint = f"name another file with -o, or {FORCE} to replace it"
             raise InputError(f"{self.path} exists and is not a {what}", hint) from None
 
     def check(self, kind: str | None = None, option: str = "-o", *, overwrites: bool = False) -> None:
-        """Open the place of the file before long work begins and before any code of a model runs.
+        """Note the state of the file before long work begins and before any code of a model runs.
 
         Args:
             kind: Of the file, one of ``edgetune.artifacts.kinds.ENDINGS``, which the ending of its name must match;
@@ -87,7 +85,7 @@ class Target:
             return
         overwrites = overwrites or _force
         try:
-            output = opened.note(self.path, replaces=overwrites)
+            output = output_file.note(self.path, replaces=overwrites)
             output.try_folder()
             if kind is not None and not overwrites:
                 with blaming(option):
@@ -132,9 +130,9 @@ def begin_outputs(on_moved: Callable[[Path, Path], None] | None = None, *, force
     """
     global _force  # noqa: PLW0603 -- one command runs at a time
     _force = force
-    opened.forget_all()
+    output_file.forget_noted()
     if on_moved is not None:
-        opened.on_moved = on_moved
+        output_file.on_moved = on_moved
 
 
 def forced() -> bool:
@@ -144,7 +142,7 @@ def forced() -> bool:
 
 def wrote(path: str | Path) -> str:
     """Return the sentence that the output requested at ``path`` is written, with what CSV omits."""
-    path = opened.written_path(Path(path))
+    path = output_file.written_path(Path(path))
     lacks = ": its rows; .json and .parquet keep the conditions too" if path.suffix.lower() == ".csv" else ""
     return f"wrote {path}{lacks}"
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from edgetune.errors import InputError
 from edgetune.workloads.lazy import onnx
 
 
@@ -110,5 +111,13 @@ def constant_nodes(
 
 
 def tensor_bytes(data_type: int, sizes: Iterable[int]) -> int:
-    """Return the bytes of a tensor of an ONNX element type."""
-    return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * math.prod(sizes)
+    """Return the bytes of a tensor of an ONNX element type.
+
+    Raises:
+        InputError: ONNX has no such type.
+    """
+    try:
+        return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * math.prod(sizes)
+    except KeyError:
+        message = f"a tensor has element type {data_type}, which ONNX does not define"
+        raise InputError(message, "the file is damaged: export the network again") from None

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.file_hash import file_hash
+from edgetune.artifacts.files import write_atomically
 from edgetune.errors import InputError
 from edgetune.workloads.engines import BuiltEngine, EngineOptions, engine_folder
 from edgetune.workloads.onnx_file import is_quantized, stored_precisions
@@ -116,12 +117,8 @@ def _check(workload: Workload, engine: EngineOptions, precision: str) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file as a whole or not at all; without space the engine is built again the next time."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
+    with suppress(InputError):
+        write_atomically(content, path)
 
 
 def _built(request: EngineRequest) -> tuple[bytes, str]:

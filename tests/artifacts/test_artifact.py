@@ -30,7 +30,9 @@ def golden(kind):
 def test_an_artifact_saves_itself_over_its_own_kind_alone(kind, tmp_path):
     artifact, path = golden(kind), tmp_path / f"mine{KINDS[kind].endings[0]}"
     path.write_text("my notes, for years\n")
-    with pytest.raises(InputError, match=r"mine\..* was not written by edgetune, and would be lost") as caught:
+    with pytest.raises(
+        InputError, match=r"mine\..* is not recognised as a file of edgetune, and would be lost"
+    ) as caught:
         artifact.save(path)
     assert (caught.value.hint, path.read_text()) == (
         "name another file, or replace it with force=True", "my notes, for years\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.artifacts import io, opened
+from edgetune.artifacts import io, output_file
 from edgetune.artifacts.files import write_atomically, writing
 from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS
@@ -98,9 +98,9 @@ def test_every_kind_of_artifact_is_among_them():
 
 @pytest.fixture(autouse=True)
 def none_open():
-    opened.forget_all()
+    output_file.forget_noted()
     yield
-    opened.forget_all()
+    output_file.forget_noted()
 
 
 def partials(folder):
@@ -130,7 +130,7 @@ def test_a_fault_leaves_the_old_file_or_the_new_one_and_the_error_tells_which(tm
 
 def one_fault(writer, target, at, fault, *, old, new):
     """Write with one fault and judge what is there; return whether there was such an operation."""
-    opened.forget_all()
+    output_file.forget_noted()
     error = None
     with pytest.MonkeyPatch.context() as patch:
         faults = Faults(patch, at, fault)

@@ -10,7 +10,6 @@ import pytest
 
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.files import write_atomically
-from edgetune.artifacts.output_folder import partial_name
 from edgetune.errors import InputError
 from edgetune.workflows.output import Target
 
@@ -30,7 +29,8 @@ def test_it_replaces_and_keeps_the_permissions(tmp_path: Path) -> None:
 
 
 def test_a_partial_file_of_an_earlier_crash_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / partial_name()).write_bytes(b"half of something longer")
+    (tmp_path / ".edgetune-0.partial").mkdir()
+    (tmp_path / ".edgetune-0.partial/a").write_bytes(b"half of something longer")
     Target(tmp_path / "a").check()
     write_atomically(b"new", tmp_path / "a")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

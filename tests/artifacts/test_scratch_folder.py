@@ -6,13 +6,9 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-from types import SimpleNamespace
 
 import pytest
 
-from edgetune.artifacts import output_folder
-from edgetune.artifacts.files import writing
 from edgetune.artifacts.scratch_folder import scratch_folder
 
 KILLED = """
@@ -44,17 +40,6 @@ def test_it_is_private_and_gone_afterwards(root):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         (folder / "file").write_bytes(b"")
     assert names(root) == []
-
-
-def test_its_own_lock_delays_no_file_in_it(monkeypatch):
-    def sleep(seconds):
-        pytest.fail("the file waits for a lock")
-
-    with scratch_folder() as folder:
-        monkeypatch.setattr(output_folder, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
-        with writing(folder / "file") as output:
-            output.write(b"x")
-        assert (folder / "file").read_bytes() == b"x"
 
 
 def test_what_a_killed_run_left_goes_with_the_next_one(root):

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/fuzz.py                          20,000 inputs
     python tests/benchmarks/fuzz.py --seed 7 --inputs 500    others, fewer; --first 500 goes on behind them
-    python tests/benchmarks/fuzz.py --only show              this command alone
+    python tests/benchmarks/fuzz.py --only "<*.onnx>"        command lines of LINES with this text alone: networks
     python tests/benchmarks/fuzz.py --replay 7:123 --into F  writes input 123 into F and says how it ends
 
 Input N of a seed is a function of both numbers: a line of ``LINES``, most of its files damaged, sometimes a hostile
@@ -487,7 +487,7 @@ class Input:
 def make_input(seeds: Mapping[str, Files], seed: int, number: int, only: str = "") -> Input:
     """Return input ``number`` of a seed: a command line with files of which most are damaged."""
     rng = Random(f"{seed}:{number}")
-    lines = [line for line in LINES.split("\n") if line.startswith(only) and line]
+    lines = [line for line in LINES.split("\n") if only in line and line]
     argv: list[str] = []
     files = {path: data for whole in seeds.values() for path, data in whole.items() if ".journal" not in path}
     for word in re.findall(r"[^\s<]*<[^>]*>|\S+", rng.choice(lines)):
@@ -711,7 +711,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--inputs", type=int, default=20_000)
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
-    parser.add_argument("--only", default="", metavar="COMMAND", help="command lines that begin so")
+    parser.add_argument("--only", default="", metavar="TEXT", help="command lines of LINES with this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--replay", metavar="SEED:N")
     parser.add_argument("--into", type=Path, default=Path("fuzz-input"), help="folder for --replay")

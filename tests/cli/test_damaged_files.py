@@ -34,8 +34,19 @@ def test_the_fuzzer_notices_what_is_wrong(code, err, fault):
     assert fuzz.judged(code, b"", err.encode()) == [fault]
 
 
-@pytest.mark.slow
-def test_the_fuzzer_finds_nothing_in_its_first_inputs():
-    command = [sys.executable, "tests/benchmarks/fuzz.py", "--inputs", "60", "--jobs", "1"]
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--inputs", "20"),
+        *(
+            pytest.param(("--seed", seed, "--inputs", "500", "--only", only), marks=pytest.mark.slow)
+            for seed in ("11", "12", "13")
+            for only in ("", "<*.onnx>")
+        ),
+    ],
+    ids=" ".join,
+)
+def test_the_fuzzer_finds_nothing_in_these_inputs(words):
+    command = [sys.executable, "tests/benchmarks/fuzz.py", "--jobs", "1", *words]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

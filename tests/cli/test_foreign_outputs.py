@@ -8,8 +8,7 @@ from command_line import assert_two_lines
 from edgetune.cli.plot import write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
-from edgetune.stages.interleave.sessions import TrainingSession
-from edgetune.workflows.output import Target, begin_outputs
+from edgetune.workflows.output import Target
 
 TWIN = ("--device", "twin:orin-agx")
 NOTES = b"day,what\n1,bought a board\n"
@@ -51,7 +50,7 @@ def test_a_foreign_file_is_kept(edgetune, folder, name):
     before = sorted(folder.iterdir())
     ended = edgetune(*words, option, path.name)
     assert_two_lines(ended, 2)
-    assert f"{option}: {path.name} was not written by edgetune, and would be lost" in ended.lines[0]
+    assert f"{option}: {path.name} is not recognised as a file of edgetune, and would be lost" in ended.lines[0]
     assert path.read_bytes() == NOTES
     assert sorted(folder.iterdir()) == before
 
@@ -78,7 +77,7 @@ def test_a_figure_of_another_program_is_kept_and_our_own_is_drawn_again(folder, 
         Target(Path(path)).check("figure", "--plot")
         write_drawing(lambda: page if ending == ".html" else drawn, path, Screen(True))
     Path(path).write_bytes(Path(path).read_bytes().replace(b"edgetune", b"inkscape"))
-    with pytest.raises(InputError, match="was not written by edgetune"):
+    with pytest.raises(InputError, match="would be lost"):
         Target(Path(path)).check("figure", "--plot")
 
 
@@ -104,23 +103,14 @@ def test_an_empty_file_holds_nothing_and_is_written(edgetune, folder):
     assert edgetune("search", "table.csv", "--power-budget", "30W", "-o", "new.yaml").code == 0
 
 
-def test_a_checkpoint_is_written_over_nothing_but_a_checkpoint(edgetune, folder):
+def test_a_checkpoint_is_written_over_no_file_without_force_but_the_one_resumed_from(edgetune, folder):
     Path("train.py").write_text("def make(batch_size):\n    return lambda: None\n", encoding="utf-8")
-    Path("tenants.yaml").write_text(
-        "kind: tenants\nversion: 1\ntenants:\n- {name: t, train: train.py, batch_size: 1, checkpoint: weights.pt}\n",
-        encoding="utf-8",
-    )
-    words = ("interleave", "tenants.yaml", "--device", "host", "--dry-run")
+    tenants = "kind: tenants\nversion: 1\ntenants:\n- {name: t, train: train.py, batch_size: 1, checkpoint: weights.pt"
+    Path("tenants.yaml").write_text(tenants + "}\n", encoding="utf-8")
+    Path("resuming.yaml").write_text(tenants + ", resume: weights.pt}\n", encoding="utf-8")
     Path("weights.pt").write_bytes(b"PK\x03\x04 of years of training")
-    refused = edgetune(*words)
-    assert_two_lines(refused, 2)
-    assert edgetune(*words, "--force").code == 0
-    Path("weights.pt").unlink()
-    begin_outputs()
-
-    def save(path):
-        Path(path).write_bytes(b"weights")
-
-    assert TrainingSession(lambda: None, save, Path("weights.pt")).save() == Path("weights.pt")
-    assert edgetune(*words).code == 0
-    assert Path("weights.pt").read_bytes() == b"weights"
+    words = ("--device", "host", "--dry-run")
+    assert_two_lines(edgetune("interleave", "tenants.yaml", *words), 2)
+    assert edgetune("interleave", "tenants.yaml", *words, "--force").code == 0
+    assert edgetune("interleave", "resuming.yaml", *words).code == 0
+    assert Path("weights.pt").read_bytes() == b"PK\x03\x04 of years of training"

@@ -2,16 +2,26 @@
 
 import errno
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 
 import pytest
 
+from edgetune.cli.screen import Screen
 from edgetune.devices.guardian.journal import Journals
+from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_jetson import apply_line, guard, open_fake, request_line
 from edgetune.testing.fake_kernel import FakeKernel, Killed
+from edgetune.workflows.device.device import restore
+from edgetune.workflows.device.options import RestoreOptions
 
 SLOW = apply_line(1, cpu_cores=2, gpu_mhz=76.8)
 GPU = "sys/class/devfreq/57000000.gpu"
@@ -153,3 +163,50 @@ def test_a_dry_run_changes_nothing_and_cannot_forget(edgetune, tmp_path):
     assert f"/{GPU}/max_freq from 76800000 to 921600000" in told
     assert (left.kernel.settings(), left.path.read_bytes()) == (before, text)
     assert edgetune("device", "restore", *left.named, "--dry-run", "--forget").code == 2
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """A board in a mode that a process holds, which was stopped: it hears neither Ctrl-C nor SIGTERM."""
+    kernel = make_board(tmp_path / "root", "jetson-nano", debugfs="unmounted")
+    before = kernel.settings()
+    words = ["device", "set", "jetson", "gpu_mhz=76.8", "--root", str(kernel.root), "--", "sleep", "60"]
+    process = subprocess.Popen([sys.executable, "-m", "edgetune", *words], start_new_session=True)
+    try:
+        until_s = time.monotonic() + 60
+        while kernel.settings() == before and time.monotonic() < until_s:
+            time.sleep(0.05)
+        assert kernel.settings() != before
+        os.killpg(process.pid, signal.SIGSTOP)
+        yield kernel, before, process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_stopped_holder_is_ended_when_that_is_asked_for_and_the_board_is_put_back(edgetune, stopped):
+    kernel, before, process = stopped
+    named = ("device", "restore", "jetson", "--root", str(kernel.root))
+    refused = edgetune(*named)
+    assert refused.code == 4
+    command = refused.lines[-1].partition("or end it: edgetune ")[2].split()
+    assert command == [*named, "--force"]
+    assert edgetune(*command).code == 2, "there is no terminal to ask on"
+    assert process.poll() is None
+    assert edgetune(*command, "--yes").code == 0
+    assert process.wait() == -signal.SIGKILL
+    assert kernel.settings() == before
+
+
+def test_a_refusal_ends_nothing(edgetune, stopped, monkeypatch):
+    kernel, before, process = stopped
+    asked = []
+    options = RestoreOptions(name="jetson", root=str(kernel.root), force=True)
+    with pytest.raises(DeviceError):
+        restore(options, Screen(True), lambda question: bool(asked.append(question)))
+    assert f"end process {process.pid}" in asked[0]
+    assert process.poll() is None
+    assert kernel.settings() != before
+    assert edgetune("device", "restore", "--yes").code == 2
+    assert edgetune("device", "restore", "--force", "--dry-run").code == 2

@@ -15,6 +15,8 @@ from pathlib import Path
 from edgetune.processes.families import descendants
 
 _PATIENCE_S = 120.0
+_SCRIPT = "import sys; del sys.path[0]; from edgetune.cli.main import main; main(sys.argv[1:])"
+"""What the installed script does: it is not in the working folder, whose modules it does not find."""
 
 
 def until(done: Callable[[], object], what: str, patience_s: float = _PATIENCE_S) -> None:
@@ -62,7 +64,7 @@ class LocalFleet:
         """Start a command of edgetune, its output in a log; another command may run it, see ``tunnel``."""
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [*before, sys.executable, "-m", "edgetune", *words], stdout=log, stderr=log, cwd=self.folder,
+                [*before, sys.executable, "-c", _SCRIPT, *words], stdout=log, stderr=log, cwd=self.folder,
                 env={**self.environment, **environment},
             )  # fmt: skip
 
@@ -117,7 +119,7 @@ class LocalFleet:
     def edgetune(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
         """Run a command of edgetune to its end."""
         return subprocess.run(
-            [sys.executable, "-m", "edgetune", *words], capture_output=True, text=True, cwd=self.folder,
+            [sys.executable, "-c", _SCRIPT, *words], capture_output=True, text=True, cwd=self.folder,
             env=self.environment, timeout=timeout_s, check=False,
         )  # fmt: skip
 

@@ -32,7 +32,9 @@ def refused_code(fleet, folder):
     assert not ran.exists()
 
 
-def test_two_boards_make_one_table_though_a_worker_is_killed(tmp_path):
+def test_two_boards_make_one_table_though_a_worker_is_killed_and_nothing_of_the_folder_is_imported(tmp_path):
+    for module in ("dask", "distributed", "json", "multiprocessing", "numpy", "pickle", "psutil", "socket", "ssl"):
+        (tmp_path / f"{module}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write(__name__)\n")
     with LocalFleet(tmp_path, tls=True) as fleet:
         for board in ("left", "right"):
             fleet.join(board, "--device", "twin:orin-agx", wait=False)
@@ -55,6 +57,7 @@ def test_two_boards_make_one_table_though_a_worker_is_killed(tmp_path):
         assert [line.partition(":")[0] for line in shown.stdout.splitlines()] == ["left", "right"]
         assert fleet.edgetune("fleet", "stop", fleet.url, "--tls", "certs").returncode == 0
         assert fleet.scheduler.wait(60) == 0
+    assert not (tmp_path / "imported").exists()
 
 
 def test_no_scheduler_is_two_lines(capfd, monkeypatch):

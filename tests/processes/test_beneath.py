@@ -1,24 +1,11 @@
-"""Files are opened beneath a folder or not at all, by openat2 and by a kernel that does not have it."""
+"""Files are opened beneath a folder or not at all."""
 
 import errno
 import os
 
 import pytest
 
-from edgetune.processes import private_folder
 from edgetune.processes.private_folder import open_beneath
-
-
-@pytest.fixture(params=["openat2", "walked", "refused by a container"])
-def _kernel(request, monkeypatch):
-    if request.param == "openat2":
-        return
-
-    def absent(*_, **__):
-        code = errno.ENOSYS if request.param == "walked" else errno.EPERM
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(private_folder, "_openat2", absent)
 
 
 @pytest.fixture
@@ -36,7 +23,6 @@ def text(descriptor):
         return file.read()
 
 
-@pytest.mark.usefixtures("_kernel")
 def test_a_file_is_read_and_made_and_no_program_inherits_it(tree):
     assert text(open_beneath(tree, "deep/file", os.O_RDONLY)) == "inside"
     made = open_beneath(tree, "deep/new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
@@ -55,7 +41,6 @@ def _umask():
     return old
 
 
-@pytest.mark.usefixtures("_kernel")
 @pytest.mark.parametrize("links", [False, True])
 @pytest.mark.parametrize(
     "path", ["../outside", "deep/../../outside", "/etc/passwd", "out", "elsewhere/file", "absolute"]
@@ -69,7 +54,6 @@ def test_nothing_leads_out(tree, path, links):
     assert refused.value.errno in (errno.EXDEV, errno.ELOOP, errno.ENOTDIR)
 
 
-@pytest.mark.usefixtures("_kernel")
 def test_links_within_are_followed_where_that_is_asked_for(tree):
     (tree / "class").mkdir()
     (tree / "class/device").symlink_to("../deep")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.artifacts.output_folder import sweep_partials
+from edgetune.artifacts.scratch_folder import sweep
 from edgetune.errors import InputError
 from edgetune.processes import file_lock
 from edgetune.processes.private_folder import temporary_folder
@@ -56,12 +56,12 @@ def test_a_folder_without_locks_is_reported_once(tmp_path, monkeypatch, capsys, 
     monkeypatch.setattr(fcntl, "flock", refuse)
     monkeypatch.setattr(file_lock, "_reported", set())
     partial = tmp_path / ".edgetune-of-another.partial"
-    partial.touch()
+    partial.mkdir()
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
         assert [file_lock.try_lock(folder), file_lock.try_lock(folder)] == [True, True]
         assert not file_lock.try_lock(folder, unsupported=False)
-        sweep_partials(folder)
+        sweep(tmp_path, ".edgetune-", ".partial")
     finally:
         os.close(folder)
     assert partial.exists(), "a run may be writing it"

@@ -11,10 +11,10 @@ from pathlib import Path
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.control import BoardControl
-from edgetune.devices.guardian.conversation import GuardianProcess
+from edgetune.devices.guardian.conversation import GuardianProcess, RootCommand
 from edgetune.devices.guardian.protocol import space_from_plain
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, NotRestoredError
-from edgetune.processes.privilege import RootCommand, has_helper
+from edgetune.processes.privilege import has_helper
 
 _PATIENCE_S = 60.0
 """How long setting a mode may take, s: 10 s wait for another guardian, switching of cores, and a slow disk."""

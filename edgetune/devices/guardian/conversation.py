@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,11 +14,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from edgetune.devices.guardian.protocol import HEARTBEAT_S, PROTOCOL, shortened
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError, NotRestoredError
-from edgetune.processes.privilege import RootCommand, RootProcess
+from edgetune.processes.privilege import ask_root
 from edgetune.processes.replies import ReplyLines, signal_name
 
 _KINDS: tuple[type[EdgetuneError], ...] = (InputError, DeviceError, NotRestoredError)
@@ -50,6 +51,41 @@ def _out_of_reach(command: Sequence[str]) -> dict[str, Any]:
     if Path(command[0]).name != "sudo":
         return {"start_new_session": True}
     return {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+
+
+class RootCommand(list[str]):
+    """The command line of a guardian that only the process of root can start; the last word is its device."""
+
+
+class RootProcess:
+    """A guardian that the process of root has started, as ``subprocess.Popen`` shows one.
+
+    Args:
+        device: Name of its device.
+        log: Takes its standard error.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+
+    def __init__(self, device: str, log: BinaryIO) -> None:
+        (asked, ask), (tell, told), (self._ended, end) = os.pipe(), os.pipe(), os.pipe()
+        self.stdin, self.stdout = open(ask, "wb", buffering=0), open(tell, "rb", buffering=0)  # noqa: SIM115
+        try:
+            self.pid = int(ask_root("guard", device, descriptors=(asked, told, log.fileno(), end)))
+        finally:
+            for descriptor in (asked, told, end):
+                os.close(descriptor)
+        self._code: int | None = None
+
+    def wait(self, timeout: float) -> int:
+        """Return its exit code; errors as of ``subprocess.Popen.wait``."""
+        if self._code is None:
+            if not select.select([self._ended], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("edgetune-guardian", timeout)
+            self._code = int(os.read(self._ended, 16) or -signal.SIGKILL)
+            os.close(self._ended)
+        return self._code
 
 
 class GuardianProcess:

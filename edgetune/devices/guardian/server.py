@@ -257,7 +257,7 @@ def restore_found(control: BoardControl, found: Snapshot, then: str, left: Snaps
         then = _configuration_applied(control, then, left)
         for _ in range(_PLANS):
             plan = control.plan_restore(found, then)
-            wrong = control.restore(plan.target)
+            wrong = control.carry_out(plan)
             if control.plan_restore(found, then) == plan:
                 break
         wrong = [*plan.withheld, *wrong]

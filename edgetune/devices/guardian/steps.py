@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from edgetune.processes.privilege import serve_caller
+from edgetune.processes import privilege
 
 _STEPS = {
     "read_sensor": "edgetune.devices.sysfs",
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
         arguments: Descriptor of the socket, and the caller's user id.
     """
     channel = socket.socket(fileno=int(arguments[0]))
-    serve_caller(int(arguments[1]))
+    privilege.served_user = int(arguments[1])
     while True:
         request, descriptors, _, _ = socket.recv_fds(channel, _LONGEST_REQUEST_BYTES, _STREAMS, socket.MSG_CMSG_CLOEXEC)
         if not request:

@@ -171,12 +171,16 @@ class JetsonControl(BoardControl):
         Returns:
             One sentence for each setting that differs from ``found``, naming it and its value.
         """
-        wrong: list[str] = []
+        return self.carry_out(RestorePlan(found))
+
+    def carry_out(self, plan: RestorePlan) -> list[str]:
+        """See ``BoardControl.carry_out``."""
+        found, wrong = plan.target, list[str]()
         for _ in range(_ATTEMPTS):
             for path in filter(found.__contains__, self._fan):
                 with suppress(DeviceError):  # ``run`` tells of a file that differs
                     self._files.set(path, found[path])
-            wrong = BoardRestore(self._files, self._knobs, found).run()
+            wrong = BoardRestore(self._files, self._knobs, found, plan.stays).run()
             if not wrong:
                 break
         return wrong

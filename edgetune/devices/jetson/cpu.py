@@ -12,7 +12,7 @@ offline, so that an offline cluster keeps the limits that were found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -269,21 +269,32 @@ class CpuClock:
             files.sleep(POLL_S)
         return highest
 
-    def restore_limits(self, files: BoardFiles, pair: LimitFiles, core: int, found: Snapshot) -> None:
+    def restore_limits(
+        self, files: BoardFiles, pair: LimitFiles, core: int, found: Snapshot, stays: Sequence[Snapshot] = ()
+    ) -> None:
         """Restore the limits of one policy; if they are hidden or differ, first switch on the core that names it.
+
+        Args:
+            files: The board's files.
+            pair: The limits.
+            core: The core.
+            found: The values to restore.
+            stays: Values that stay where they turn out to be in place of hidden ones.
 
         Raises:
             DeviceError: the core does not come online, or a limit was refused, ignored or clamped.
         """
-        limits = pair.in_snapshot(found)
+        limits, hidden = pair.in_snapshot(found), True
         if limits is None:
             return
-        with suppress(DeviceError):  # hidden, for its cores are off
+        with suppress(DeviceError):  # its cores are off
             if pair.read(files) == limits:
                 return
+            hidden = False
         if online_file(core) in files.settable:
             switch_on(files, [core])
-        pair.set(files, limits)
+        if not (hidden and pair.snapshot(files) in stays):
+            pair.set(files, limits)
 
 
 def find_cpu(sysfs: Sysfs, cores: Cores) -> CpuClock | str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgetune.devices.board_files import BoardFiles, LimitFiles, read_bytes, read_text
@@ -62,13 +62,16 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
     if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
         return _plan_blindly(knobs, sysfs, found, describe_change(then, now))
     name = nvpmodel.active_model.name
-    values = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs).values(found)
+    modes = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs)
+    values = modes.values(found)
     chosen = bool(then) and then.partition(",")[0] != now.partition(",")[0]
     # same mode, changed file: whether the mode was applied since is unknown, so its limits are not exceeded
     target = within(found | values, lambda _: None, knobs) if chosen else within(found, values.get, knobs)
+    stays = modes.of_other_modes(found) if chosen else ()
     if target == found:
-        return RestorePlan(found)
-    return RestorePlan(target, f"{describe_change(then, now)}, and the limits of {name} hold")
+        return RestorePlan(found, stays=stays)
+    note = f"{describe_change(then, now)}, and the limits of {name} hold"
+    return RestorePlan(target, note, stays=stays)
 
 
 def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) -> RestorePlan:
@@ -134,14 +137,34 @@ class ModeValues:
     def values(self, found: Mapping[str, str]) -> dict[str, str]:
         """Return the value of each file; limits of a clock only where both are known.
 
+        Limits that the mode leaves out, of clusters that are off, stay where they are those of another mode: nvpmodel
+        set them on the way to this one. Hidden ones may be such, see ``of_other_modes``.
+
         Args:
             found: The snapshot.
         """
-        given = self._given(found)
+        given, others = self._given(found), self.of_other_modes(found)
         for pair in limit_pairs(self._knobs):
             if not all(path in given or path in found for path in pair.paths):
                 given = {path: value for path, value in given.items() if path not in pair.paths}
+            elif not any(path in given for path in pair.paths):
+                present = {path: self._sysfs.text(path) for path in pair.paths}
+                given |= present if present in others else {}
         return given
+
+    def of_other_modes(self, found: Mapping[str, str]) -> tuple[Snapshot, ...]:
+        """Return the limits that other modes give to the CPU clusters that this mode leaves out, a pair each.
+
+        Args:
+            found: The snapshot.
+        """
+        given, others = self._given(found), [self._given(found, model) for model in self._nvpmodel.config.models]
+        return tuple(
+            {path: other[path] for path in pair.paths}
+            for pair in possible_limits(self._knobs.cores)
+            for other in others
+            if not any(path in given for path in pair.paths) and all(path in other for path in pair.paths)
+        )
 
     def differing(self, found: Mapping[str, str]) -> list[str]:
         """Return the files, of upper limits and of cores, whose present value is not the mode's.
@@ -159,9 +182,9 @@ class ModeValues:
             and abs(int(now) - int(given[path])) >= grain
         ]
 
-    def _given(self, found: Mapping[str, str]) -> dict[str, str]:
+    def _given(self, found: Mapping[str, str], model: PowerModel | None = None) -> dict[str, str]:
         given: dict[str, str] = {}
-        for setting in self._model.settings:
+        for setting in (model or self._model).settings:
             param = self._nvpmodel.config.params.get(setting.param)
             path = None if param is None else self._settable(param, setting.argument)
             if param is None or path is None or not (path in found or self._shows(path)):
@@ -296,11 +319,13 @@ class BoardRestore:
         files: The board's files.
         knobs: The board's knobs.
         found: The values to restore.
+        stays: Limits of hidden clusters that stay; see ``RestorePlan``.
     """
 
-    def __init__(self, files: BoardFiles, knobs: JetsonKnobs, found: Snapshot) -> None:
+    def __init__(self, files: BoardFiles, knobs: JetsonKnobs, found: Snapshot, stays: Sequence[Snapshot] = ()) -> None:
         self._files = files
         self._knobs = knobs
+        self._stays = stays
         self._found = dict(found) if knobs.emc is None else knobs.emc.restorable(found)
         self._trouble: list[str] = []
         self._seen_right: set[str] = set()
@@ -317,7 +342,7 @@ class BoardRestore:
                 self._attempt(switch_on, files, [core])
         if knobs.cpu is not None:
             for pair, core in possible_limits(knobs.cores).items():
-                if self._attempt(knobs.cpu.restore_limits, files, pair, core, found):
+                if self._attempt(knobs.cpu.restore_limits, files, pair, core, found, self._stays):
                     self._seen_right.update(pair.paths)
         for core in reversed(knobs.cores.switchable):
             if found.get(online_file(core)) == "0":

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts import opened
 from edgetune.artifacts.files import writing
+from edgetune.artifacts.output_file import note
 from edgetune.errors import InputError
 
 Arrays = Mapping[str, Any]
@@ -176,9 +176,8 @@ class TrainingSession:
         self._step, self._save, self._checkpoint = step, save, checkpoint
         self._diverged: str | None = None
         if checkpoint is not None:
-            with writing(checkpoint, _HINT) as output:
-                opened.keep(output)
-                output.try_folder()
+            with writing(checkpoint, _HINT):
+                note(checkpoint).try_folder()
         self.steps = 0
         """Minibatches trained on."""
 
@@ -211,7 +210,7 @@ class TrainingSession:
                 f"{self._diverged}, so no checkpoint was written", "lower the learning rate, or look at the data"
             )
         with writing(self._checkpoint, _HINT) as output:
-            with output.written_by_path(mark="checkpoint") as path:
+            with output.written_by_path() as path:
                 self._save(str(path))
             return output.path
 

@@ -120,15 +120,9 @@ def _journals_folder() -> Path:
 def _takes_files(folder: Path) -> bool:
     """Whether a file can be made in a folder; permissions alone do not show a read-only or full file system."""
     try:
-        output = OutputFile(folder / "journal")
+        OutputFile(folder / "journal").try_folder()
     except OSError:
         return False
-    try:
-        output.try_folder()
-    except OSError:
-        return False
-    finally:
-        output.close()
     return True
 
 

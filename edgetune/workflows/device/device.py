@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from edgetune.devices.guardian.client import GuardianModes, left_behind, restore
 from edgetune.devices.guardian.controls import is_guarded
 from edgetune.devices.guardian.lock import hold_to_restore
 from edgetune.errors import DeviceError, InputError
+from edgetune.processes.file_lock import Holder
 from edgetune.workflows.device.foreground import run_command
 from edgetune.workflows.device.options import RestoreOptions, SetOptions
 from edgetune.workflows.device_option import guardian_of, open_named
@@ -92,8 +94,15 @@ def _guarded(device: Device) -> GuardianModes:
     raise DeviceError(f"a mode of {device.name} lasts only while edgetune runs on it", "name a board, e.g. jetson")
 
 
-def restore(opts: RestoreOptions, reporter: Reporter) -> tuple[str, list[str]]:
+def restore(
+    opts: RestoreOptions, reporter: Reporter, agreed: Callable[[str], bool] = lambda _: False
+) -> tuple[str, list[str]]:
     """Restore the settings that a killed run, a power cut or ``set_mode`` left changed.
+
+    Args:
+        opts: The device, and what to do beside it.
+        reporter: Receives a note where another process uses the device.
+        agreed: Asks a question, which ``opts.yes`` answers.
 
     Returns:
         The device's name, and a sentence for each setting restored, or to be restored by a dry run.
@@ -103,14 +112,21 @@ def restore(opts: RestoreOptions, reporter: Reporter) -> tuple[str, list[str]]:
         NotRestoredError: a setting could not be restored.
         DeviceError: the guardian cannot be started.
     """
-    if opts.dry_run and opts.forget:
-        raise InputError("--dry-run changes nothing and --forget does", "leave one of them out")
+    for option in ("--forget",) * opts.forget + ("--force",) * opts.force:
+        if opts.dry_run:
+            raise InputError(f"--dry-run changes nothing and {option} does", "leave one of them out")
+    if opts.yes and not opts.force:
+        raise InputError("--yes answers the question of --force, which is not given", "add --force, or leave --yes out")
     kind, guardian = guardian_of(opts.name, opts.root)
     if not is_guarded(kind):
         raise InputError(f"the guardian sets no modes of {kind!r}", "known: jetson, nvidia:0, host")
     if opts.dry_run:
         return kind, list(left_behind(guardian))
-    with hold_to_restore(kind, Path(opts.root or "/")) as in_use:
+
+    def ends(holder: Holder) -> bool:
+        return opts.force and (opts.yes or agreed(f"{kind} is in use: end {holder.description}?"))
+
+    with hold_to_restore(kind, Path(opts.root or "/"), ends=ends) as in_use:
         if in_use:
             reporter.info(f"note: {in_use}; {kind} is put back all the same")
         return kind, list(restore_through_guardian(guardian, forget=opts.forget))

@@ -76,6 +76,10 @@ class RestoreOptions:
     forget: Annotated[
         bool, Option("Restore what can be restored, print the rest, and delete its record.", ("--forget",))
     ] = False
+    force: Annotated[
+        bool, Option("First end the process that uses the device, with SIGKILL, after a question.", ("--force",))
+    ] = False
+    yes: Annotated[bool, Option("Answer the question of --force with yes.", ("--yes", "-y"))] = False
 
 
 @options_class

@@ -16,7 +16,7 @@ from typing import Any
 from distributed import Nanny, Scheduler, Worker, get_worker
 from distributed.comm import connect
 
-from edgetune.processes.start import python_command
+from edgetune.processes.start import in_root_folder, python_command
 from edgetune.workflows.fleet.wire import NANNY, SCHEDULER_OFF, WORKER, dask, host_of, restrict
 
 dask()
@@ -65,9 +65,11 @@ class BoardWorker(Worker):  # type: ignore[misc]
 
     Args:
         board: What the join command knows of the board, see ``task.Board``.
+        folder: Where to work, which is not where the process starts; see ``BoardNanny``.
     """
 
-    def __init__(self, *args: Any, board: dict[str, Any], **settings: Any) -> None:
+    def __init__(self, *args: Any, board: dict[str, Any], folder: str, **settings: Any) -> None:
+        os.chdir(folder)
         self.board = board
         self.doing, self.failed, self.temp_c = "", "", board["facts"]["temp_c"]
         self.child: subprocess.Popen[bytes] | None = None
@@ -86,13 +88,17 @@ class BoardNanny(Nanny):  # type: ignore[misc]
     """A nanny that starts a ``BoardWorker`` again when it dies, and closes where that one cannot join."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, worker_class=BoardWorker, **settings)
+        super().__init__(*args, worker_class=BoardWorker, folder=os.getcwd(), **settings)
         restrict(self.handlers, NANNY)
 
     async def instantiate(self) -> Any:
-        """Start the worker; close if it does not start, since Dask's nanny would go on without one."""
+        """Start the worker, which imports nothing from the present folder; close if it does not start.
+
+        Dask's nanny would go on without one.
+        """
         try:
-            return await super().instantiate()
+            with in_root_folder():
+                return await super().instantiate()
         except Exception:
             await self.close(reason="its worker does not start")
             raise

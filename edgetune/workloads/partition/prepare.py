@@ -19,8 +19,9 @@ from onnx import helper
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.plain import plain
-from edgetune.artifacts.scratch_folder import partial_folder
+from edgetune.artifacts.scratch_folder import partial_folder, sweep
 from edgetune.errors import InputError
 from edgetune.processes.memory import peak_bytes, reset_peaks
 from edgetune.processes.private_folder import sync
@@ -115,6 +116,7 @@ def prepare(
         if target.exists():
             _refuse_other(target)
         target.parent.mkdir(parents=True, exist_ok=True)
+        sweep(target.parent, f".{target.name}.", ".partial")
         with partial_folder(target.parent, f".{target.name}.", ".partial", mode=0o777) as partial:
             write_contents(partial, workload, options, _runtime(), check_within_bytes)
             for path in (*partial.iterdir(), partial):
@@ -212,9 +214,7 @@ def _compare(prepared: Prepared, inputs: str | None) -> Prepared:
 
 
 def _write(document: dict[str, Any], folder: Path) -> None:
-    partial = folder / f"{MANIFEST}.partial"
-    partial.write_text(json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(folder / MANIFEST)
+    write_atomically((json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n").encode(), folder / MANIFEST)
 
 
 def _to_be_cut(

@@ -1,6 +1,8 @@
 """Another nvpmodel mode chosen while edgetune's settings are in place: its limits hold, whoever puts the rest back."""
 
+import contextlib
 import json
+import random
 
 import pytest
 
@@ -249,3 +251,59 @@ def test_every_mode_that_was_set_is_known_on_every_board_and_kernel(bench, name)
             found = nvpmodel_in_force(kernel)
             assert found.active_model is not None, (release, found.notes)
             assert found.active_model.name == mode
+
+
+CLUSTERS = ("jetson-agx-orin-64gb", "jetson-agx-xavier", "jetson-tx2", "jetson-xavier-nx")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whatever_happens_the_limits_are_those_of_nvpmodel_alone_clusters_that_are_off_included(bench, seed):
+    """Random sequences of nvpmodel, one mode kept, runs, kills and a restore; the same modes chosen on another board.
+
+    None is chosen twice: back in the mode of a snapshot, everything goes back as found.
+    """
+    rng = random.Random(seed)
+    for _ in range(6):
+        name, policy, reonline = rng.choice(CLUSTERS), rng.choice(("ebusy", "missing", "readable")), "kept"
+        options = {"kernel": rng.choice(list(load_board(name).kernels)), "offline_policy": policy, "reonline": reonline}
+        ours, other = (bench(name, golden_context=False, **options) for _ in range(2))
+        done = [(name, options), *random_sequence(rng, ours, other.kernel)]
+        assert ours.kernel.settings() == other.kernel.settings(), done
+        assert limits_when_on(ours.kernel) == limits_when_on(other.kernel), done
+
+
+def random_sequence(rng, at, other):
+    """Do something to a board, to the other only what nvpmodel does; yield each, the last a restore of everything."""
+
+    def guarded(*lines):
+        control = open_jetson_control(at.kernel, sleep=at.clock.sleep_s)
+        knobs = {knob: rng.choice(values) for knob, values in control.space.knobs.items() if rng.random() < 0.7}
+        with contextlib.suppress(Killed):
+            assert guard(control, at.kernel.root, *(line(knobs) for line in lines)).code == 0
+        return knobs
+
+    modes = rng.sample(at.kernel.board.presets.modes, len(at.kernel.board.presets.modes))
+    keep, undo, greet = (lambda _, word=word: request_line(9, word) for word in ("keep", "undo", "hello"))
+    steps = rng.choices(("nvpmodel", "nvpmodel", "run", "kill"), k=5)
+    steps.insert(rng.randrange(5), "keep")
+    for what in ["nvpmodel", *steps]:
+        if what == "nvpmodel":
+            if not modes:
+                continue
+            mode = str(modes.pop().id)
+            assert at.kernel.nvpmodel("-m", mode) == other.nvpmodel("-m", mode)
+            yield what, mode
+            continue
+        if what == "kill":
+            at.kernel.fail_at(rng.randrange(1, 14), "kill-after")
+        yield what, guarded(lambda knobs: apply_line(1, **(knobs or {"cpu_cores": 1})), *[keep] * (what == "keep"))
+        at.kernel.revive()
+        at.kernel.forget_faults()
+    yield "restore", guarded(greet, undo)
+
+
+def limits_when_on(kernel):
+    for core in kernel.board.catalogue.cpus[1:]:
+        kernel.write(f"sys/devices/system/cpu/cpu{core}/online", "1")
+    folders = (f"sys/devices/system/cpu/cpufreq/{cluster.policy}" for cluster in kernel.board.catalogue.clusters)
+    return [[kernel.read(f"{folder}/scaling_{end}_freq") for end in ("min", "max")] for folder in folders]
