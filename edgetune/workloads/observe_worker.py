@@ -1,4 +1,4 @@
-"""The process that runs a network once to observe its shapes; see ``observed``."""
+"""The process that runs a network to observe its shapes, see ``observed``, or to find its batch, see ``batch``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from edgetune import limits
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
 from edgetune.processes.messages import serve
+from edgetune.workloads.batch_runs import confirm
 from edgetune.workloads.model_storage import save_model
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.observed import name_by_path, read_profile
-from edgetune.workloads.onnx_file import fixed_model, network_batch
+from edgetune.workloads.onnx_file import fixed_model, load_model, network_batch
 from edgetune.workloads.ort_session import cannot_load, one_line, require_onnxruntime, session_options
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import Batch, Workload
 
 _STACK_BYTES = 8 << 20
 _COPIES = 6
@@ -28,15 +29,34 @@ _OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
 
 
 def main(arguments: list[str]) -> None:
-    """Answer two commands: ``load`` with the workload and the arguments of ``observed.observe``, then ``run``."""
-    serve(arguments, _Observer())
+    """Answer ``load`` with the workload and the arguments of ``observed.observe``, then ``run``; see also ``confirm``.
+
+    ``weights`` loads a workload for ``confirm``, which tells whether a candidate is its batch, see ``batch_runs``.
+    """
+    serve(arguments, Observer())
 
 
-class _Observer:
+class Observer:
     """Loads a network and runs it once, within the limits on memory."""
 
     def __call__(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        if command["command"] == "confirm":
+            return self._confirm(command)
+        if command["command"] == "weights":
+            require_onnxruntime(("CPUExecutionProvider",))
+            self._model, self._dimensions = (
+                load_model(Workload.from_plain(command["workload"]), weights=True),
+                command["dimensions"],
+            )
+            return {"weight_bytes": self._model.ByteSize()}
         return self._load(command) if command["command"] == "load" else self._run()
+
+    def _confirm(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        batch = Batch.from_plain(command["batch"])
+        with scratch_folder() as folder, _bounded(max(3, batch.exported or 1), self._model.ByteSize()):
+            return confirm(
+                self._model, batch, self._dimensions, command["inputs"], Path(folder), explain=command["explain"]
+            )
 
     def _load(self, command: Mapping[str, Any]) -> dict[str, Any]:
         require_onnxruntime(("CPUExecutionProvider",))

@@ -22,9 +22,9 @@ from edgetune.processes.child import Child
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.workload import Workload
 
-_WORKER = "edgetune.workloads.observe_worker"
-_LONGEST_LOAD_S = 600.0
-_PREPARED_PER_S = 10e6
+WORKER = "edgetune.workloads.observe_worker"
+LONGEST_LOAD_S = 600.0
+PREPARED_PER_S = 10e6
 """Weights prepared per second on the slowest boards, bytes/s."""
 
 
@@ -83,14 +83,14 @@ def observe(
         "inputs_file": feed.inputs_file,
         "seed": feed.seed,
     }
-    longest_s = _LONGEST_LOAD_S
+    longest_s = LONGEST_LOAD_S
     try:
-        child = Child(_WORKER)
+        child = Child(WORKER)
     except EdgetuneError as error:
         return NOTHING, error.message
     try:
-        loaded = child.ask(command, deadline_s=time.monotonic() + _LONGEST_LOAD_S)
-        longest_s = limits.limit("observe_seconds") * loaded["samples"] + loaded["weight_bytes"] / _PREPARED_PER_S
+        loaded = child.ask(command, deadline_s=time.monotonic() + LONGEST_LOAD_S)
+        longest_s = limits.limit("observe_seconds") * loaded["samples"] + loaded["weight_bytes"] / PREPARED_PER_S
         reply = child.ask({"command": "run"}, deadline_s=time.monotonic() + longest_s)
     except EdgetuneError as error:
         return NOTHING, f"{error.message}; {error.hint}"

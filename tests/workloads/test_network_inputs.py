@@ -13,6 +13,7 @@ from onnx_graphs import model, node
 from edgetune.errors import InputError
 from edgetune.workloads.network_inputs import InputFilling, fillings, random_inputs, read_inputs
 from edgetune.workloads.onnx_file import fix_dimensions
+from edgetune.workloads.workload import Batch
 
 
 def network(
@@ -26,7 +27,7 @@ def network(
     proto = model(nodes, inputs, weights, values, opset=17)
     for value in proto.graph.input:
         value.type.tensor_type.elem_type = kinds.get(value.name, TensorProto.FLOAT)
-    return fix_dimensions(proto, batch_size=1, batch_axes=())
+    return fix_dimensions(proto, batch_size=1)
 
 
 def of_ids(nodes: list[onnx.NodeProto], **values: Any) -> InputFilling:
@@ -140,7 +141,9 @@ def test_floats_and_masks_are_what_they_were() -> None:
 
 
 def test_samples_of_a_file_lie_along_the_batch_axis(tmp_path: Any) -> None:
-    proto = fix_dimensions(model([node("Relu", "x", "y")], {"x": (3, 1)}), batch_size=4, batch_axes=(("x", 1),))
+    proto = fix_dimensions(
+        model([node("Relu", "x", "y")], {"x": (3, 1)}), batch_size=4, batch=Batch((("x", 1),), 1, "", "kept")
+    )
     np.savez(tmp_path / "in.npz", x=np.array([[1, 2], [3, 4], [5, 6]], np.float32))
     fed = read_inputs(str(tmp_path / "in.npz"), proto, 4, {"x": 1})
     assert fed["x"].tolist() == [[1, 2, 1, 2], [3, 4, 3, 4], [5, 6, 5, 6]]

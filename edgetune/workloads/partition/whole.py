@@ -19,7 +19,7 @@ from edgetune.workloads.dimensions import fix_dimensions
 from edgetune.workloads.initial_weights import fill, has_data
 from edgetune.workloads.model_limits import refuse_malformed
 from edgetune.workloads.model_storage import EXTERNAL_ABOVE_BYTES
-from edgetune.workloads.onnx_file import load_model
+from edgetune.workloads.onnx_file import load_model, network_batch
 from edgetune.workloads.partition.weight_files import AlignedFile
 from edgetune.workloads.workload import Workload
 
@@ -45,7 +45,7 @@ def write_external(
         shapes.without_weights(declared),
         batch_size=batch_size,
         dimensions=dimensions,
-        batch_axes=workload.batch_axes,
+        batch=network_batch(workload, dimensions, batch_size),
     )
     stored = {tensor.name: tensor for tensor in declared.graph.initializer}
     source = workload.path.parent.resolve() if workload.path is not None else Path()
