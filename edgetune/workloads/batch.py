@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import islice, product
+from typing import Any
 
 from edgetune import limits
 from edgetune.errors import EdgetuneError, InputError
@@ -35,7 +37,7 @@ _MOST_TRIED = 12
 """Most combinations of one axis per input that are tried for one size."""
 _RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
 _RUNS = 24
-"""Runs of one or a few samples that confirm or refute a candidate."""
+"""Runs of one or a few samples that confirm or refute a candidate, or find the values of inputs."""
 
 
 def said(inputs: Sequence[onnx.ValueInfoProto], asked: Axes | None) -> Batch | None:
@@ -160,30 +162,39 @@ def confirm(workload: Workload, tried: Sequence[Batch], dimensions: Mapping[str,
     """
     why, kept = "", None
     try:
-        child = Child(observed.WORKER)
+        with running(workload, dimensions) as ask:
+            for candidate in tried:
+                plain = asdict(candidate)
+                found = ask({"command": "confirm", "batch": plain, "inputs": inputs, "explain": not why})
+                if "refuted" in found:
+                    why = why or found["refuted"]
+                    continue
+                confirmed = replace(candidate, reshapes=found["reshapes"], why=found["why"])
+                if candidate.exported is None or confirmed.reshapes is not None:
+                    return confirmed
+                kept = kept or confirmed
     except EdgetuneError as error:
-        return Batch((), 1, error.message)
+        why = f"it cannot be told, because {error.message}"
+    return kept or Batch((), 1, why)
+
+
+@contextmanager
+def running(workload: Workload, dimensions: Mapping[str, int]) -> Iterator[Callable[[Mapping[str, Any]], Any]]:
+    """Load a network in a child process and yield the function that sends it a command, see ``observe_worker``.
+
+    Raises:
+        EdgetuneError: it cannot be loaded; a command fails, or takes too long.
+    """
+    child = Child(observed.WORKER)
     try:
         loading = {"command": "weights", "workload": workload.plain(), "dimensions": dict(dimensions)}
         weight_bytes = child.ask(loading, deadline_s=time.monotonic() + observed.LONGEST_LOAD_S)["weight_bytes"]
         within_s = _RUNS * (limits.limit("observe_seconds") + weight_bytes / observed.PREPARED_PER_S)
-        for candidate in tried:
-            command = {"command": "confirm", "batch": asdict(candidate), "inputs": inputs, "explain": not why}
-            found = child.ask(command, deadline_s=time.monotonic() + within_s)
-            if "refuted" in found:
-                why = why or found["refuted"]
-                continue
-            confirmed = replace(candidate, reshapes=found["reshapes"], why=found["why"])
-            if candidate.exported is None or confirmed.reshapes is not None:
-                return confirmed
-            kept = kept or confirmed
-    except EdgetuneError as error:
-        why = f"it cannot be told, because {error.message}"
+        yield lambda command: child.ask(command, deadline_s=time.monotonic() + within_s)
     except TimeoutError:
-        why = "it cannot be told, because runs take more time than the limit observe_seconds allows"
+        raise limits.beyond("observe_seconds", "a run of the network") from None
     finally:
         child.close()
-    return kept or Batch((), 1, why)
 
 
 def axes_words(axes: Axes) -> str:

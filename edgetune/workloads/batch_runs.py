@@ -23,12 +23,13 @@ from edgetune.workloads.batch import open_batch
 from edgetune.workloads.costs.walk import cost_nodes, read_graph
 from edgetune.workloads.dimensions import fix_dimensions, input_specs
 from edgetune.workloads.graphs import nested_nodes
-from edgetune.workloads.model_storage import save_model
-from edgetune.workloads.network_inputs import InputFilling, fillings, fit_inputs
-from edgetune.workloads.ort_session import cannot_load, one_line, require_onnxruntime, session_options
+from edgetune.workloads.input_values import needs_runs
+from edgetune.workloads.network_inputs import drawn, fillings, fit_inputs
+from edgetune.workloads.ort_runs import RunError, Session
 from edgetune.workloads.partition.check import difference_between
 from edgetune.workloads.shapes import known_shapes, without_weights
-from edgetune.workloads.workload import Batch, Reshapes, describe_axes
+from edgetune.workloads.value_runs import find_values
+from edgetune.workloads.workload import Batch, InputValues, Reshapes, describe_axes
 
 Array = np.ndarray[Any, Any]
 Feed = dict[str, Array]
@@ -44,15 +45,10 @@ _SHARE_OF_ONES = 0.75
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 2.04
 """Limits of the growth of costs where the batch doubles; work on constants does not grow."""
 _MOST_EXPOSED_BYTES = 64 << 20
-_FAILED = re.compile(r"running (\w+) node\. Name:'([^']*)'")
 
 
 class _RefutedError(Exception):
     """The axes are no batch; the message says why."""
-
-
-class _RunError(Exception):
-    """The network does not run at this size."""
 
 
 def confirm(
@@ -79,7 +75,14 @@ def confirm(
     """
     model = fix_dimensions(declared, batch_size=batch.exported or 1, dimensions=dimensions, batch=batch)
     known = known_shapes(model.graph)
-    samples = _Samples(model, batch, inputs_file)
+    values: tuple[InputValues, ...] = ()
+    if inputs_file is None and needs_runs(model):
+        try:
+            values = find_values(model, folder)
+        except RunError as error:
+            return {"refuted": f"the network does not run on made-up inputs: {error}"}
+        model = fix_dimensions(declared, batch_size=batch.exported or 1, dimensions=dimensions, batch=batch)
+    samples = _Samples(model, batch, inputs_file, values)
     each = samples.each(_SCALES if _is_exact(model) else _SCALES[:1] * 5)
     reasons: list[Exception] = []
     ways: tuple[Reshapes, ...] = get_args(Reshapes) if batch.exported is not None else ("kept",)
@@ -91,12 +94,12 @@ def confirm(
         try:
             why = _compare(model, samples, each, folder)
             _check_cost(declared, Batch(batch.axes, batch.exported, why, reshapes), dimensions)
-        except (_RefutedError, _RunError) as error:
+        except (_RefutedError, RunError) as error:
             reasons.append(error)
         else:
             return {"reshapes": reshapes, "why": why}
     first = reasons[0]
-    if isinstance(first, _RunError) and batch.exported is not None:
+    if isinstance(first, RunError) and batch.exported is not None:
         exported = fix_dimensions(declared, batch_size=batch.exported, dimensions=dimensions, batch=batch)
         try:
             return _compare_as_exported(exported, samples, batch, folder, str(first))
@@ -106,7 +109,7 @@ def confirm(
     if explain and isinstance(first, _RefutedError):
         again = fix_dimensions(declared, batch_size=batch.exported or 1, dimensions=dimensions, batch=batch)
         open_batch(again, batch, "kept", known)
-        with suppress(_RunError):
+        with suppress(RunError):
             operator = _first_mixing(again, known, samples, each, folder, close=_CLOSE)
     return {"refuted": f"{operator} combines what lies along {describe_axes(batch.axes)}" if operator else str(first)}
 
@@ -119,11 +122,13 @@ class _Samples:
         model: The model at the exported batch size, or at one sample.
         batch: The candidate.
         inputs_file: See ``confirm``.
+        values: Values of inputs without a file.
     """
 
     model: onnx.ModelProto
     batch: Batch
     inputs_file: str | None
+    values: tuple[InputValues, ...]
 
     def each(self, scales: Sequence[tuple[float, float]]) -> list[Feed]:
         """Return feeds of one sample each, floats with its factor and shift; inputs without a batch axis are alike."""
@@ -131,19 +136,19 @@ class _Samples:
             return self._given(self.inputs_file, len(scales))
         generator, axes = np.random.default_rng(1), dict(self.batch.axes)
         feeds: list[Feed] = [{} for _ in scales]
-        for filling in fillings(self.model):
+        for filling in fillings(self.model, self.values):
             axis, shape = axes.get(filling.name), list(filling.shape)
             if axis is None:
-                shared = _made(filling, tuple(shape), generator)
+                shared = drawn(filling, tuple(shape), generator)
                 for feed in feeds:
                     feed[filling.name] = shared
                 continue
             shape[axis] = 1
             for index, (feed, (factor, shift)) in enumerate(zip(feeds, scales, strict=True)):
-                array = _made(filling, tuple(shape), generator)
+                array = drawn(filling, tuple(shape), generator)
                 if filling.least is None:
                     array = (array * factor + shift).astype(array.dtype)
-                elif (filling.least, filling.most) == (0, 1):
+                elif (filling.least, filling.most) == (1, 1):
                     ones = generator.random(shape) < _SHARE_OF_ONES
                     array = (ones if index < 3 else ~feeds[1][filling.name].astype(bool)).astype(array.dtype)
                 feed[filling.name] = array
@@ -181,58 +186,19 @@ class _Samples:
         return [*feeds, *(self.join([one, other, three]) for other in others)]
 
 
-def _made(filling: InputFilling, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    if filling.least is None or filling.most is None:
-        return np.asarray(generator.random(shape, dtype=np.float32)).astype(filling.dtype)
-    return np.asarray(generator.integers(filling.least, filling.most + 1, shape)).astype(filling.dtype)
-
-
-class _Session:
-    """A model loaded by ONNX Runtime without optimisations."""
-
-    def __init__(self, model: onnx.ModelProto, folder: Path, expose: Sequence[str] = ()) -> None:
-        ort, path = require_onnxruntime(("CPUExecutionProvider",)), folder / "batch.onnx"
-        own = len(model.graph.output)
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in expose)
-        save_model(model, path)
-        del model.graph.output[own:]
-        try:
-            options = session_options("disabled")
-            self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its exception types share no base class but Exception
-            raise cannot_load("the network", error) from None
-        self.outputs = [output.name for output in self._session.get_outputs()]
-
-    def run(self, feed: Feed) -> list[Any]:
-        """Return the outputs, of which some may be no arrays.
-
-        Raises:
-            _RunError: the network does not run at this size; the message names the operator.
-        """
-        try:
-            outputs: list[Any] = self._session.run(None, feed)
-        except Exception as error:
-            if "Failed to allocate memory" in str(error) or "bad alloc" in str(error):
-                raise MemoryError from None
-            failed = _FAILED.search(str(error))
-            told = f"node {failed[2]!r} ({failed[1]}) does not run" if failed else one_line(error)
-            raise _RunError(told) from None
-        return outputs
-
-
 def _compare(model: onnx.ModelProto, samples: _Samples, each: Sequence[Feed], folder: Path) -> str:
     """Compare samples together with each alone, and return why they are a batch.
 
     Raises:
-        _RefutedError, _RunError: they are none, or the network does not run.
+        _RefutedError, RunError: they are none, or the network does not run.
     """
     where = describe_axes(samples.batch.axes)
-    session, feeds = _Session(model, folder), samples.runs(each)
+    session, feeds = Session(model, folder), samples.runs(each)
     try:
         seen = [session.run(feed) for feed in feeds[:6]]
-    except _RunError as error:
-        raise _RunError(f"{error} with one, two and three samples along {where}") from None
-    with suppress(_RunError):  # no user has values that large
+    except RunError as error:
+        raise RunError(f"{error} with one, two and three samples along {where}") from None
+    with suppress(RunError):  # no user has values that large
         seen += [session.run(feed) for feed in feeds[6:]]
     tolerance, growing, sensitive = 0.0 if _is_exact(model) else _CLOSE, 0, False
     outputs = [runs for runs in zip(session.outputs, *seen, strict=True) if all(map(_is_array, runs[1:]))]
@@ -304,10 +270,12 @@ def _first_mixing(
     sizes = {name: 4 * int(np.prod(known[name])) for node in model.graph.node for name in node.output if name in known}
     own = {output.name for output in model.graph.output}
     most_bytes = _MOST_EXPOSED_BYTES / max(len(sizes), 1)
-    session = _Session(model, folder, [name for name, size in sizes.items() if size < most_bytes and name not in own])
+    session = Session(
+        model, folder, expose=[name for name, size in sizes.items() if size < most_bytes and name not in own]
+    )
     seen: list[list[Any]] = []
     for feed in samples.runs(each):
-        with suppress(_RunError):
+        with suppress(RunError):
             seen.append(session.run(feed))
     found = dict(zip(session.outputs, zip(*seen, strict=True), strict=True)) if len(seen) > 5 else {}
     exact = 0.0 if _is_exact(model) else _CLOSE
@@ -328,14 +296,14 @@ def _compare_as_exported(
         InputError: the network does not run as exported.
         _RefutedError: a sample changes more, or nothing.
     """
-    count, session, axes = batch.exported or 1, _Session(model, folder), dict(batch.axes)
+    count, session, axes = batch.exported or 1, Session(model, folder), dict(batch.axes)
     generator = np.random.default_rng(2)
     if samples.inputs_file is not None:
         base = fit_inputs(samples.inputs_file, input_specs(model), count, axes)
         others = [{name: generator.permuted(array.ravel()).reshape(array.shape) for name, array in base.items()}]
     else:
-        found = fillings(model)
-        base, other = ({each.name: _made(each, each.shape, generator) for each in found} for _ in range(2))
+        found = fillings(model, samples.values)
+        base, other = ({each.name: drawn(each, each.shape, generator) for each in found} for _ in range(2))
         floats = {each.name for each in found if each.least is None}
         others = [
             {n: (array * factor + shift).astype(array.dtype) if n in floats else array for n, array in other.items()}
@@ -357,7 +325,7 @@ def _compare_as_exported(
                 if was.shape != now.shape or not _is_of_one(was != now, index, count):
                     where = describe_axes(batch.axes)
                     raise _RefutedError(f"output {name!r} of a sample depends on the other samples along {where}")
-    except _RunError as error:
+    except RunError as error:
         raise InputError(f"ONNX Runtime cannot run the network: {error}", "it may need real inputs") from None
     if not changed:
         raise _RefutedError(f"no output depends on {describe_axes(batch.axes)}")

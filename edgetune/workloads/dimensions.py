@@ -147,12 +147,9 @@ class _Declared:
         return self.at(dict.fromkeys(names, batch_size))
 
     def _as_exported(self, batch_size: int) -> Batch:
-        """Return the batch of a model of which nothing is known: a size that all inputs have first is that of the file."""
-        first = {
-            value.type.tensor_type.shape.dim[0].dim_value
-            for value in data_inputs(self.light)
-            if value.type.tensor_type.shape.dim
-        }
+        """Return the batch of a model alone: the size that all inputs have first may be that of the file."""
+        shapes_of_inputs = [value.type.tensor_type.shape.dim for value in data_inputs(self.light)]
+        first = {dims[0].dim_value for dims in shapes_of_inputs if dims}
         return replace(_AS_EXPORTED, exported=batch_size) if first == {batch_size} else _AS_EXPORTED
 
     def at(self, further: Mapping[str, int]) -> onnx.ModelProto:

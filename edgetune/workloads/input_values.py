@@ -69,7 +69,7 @@ def uses(model: onnx.ModelProto) -> dict[str, InputUse]:
         op, operands = node.op_type, node.input
         for index, table in _TABLES.get(op, ()):
             axis = next((int(a.i) for a in node.attribute if a.name == "axis"), 0)
-            rows = known.get(operands[table], ())[axis:][:1] if axis >= 0 else known.get(operands[table], ())[axis:][:1]
+            rows = known.get(operands[table], ())[axis:][:1]
             if rows and rows[0]:
                 add(operands[index], InputUse(rows[0] - 1, f"the rows of {operands[table]!r}"))
         if op == "OneHot" and operands[1] in constants:

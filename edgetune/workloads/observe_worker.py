@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,16 @@ from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
 from edgetune.processes.messages import serve
 from edgetune.workloads.batch_runs import confirm
-from edgetune.workloads.model_storage import save_model
 from edgetune.workloads.network_inputs import feeds
-from edgetune.workloads.observed import name_by_path, read_profile
-from edgetune.workloads.onnx_file import fixed_model, load_model, network_batch
-from edgetune.workloads.ort_session import cannot_load, one_line, require_onnxruntime, session_options
+from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model, network_batch
+from edgetune.workloads.ort_runs import RunError, Session
+from edgetune.workloads.ort_session import require_onnxruntime
+from edgetune.workloads.value_runs import FROM_FILE, find_values
 from edgetune.workloads.workload import Batch, Workload
 
 _STACK_BYTES = 8 << 20
 _COPIES = 6
 """Most copies of the weights in memory: read, written, mapped, loaded and prepared."""
-_OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
 
 
 def main(arguments: list[str]) -> None:
@@ -40,8 +39,11 @@ class Observer:
     """Loads a network and runs it once, within the limits on memory."""
 
     def __call__(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the reply to a command."""
         if command["command"] == "confirm":
             return self._confirm(command)
+        if command["command"] == "values":
+            return self._values(command)
         if command["command"] == "weights":
             require_onnxruntime(("CPUExecutionProvider",))
             self._model, self._dimensions = (
@@ -58,6 +60,21 @@ class Observer:
                 self._model, batch, self._dimensions, command["inputs"], Path(folder), explain=command["explain"]
             )
 
+    def _values(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        batch = Batch.from_plain(command["batch"])
+        with scratch_folder() as folder, _bounded(max(1, batch.exported or 1), self._model.ByteSize()):
+            model = fix_dimensions(
+                self._model, batch_size=batch.exported or 1, dimensions=self._dimensions, batch=batch
+            )
+            try:
+                return {"values": [asdict(each) for each in find_values(model, Path(folder))]}
+            except RunError:
+                return {}
+            except InputError as error:
+                if error.hint != FROM_FILE:
+                    raise
+                return {"refused": error.message}
+
     def _load(self, command: Mapping[str, Any]) -> dict[str, Any]:
         require_onnxruntime(("CPUExecutionProvider",))
         batch_size, dimensions = command["batch_size"], command["dimensions"]
@@ -73,15 +90,13 @@ class Observer:
         return {"weight_bytes": self._model.ByteSize(), "samples": self._samples}
 
     def _run(self) -> dict[str, Any]:
-        names: dict[str, Any] = {}
-        name_by_path(self._model.graph, names)
-        with scratch_folder() as folder:
-            path = Path(folder) / "model.onnx"
-            save_model(self._model, path)
-            with _bounded(self._samples, self._model.ByteSize()):
-                trace = _traced(path, self._feed)
-            events = json.loads(trace.read_text(encoding="utf-8", errors="replace"))
-        runs, sizes = read_profile(events, names)
+        with scratch_folder() as folder, _bounded(self._samples, self._model.ByteSize()):
+            session = Session(self._model, Path(folder), profile=True)
+            try:
+                session.run(self._feed)
+            except RunError as error:
+                raise InputError(f"ONNX Runtime cannot run the network: {error}", "it may need real inputs") from None
+            ((runs, sizes),) = session.traces()
         return {"runs": runs, "sizes": sizes}
 
 
@@ -101,26 +116,6 @@ def _bounded(samples: int, weight_bytes: int) -> Iterator[None]:
             if bounded:
                 raise limits.beyond("observe_bytes", "a run of the network") from None
             raise
-
-
-def _traced(path: Path, feed: Mapping[str, Any]) -> Path:
-    """Run a network once and return the file of the events that ONNX Runtime recorded."""
-    import onnxruntime as ort
-
-    options = session_options("disabled")
-    options.enable_profiling = True
-    options.profile_file_prefix = str(path.with_name("trace"))
-    session = None
-    try:
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        session.run(None, feed)
-    except Exception as error:  # its exception types share no base class but Exception
-        if any(sign in str(error) for sign in _OUT_OF_MEMORY):
-            raise MemoryError from None
-        if session is None:
-            raise cannot_load("the network", error) from None
-        raise InputError(f"ONNX Runtime cannot run the network: {one_line(error)}", "it may need real inputs") from None
-    return Path(session.end_profiling())
 
 
 if __name__ == "__main__":

@@ -95,6 +95,9 @@ class _Search:
             if flat:
                 raise InputError(f"input {flat[0]!r} takes particular values only", FROM_FILE)
             return
+        if whole:
+            names = ", ".join(map(repr, whole))
+            raise InputError(f"the network runs neither on 0 nor on 1 for input {names}: {failed}", FROM_FILE)
         raise failed
 
     def _feed(self) -> dict[str, Any]:
@@ -175,10 +178,8 @@ class _Search:
 def _differs(node: onnx.NodeProto, base: Trace, other: Trace) -> bool:
     """Return whether an operator runs another number of times, or it or its body makes tensors of another shape."""
     path = path_of("", node)
-    runs, sizes = (
-        {key for key in {*before, *after} if before.get(key) != after.get(key)}
-        for before, after in zip(base, other, strict=True)
-    )
+    runs = {key for key in {*base[0], *other[0]} if base[0].get(key) != other[0].get(key)}
+    sizes = {key for key in {*base[1], *other[1]} if base[1].get(key) != other[1].get(key)}
     inside = any(key == path or key.startswith(f"{path}/") for key in runs | sizes)
     return inside or any(name in sizes for name in node.output)
 

@@ -133,6 +133,22 @@ class Batch:
         return f"batch {where}, {'open' if self.exported is None else f'exported for {self.exported}'}"
 
 
+@dataclass(frozen=True, slots=True)
+class InputValues:
+    """The generated values of an input that is no plain float.
+
+    Args:
+        name: Name of the input.
+        words: Range or rule of the values, in words.
+        least, most: Bounds of its whole numbers; 1 for true.
+    """
+
+    name: str
+    words: str
+    least: int
+    most: int
+
+
 def describe_axes(axes: Axes) -> str:
     """Return axes in words."""
     return " and ".join(f"axis {axis} of {name!r}" for name, axis in axes)
@@ -154,7 +170,8 @@ class Workload:
         batch_axes: Input and axis of each batch axis that the user names, none for ``()``; ``None`` to decide, see
             ``batch``.
         parts: Names in the ``workload`` column, if it is measured as several: the lengths of requests to a server.
-        batch: Its batch as another process decided it; ``None`` to decide in this one.
+        batch, values: Its batch and the values of its inputs as another process decided them; ``None`` to decide in
+            this one.
     """
 
     reference: str
@@ -166,6 +183,7 @@ class Workload:
     batch_axes: Axes | None = None
     parts: tuple[str, ...] = ()
     batch: Batch | None = None
+    values: tuple[InputValues, ...] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,7 +203,7 @@ class Workload:
     @staticmethod
     def from_plain(described: Mapping[str, Any]) -> Workload:
         """Return the workload described by the result of ``plain``."""
-        path, axes, batch = described["path"], described["batch_axes"], described["batch"]
+        path, axes, batch, values = (described[name] for name in ("path", "batch_axes", "batch", "values"))
         return Workload(
             **{
                 **described,
@@ -193,6 +211,7 @@ class Workload:
                 "batch_axes": None if axes is None else _axes(axes),
                 "parts": tuple(described["parts"]),
                 "batch": None if batch is None else Batch.from_plain(batch),
+                "values": None if values is None else tuple(InputValues(**each) for each in values),
             }
         )
 

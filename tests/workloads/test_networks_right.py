@@ -14,7 +14,6 @@ from onnx_graphs import model, model_table, node
 from edgetune.errors import InputError
 from edgetune.workloads import torch_check
 from edgetune.workloads.costs.ops_table import time_warnings
-from edgetune.workloads.network_inputs import fillings
 from edgetune.workloads.onnx_file import fix_dimensions
 from edgetune.workloads.ort_session import open_session
 from edgetune.workloads.partition.check import PrepareOptions
@@ -118,35 +117,6 @@ def loops(depth: int) -> onnx.GraphProto:
 def test_counts_beyond_64_bits_are_refused(proto: onnx.ModelProto, operator: str) -> None:
     with pytest.raises(InputError, match=rf"more than 2\^63 - 1 \w+, most of them in .*\({operator}\)"):
         model_table(proto, "net", "infer", 1)
-
-
-def switch(*before: onnx.NodeProto, **values: Any) -> onnx.ModelProto:
-    then, other = (
-        helper.make_graph([node(op, "x", op)], op, [], [helper.make_tensor_value_info(op, 1, None)])
-        for op in ("Exp", "Neg")
-    )
-    proto = model([*before, node("If", "is", "y", then_branch=then, else_branch=other)], {"x": (1, 4), "rate": ()},
-                  None, values)  # fmt: skip
-    proto.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
-    return fix_dimensions(proto, batch_size=1)
-
-
-def test_a_number_that_selects_a_branch_is_what_it_is_compared_with() -> None:
-    compared = [node("Equal", "rate k", "not"), node("Not", "not", "is")]
-    found = fillings(switch(*compared, k=np.array(16000)))[1]
-    assert (found.least, found.most, "If 'y'" in found.values) == (16000, 16000, True)
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        [node("Greater", "rate k", "is")],
-        [node("Equal", "rate k", "a"), node("Equal", "rate l", "b"), node("Or", "b a", "is")],
-    ],
-)
-def test_a_number_that_selects_a_branch_otherwise_is_refused(nodes: list[onnx.NodeProto]) -> None:
-    with pytest.raises(InputError, match="input 'rate' decides how much is computed"):
-        fillings(switch(*nodes, k=np.array(16000), l=np.array(8000)))
 
 
 def test_a_batch_of_several_names_is_one_hint() -> None:

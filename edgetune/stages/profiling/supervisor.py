@@ -177,8 +177,8 @@ class Supervisor:
         )
         return {
             "command": "prepare",
-            "workload": with_batch(
-                replace(self._workload, name=point.workload), self._options.dimensions, point.batch_size
+            "workload": replace(
+                with_batch(self._workload, self._options.dimensions, point.batch_size), name=point.workload
             ).plain(),
             "task": point.task,
             "batch_size": point.batch_size,

@@ -9,17 +9,20 @@ Both have all dimensions fixed and hold the same values. ``write_external`` hold
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import onnx
 from onnx import numpy_helper
 
+from edgetune.errors import InputError
 from edgetune.workloads import shapes
 from edgetune.workloads.dimensions import fix_dimensions
 from edgetune.workloads.initial_weights import fill, has_data
 from edgetune.workloads.model_limits import refuse_malformed
 from edgetune.workloads.model_storage import EXTERNAL_ABOVE_BYTES
-from edgetune.workloads.onnx_file import load_model, network_batch
+from edgetune.workloads.network_inputs import state_values
+from edgetune.workloads.onnx_file import load_model, network_batch, network_values
 from edgetune.workloads.partition.weight_files import AlignedFile
 from edgetune.workloads.workload import Workload
 
@@ -47,6 +50,9 @@ def write_external(
         dimensions=dimensions,
         batch=network_batch(workload, dimensions, batch_size),
     )
+    with suppress(InputError):  # of one that nobody can make, the user gives a file
+        if values := network_values(workload, dimensions):
+            state_values(model, values)
     stored = {tensor.name: tensor for tensor in declared.graph.initializer}
     source = workload.path.parent.resolve() if workload.path is not None else Path()
     with (folder / WEIGHTS).open("wb") as stream, refuse_malformed(f"the weights of {workload.reference}"):
