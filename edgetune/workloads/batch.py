@@ -12,19 +12,15 @@ the candidates, and runs of the network confirm one of them, see ``batch_runs``.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice, product
-from typing import Any
 
-from edgetune import limits
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.processes.child import Child
-from edgetune.workloads import observed, shapes
+from edgetune.workloads import shapes
 from edgetune.workloads.graphs import nested_bodies
 from edgetune.workloads.lazy import np, onnx
+from edgetune.workloads.observed import running
 from edgetune.workloads.workload import Axes, Batch, Reshapes, Workload, describe_axes
 
 _BATCH = re.compile(r"(^|[^a-z])(batch|bs|bsz|batchsize)([^a-z]|$)")
@@ -36,8 +32,6 @@ _LENGTH = re.compile(
 _MOST_TRIED = 12
 """Most combinations of one axis per input that are tried for one size."""
 _RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
-_RUNS = 24
-"""Runs of one or a few samples that confirm or refute a candidate, or find the values of inputs."""
 
 
 def said(inputs: Sequence[onnx.ValueInfoProto], asked: Axes | None) -> Batch | None:
@@ -176,25 +170,6 @@ def confirm(workload: Workload, tried: Sequence[Batch], dimensions: Mapping[str,
     except EdgetuneError as error:
         why = f"it cannot be told, because {error.message}"
     return kept or Batch((), 1, why)
-
-
-@contextmanager
-def running(workload: Workload, dimensions: Mapping[str, int]) -> Iterator[Callable[[Mapping[str, Any]], Any]]:
-    """Load a network in a child process and yield the function that sends it a command, see ``observe_worker``.
-
-    Raises:
-        EdgetuneError: it cannot be loaded; a command fails, or takes too long.
-    """
-    child = Child(observed.WORKER)
-    try:
-        loading = {"command": "weights", "workload": workload.plain(), "dimensions": dict(dimensions)}
-        weight_bytes = child.ask(loading, deadline_s=time.monotonic() + observed.LONGEST_LOAD_S)["weight_bytes"]
-        within_s = _RUNS * (limits.limit("observe_seconds") + weight_bytes / observed.PREPARED_PER_S)
-        yield lambda command: child.ask(command, deadline_s=time.monotonic() + within_s)
-    except TimeoutError:
-        raise limits.beyond("observe_seconds", "a run of the network") from None
-    finally:
-        child.close()
 
 
 def axes_words(axes: Axes) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
 from edgetune.processes.messages import serve
 from edgetune.workloads.batch_runs import confirm
+from edgetune.workloads.input_values import needs_runs
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.network_inputs import feeds
-from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model, network_batch
+from edgetune.workloads.onnx_file import fix_dimensions, load_model, network_batch
 from edgetune.workloads.ort_runs import RunError, Session
 from edgetune.workloads.ort_session import require_onnxruntime
 from edgetune.workloads.value_runs import FROM_FILE, find_values
@@ -28,75 +30,65 @@ _COPIES = 6
 
 
 def main(arguments: list[str]) -> None:
-    """Answer ``load`` with the workload and the arguments of ``observed.observe``, then ``run``; see also ``confirm``.
-
-    ``weights`` loads a workload for ``confirm``, which tells whether a candidate is its batch, see ``batch_runs``.
-    """
+    """Answer the commands of ``Observer``."""
     serve(arguments, Observer())
 
 
 class Observer:
-    """Loads a network and runs it once, within the limits on memory."""
+    """Loads a network and runs it within the limits on memory.
+
+    {"command": "load", "workload": {...}, "dimensions": {}}                  -> {"weight_bytes": 4096}
+    {"command": "observe", "batch_size": 4, "inputs": null, "seed": 0}        -> {"runs": {...}, "sizes": {...}}
+    {"command": "confirm", "batch": {...}, "inputs": null, "explain": true}   see ``batch_runs.confirm``
+    {"command": "values", "batch": {...}}                                     -> {"values": [...]} or {"refused": ...}
+    """
 
     def __call__(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reply to a command."""
-        if command["command"] == "confirm":
-            return self._confirm(command)
-        if command["command"] == "values":
-            return self._values(command)
-        if command["command"] == "weights":
+        if command["command"] == "load":
             require_onnxruntime(("CPUExecutionProvider",))
-            self._model, self._dimensions = (
-                load_model(Workload.from_plain(command["workload"]), weights=True),
-                command["dimensions"],
-            )
+            self._workload, self._dimensions = Workload.from_plain(command["workload"]), command["dimensions"]
+            self._model = load_model(self._workload, weights=True)
             return {"weight_bytes": self._model.ByteSize()}
-        return self._load(command) if command["command"] == "load" else self._run()
+        batch = Batch.from_plain(command["batch"]) if "batch" in command else None
+        if batch is None:
+            batch = network_batch(self._workload, self._dimensions, command["batch_size"])
+        samples = max(3, batch.exported or 1) if command["command"] == "confirm" else 1
+        if command["command"] == "observe" and batch.exported is None:
+            samples = command["batch_size"]
+        work = {"confirm": self._confirm, "values": self._values, "observe": self._observe}[command["command"]]
+        with scratch_folder() as folder, _bounded(samples, self._model.ByteSize()):
+            return work(command, batch, Path(folder))
 
-    def _confirm(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        batch = Batch.from_plain(command["batch"])
-        with scratch_folder() as folder, _bounded(max(3, batch.exported or 1), self._model.ByteSize()):
-            return confirm(
-                self._model, batch, self._dimensions, command["inputs"], Path(folder), explain=command["explain"]
-            )
+    def _fixed(self, batch: Batch, size: int | None = None) -> onnx.ModelProto:
+        size = size or batch.exported or 1
+        return fix_dimensions(self._model, batch_size=size, dimensions=self._dimensions, batch=batch)
 
-    def _values(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        batch = Batch.from_plain(command["batch"])
-        with scratch_folder() as folder, _bounded(max(1, batch.exported or 1), self._model.ByteSize()):
-            model = fix_dimensions(
-                self._model, batch_size=batch.exported or 1, dimensions=self._dimensions, batch=batch
-            )
-            try:
-                return {"values": [asdict(each) for each in find_values(model, Path(folder))]}
-            except RunError:
-                return {}
-            except InputError as error:
-                if error.hint != FROM_FILE:
-                    raise
-                return {"refused": error.message}
+    def _confirm(self, command: Mapping[str, Any], batch: Batch, folder: Path) -> dict[str, Any]:
+        return confirm(self._model, batch, self._dimensions, command["inputs"], folder, explain=command["explain"])
 
-    def _load(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        require_onnxruntime(("CPUExecutionProvider",))
-        batch_size, dimensions = command["batch_size"], command["dimensions"]
-        workload = Workload.from_plain(command["workload"])
-        exported = network_batch(workload, dimensions).exported
-        self._samples = max(batch_size, 1) if exported is None else 1  # nobody asks for a batch that is built in
-        self._model = fixed_model(workload, batch_size, dimensions, weights=True)
-        with _bounded(self._samples, 0):
-            self._feed = feeds(
-                workload, self._model, batch_size, dimensions,
-                inputs_file=command["inputs_file"], seed=command["seed"],
-            )  # fmt: skip
-        return {"weight_bytes": self._model.ByteSize(), "samples": self._samples}
+    def _values(self, _: Mapping[str, Any], batch: Batch, folder: Path) -> dict[str, Any]:
+        try:
+            return {"values": [asdict(each) for each in find_values(self._fixed(batch), folder)]}
+        except RunError:
+            return {}
+        except InputError as error:
+            if error.hint != FROM_FILE:
+                raise
+            return {"refused": error.message}
 
-    def _run(self) -> dict[str, Any]:
-        with scratch_folder() as folder, _bounded(self._samples, self._model.ByteSize()):
-            session = Session(self._model, Path(folder), profile=True)
-            try:
-                session.run(self._feed)
-            except RunError as error:
-                raise InputError(f"ONNX Runtime cannot run the network: {error}", "it may need real inputs") from None
-            ((runs, sizes),) = session.traces()
+    def _observe(self, command: Mapping[str, Any], batch: Batch, folder: Path) -> dict[str, Any]:
+        size, workload, model = command["batch_size"], self._workload, self._fixed(batch, command["batch_size"])
+        if command["inputs"] is None and workload.values is None and workload.kind != "zoo" and needs_runs(model):
+            workload = replace(workload, values=find_values(self._fixed(batch, size), folder))
+        given, seed = command["inputs"], command["seed"]
+        feed = feeds(workload, model, size, self._dimensions, inputs_file=given, seed=seed)
+        session = Session(model, folder, profile=True)
+        try:
+            session.run(feed)
+        except RunError as error:
+            raise InputError(f"ONNX Runtime cannot run the network: {error}", "it may need real inputs") from None
+        ((runs, sizes),) = session.traces()
         return {"runs": runs, "sizes": sizes}
 
 

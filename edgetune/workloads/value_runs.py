@@ -8,7 +8,6 @@ input is the constant that the graph compares it with. Of an index, the largest 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,6 @@ from edgetune.workloads.ort_runs import RunError, Session, Trace
 from edgetune.workloads.workload import InputValues
 
 FROM_FILE = "give it with --inputs FILE.npz"
-_BOUND = re.compile(r"inclusive range \[-?\d+,\s*(\d+)\]")
-"""The bound that ONNX Runtime states for an index: a first guess, which runs confirm."""
 _MOST = 2**31 - 1
 
 
@@ -95,9 +92,9 @@ class _Search:
             if flat:
                 raise InputError(f"input {flat[0]!r} takes particular values only", FROM_FILE)
             return
-        if whole:
-            names = ", ".join(map(repr, whole))
-            raise InputError(f"the network runs neither on 0 nor on 1 for input {names}: {failed}", FROM_FILE)
+        names = " and ".join(repr(name) for name, (shape, _) in self._specs.items() if name in whole or len(shape) < 2)
+        if names:
+            raise InputError(f"the network does not run on what was made up for input {names}: {failed}", FROM_FILE)
         raise failed
 
     def _feed(self) -> dict[str, Any]:
@@ -115,8 +112,7 @@ class _Search:
     def _accepts(self, name: str, value: float) -> bool:
         try:
             self._session.run({**self._feed(), name: self._array(name, value)})
-        except RunError as error:
-            self._told = str(error)
+        except RunError:
             return False
         return True
 
@@ -150,6 +146,8 @@ class _Search:
             if dtype.itemsize == 1:
                 return InputValues(name, "any value of a byte", int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
             return constant(name, 1)
+        if math.prod(shape) <= 1:
+            return constant(name, 1)
         most = self._largest(name, most)
         if most == 1 and len(shape) == 1 and not self._accepts(name, 0):
             raise InputError(f"input {name!r} takes particular values only", FROM_FILE)
@@ -164,14 +162,10 @@ class _Search:
 
     def _largest(self, name: str, too_large: int) -> int:
         """Return the largest value that runs, at least 1, below one that does not."""
-        low, high, step = 1, too_large, 1
-        stated = _BOUND.search(self._told)
-        if stated and low <= int(stated[1]) < high and self._accepts(name, int(stated[1])):
-            low = int(stated[1])
+        low, high = 1, too_large
         while high - low > 1:
-            middle = min(low + step, (low + high) // 2)
-            step = 2 * step if self._accepts(name, middle) else 1
-            low, high = (middle, high) if step > 1 else (low, middle)
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._accepts(name, middle) else (low, middle)
         return low
 
 

@@ -80,7 +80,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> None:
     onnxruntime.set_default_logger_severity(4)  # of a real child, what it logs goes into a file
     monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
     monkeypatch.setattr("edgetune.stages.profiling.supervisor.Child", ChildHere)
-    monkeypatch.setattr("edgetune.workloads.batch.Child", ChildHere)
+    monkeypatch.setattr("edgetune.workloads.observed.Child", ChildHere)
 
 
 @pytest.fixture

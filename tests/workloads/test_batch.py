@@ -13,7 +13,7 @@ from onnx_graphs import Dims, model, node
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.workflows.parse_options import choose_batch_sizes
-from edgetune.workloads import batch
+from edgetune.workloads import observed
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, input_specs, network_batch
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.shapes import known_shapes
@@ -157,11 +157,11 @@ def test_another_size_than_that_of_a_file_for_one_is_what_runs_are_for(
     def without_runtime(module: str) -> None:
         raise DeviceError("inference needs ONNX Runtime", "")
 
-    monkeypatch.setattr(batch, "Child", without_runtime)
+    monkeypatch.setattr(observed, "Child", without_runtime)
     image = saved(pointwise((1, 3, 8, 8)), tmp_path)
     assert shapes_at(image, 1) == {"x": (1, 3, 8, 8)}
     assert choose_batch_sizes(image, ()) == ((1,), "net: measured as exported, one run a minibatch")
-    with pytest.raises(InputError, match="no axis of 'x' is a batch; inference needs ONNX Runtime"):
+    with pytest.raises(InputError, match="no axis of 'x' is a batch; it cannot be told, because inference needs ONNX Runtime"):
         choose_batch_sizes(image, (4,))
     named = saved(pointwise(("batch", 3)), tmp_path)
     assert shapes_at(named, 4) == {"x": (4, 3)}

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from onnx_graphs import model, node
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.workloads import batch
+from edgetune.workloads import observed
 from edgetune.workloads.network_inputs import InputFilling, feeds, fillings, random_inputs, read_inputs
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, network_values
 from edgetune.workloads.resolve import resolve
@@ -78,7 +78,7 @@ def test_without_a_run_the_graph_shows_as_much_and_says_so(
     def without_runtime(module: str) -> None:
         raise DeviceError("inference needs ONNX Runtime", "")
 
-    monkeypatch.setattr(batch, "Child", without_runtime)
+    monkeypatch.setattr(observed, "Child", without_runtime)
     filling = of_ids(tmp_path, nodes, **values)
     assert (filling.least, filling.most) == bounds
     assert filling.values.endswith("(no run confirmed it)")
