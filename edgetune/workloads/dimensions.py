@@ -50,7 +50,7 @@ def fix_dimensions(
         dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by axis (``input_ids:1``), also of
             tensors inside the graph whose shape depends on the data (``selected:0``). Names with past or cache may have
             size 0, an empty key-value cache.
-        batch: Its batch; ``None`` for the one that a symbol names.
+        batch: Its batch; ``None`` for the one that a symbol names, and without it as exported, for ``batch_size``.
 
     Raises:
         InputError: an open dimension has no size, a size is below one, a name is no open dimension, the graph cannot
@@ -83,7 +83,21 @@ def batch_of(
         InputError: see ``fix_dimensions``.
     """
     with refuse_malformed("the graph"):
-        return _Declared.of(model, dimensions).batch(confirm, asked, resized=resized)
+        declared = _Declared.of(model, dimensions)
+        inputs = data_inputs(declared.light)
+        told = said(inputs, asked)
+        if told is not None:
+            if told.decided or not resized:
+                return told
+            return replace(confirm([told]), axes=told.axes, exported=told.exported, decided=True)
+        tried = list(open_candidates(inputs, dimensions))
+        if tried and (found := confirm(tried)).axes:
+            return found
+        declared.at({})  # refuses what is still open
+        for_one = is_for_one(declared.light.graph, inputs)
+        if for_one and not resized:
+            return _AS_EXPORTED
+        return confirm([each for each in fixed_candidates(inputs) if each.exported == 1 or not for_one])
 
 
 @dataclass(slots=True)
@@ -114,25 +128,8 @@ class _Declared:
         _reject_unknown_names(data_inputs(light), dimensions, made)
         return cls(light, dimensions, _inside(dimensions, made))
 
-    def batch(self, confirm: Callable[[Sequence[Batch]], Batch], asked: Axes | None, *, resized: bool) -> Batch:
-        inputs = data_inputs(self.light)
-        told = said(inputs, asked)
-        if told is not None:
-            if told.decided or not resized:
-                return told
-            found = confirm([told])
-            return replace(found, axes=told.axes, exported=told.exported, decided=True)
-        tried = list(open_candidates(inputs, self.sizes))
-        if tried and (found := confirm(tried)).axes:
-            return found
-        self.at({})  # refuses what is still open
-        for_one = is_for_one(self.light.graph, inputs)
-        if for_one and not resized:
-            return _AS_EXPORTED
-        return confirm([each for each in fixed_candidates(inputs) if each.exported == 1 or not for_one])
-
     def fixed(self, batch_size: int, batch: Batch | None) -> onnx.ModelProto:
-        batch = batch or said(data_inputs(self.light), None) or self._as_exported(batch_size)
+        batch = batch or said(data_inputs(self.light), None) or replace(_AS_EXPORTED, exported=batch_size)
         if batch.exported is not None:
             found = self.at({})
             return found if batch_size == batch.exported else rebatch(found, batch, batch_size, self.inside)
@@ -145,12 +142,6 @@ class _Declared:
                     "leave it to --batch-sizes",
                 )
         return self.at(dict.fromkeys(names, batch_size))
-
-    def _as_exported(self, batch_size: int) -> Batch:
-        """Return the batch of a model alone: the size that all inputs have first may be that of the file."""
-        shapes_of_inputs = [value.type.tensor_type.shape.dim for value in data_inputs(self.light)]
-        first = {dims[0].dim_value for dims in shapes_of_inputs if dims}
-        return replace(_AS_EXPORTED, exported=batch_size) if first == {batch_size} else _AS_EXPORTED
 
     def at(self, further: Mapping[str, int]) -> onnx.ModelProto:
         """Return a copy of the graph with shapes at ``sizes`` and ``further``."""

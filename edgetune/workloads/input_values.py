@@ -1,6 +1,6 @@
 """Values of a network's inputs as far as its graph shows them: indices into tables, and lengths of sequences.
 
-    ids  --Add 2--> Gather(table [1000, 64])    an index: at most 997
+    ids  --Cast--> Gather(table [1000, 64])     an index: at most 999
     lens ---------> LSTM, sequence_lens         a length: the whole sequence
 
 Runs confirm them and decide the others, see ``value_runs``. Where the network cannot run, these are its values.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from edgetune.workloads import shapes
 from edgetune.workloads.dimensions import input_specs
@@ -44,6 +43,8 @@ _COPIES = (
     "Gather", "GatherElements",
 )  # fmt: skip
 _JOINS = ("Concat", "Where")
+_ARITHMETIC = ("Add", "Sub", "Mul", "Clip", "Min", "Max")
+"""Operators with a constant, before which the largest value is another: runs find it."""
 _RECURRENT = ("LSTM", "GRU", "RNN")
 _LENGTHS = 4
 """Operand of a recurrent operator that holds the length of each sequence."""
@@ -85,19 +86,9 @@ def uses(model: onnx.ModelProto) -> dict[str, InputUse]:
         elif op in _JOINS:
             for name in operands[op == "Where" :]:
                 add(name, use)
-        elif op in ("Add", "Sub", "Mul", "Clip", "Min", "Max"):
-            varying = [name for name in operands if name and name not in weights]
-            if len(varying) == 1:
-                add(varying[0], InputUse(_before(op, use.most, operands, constants), use.where, use.is_length))
+        elif op in _ARITHMETIC and len(varying := [name for name in operands if name and name not in weights]) == 1:
+            add(varying[0], use)
     return found
-
-
-def _before(op: str, most: int, operands: Any, constants: Mapping[str, Any]) -> int:
-    """Return the largest value for which arithmetic with a constant gives at most ``most``."""
-    by = max((int(np.max(constants[name])) for name in operands if name in constants), default=0)
-    if op == "Add":
-        return max(most - max(by, 0), 0)
-    return most // by if op == "Mul" and by > 1 else most
 
 
 def static_values(model: onnx.ModelProto) -> tuple[InputValues, ...]:

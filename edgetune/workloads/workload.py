@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -115,7 +115,7 @@ class Batch:
     @staticmethod
     def from_plain(described: Mapping[str, Any]) -> Batch:
         """Return the batch described by the result of ``dataclasses.asdict``."""
-        return Batch(**{**described, "axes": _axes(described["axes"])})
+        return Batch(**{**described, "axes": tuple(map(tuple, described["axes"]))})
 
     def plain(self) -> dict[str, Any]:
         """Return the batch as plain data, for headers."""
@@ -208,7 +208,7 @@ class Workload:
             **{
                 **described,
                 "path": None if path is None else Path(path),
-                "batch_axes": None if axes is None else _axes(axes),
+                "batch_axes": None if axes is None else tuple(map(tuple, axes)),
                 "parts": tuple(described["parts"]),
                 "batch": None if batch is None else Batch.from_plain(batch),
                 "values": None if values is None else tuple(InputValues(**each) for each in values),
@@ -218,10 +218,6 @@ class Workload:
     def plain(self) -> dict[str, Any]:
         """Return the workload as plain data, without an operator table."""
         return {**asdict(replace(self, ops=None)), "path": None if self.path is None else str(self.path)}
-
-
-def _axes(pairs: Sequence[Sequence[Any]]) -> Axes:
-    return tuple((name, axis) for name, axis in pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,9 @@ def test_another_size_than_that_of_a_file_for_one_is_what_runs_are_for(
     image = saved(pointwise((1, 3, 8, 8)), tmp_path)
     assert shapes_at(image, 1) == {"x": (1, 3, 8, 8)}
     assert choose_batch_sizes(image, ()) == ((1,), "net: measured as exported, one run a minibatch")
-    with pytest.raises(InputError, match="no axis of 'x' is a batch; it cannot be told, because inference needs ONNX Runtime"):
+    with pytest.raises(
+        InputError, match="no axis of 'x' is a batch; it cannot be told, because inference needs ONNX Runtime"
+    ):
         choose_batch_sizes(image, (4,))
     named = saved(pointwise(("batch", 3)), tmp_path)
     assert shapes_at(named, 4) == {"x": (4, 3)}

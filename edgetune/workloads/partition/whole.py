@@ -9,7 +9,6 @@ Both have all dimensions fixed and hold the same values. ``write_external`` hold
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import onnx
@@ -50,8 +49,12 @@ def write_external(
         dimensions=dimensions,
         batch=network_batch(workload, dimensions, batch_size),
     )
-    with suppress(InputError):  # of one that nobody can make, the user gives a file
-        if values := network_values(workload, dimensions):
+    try:
+        values = network_values(workload, dimensions)
+    except InputError:  # a run refuses the input that nobody can make
+        state_values(model, ())
+    else:
+        if values:
             state_values(model, values)
     stored = {tensor.name: tensor for tensor in declared.graph.initializer}
     source = workload.path.parent.resolve() if workload.path is not None else Path()
