@@ -17,11 +17,10 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import parse_quantity, parse_share, parse_time_s
 from edgetune.workflows.profile.options import MeasuringOptions, PointOptions
-from edgetune.workloads.batch import Axes
 from edgetune.workloads.engines import ENGINES
 from edgetune.workloads.kernels import PRECISIONS
 from edgetune.workloads.resolve import KINDS, recognised
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import Axes, Workload
 
 _MOST = 1_000_000_000
 """Samples in a minibatch, or elements along a dimension: enough for anything real, and far from any overflow."""
@@ -233,10 +232,8 @@ def choose_batch_sizes(
     workload: Workload,
     sizes: Sequence[int],
     *,
-    task: Task,
     dimensions: Mapping[str, int] = _NOTHING,
     inputs: str | None = None,
-    seed: int = 0,
     default: tuple[int, ...] = (1,),
     use: str = "measured",
 ) -> tuple[tuple[int, ...], str | None]:
@@ -245,14 +242,13 @@ def choose_batch_sizes(
     Args:
         workload: Anything that ``resolve`` returns.
         sizes: The requested sizes; empty leaves the choice to this function.
-        task: What the network does.
         dimensions: Sizes of its open dimensions.
-        inputs, seed: The inputs with which its answers are compared, see ``check_batch``.
+        inputs: ``.npz`` for the runs that decide its batch, see ``network_batch``.
         default: The sizes where none is requested and the network's batch axis is open.
         use: The operation at these sizes, for messages.
 
     Raises:
-        InputError: see ``network_batch`` and ``check_batch``.
+        InputError: see ``network_batch``; the network cannot run at one of the sizes.
     """
     kind = KINDS.get(workload.kind)
     if kind is not None and kind.batch_limits is not None:
@@ -265,23 +261,47 @@ def choose_batch_sizes(
         return chosen, f"{workload.name}: takes {limits}, {use} at {', '.join(map(str, chosen))}"
     if not workload.has_graph:
         return tuple(sizes) or default, None
-    from edgetune.workloads.batch_check import check_batch, is_unanswered
     from edgetune.workloads.dimensions import data_inputs
     from edgetune.workloads.model_limits import check_inputs
-    from edgetune.workloads.onnx_file import load_model, network_batch
+    from edgetune.workloads.onnx_file import fixed_model, load_model, network_batch
 
-    batch = network_batch(workload, dimensions)
+    batch = network_batch(workload, dimensions, inputs=inputs)
     if not sizes and batch.exported is not None:  # nobody asks for this batch: it counts as a sample
         check_inputs(data_inputs(load_model(workload, weights=False)), workload.reference, batch_size=1)
     chosen = tuple(sizes) or (default if batch.exported is None else (batch.exported,))
-    check_batch(workload, chosen, task, dimensions=dimensions, inputs=inputs, seed=seed)
-    if batch.exported is None and is_unanswered(workload, max(chosen, default=1), dimensions):
+    for size in chosen if batch.exported is not None else ():
+        batch = network_batch(workload, dimensions, size, inputs=inputs)
+        fixed_model(workload, size, dimensions, weights=False)
+    if batch.exported is None and _is_unanswered(workload, max(chosen, default=1), dimensions):
         return chosen, (
             f"{workload.name}: no output grows with the batch ({batch.why}): a minibatch of {max(chosen)} may not be "
             f"{max(chosen)} answers"
         )
     if batch.exported is None and workload.batch_axes is None:  # as everybody expects; the file says it
         return chosen, None
-    if not batch.axes:
-        return chosen, f"{workload.name}: {batch}, {use} as exported, one run a minibatch ({batch.why})"
-    return chosen, f"{workload.name}: {batch}, {use} at {', '.join(map(str, chosen))}"
+    if batch.axes:
+        told = f"{batch}, {use} at {', '.join(map(str, chosen))}"
+    elif batch.decided:
+        told = f"{batch}, {use} as exported, one run a minibatch ({batch.why})"
+    else:
+        told = f"{use} as exported, one run a minibatch"
+    return chosen, f"{workload.name}: {told}"
+
+
+def _is_unanswered(workload: Workload, batch_size: int, dimensions: Mapping[str, int]) -> bool:
+    """Return whether every output has the same known shape for one sample and for ``batch_size`` samples.
+
+    The batch is open, so that nothing is refused: the samples may be combined, or all but one left out.
+    """
+    from edgetune.workloads.onnx_file import fixed_model
+    from edgetune.workloads.shapes import known_shapes
+
+    found = []
+    for size in (1, batch_size) if batch_size > 1 else ():
+        try:
+            graph = fixed_model(workload, size, dimensions, weights=False).graph
+        except InputError:  # told where the network is measured
+            return False
+        known = known_shapes(graph)
+        found.append([known.get(output.name) for output in graph.output])
+    return bool(found) and None not in found[0] and found[0] == found[1]

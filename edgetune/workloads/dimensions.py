@@ -1,6 +1,6 @@
 """Fixing of a model's open dimensions: the batch, and other dimensions that the exporter left symbolic.
 
-``batch`` decides which dimension is the batch. The user gives the size of every other open dimension; no size is
+``batch_of`` decides which dimension is the batch. The user gives the size of every other open dimension; no size is
 guessed. Then shapes are inferred through the graph, including the arithmetic that exporters leave on shapes
 (``Shape``, ``Gather``, ``Concat``...).
 """
@@ -8,16 +8,25 @@ guessed. Then shapes are inferred through the graph, including the arithmetic th
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
-from edgetune.workloads.batch import Axes, Batch, decide, dimension_name, is_open, rebatch
+from edgetune.workloads.batch import (
+    dimension_name,
+    fixed_candidates,
+    is_for_one,
+    is_open,
+    open_candidates,
+    rebatch,
+    said,
+)
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_limits import refuse_malformed
+from edgetune.workloads.workload import Axes, Batch
 
 _MAY_BE_EMPTY = ("past", "cache")
 """Parts of names of a key-value cache's dimensions and inputs; the cache is empty before the first token."""
@@ -29,11 +38,11 @@ def fix_dimensions(
     *,
     batch_size: int,
     dimensions: Mapping[str, int] = _NOTHING,
-    batch_axes: Axes | None = None,
+    batch: Batch | None = None,
 ) -> onnx.ModelProto:
     """Return a copy of the model with fixed input shapes and every shape that can be inferred.
 
-    A model exported with a fixed batch is changed for another batch size if the graph allows it, see ``rebatch``.
+    A model exported with a fixed batch is changed for another batch size if its batch allows it, see ``rebatch``.
 
     Args:
         model: With or without weights.
@@ -41,7 +50,7 @@ def fix_dimensions(
         dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by axis (``input_ids:1``), also of
             tensors inside the graph whose shape depends on the data (``selected:0``). Names with past or cache may have
             size 0, an empty key-value cache.
-        batch_axes: The batch axis of each input that has one, ``()`` for none; ``None`` to decide from the graph.
+        batch: Its batch; ``None`` for the one that a symbol names, and without it as exported, for ``batch_size``.
 
     Raises:
         InputError: an open dimension has no size, a size is below one, a name is no open dimension, the graph cannot
@@ -50,19 +59,45 @@ def fix_dimensions(
     if batch_size < 1:
         raise InputError(f"the batch size must be at least 1, not {batch_size}", "e.g. --batch-sizes 1,4,16")
     with refuse_malformed("the graph"):
-        return _put_back(_Declared.of(model, dimensions).fixed(batch_size, batch_axes), model)
+        return _put_back(_Declared.of(model, dimensions).fixed(batch_size, batch), model)
 
 
 def batch_of(
-    model: onnx.ModelProto, *, dimensions: Mapping[str, int] = _NOTHING, batch_axes: Axes | None = None
+    model: onnx.ModelProto,
+    confirm: Callable[[Sequence[Batch]], Batch],
+    *,
+    dimensions: Mapping[str, int] = _NOTHING,
+    asked: Axes | None = None,
+    resized: bool = False,
 ) -> Batch:
-    """Return the batch axes of a model's inputs; the arguments are those of ``fix_dimensions``.
+    """Return the batch axes of a model's inputs.
+
+    Args:
+        model: With or without weights.
+        confirm: Returns the first candidate that runs confirm, or no batch.
+        dimensions: See ``fix_dimensions``.
+        asked: Axes that the user names, ``()`` for none; ``None`` to decide.
+        resized: Whether a fixed batch is needed at another size than that of the file.
 
     Raises:
         InputError: see ``fix_dimensions``.
     """
     with refuse_malformed("the graph"):
-        return _Declared.of(model, dimensions).batch(batch_axes)
+        declared = _Declared.of(model, dimensions)
+        inputs = data_inputs(declared.light)
+        told = said(inputs, asked)
+        if told is not None:
+            if told.decided or not resized:
+                return told
+            return replace(confirm([told]), axes=told.axes, exported=told.exported, decided=True)
+        tried = list(open_candidates(inputs, dimensions))
+        if tried and (found := confirm(tried)).axes:
+            return found
+        declared.at({})  # refuses what is still open
+        for_one = is_for_one(declared.light.graph, inputs)
+        if for_one and not resized:
+            return _AS_EXPORTED
+        return confirm([each for each in fixed_candidates(inputs) if each.exported == 1 or not for_one])
 
 
 @dataclass(slots=True)
@@ -93,11 +128,8 @@ class _Declared:
         _reject_unknown_names(data_inputs(light), dimensions, made)
         return cls(light, dimensions, _inside(dimensions, made))
 
-    def batch(self, asked: Axes | None) -> Batch:
-        return decide(data_inputs(self.light), self.sizes, asked, self.at)
-
-    def fixed(self, batch_size: int, asked: Axes | None) -> onnx.ModelProto:
-        batch = self.batch(asked)
+    def fixed(self, batch_size: int, batch: Batch | None) -> onnx.ModelProto:
+        batch = batch or said(data_inputs(self.light), None) or replace(_AS_EXPORTED, exported=batch_size)
         if batch.exported is not None:
             found = self.at({})
             return found if batch_size == batch.exported else rebatch(found, batch, batch_size, self.inside)
@@ -127,6 +159,9 @@ class _Declared:
         if not further:
             self.exported = found
         return found
+
+
+_AS_EXPORTED = Batch((), 1, "it is used as exported, for 1", decided=False)
 
 
 def _put_back(light: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto:

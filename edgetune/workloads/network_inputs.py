@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,18 @@ import numpy as np
 from edgetune.artifacts.files import read_source
 from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError, blaming
-from edgetune.workloads.input_uses import InputUse, uses
+from edgetune.workloads.input_values import static_values
 from edgetune.workloads.lazy import onnx
-from edgetune.workloads.onnx_file import fixed_model, input_specs, network_batch
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.onnx_file import fixed_model, input_specs, network_batch, network_values
+from edgetune.workloads.workload import InputValues, Workload
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
 Shape = tuple[int, ...]
 
 _FROM_FILE = "give it with --inputs FILE.npz"
+_STATED = "edgetune.values"
+"""Key of a model's property with the values of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +46,21 @@ class InputFilling:
     most: int | None = None
 
 
-def random_inputs(model: onnx.ModelProto, *, seed: int) -> Arrays:
+def random_inputs(model: onnx.ModelProto, values: Sequence[InputValues] | None = None, *, seed: int) -> Arrays:
     """Return one random array per input of ``model``, whose dimensions are fixed; see ``fillings``.
 
     Raises:
         InputError: a dimension is open, or an input cannot be generated.
     """
     generator = np.random.default_rng(seed)
-    arrays: Arrays = {}
-    for filling in fillings(model):
-        dtype = np.dtype(filling.dtype)
-        if filling.least is None or filling.most is None:
-            arrays[filling.name] = generator.random(filling.shape, dtype=np.float32).astype(dtype)
-        else:
-            drawn = generator.integers(filling.least, filling.most + 1, filling.shape)
-            arrays[filling.name] = np.asarray(drawn).astype(dtype)
-    return arrays
+    return {filling.name: drawn(filling, filling.shape, generator) for filling in fillings(model, values)}
+
+
+def drawn(filling: InputFilling, shape: Shape, generator: np.random.Generator) -> Array:
+    """Return a random array of an input."""
+    if filling.least is None or filling.most is None:
+        return np.asarray(generator.random(shape, dtype=np.float32)).astype(filling.dtype)
+    return np.asarray(generator.integers(filling.least, filling.most + 1, shape)).astype(filling.dtype)
 
 
 def feeds(
@@ -80,89 +81,45 @@ def feeds(
         inputs_file, seed: The user's file, or ``None`` and the seed of generated arrays.
 
     Raises:
-        InputError: see ``random_inputs`` and ``read_inputs``.
+        InputError: see ``network_values``, ``random_inputs`` and ``read_inputs``.
     """
     if inputs_file is None:
-        return random_inputs(fixed, seed=seed)
-    return read_inputs(inputs_file, fixed, batch_size, dict(network_batch(workload, dimensions).axes))
+        return random_inputs(fixed, network_values(workload, dimensions), seed=seed)
+    return read_inputs(inputs_file, fixed, batch_size, dict(network_batch(workload, dimensions, batch_size).axes))
 
 
-def fillings(model: onnx.ModelProto) -> list[InputFilling]:
+def fillings(model: onnx.ModelProto, values: Sequence[InputValues] | None = None) -> list[InputFilling]:
     """Return the values of each input of a network without the user's arrays.
 
-    Floats are uniform in [0, 1), like a scaled image. Integers follow from their use in the graph, see ``input_uses``:
-    indices within the indexed rows, lengths of the whole sequence, the largest trip count that the graph allows;
-    otherwise 0 or 1, which every mask accepts.
+    Floats are uniform in [0, 1), like a scaled image.
+
+    Args:
+        model: The model with fixed dimensions.
+        values: Values of other inputs, as runs found them; ``None`` for those that the model states, see
+            ``state_values``, and without these for those that its graph shows.
 
     Raises:
-        InputError: a dimension is open, or an input is a size or a trip count that the graph does not bound.
+        InputError: a dimension is open, or an input is of a type that cannot be generated.
     """
+    stated = next((entry.value for entry in model.metadata_props if entry.key == _STATED), None)
+    if values is None:
+        values = static_values(model) if stated is None else [InputValues(**each) for each in json.loads(stated)]
+    known = {each.name: each for each in values}
     found = []
     for name, shape, type_name in input_specs(model):
-        kind = np.dtype(type_name).kind
-        if kind == "f":
-            if len(shape) <= 1:
-                found_uses = uses(model, name)
-                _refuse_sizes(name, found_uses)
-                _choice(name, shape, found_uses)
+        own = known.get(name)
+        if own is not None:
+            found.append(InputFilling(name, shape, type_name, own.words, own.least, own.most))
+        elif np.dtype(type_name).kind == "f":
             found.append(InputFilling(name, shape, type_name, "uniform in [0, 1)"))
-        elif kind in "biu":
-            values, least, most = _whole_numbers(model, name, shape, flag=kind == "b")
-            found.append(InputFilling(name, shape, type_name, values, least, most if kind != "b" else min(most, 1)))
         else:
             raise InputError(f"input {name!r} is of type {type_name}, which edgetune cannot generate", _FROM_FILE)
     return found
 
 
-def _whole_numbers(model: onnx.ModelProto, name: str, shape: Shape, *, flag: bool) -> tuple[str, int, int]:
-    """Return the values of an integer or boolean input in words, the least and the most.
-
-    Raises:
-        InputError: the input is a size or a trip count that the graph does not bound.
-    """
-    found = uses(model, name)
-    _refuse_sizes(name, found)
-    if not flag and (chosen := _choice(name, shape, found)) is not None:
-        return chosen
-    for role, words in (("trips", "the most trips that the graph allows"), ("length", "the whole sequence")):
-        counts = [use.most for use in found if use.role == role and use.most is not None]
-        if counts:
-            return f"{min(counts)}, {words}", min(counts), min(counts)
-    if any(use.role == "condition" for use in found):
-        return "true", 1, 1
-    tables = [use for use in found if use.role == "index" and use.most is not None and use.most >= use.least]
-    if not tables:
-        return "0 or 1", 0, 1
-    narrowest = min(tables, key=lambda use: use.most or 0)
-    least, most = max(use.least for use in tables), narrowest.most or 0
-    return f"whole numbers from {least} to {most}, {narrowest.where}", min(least, most), most
-
-
-def _choice(name: str, shape: Shape, found: list[InputUse]) -> tuple[str, int, int] | None:
-    """Return the filling of a number that selects a branch: the constant that it is compared with.
-
-    Raises:
-        InputError: the number selects a branch, and the graph compares it with no constant or with several.
-    """
-    choices = [use for use in found if use.role == "choice"] if len(shape) <= 1 and math.prod(shape) == 1 else []
-    if not choices:
-        return None
-    compared = choices[0].most
-    if compared is None or any(use.most != compared for use in choices):
-        raise _undecided(name, choices[0])
-    return f"{compared}, with which it is compared for {choices[0].where}", compared, compared
-
-
-def _refuse_sizes(name: str, found: list[InputUse]) -> None:
-    for use in found:
-        if use.role == "size" or (use.role in ("trips", "length") and not use.most):
-            raise _undecided(name, use)
-
-
-def _undecided(name: str, use: InputUse) -> InputError:
-    return InputError(
-        f"input {name!r} decides how much is computed ({use.where}), and the graph does not say how much", _FROM_FILE
-    )
+def state_values(model: onnx.ModelProto, values: Sequence[InputValues]) -> None:
+    """Store values of inputs in a model, for those that get the model alone."""
+    model.metadata_props.add(key=_STATED, value=json.dumps([asdict(each) for each in values]))
 
 
 def describe_inputs(
@@ -171,12 +128,12 @@ def describe_inputs(
     """Return the inputs of a network as plain data: name, type, shape with the batch marked, and values in words.
 
     Raises:
-        InputError: see ``fillings``.
+        InputError: see ``network_values`` and ``fillings``.
     """
     axes = dict(network_batch(workload, dimensions).axes)
     fixed = fixed_model(workload, batch_size, dimensions, weights=False)
     if inputs_file is None:
-        found = fillings(fixed)
+        found = fillings(fixed, network_values(workload, dimensions))
     else:
         found = [InputFilling(*spec, f"from {inputs_file}") for spec in input_specs(fixed)]
     return [

@@ -1,12 +1,12 @@
-"""The process that runs a network once to observe its shapes; see ``observed``."""
+"""The process that runs a network to observe its shapes, see ``observed``, or to find its batch, see ``batch``."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,54 +14,81 @@ from edgetune import limits
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
 from edgetune.processes.messages import serve
-from edgetune.workloads.model_storage import save_model
+from edgetune.workloads.batch_runs import confirm
+from edgetune.workloads.input_values import needs_runs
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.network_inputs import feeds
-from edgetune.workloads.observed import name_by_path, read_profile
-from edgetune.workloads.onnx_file import fixed_model, network_batch
-from edgetune.workloads.ort_session import cannot_load, one_line, require_onnxruntime, session_options
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.onnx_file import fix_dimensions, load_model, network_batch
+from edgetune.workloads.ort_runs import RunError, Session
+from edgetune.workloads.ort_session import require_onnxruntime
+from edgetune.workloads.value_runs import FROM_FILE, find_values
+from edgetune.workloads.workload import Batch, Workload
 
 _STACK_BYTES = 8 << 20
 _COPIES = 6
 """Most copies of the weights in memory: read, written, mapped, loaded and prepared."""
-_OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
 
 
 def main(arguments: list[str]) -> None:
-    """Answer two commands: ``load`` with the workload and the arguments of ``observed.observe``, then ``run``."""
-    serve(arguments, _Observer())
+    """Answer the commands of ``Observer``."""
+    serve(arguments, Observer())
 
 
-class _Observer:
-    """Loads a network and runs it once, within the limits on memory."""
+class Observer:
+    """Loads a network and runs it within the limits on memory.
+
+    {"command": "load", "workload": {...}, "dimensions": {}}                  -> {"weight_bytes": 4096}
+    {"command": "observe", "batch_size": 4, "inputs": null, "seed": 0}        -> {"runs": {...}, "sizes": {...}}
+    {"command": "confirm", "batch": {...}, "inputs": null, "explain": true}   see ``batch_runs.confirm``
+    {"command": "values", "batch": {...}}                                     -> {"values": [...]} or {"refused": ...}
+    """
 
     def __call__(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        return self._load(command) if command["command"] == "load" else self._run()
+        """Return the reply to a command."""
+        if command["command"] == "load":
+            require_onnxruntime(("CPUExecutionProvider",))
+            self._workload, self._dimensions = Workload.from_plain(command["workload"]), command["dimensions"]
+            self._model = load_model(self._workload, weights=True)
+            return {"weight_bytes": self._model.ByteSize()}
+        batch = Batch.from_plain(command["batch"]) if "batch" in command else None
+        if batch is None:
+            batch = network_batch(self._workload, self._dimensions, command["batch_size"])
+        samples = max(3, batch.exported or 1) if command["command"] == "confirm" else 1
+        if command["command"] == "observe" and batch.exported is None:
+            samples = command["batch_size"]
+        work = {"confirm": self._confirm, "values": self._values, "observe": self._observe}[command["command"]]
+        with scratch_folder() as folder, _bounded(samples, self._model.ByteSize()):
+            return work(command, batch, Path(folder))
 
-    def _load(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        require_onnxruntime(("CPUExecutionProvider",))
-        batch_size, dimensions = command["batch_size"], command["dimensions"]
-        workload = Workload.from_plain(command["workload"])
-        exported = network_batch(workload, dimensions).exported
-        self._samples = max(batch_size, 1) if exported is None else 1  # nobody asks for a batch that is built in
-        self._model = fixed_model(workload, batch_size, dimensions, weights=True)
-        with _bounded(self._samples, 0):
-            self._feed = feeds(
-                workload, self._model, batch_size, dimensions,
-                inputs_file=command["inputs_file"], seed=command["seed"],
-            )  # fmt: skip
-        return {"weight_bytes": self._model.ByteSize(), "samples": self._samples}
+    def _fixed(self, batch: Batch, size: int | None = None) -> onnx.ModelProto:
+        size = size or batch.exported or 1
+        return fix_dimensions(self._model, batch_size=size, dimensions=self._dimensions, batch=batch)
 
-    def _run(self) -> dict[str, Any]:
-        names: dict[str, Any] = {}
-        name_by_path(self._model.graph, names)
-        with scratch_folder() as folder:
-            path = Path(folder) / "model.onnx"
-            save_model(self._model, path)
-            with _bounded(self._samples, self._model.ByteSize()):
-                trace = _traced(path, self._feed)
-            events = json.loads(trace.read_text(encoding="utf-8", errors="replace"))
-        runs, sizes = read_profile(events, names)
+    def _confirm(self, command: Mapping[str, Any], batch: Batch, folder: Path) -> dict[str, Any]:
+        return confirm(self._model, batch, self._dimensions, command["inputs"], folder, explain=command["explain"])
+
+    def _values(self, _: Mapping[str, Any], batch: Batch, folder: Path) -> dict[str, Any]:
+        try:
+            return {"values": [asdict(each) for each in find_values(self._fixed(batch), folder)]}
+        except RunError:
+            return {}
+        except InputError as error:
+            if error.hint != FROM_FILE:
+                raise
+            return {"refused": error.message}
+
+    def _observe(self, command: Mapping[str, Any], batch: Batch, folder: Path) -> dict[str, Any]:
+        size, workload, model = command["batch_size"], self._workload, self._fixed(batch, command["batch_size"])
+        if command["inputs"] is None and workload.values is None and workload.kind != "zoo" and needs_runs(model):
+            workload = replace(workload, values=find_values(self._fixed(batch, size), folder))
+        given, seed = command["inputs"], command["seed"]
+        feed = feeds(workload, model, size, self._dimensions, inputs_file=given, seed=seed)
+        session = Session(model, folder, profile=True)
+        try:
+            session.run(feed)
+        except RunError as error:
+            raise InputError(f"ONNX Runtime cannot run the network: {error}", "it may need real inputs") from None
+        ((runs, sizes),) = session.traces()
         return {"runs": runs, "sizes": sizes}
 
 
@@ -81,26 +108,6 @@ def _bounded(samples: int, weight_bytes: int) -> Iterator[None]:
             if bounded:
                 raise limits.beyond("observe_bytes", "a run of the network") from None
             raise
-
-
-def _traced(path: Path, feed: Mapping[str, Any]) -> Path:
-    """Run a network once and return the file of the events that ONNX Runtime recorded."""
-    import onnxruntime as ort
-
-    options = session_options("disabled")
-    options.enable_profiling = True
-    options.profile_file_prefix = str(path.with_name("trace"))
-    session = None
-    try:
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        session.run(None, feed)
-    except Exception as error:  # its exception types share no base class but Exception
-        if any(sign in str(error) for sign in _OUT_OF_MEMORY):
-            raise MemoryError from None
-        if session is None:
-            raise cannot_load("the network", error) from None
-        raise InputError(f"ONNX Runtime cannot run the network: {one_line(error)}", "it may need real inputs") from None
-    return Path(session.end_profiling())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ Source: onnxruntime, ``sequential_executor.cc``, ``input_type_shape`` and ``outp
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -22,10 +23,12 @@ from edgetune.processes.child import Child
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.workload import Workload
 
-_WORKER = "edgetune.workloads.observe_worker"
+WORKER = "edgetune.workloads.observe_worker"
 _LONGEST_LOAD_S = 600.0
 _PREPARED_PER_S = 10e6
 """Weights prepared per second on the slowest boards, bytes/s."""
+_RUNS, _LOADS = 24, 6
+"""Runs of one sample, and preparations of the weights, that decide a batch or the values of inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +78,41 @@ def observe(
         batch_size, dimensions: See ``fix_dimensions``.
         feed: Inputs of the run.
     """
-    command = {
-        "command": "load",
-        "workload": workload.plain(),
-        "batch_size": batch_size,
-        "dimensions": dict(dimensions),
-        "inputs_file": feed.inputs_file,
-        "seed": feed.seed,
-    }
-    longest_s = _LONGEST_LOAD_S
+    built_in = workload.batch is not None and workload.batch.exported is not None  # nobody asks for this batch
+    command = {"command": "observe", "batch_size": batch_size, "inputs": feed.inputs_file, "seed": feed.seed}
     try:
-        child = Child(_WORKER)
-    except EdgetuneError as error:
-        return NOTHING, error.message
-    try:
-        loaded = child.ask(command, deadline_s=time.monotonic() + _LONGEST_LOAD_S)
-        longest_s = limits.limit("observe_seconds") * loaded["samples"] + loaded["weight_bytes"] / _PREPARED_PER_S
-        reply = child.ask({"command": "run"}, deadline_s=time.monotonic() + longest_s)
+        with running(workload, dimensions, 1 if built_in else max(batch_size, 1)) as ask:
+            reply = ask(command)
     except EdgetuneError as error:
         return NOTHING, f"{error.message}; {error.hint}"
+    sizes = {name: (kind, tuple(dims)) for name, (kind, dims) in reply["sizes"].items()}
+    return Observation(reply["runs"], sizes), None
+
+
+@contextmanager
+def running(
+    workload: Workload, dimensions: Mapping[str, int], runs: int = _RUNS
+) -> Iterator[Callable[[Mapping[str, Any]], Any]]:
+    """Load a network in a process of its own and yield the function that sends it a command, see ``observe_worker``.
+
+    Args:
+        workload: The network.
+        dimensions: See ``fix_dimensions``.
+        runs: Runs of one sample that a command may take.
+
+    Raises:
+        EdgetuneError: it cannot be loaded; a command fails, or takes too long.
+    """
+    child = Child(WORKER)
+    try:
+        command = {"command": "load", "workload": workload.plain(), "dimensions": dict(dimensions)}
+        weight_bytes = child.ask(command, deadline_s=time.monotonic() + _LONGEST_LOAD_S)["weight_bytes"]
+        within_s = runs * limits.limit("observe_seconds") + _LOADS * weight_bytes / _PREPARED_PER_S
+        yield lambda command: child.ask(command, deadline_s=time.monotonic() + within_s)
     except TimeoutError:
-        return (
-            NOTHING,
-            f"a run takes more than the {longest_s:.0f} s that the limit observe_seconds allows at this size",
-        )
+        raise limits.beyond("observe_seconds", "a run of the network") from None
     finally:
         child.close()
-    return Observation(
-        reply["runs"], {name: (kind, tuple(dims)) for name, (kind, dims) in reply["sizes"].items()}
-    ), None
 
 
 def path_of(prefix: str, node: onnx.NodeProto) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.file_names import require_utf8
-from edgetune.errors import InputError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.limits import read_whole
 from edgetune.workloads import model_storage
-from edgetune.workloads.batch import Batch
+from edgetune.workloads.batch import confirm
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.foreign_files import refuse_foreign
+from edgetune.workloads.input_values import needs_runs, static_values
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_file import model_name, require_file
 from edgetune.workloads.model_limits import HINT, check_model, refuse_malformed
-from edgetune.workloads.workload import Workload, WorkloadKind
+from edgetune.workloads.observed import running
+from edgetune.workloads.workload import Batch, InputValues, Workload, WorkloadKind
 
 __all__ = ["fix_dimensions", "fixed_model", "input_specs", "load_model", "network_batch", "parse_model"]
 
@@ -107,23 +109,91 @@ def fixed_model(
     workload: Workload, batch_size: int, dimensions: Mapping[str, int], *, weights: bool
 ) -> onnx.ModelProto:
     """Return the workload's model with fixed dimensions; see ``load_model`` and ``fix_dimensions``."""
-    model = load_model(workload, weights=weights)
-    return fix_dimensions(model, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
+    batch = network_batch(workload, dimensions, batch_size)
+    return fix_dimensions(
+        load_model(workload, weights=weights), batch_size=batch_size, dimensions=dimensions, batch=batch
+    )
 
 
-def network_batch(workload: Workload, dimensions: Mapping[str, int]) -> Batch:
+def network_batch(
+    workload: Workload, dimensions: Mapping[str, int], batch_size: int | None = None, *, inputs: str | None = None
+) -> Batch:
     """Return the batch axes of the workload's inputs.
+
+    Args:
+        workload: An ONNX file or a network of the zoo.
+        dimensions: Sizes of open dimensions.
+        batch_size: A batch size that it must run at; ``None`` for that of the file.
+        inputs: ``.npz`` of inputs for runs that decide; random ones without it.
 
     Raises:
         InputError: see ``load_model`` and ``fix_dimensions``.
     """
-    return _network_batch(workload, tuple(sorted(dimensions.items())))
+    if workload.batch is not None:
+        return workload.batch
+    key = (workload, tuple(sorted(dimensions.items())))
+    found = _batches.get(key)
+    resized = found is not None and batch_size not in (None, found.exported)
+    if found is None or (resized and not found.decided):
+        found = batch_of(
+            load_model(workload, weights=False), lambda tried: confirm(workload, tried, dimensions, inputs),
+            dimensions=dimensions, asked=workload.batch_axes, resized=resized,
+        )  # fmt: skip
+        _batches[key] = found
+        return network_batch(workload, dimensions, batch_size, inputs=inputs)
+    return found
 
 
-@lru_cache(maxsize=64)
-def _network_batch(workload: Workload, dimensions: tuple[tuple[str, int], ...]) -> Batch:
-    # Safe to cache: a workload carries the hash of its definition.
-    return batch_of(load_model(workload, weights=False), dimensions=dict(dimensions), batch_axes=workload.batch_axes)
+_batches: dict[tuple[Workload, tuple[tuple[str, int], ...]], Batch] = {}
+"""The batches decided by this process: a workload carries the hash of its definition."""
+
+
+def network_values(workload: Workload, dimensions: Mapping[str, int]) -> tuple[InputValues, ...]:
+    """Return the values of the workload's inputs that are no plain floats, as runs find them.
+
+    Where the network cannot run they are those that its graph shows, which their words say. Those of the zoo are known.
+
+    Raises:
+        InputError: an input decides how much is computed; see also ``load_model`` and ``fix_dimensions``.
+    """
+    if workload.values is not None:
+        return workload.values
+    key = (workload, tuple(sorted(dimensions.items())))
+    if key not in _values:
+        batch = network_batch(workload, dimensions)
+        fixed = fixed_model(workload, batch.exported or 1, dimensions, weights=False)
+        found = static_values(fixed)
+        if workload.kind != "zoo" and needs_runs(fixed):
+            try:
+                with running(workload, dimensions) as ask:
+                    reply = ask({"command": "values", "batch": asdict(batch)})
+            except EdgetuneError:  # told where the network is measured
+                reply = {}
+            if "refused" in reply:
+                raise InputError(reply["refused"], "give it with --inputs FILE.npz")
+            if "values" in reply:
+                found = tuple(InputValues(**each) for each in reply["values"])
+            else:
+                found = tuple(replace(each, words=f"{each.words} (no run confirmed it)") for each in found)
+        _values[key] = found
+    return _values[key]
+
+
+_values: dict[tuple[Workload, tuple[tuple[str, int], ...]], tuple[InputValues, ...]] = {}
+"""The values found by this process."""
+
+
+def with_batch(workload: Workload, dimensions: Mapping[str, int], batch_size: int | None = None) -> Workload:
+    """Return a workload with its batch and known values of inputs, for another process, which need not decide them.
+
+    Without a batch size, a batch that is not decided stays so.
+    """
+    if not workload.has_graph:
+        return workload
+    batch = network_batch(workload, dimensions, batch_size)
+    if not batch.decided and batch_size is None:
+        return workload
+    return replace(workload, batch=batch, values=_values.get((workload, tuple(sorted(dimensions.items())))))
 
 
 def parse_model(path: Path) -> onnx.ModelProto:

@@ -13,7 +13,7 @@ from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.network_inputs import feeds
-from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
+from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model, network_batch
 from edgetune.workloads.workload import RunOptions, Workload
 
 CHECK_FILE = "check the file with onnx.checker, and its opset against the version of onnxruntime"
@@ -119,7 +119,8 @@ def model_source(
         InputError: see ``open_step``.
     """
     declared = load_model(workload, weights=False)
-    fixed = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
+    batch = network_batch(workload, dimensions, batch_size)
+    fixed = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch=batch)
     overrides = _overrides(declared, fixed)
     if workload.path is not None and overrides is not None and is_utf8(workload.path):
         return str(workload.path), overrides, fixed

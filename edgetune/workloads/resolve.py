@@ -8,8 +8,7 @@ from pathlib import Path
 
 from edgetune.errors import InputError
 from edgetune.plugins import Registry
-from edgetune.workloads.batch import Axes
-from edgetune.workloads.workload import Workload, WorkloadKind
+from edgetune.workloads.workload import Axes, Workload, WorkloadKind
 
 KINDS: Registry[WorkloadKind] = Registry(
     "kind of workload",

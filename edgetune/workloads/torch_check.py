@@ -16,6 +16,7 @@ from typing import Any
 from edgetune.errors import InputError
 from edgetune.processes.child import Child
 from edgetune.processes.messages import serve
+from edgetune.workloads.onnx_file import with_batch
 from edgetune.workloads.workload import RunOptions, Workload
 
 _TOLERANCE = 1e-2
@@ -35,7 +36,8 @@ def check_torch(workload: Workload, batch_size: int, dimensions: Mapping[str, in
     """
     if any(importlib.util.find_spec(name) is None for name in ("onnxruntime", "torch")):
         return
-    command = {"workload": workload.plain(), "batch_size": batch_size, "dimensions": dict(dimensions), "seed": seed}
+    plain = with_batch(workload, dimensions, batch_size).plain()
+    command = {"workload": plain, "batch_size": batch_size, "dimensions": dict(dimensions), "seed": seed}
     child = Child("edgetune.workloads.torch_check")
     try:
         wrong = child.ask(command, deadline_s=time.monotonic() + _TIMEOUT_S)["wrong"]

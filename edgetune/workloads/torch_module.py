@@ -17,11 +17,11 @@ from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads import torch_graph, torch_losses
 from edgetune.workloads.initial_weights import has_data
-from edgetune.workloads.onnx_file import fixed_model
+from edgetune.workloads.onnx_file import fixed_model, network_values
 from edgetune.workloads.torch_operators import OPERATORS
 from edgetune.workloads.torch_operators.node import NodeView
 from edgetune.workloads.torch_operators.recurrent import GATES, Recurrent
-from edgetune.workloads.workload import RunOptions, Workload
+from edgetune.workloads.workload import InputValues, RunOptions, Workload
 
 if TYPE_CHECKING:
     from edgetune.workloads.torch_operators.node import Run
@@ -295,7 +295,8 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     model = fixed_model(workload, batch_size, options.dimensions, weights=True)
-    return trainer(model, batch_size, device=options.torch_device, seed=options.seed).step
+    values = network_values(workload, options.dimensions)
+    return trainer(model, batch_size, device=options.torch_device, seed=options.seed, values=values).step
 
 
 def trainer(
@@ -305,6 +306,7 @@ def trainer(
     device: str = "cpu",
     seed: int = 0,
     label: str | None = None,
+    values: Sequence[InputValues] | None = None,
 ) -> Trainer:
     """Return a trainer whose step is one minibatch: forward, loss, backward, SGD with momentum 0.9.
 
@@ -318,6 +320,7 @@ def trainer(
         batch_size: Samples per minibatch.
         device: PyTorch device, e.g. ``cpu`` or ``cuda:0``.
         seed: Seed of weights, inputs and labels.
+        values: Values of the inputs that are no plain floats; ``None`` for those that the graph shows.
         label: Prefix of the ranges in a profile, see ``OnnxModule.label_steps``; ``None`` for no ranges.
 
     Returns:
@@ -334,7 +337,7 @@ def trainer(
     fixed = _with_batch(model, batch_size)
     if not all(has_data(tensor) for tensor in fixed.graph.initializer):
         fixed = zoo.with_weights(fixed, seed)
-    arrays = random_inputs(fixed, seed=seed)
+    arrays = random_inputs(fixed, values, seed=seed)
     torch.manual_seed(seed)
     module = OnnxModule(fixed, torch_losses.values_for(kind)).to(device).train()
     if label is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Task
@@ -87,6 +87,73 @@ class LayerSampling:
     optimisation: str = "all"
 
 
+Axes = tuple[tuple[str, int], ...]
+"""The batch axis of each input that has one."""
+Reshapes = Literal["kept", "first", "second"]
+"""Which entry of the constant target of each ``Reshape`` is opened for another batch size: none, the first, or the
+second where the first is not the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The batch axes of a network's inputs.
+
+    Args:
+        axes: The batch axis of each input that has one; empty for a network without a batch.
+        exported: Batch size of the file; ``None`` where the axis is open. 1 without a batch axis.
+        why: Reason for the decision.
+        reshapes: How a fixed batch is given another size; ``None`` where it cannot be.
+        decided: Whether the axes are known; they are not looked for where a file is used as exported, for 1.
+    """
+
+    axes: Axes
+    exported: int | None
+    why: str
+    reshapes: Reshapes | None = None
+    decided: bool = True
+
+    @staticmethod
+    def from_plain(described: Mapping[str, Any]) -> Batch:
+        """Return the batch described by the result of ``dataclasses.asdict``."""
+        return Batch(**{**described, "axes": tuple(map(tuple, described["axes"]))})
+
+    def plain(self) -> dict[str, Any]:
+        """Return the batch as plain data, for headers."""
+        return {
+            **({"axes": dict(self.axes)} if self.decided or self.axes else {}),
+            "exported": self.exported,
+            "why": self.why,
+        }
+
+    def __str__(self) -> str:
+        if not self.axes:
+            return "no batch axis"
+        alike = len({axis for _, axis in self.axes}) == 1
+        where = f"axis {self.axes[0][1]}" if alike else describe_axes(self.axes)
+        return f"batch {where}, {'open' if self.exported is None else f'exported for {self.exported}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class InputValues:
+    """The generated values of an input that is no plain float.
+
+    Args:
+        name: Name of the input.
+        words: Range or rule of the values, in words.
+        least, most: Bounds of its whole numbers; 1 for true.
+    """
+
+    name: str
+    words: str
+    least: int
+    most: int
+
+
+def describe_axes(axes: Axes) -> str:
+    """Return axes in words."""
+    return " and ".join(f"axis {axis} of {name!r}" for name, axis in axes)
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A network to run.
@@ -100,9 +167,11 @@ class Workload:
         path: The file; ``None`` for the zoo, a kernel and a name.
         sha256: Hash of the file, of the zoo's definition at this version, or of the table with the name.
         ops: Its operator table, if the user gives one.
-        batch_axes: Input and axis of each batch axis that the user names, none for ``()``; ``None`` to decide from the
-            graph, see ``batch``.
+        batch_axes: Input and axis of each batch axis that the user names, none for ``()``; ``None`` to decide, see
+            ``batch``.
         parts: Names in the ``workload`` column, if it is measured as several: the lengths of requests to a server.
+        batch, values: Its batch and the values of its inputs as another process decided them; ``None`` to decide in
+            this one.
     """
 
     reference: str
@@ -111,8 +180,10 @@ class Workload:
     path: Path | None
     sha256: str
     ops: OpsFile | None = None
-    batch_axes: tuple[tuple[str, int], ...] | None = None
+    batch_axes: Axes | None = None
     parts: tuple[str, ...] = ()
+    batch: Batch | None = None
+    values: tuple[InputValues, ...] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -132,10 +203,17 @@ class Workload:
     @staticmethod
     def from_plain(described: Mapping[str, Any]) -> Workload:
         """Return the workload described by the result of ``plain``."""
-        path, axes = described["path"], described["batch_axes"]
-        known = None if axes is None else tuple((name, axis) for name, axis in axes)
-        read = {"path": None if path is None else Path(path), "batch_axes": known, "parts": tuple(described["parts"])}
-        return Workload(**{**described, **read})
+        path, axes, batch, values = (described[name] for name in ("path", "batch_axes", "batch", "values"))
+        return Workload(
+            **{
+                **described,
+                "path": None if path is None else Path(path),
+                "batch_axes": None if axes is None else tuple(map(tuple, axes)),
+                "parts": tuple(described["parts"]),
+                "batch": None if batch is None else Batch.from_plain(batch),
+                "values": None if values is None else tuple(InputValues(**each) for each in values),
+            }
+        )
 
     def plain(self) -> dict[str, Any]:
         """Return the workload as plain data, without an operator table."""

@@ -125,4 +125,4 @@ def test_indices_are_within_their_table_and_recorded(edgetune):
     assert ended.code == 0, ended.err
     (fed,) = io.read_profile("p.parquet").header.conditions["fed"]
     assert fed["values"] == "whole numbers from 0 to 299, the rows of 'table'"
-    assert fed["shape"] == ["batch", 16]
+    assert fed["shape"] == [1, 16]

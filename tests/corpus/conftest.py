@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 import time
@@ -14,6 +13,8 @@ import numpy as np
 import onnxruntime
 import pytest
 from foreign import ForeignNetwork
+
+from edgetune.workloads import observed
 
 BARE_SESSION = onnxruntime.InferenceSession
 ONE_THREAD = onnxruntime.SessionOptions()
@@ -51,27 +52,20 @@ class ChildHere:
 
     def __init__(self, module: str, **_: object) -> None:
         from edgetune.stages.profiling import worker
+        from edgetune.workloads.observe_worker import Observer
 
         self._module = module
+        self._observer = Observer()
         self._session = worker._Session()
 
     def ask(self, command: dict[str, Any], *, deadline_s: float) -> dict[str, Any]:
         assert deadline_s > time.monotonic()
-        if self._module == "edgetune.workloads.batch_check":
-            return self._compared(command)
+        if self._module == observed.WORKER:
+            return dict(self._observer(command))
         assert self._module == "edgetune.stages.profiling.worker"
         if command["command"] == "prepare":
             return {"load_ns": self._session.prepare({**command, "cpus": [], "threads": 1})}
         return self._session.run(command["minibatches"])
-
-    @staticmethod
-    def _compared(command: dict[str, Any]) -> dict[str, Any]:
-        from edgetune.workloads.batch_check import compare
-        from edgetune.workloads.workload import Workload
-
-        words = ("exported", "dimensions", "inputs", "seed")
-        answer: dict[str, Any] = compare(Workload.from_plain(command["workload"]), *(command[word] for word in words))
-        return answer
 
     def log_tail(self) -> str:
         return ""
@@ -86,8 +80,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> None:
     onnxruntime.set_default_logger_severity(4)  # of a real child, what it logs goes into a file
     monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
     monkeypatch.setattr("edgetune.stages.profiling.supervisor.Child", ChildHere)
-    if importlib.util.find_spec("edgetune.workloads.batch_check"):
-        monkeypatch.setattr("edgetune.workloads.batch_check.Child", ChildHere)
+    monkeypatch.setattr("edgetune.workloads.observed.Child", ChildHere)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Which axis is the batch: decided from the graph, followed through it, and never the first one by itself."""
+"""Which axis is the batch: what a symbol says, or what runs confirm, and never the first one by itself."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_graphs import Dims, model, node
 
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 from edgetune.workflows.parse_options import choose_batch_sizes
-from edgetune.workloads.batch import Batch
-from edgetune.workloads.batch_check import check_batch, compare
-from edgetune.workloads.onnx_file import batch_of, fix_dimensions, input_specs
+from edgetune.workloads import observed
+from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, input_specs, network_batch
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.shapes import known_shapes
+from edgetune.workloads.workload import Axes, Batch, Workload
 
 
 def made(shape: tuple[int, ...], seed: int = 0) -> Any:
@@ -73,123 +73,13 @@ def pointwise(first: Dims) -> onnx.ModelProto:
     return model([node("Relu", "x", "y")], {"x": first})
 
 
-def shapes_at(proto: onnx.ModelProto, batch_size: int) -> dict[str, tuple[int, ...]]:
-    return {name: shape for name, shape, _ in input_specs(fix_dimensions(proto, batch_size=batch_size))}
-
-
-@pytest.mark.parametrize(
-    ("proto", "axes", "exported"),
-    [
-        (points(), {}, 1),
-        (audio(), {}, 1),
-        (lstm(), {"x": 1}, 1),
-        (lstm("h0", "c0"), {"x": 1, "h0": 1, "c0": 1}, 1),
-        (lstm(x=(50, 3, 40)), {"x": 1}, 3),
-        (attention_of_time_first(), {"x": 1}, 1),
-        (detector(), {"image": 0}, 1),
-        (pointwise((8, 3)), {"x": 0}, 8),
-        (pointwise((8, 1, 28, 28)), {"x": 0}, 8),
-        (model([node("Softmax", "x", "y", axis=0)], {"x": (8, 16)}), {}, 1),
-        (model([node("CumSum", "x axis", "y")], {"x": (8, 16)}, values={"axis": np.array(0)}), {}, 1),
-        (model([node("Transpose", "x", "t"), node("MatMul", "x t", "y")], {"x": (8, 16)}), {}, 1),
-        (pointwise(("batch", 3)), {"x": 0}, None),
-        (pointwise(("N", 3)), {"x": 0}, None),
-        (pointwise(("s0", 3)), {"x": 0}, None),
-        (pointwise((None, 3)), {"x": 0}, None),
-    ],
-)
-def test_the_batch_is_what_samples_lie_along_independently(
-    proto: onnx.ModelProto, axes: dict[str, int], exported: int | None
-) -> None:
-    found = batch_of(proto)
-    assert (dict(found.axes), found.exported) == (axes, exported)
-
-
-@pytest.mark.parametrize("proto", [points(), audio(), lstm(), lstm("h0", "c0"), detector(), pointwise((8, 3))])
-def test_a_network_is_left_as_exported_at_the_exported_batch(proto: onnx.ModelProto) -> None:
-    declared = {name: shape for name, shape, _ in input_specs(proto)}
-    assert shapes_at(proto, batch_of(proto).exported or 1) == declared
-
-
-@pytest.mark.parametrize("name", ["frames", "seq", "sequence_length", "time", "num_points", "height", "tokens", "L"])
-def test_a_symbol_of_a_length_is_no_batch(name: str) -> None:
-    with pytest.raises(InputError, match=rf"'x' has an open dimension '{name}' \(axis 0\)") as refused:
-        fix_dimensions(pointwise((name, 3)), batch_size=1)
-    assert f"--dim {name}=128" in refused.value.hint
-    assert "--batch-axis x=0" in refused.value.hint
-    fixed = fix_dimensions(pointwise((name, 3)), batch_size=4, batch_axes=(("x", 0),))
-    assert known_shapes(fixed.graph)["y"] == (4, 3)
-
-
-@pytest.mark.parametrize("name", ["N", "s0", None])
-def test_an_open_axis_that_an_operator_combines_is_no_batch(name: str | None) -> None:
-    with pytest.raises(InputError, match="'x' has an open dimension"):
-        fix_dimensions(points((name, 3)), batch_size=1)
-
-
-def test_the_open_axis_that_is_not_time_is_the_batch() -> None:
-    found = batch_of(lstm(x=("s1", "s0", 40)), dimensions={"s1": 50})
-    assert dict(found.axes) == {"x": 1}
-    fixed = fix_dimensions(lstm(x=("s1", "s0", 40)), batch_size=3, dimensions={"s1": 50})
-    assert known_shapes(fixed.graph)["h"] == (1, 3, 16)
-
-
-@pytest.mark.parametrize(
-    ("proto", "message"),
-    [
-        (points(), r"no axis of 'x' is a batch; node 'pool' \(ReduceMax\) combines what lies along axis 0 of 'x'"),
-        (audio(), r"no axis of 'x' is a batch; node 'frames' \(Conv\)"),
-    ],
-)
-def test_another_batch_size_without_a_batch_is_refused_with_the_input(proto: onnx.ModelProto, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        fix_dimensions(proto, batch_size=4)
-
-
-@pytest.mark.parametrize(
-    ("proto", "expected"),
-    [
-        (lstm(), {"x": (50, 4, 40)}),
-        (lstm("h0", "c0"), {"x": (50, 4, 40), "h0": (1, 4, 16), "c0": (1, 4, 16)}),
-        (attention_of_time_first(), {"x": (50, 4, 64)}),
-        (detector(), {"image": (4, 3, 64, 64), "anchors": (64, 4)}),
-        (pointwise((8, 3)), {"x": (4, 3)}),
-    ],
-)
-def test_another_batch_size_changes_the_batch_axes_alone(
-    proto: onnx.ModelProto, expected: dict[str, tuple[int, ...]]
-) -> None:
-    assert shapes_at(proto, 4) == expected
-
-
-def test_batch_axes_may_be_said() -> None:
-    found = batch_of(pointwise((8, 16)), batch_axes=(("x", 1),))
-    assert (dict(found.axes), found.exported) == ({"x": 1}, 16)
-    assert batch_of(pointwise((8, 16)), batch_axes=()).exported == 1
-    with pytest.raises(InputError, match=r"exported with batch 50 and .* axis 0 of 'x'.*'lstm' \(LSTM\) combines"):
-        fix_dimensions(lstm(), batch_size=2, batch_axes=(("x", 0),))
-
-
-@pytest.mark.parametrize(
-    ("axes", "message"),
-    [((("z", 0),), "no input 'z'"), ((("x", 3),), "no axis 3"), ((("image", 0), ("anchors", 0)), "one batch")],
-)
-def test_axes_that_there_are_not_are_refused(axes: tuple[tuple[str, int], ...], message: str) -> None:
-    proto = detector() if "image" in dict(axes) else lstm()
-    with pytest.raises(InputError, match=message):
-        batch_of(proto, batch_axes=axes)
-
-
-def test_the_batch_says_what_it_is() -> None:
-    assert str(batch_of(lstm())) == "batch axis 1, exported for 1"
-    assert str(batch_of(pointwise(("batch", 3)))) == "batch axis 0, open"
-    assert str(batch_of(points())) == "no batch axis"
-    assert str(Batch((("x", 0), ("h", 1)), 2, "")) == "batch axis 0 of 'x' and axis 1 of 'h', exported for 2"
-
-
-def saved(proto: onnx.ModelProto, folder: Path) -> str:
+def saved(proto: onnx.ModelProto, folder: Path, axes: Axes | None = None) -> Workload:
     onnx.save(proto, folder / "net.onnx")
-    return str(folder / "net.onnx")
+    return resolve(str(folder / "net.onnx"), axes)
+
+
+def shapes_at(workload: Workload, batch_size: int) -> dict[str, tuple[int, ...]]:
+    return {name: shape for name, shape, _ in input_specs(fixed_model(workload, batch_size, {}, weights=False))}
 
 
 def sums_through_a_loop() -> onnx.ModelProto:
@@ -210,29 +100,181 @@ def sums_through_a_loop() -> onnx.ModelProto:
     return model(nodes, {"x": (1, 16)}, values={"trips": np.array(3), "yes": np.array(True)})
 
 
-def checked(proto: onnx.ModelProto, folder: Path, size: int, axes: tuple[tuple[str, int], ...] | None = None) -> None:
-    check_batch(resolve(saved(proto, folder), axes), [size], "infer", dimensions={}, inputs=None, seed=0)
+def mean_of_batch(*last: onnx.NodeProto) -> onnx.ModelProto:
+    """Statistics of each batch, as of a file exported for training."""
+    nodes = [
+        node("ReduceMean", "x", "m", axes=[0], keepdims=1, name="statistics"), node("Sub", "x m", "d"),
+        node("MatMul", "d w", "h" if last else "y"),
+    ]  # fmt: skip
+    return model([*nodes, *last], {"x": (4, 16)}, values={"w": made((16, 8))})
 
 
-@pytest.mark.parametrize("proto", [lstm(), lstm("h0", "c0"), attention_of_time_first(), detector(), pointwise((8, 3))])
-def test_the_answers_of_a_batch_are_those_of_its_parts(proto: onnx.ModelProto, tmp_path: Path) -> None:
-    assert compare(resolve(saved(proto, tmp_path)), batch_of(proto).exported or 1, {}, None, 0) == {"same": True}
-    checked(proto, tmp_path, 5)
+def gated() -> onnx.ModelProto:
+    """Samples see each other once a value exceeds a threshold."""
+    nodes = [
+        node("ReduceMax", "x", "m", keepdims=1, name="largest"), node("Sub", "m limit", "s"), node("Relu", "s", "r"),
+        node("Add", "x r", "y"),
+    ]  # fmt: skip
+    return model(nodes, {"x": (4, 16)}, values={"limit": np.float32(1000)})
 
 
-def test_a_batch_whose_answers_depend_on_each_other_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"axis 0 of 'x'.*output 'y' of a batch is not that of its parts"):
-        checked(sums_through_a_loop(), tmp_path, 4)
+@pytest.mark.parametrize(
+    ("proto", "axes", "exported"),
+    [
+        (points(), {}, 1),
+        (audio(), {}, 1),
+        (lstm(), {"x": 1}, 1),
+        (lstm("h0", "c0"), {"x": 1, "h0": 1, "c0": 1}, 1),
+        (lstm(x=(50, 3, 40)), {"x": 1}, 3),
+        (attention_of_time_first(), {"x": 1}, 1),
+        (detector(), {"image": 0}, 1),
+        (pointwise((8, 3)), {"x": 0}, 8),
+        (pointwise((8, 1, 28, 28)), {"x": 0}, 8),
+        (mean_of_batch(), {}, 1),
+        (mean_of_batch(node("ArgMax", "h", "y", axis=1)), {}, 1),
+        (gated(), {}, 1),
+        (model([node("Softmax", "x", "y", axis=0)], {"x": (1, 16)}), {}, 1),
+        (model([node("Softmax", "x", "y", axis=0)], {"x": (8, 16)}), {"x": 1}, 16),
+        (model([node("CumSum", "x axis", "y")], {"x": (8, 16)}, values={"axis": np.array(0)}), {"x": 1}, 16),
+        (model([node("Transpose", "x", "t"), node("MatMul", "x t", "y")], {"x": (8, 16)}), {}, 1),
+        (pointwise(("batch", 3)), {"x": 0}, None),
+        (pointwise(("N", 3)), {"x": 0}, None),
+        (pointwise(("s0", 3)), {"x": 0}, None),
+        (pointwise((None, 3)), {"x": 0}, None),
+        (model([node("Add", "a b", "y")], {"a": ("unk__1", 8), "b": ("unk__2", 8)}), {"a": 0, "b": 0}, None),
+    ],
+)
+def test_the_batch_is_what_samples_lie_along_independently(
+    proto: onnx.ModelProto, axes: dict[str, int], exported: int | None, tmp_path: Path
+) -> None:
+    found = network_batch(saved(proto, tmp_path), {}, 5)
+    assert (dict(found.axes), found.exported) == (axes, exported)
+
+
+def test_another_size_than_that_of_a_file_for_one_is_what_runs_are_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_runtime(module: str) -> None:
+        raise DeviceError("inference needs ONNX Runtime", "")
+
+    monkeypatch.setattr(observed, "Child", without_runtime)
+    image = saved(pointwise((1, 3, 8, 8)), tmp_path)
+    assert shapes_at(image, 1) == {"x": (1, 3, 8, 8)}
+    assert choose_batch_sizes(image, ()) == ((1,), "net: measured as exported, one run a minibatch")
+    with pytest.raises(
+        InputError, match="no axis of 'x' is a batch; it cannot be told, because inference needs ONNX Runtime"
+    ):
+        choose_batch_sizes(image, (4,))
+    named = saved(pointwise(("batch", 3)), tmp_path)
+    assert shapes_at(named, 4) == {"x": (4, 3)}
+
+
+@pytest.mark.parametrize("proto", [points(), audio(), lstm("h0", "c0"), detector(), pointwise((8, 3))])
+def test_a_network_is_left_as_exported_at_the_exported_batch(proto: onnx.ModelProto, tmp_path: Path) -> None:
+    declared = {name: shape for name, shape, _ in input_specs(proto)}
+    workload = saved(proto, tmp_path)
+    assert shapes_at(workload, network_batch(workload, {}).exported or 1) == declared
+
+
+@pytest.mark.parametrize("name", ["frames", "seq", "sequence_length", "time", "num_points", "height", "tokens", "L"])
+def test_a_symbol_of_a_length_is_no_batch(name: str) -> None:
+    with pytest.raises(InputError, match=rf"'x' has an open dimension '{name}' \(axis 0\)") as refused:
+        fix_dimensions(pointwise((name, 3)), batch_size=1)
+    assert f"--dim {name}=128" in refused.value.hint
+    assert "--batch-axis x=0" in refused.value.hint
+    fixed = fix_dimensions(pointwise((name, 3)), batch_size=4, batch=Batch((("x", 0),), None, ""))
+    assert known_shapes(fixed.graph)["y"] == (4, 3)
+
+
+@pytest.mark.parametrize("name", ["N", "s0", None])
+def test_an_open_axis_that_an_operator_combines_is_no_batch(name: str | None, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'x' has an open dimension"):
+        network_batch(saved(points((name, 3)), tmp_path), {})
+
+
+def test_the_open_axis_that_is_not_time_is_the_batch(tmp_path: Path) -> None:
+    workload = saved(lstm(x=("s1", "s0", 40)), tmp_path)
+    assert dict(network_batch(workload, {"s1": 50}).axes) == {"x": 1}
+    fixed = fixed_model(workload, 3, {"s1": 50}, weights=False)
+    assert known_shapes(fixed.graph)["h"] == (1, 3, 16)
+
+
+@pytest.mark.parametrize(
+    ("proto", "message"),
+    [
+        (points(), r"no axis of 'x' is a batch; node 'pool' \(ReduceMax\) combines what lies along axis 0 of 'x'"),
+        (audio(), r"no axis of 'x' is a batch; node 'frames' \(Conv\)"),
+        (mean_of_batch(), r"node 'statistics' \(ReduceMean\) combines what lies along axis 0 of 'x'"),
+        (sums_through_a_loop(), r"no axis of 'x' is a batch; node 'loop' \(Loop\) combines"),
+        (gated(), r"node 'largest' \(ReduceMax\) combines"),
+    ],
+)
+def test_another_batch_size_without_a_batch_is_refused_with_the_operator(
+    proto: onnx.ModelProto, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        choose_batch_sizes(saved(proto, tmp_path), (5,))
+
+
+@pytest.mark.parametrize(
+    ("proto", "expected"),
+    [
+        (lstm(), {"x": (50, 4, 40)}),
+        (lstm("h0", "c0"), {"x": (50, 4, 40), "h0": (1, 4, 16), "c0": (1, 4, 16)}),
+        (attention_of_time_first(), {"x": (50, 4, 64)}),
+        (detector(), {"image": (4, 3, 64, 64), "anchors": (64, 4)}),
+        (pointwise((8, 3)), {"x": (4, 3)}),
+    ],
+)
+def test_another_batch_size_changes_the_batch_axes_alone(
+    proto: onnx.ModelProto, expected: dict[str, tuple[int, ...]], tmp_path: Path
+) -> None:
+    assert shapes_at(saved(proto, tmp_path), 4) == expected
+
+
+def test_batch_axes_may_be_said(tmp_path: Path) -> None:
+    found = network_batch(saved(pointwise((8, 16)), tmp_path, (("x", 1),)), {})
+    assert (dict(found.axes), found.exported) == ({"x": 1}, 16)
+    assert network_batch(saved(pointwise((8, 16)), tmp_path, ()), {}).exported == 1
+    with pytest.raises(InputError, match=r"exported with batch 50 and .* axis 0 of 'x'.*'lstm' \(LSTM\) combines"):
+        fixed_model(saved(lstm(), tmp_path, (("x", 0),)), 2, {}, weights=False)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [((("z", 0),), "no input 'z'"), ((("x", 3),), "no axis 3"), ((("image", 0), ("anchors", 0)), "one batch")],
+)
+def test_axes_that_there_are_not_are_refused(axes: Axes, message: str, tmp_path: Path) -> None:
+    proto = detector() if "image" in dict(axes) else lstm()
+    with pytest.raises(InputError, match=message):
+        network_batch(saved(proto, tmp_path, axes), {})
+
+
+def test_the_batch_says_what_it_is() -> None:
+    assert str(Batch((("x", 1),), 1, "")) == "batch axis 1, exported for 1"
+    assert str(Batch((("x", 0),), None, "")) == "batch axis 0, open"
+    assert str(Batch((), 1, "")) == "no batch axis"
+    assert str(Batch((("x", 0), ("h", 1)), 2, "")) == "batch axis 0 of 'x' and axis 1 of 'h', exported for 2"
+
+
+def test_a_batch_of_which_no_other_size_runs_is_counted_and_kept(tmp_path: Path) -> None:
+    nodes = [node("Expand", "start size", "s"), node("Concat", "s x", "c", axis=1), node("MatMul", "c w", "y")]
+    values = {"start": made((1, 2)), "size": np.array([4, 2]), "w": made((18, 8))}
+    workload = saved(model(nodes, {"x": (4, 16)}, values=values), tmp_path)
+    assert network_batch(workload, {}).exported == 4
+    with pytest.raises(InputError, match=r"exported with batch 4 and .* 8 along axis 0 of 'x': node .*\(Concat\)"):
+        choose_batch_sizes(workload, (8,))
 
 
 def test_a_batch_along_which_the_cost_does_not_grow_is_refused(tmp_path: Path) -> None:
-    nodes = [
-        node("Conv", "crops w", "c"), node("ReduceMean", "c", "d", axes=[0, 2, 3], keepdims=0),
-        node("Add", "bias d", "y"),
-    ]  # fmt: skip
-    proto = model(nodes, {"bias": (1, 16), "crops": (2, 3, 8, 8)}, values={"w": made((16, 3, 3, 3))})
-    with pytest.raises(InputError, match="2 times the batch would take 1 times the floating-point operations"):
-        checked(proto, tmp_path, 4)
+    nodes = [node("MatMul", "w v", "big"), node("MatMul", "big u", "p"), node("Add", "x p", "y")]
+    values = {"w": made((64, 64)), "v": made((64, 64)), "u": made((64, 1))}
+    nodes.insert(2, node("ReduceMean", "p", "one", keepdims=1))
+    nodes[-1] = node("Add", "x one", "y")
+    proto = model([node("Mul", "k w", "kw"), node("MatMul", "kw v", "big"), *nodes[1:]],
+                  {"x": (2, 16), "k": ()}, values=values)  # fmt: skip
+    with pytest.raises(InputError, match=r"twice the samples along axis 0 of 'x' take 1\S* times the floating-point"):
+        choose_batch_sizes(saved(proto, tmp_path), (4,))
 
 
 def test_an_open_batch_that_no_output_follows_is_said(tmp_path: Path) -> None:
@@ -242,8 +284,8 @@ def test_an_open_batch_that_no_output_follows_is_said(tmp_path: Path) -> None:
     alike = model([node("MatMul", "x w", "y")], {"x": ("batch", 4)}, {}, {"w": np.ones((4, 4), np.float32)})
     onnx.save(proto, tmp_path / "first.onnx")
     onnx.save(alike, tmp_path / "alike.onnx")
-    sizes, note = choose_batch_sizes(resolve(str(tmp_path / "first.onnx")), (1, 4), task="infer")
+    sizes, note = choose_batch_sizes(resolve(str(tmp_path / "first.onnx")), (1, 4))
     assert sizes == (1, 4)
     assert "a minibatch of 4 may not be 4 answers" in (note or "")
-    assert choose_batch_sizes(resolve(str(tmp_path / "first.onnx")), (1,), task="infer")[1] is None
-    assert choose_batch_sizes(resolve(str(tmp_path / "alike.onnx")), (1, 4), task="infer")[1] is None
+    assert choose_batch_sizes(resolve(str(tmp_path / "first.onnx")), (1,))[1] is None
+    assert choose_batch_sizes(resolve(str(tmp_path / "alike.onnx")), (1, 4))[1] is None

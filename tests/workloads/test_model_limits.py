@@ -219,8 +219,8 @@ def test_a_batch_that_is_built_in_counts_as_one_sample_unless_it_is_asked_for(tm
     inputs = [_value("x", (10_000, 3, 64, 64))]
     workload = resolve(_saved(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], inputs=inputs))
     with pytest.raises(InputError, match="491,520,000 bytes of inputs for a sample, more than the limit input_bytes"):
-        choose_batch_sizes(workload, (), task="infer")
-    assert choose_batch_sizes(workload, (10_000,), task="infer")[0] == (10_000,)
+        choose_batch_sizes(workload, ())
+    assert choose_batch_sizes(workload, (10_000,))[0] == (10_000,)
     with limits.limited(observe_bytes=200 << 20):
         seen, why = observe(workload, 10_000, {}, Feed())
     assert not seen

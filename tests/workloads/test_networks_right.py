@@ -14,14 +14,13 @@ from onnx_graphs import model, model_table, node
 from edgetune.errors import InputError
 from edgetune.workloads import torch_check
 from edgetune.workloads.costs.ops_table import time_warnings
-from edgetune.workloads.network_inputs import fillings
 from edgetune.workloads.onnx_file import fix_dimensions
 from edgetune.workloads.ort_session import open_session
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.torch_operators import OPERATORS
-from edgetune.workloads.workload import RunOptions, Workload
+from edgetune.workloads.workload import Batch, RunOptions, Workload
 
 FFT = 5 * (16 * 4096) * 12 // 2
 """16 real transforms of 4096 values: 5 n log2 n each, halved."""
@@ -120,41 +119,12 @@ def test_counts_beyond_64_bits_are_refused(proto: onnx.ModelProto, operator: str
         model_table(proto, "net", "infer", 1)
 
 
-def switch(*before: onnx.NodeProto, **values: Any) -> onnx.ModelProto:
-    then, other = (
-        helper.make_graph([node(op, "x", op)], op, [], [helper.make_tensor_value_info(op, 1, None)])
-        for op in ("Exp", "Neg")
-    )
-    proto = model([*before, node("If", "is", "y", then_branch=then, else_branch=other)], {"x": (1, 4), "rate": ()},
-                  None, values)  # fmt: skip
-    proto.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
-    return fix_dimensions(proto, batch_size=1, batch_axes=())
-
-
-def test_a_number_that_selects_a_branch_is_what_it_is_compared_with() -> None:
-    compared = [node("Equal", "rate k", "not"), node("Not", "not", "is")]
-    found = fillings(switch(*compared, k=np.array(16000)))[1]
-    assert (found.least, found.most, "If 'y'" in found.values) == (16000, 16000, True)
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        [node("Greater", "rate k", "is")],
-        [node("Equal", "rate k", "a"), node("Equal", "rate l", "b"), node("Or", "b a", "is")],
-    ],
-)
-def test_a_number_that_selects_a_branch_otherwise_is_refused(nodes: list[onnx.NodeProto]) -> None:
-    with pytest.raises(InputError, match="input 'rate' decides how much is computed"):
-        fillings(switch(*nodes, k=np.array(16000), l=np.array(8000)))
-
-
 def test_a_batch_of_several_names_is_one_hint() -> None:
     proto = model([node("Add", "a b", "y")], {"a": ("unk__1", 8), "b": ("unk__2", 8)})
     with pytest.raises(InputError) as refused:
         fix_dimensions(proto, batch_size=2)
     assert refused.value.hint.endswith("--batch-axis a=0 --batch-axis b=0")
-    fixed = fix_dimensions(proto, batch_size=2, batch_axes=(("a", 0), ("b", 0)))
+    fixed = fix_dimensions(proto, batch_size=2, batch=Batch((("a", 0), ("b", 0)), None, ""))
     assert [value.type.tensor_type.shape.dim[0].dim_value for value in fixed.graph.input] == [2, 2]
 
 
@@ -199,8 +169,7 @@ def test_an_operator_of_a_custom_library_is_named(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_time_depends_on(tmp_path: Path, proto: onnx.ModelProto, codes: list[str]) -> None:
-    size = proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value
-    assert [each.code for each in time_warnings(saved(tmp_path, proto), "infer", size, {})] == codes
+    assert [each.code for each in time_warnings(saved(tmp_path, proto), "infer", 1, {})] == codes
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge", "constant"])

@@ -54,8 +54,8 @@ def test_an_open_batch_takes_any_size_in_its_range(tmp_path):
     workload = save(tmp_path / "net.pt2", dynamic={0: Dim("batch", min=2, max=8)}, more=(3, 5, 4))
     shapes = shapes_of(workload)
     assert shapes.batch_axes == {"ids": 0, "more": 0}
-    assert choose_batch_sizes(workload, (), task="infer") == ((3,), "net: takes batch 2 to 8, measured at 3")
-    assert choose_batch_sizes(workload, (2, 8), task="infer")[0] == (2, 8)
+    assert choose_batch_sizes(workload, ()) == ((3,), "net: takes batch 2 to 8, measured at 3")
+    assert choose_batch_sizes(workload, (2, 8))[0] == (2, 8)
     for size in (2, 8):
         found = open_step(workload, "infer", size, RunOptions(threads=1))()
         assert found.shape == (size, 5, 4)
@@ -63,14 +63,14 @@ def test_an_open_batch_takes_any_size_in_its_range(tmp_path):
         assert 2.0 <= found.min() <= found.max() < 3.0, "rows of ones, times the constant, plus floats in [0, 1)"
     for refused in (1, 9):
         with pytest.raises(InputError, match=f"takes batch 2 to 8, not {refused}"):
-            choose_batch_sizes(workload, (refused,), task="infer")
+            choose_batch_sizes(workload, (refused,))
 
 
 def test_a_fixed_batch_is_the_only_one(tmp_path):
     workload = save(tmp_path / "net.pt2")
-    assert choose_batch_sizes(workload, (), task="infer")[0] == (3,)
+    assert choose_batch_sizes(workload, ())[0] == (3,)
     with pytest.raises(InputError, match="takes batch 3 only, not 1") as caught:
-        choose_batch_sizes(workload, (1,), task="infer")
+        choose_batch_sizes(workload, (1,))
     assert "dynamic_shapes" in caught.value.hint
     assert open_step(workload, "infer", 3, RunOptions(threads=1))().shape == (3, 5, 4)
 
@@ -82,7 +82,7 @@ def test_inputs_and_outputs_that_disagree_have_no_batch(tmp_path):
 
     torch.export.save(torch.export.export(Flat(), (torch.zeros(7, 3),)), tmp_path / "net.pt2")
     workload = resolve(str(tmp_path / "net.pt2"))
-    assert choose_batch_sizes(workload, (), task="infer")[0] == (1,)
+    assert choose_batch_sizes(workload, ())[0] == (1,)
     assert open_step(workload, "infer", 1, RunOptions(threads=1))().shape == (3,)
 
 
@@ -112,7 +112,7 @@ def test_the_batch_of_a_network_of_time_first_is_the_second_axis(tmp_path):
     torch.export.save(exported, tmp_path / "net.pt2")
     workload = resolve(str(tmp_path / "net.pt2"))
     assert shapes_of(workload).batch_axes == {"x": 1}
-    assert choose_batch_sizes(workload, (8,), task="infer")[0] == (8,)
+    assert choose_batch_sizes(workload, (8,))[0] == (8,)
     assert open_step(workload, "infer", 8, RunOptions(threads=1))().shape == (8, 4)
 
 

@@ -30,7 +30,7 @@ from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.processes.turn_signal import TurnSignal
 from edgetune.stages.interleave.sessions import InferenceServer, RequestHandlers, TrainingSession, describe_error
 from edgetune.visible import visible
-from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
+from edgetune.workloads.onnx_file import fix_dimensions, load_model, network_batch, network_values, parse_model
 from edgetune.workloads.ort_session import open_session
 from edgetune.workloads.paced_script import OTHERWISE, PacedScript, open_script
 from edgetune.workloads.python_file import limit_threads, open_handler, open_training
@@ -291,8 +291,11 @@ class _Training:
         workload, resume = Workload.from_plain(command["workload"]), command["resume"]
         model = load_model(workload, weights=True) if resume is None else parse_model(Path(resume))
         size, dimensions = command["batch_size"], command["dimensions"]
-        fixed = fix_dimensions(model, batch_size=size, dimensions=dimensions, batch_axes=workload.batch_axes)
-        made = trainer(fixed, command["batch_size"], device=command["torch_device"], seed=command["seed"])
+        fixed = fix_dimensions(
+            model, batch_size=size, dimensions=dimensions, batch=network_batch(workload, dimensions, size)
+        )
+        made = trainer(fixed, command["batch_size"], device=command["torch_device"], seed=command["seed"],
+                       values=network_values(workload, dimensions))  # fmt: skip
         if before is not None:
             made.continue_from(before._trainer)
         hollow = torch_graph.without_data(model, {name for name, _ in made.module.weights()})

@@ -21,7 +21,7 @@ from edgetune.processes.families import family
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import format_duration
 from edgetune.workloads.kernels import parse_kernel
-from edgetune.workloads.onnx_file import stored_precisions
+from edgetune.workloads.onnx_file import stored_precisions, with_batch
 from edgetune.workloads.resolve import KINDS
 from edgetune.workloads.workload import LayerSampling, Workload
 
@@ -177,7 +177,9 @@ class Supervisor:
         )
         return {
             "command": "prepare",
-            "workload": replace(self._workload, name=point.workload).plain(),
+            "workload": replace(
+                with_batch(self._workload, self._options.dimensions, point.batch_size), name=point.workload
+            ).plain(),
             "task": point.task,
             "batch_size": point.batch_size,
             "cpus": cpus,

@@ -33,10 +33,9 @@ from edgetune.units import NS, format_si
 from edgetune.workflows.interleave.tenants import TenantSpec
 from edgetune.workflows.parse_options import choose_batch_sizes, parse_batch_axes
 from edgetune.workflows.reporting import Reporter
-from edgetune.workloads.batch import describe_axes
-from edgetune.workloads.onnx_file import network_batch
+from edgetune.workloads.onnx_file import network_batch, with_batch
 from edgetune.workloads.resolve import resolve
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import Workload, describe_axes
 
 INFER_SIZES = (1, 2, 4, 8, 16)
 TRAIN_SIZE = 16
@@ -64,7 +63,8 @@ class TenantMeasurements:
         asked = self.asked
         files = (asked.handler, asked.checkpoint, asked.resume)
         handler, checkpoint, resume = (None if file is None else Path(file) for file in files)
-        return LiveTenant(tenant, self.workload, asked.inputs, handler, checkpoint, resume, dict(asked.dimensions))
+        workload = with_batch(self.workload, asked.dimensions)
+        return LiveTenant(tenant, workload, asked.inputs, handler, checkpoint, resume, dict(asked.dimensions))
 
 
 class Measuring:
@@ -176,8 +176,8 @@ def wanted_points(
         default = (TRAIN_SIZE,) if opts.task == "train" else (1,) if several else INFER_SIZES
         said = () if opts.batch_size is None else (opts.batch_size,)
         sizes, _ = choose_batch_sizes(
-            known.workload, said, task=opts.task, dimensions=options.dimensions, inputs=options.inputs,
-            seed=options.seed, default=default,
+            known.workload, said, dimensions=options.dimensions, inputs=options.inputs,
+            default=default,
         )  # fmt: skip
     points = [Point(known.workload.name, opts.task, size, mode) for mode in modes for size in sizes]
     return [point for point in points if point not in there]

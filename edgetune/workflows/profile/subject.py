@@ -116,10 +116,8 @@ def choose_subject(
             sizes, batch = choose_batch_sizes(
                 workload,
                 sizes,
-                task=task,
                 dimensions=options.dimensions,
                 inputs=options.inputs,
-                seed=options.seed,
                 default=() if default_size is None else (default_size,),
             )
         if not sizes:

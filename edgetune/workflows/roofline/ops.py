@@ -34,7 +34,7 @@ def ops(opts: OpsOptions, reporter: Reporter) -> OpsTable:
     workload = resolve(opts.model, parse_batch_axes(opts.batch_axis))
     dimensions = with_phase(workload, dimensions, opts.phase, opts.context)
     (size,), batch = choose_batch_sizes(
-        workload, [opts.batch_size] if opts.batch_size else [], task=task, dimensions=dimensions, inputs=inputs,
+        workload, [opts.batch_size] if opts.batch_size else [], dimensions=dimensions, inputs=inputs,
         use="costed",
     )  # fmt: skip
     table = operator_table(

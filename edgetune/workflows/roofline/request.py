@@ -88,8 +88,8 @@ def _settled(opts: RooflineOptions, reporter: Reporter) -> RooflineOptions:
     if opts.model is None:
         return replace(opts, task=task)
     sizes, batch = choose_batch_sizes(
-        workload_of(opts), () if opts.batch_sizes is None else sizes_of(opts), task=task,
-        dimensions=dimensions_asked(opts)[0], inputs=parse_inputs(opts.inputs), seed=opts.seed,
+        workload_of(opts), () if opts.batch_sizes is None else sizes_of(opts),
+        dimensions=dimensions_asked(opts)[0], inputs=parse_inputs(opts.inputs),
     )  # fmt: skip
     if batch is not None:
         reporter.info(batch)

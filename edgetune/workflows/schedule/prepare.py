@@ -82,7 +82,7 @@ def _chosen(opts: PreparationOptions, reporter: Reporter) -> list[tuple[Workload
     for workload in workloads:
         sizes = [opts.batch_size] if opts.batch_size else []
         (size,), batch = choose_batch_sizes(
-            workload, sizes, task="infer", dimensions=common.dimensions, inputs=common.inputs, use="prepared"
+            workload, sizes, dimensions=common.dimensions, inputs=common.inputs, use="prepared"
         )
         if batch is not None:
             reporter.info(batch)

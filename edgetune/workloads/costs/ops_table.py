@@ -24,7 +24,7 @@ from edgetune.workloads.kernels import KERNELS, MATMUL, BenchmarkKernel, kernel_
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.llm import read_decoder
 from edgetune.workloads.observed import Feed, observe
-from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, input_specs, load_model
+from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, input_specs, load_model, network_batch, with_batch
 from edgetune.workloads.shapes import infer, without_weights
 from edgetune.workloads.user_ops_table import matching
 from edgetune.workloads.workload import Workload
@@ -122,14 +122,16 @@ def graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workloa
     _refuse_training_in_view(task, view)
     fixed = fix_dimensions(
         without_weights(model), batch_size=request.batch_size, dimensions=dimensions,
-        batch_axes=None if workload is None else workload.batch_axes,
+        batch=None if workload is None else network_batch(workload, dimensions, request.batch_size),
     )  # fmt: skip
     read = partial(read_graph, fixed, precision=precision, training=task == "train")
     graph = read()
     costed = cost_nodes(graph.nodes)
     data_warnings: tuple[DataWarning, ...] = ()
     if workload is not None and not (graph.settled and all(map(_has_shapes, costed))):
-        observed, failed = observe(workload, request.batch_size, dimensions, request.feed)
+        observed, failed = observe(
+            with_batch(workload, dimensions, request.batch_size), request.batch_size, dimensions, request.feed
+        )
         infer(fixed, observed=observed)
         graph = read(observed=observed)
         costed = cost_nodes(graph.nodes)

@@ -156,8 +156,15 @@ def _session(path: Path, *, optimised: bool) -> Any:
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def difference_between(found: Sequence[Any], expected: Sequence[Any]) -> float:
-    """Return the largest difference between outputs, as a share of the largest magnitude; infinite for other shapes."""
+def difference_between(
+    found: Sequence[Any], expected: Sequence[Any], *, least: float = float(np.finfo(np.float32).tiny)
+) -> float:
+    """Return the largest difference between outputs, as a share of the largest magnitude; infinite for other shapes.
+
+    Args:
+        found, expected: The outputs.
+        least: Smallest magnitude to take the share of.
+    """
     most = 0.0
     for got, want in zip(found, expected, strict=True):
         if got.shape != want.shape or got.dtype != want.dtype:
@@ -170,7 +177,5 @@ def difference_between(found: Sequence[Any], expected: Sequence[Any]) -> float:
         if not np.array_equal(got[~finite], want[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
             return float("inf")
         off = np.abs(got[finite].astype(np.float64) - want[finite])
-        most = max(
-            most, float(off.max(initial=0) / max(np.abs(want[finite]).max(initial=0), np.finfo(np.float32).tiny))
-        )
+        most = max(most, float(off.max(initial=0) / max(np.abs(want[finite]).max(initial=0), least)))
     return most

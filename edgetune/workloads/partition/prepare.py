@@ -30,6 +30,7 @@ from edgetune.workloads.dimensions import data_inputs, input_specs
 from edgetune.workloads.graphs import known_shape
 from edgetune.workloads.model_limits import check_constants, check_inputs
 from edgetune.workloads.observed import Feed, observe
+from edgetune.workloads.onnx_file import with_batch
 from edgetune.workloads.partition import whole
 from edgetune.workloads.partition.check import CHECK_SHARE, PrepareOptions, largest_difference
 from edgetune.workloads.partition.cut import CutLayer, cut, cut_layers, layer_model, uncut
@@ -232,6 +233,7 @@ def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOpti
     unsized = graph.unsized_outputs()
     if not unsized:
         return {}
+    workload = with_batch(workload, options.dimensions, options.batch_size)
     seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed(options.inputs))
     found = {name: seen.value("", name) for name in unsized}
     return {name: value for name, value in found.items() if value is not None}

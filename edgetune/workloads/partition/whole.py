@@ -14,12 +14,14 @@ from pathlib import Path
 import onnx
 from onnx import numpy_helper
 
+from edgetune.errors import InputError
 from edgetune.workloads import shapes
 from edgetune.workloads.dimensions import fix_dimensions
 from edgetune.workloads.initial_weights import fill, has_data
 from edgetune.workloads.model_limits import refuse_malformed
 from edgetune.workloads.model_storage import EXTERNAL_ABOVE_BYTES
-from edgetune.workloads.onnx_file import load_model
+from edgetune.workloads.network_inputs import state_values
+from edgetune.workloads.onnx_file import load_model, network_batch, network_values
 from edgetune.workloads.partition.weight_files import AlignedFile
 from edgetune.workloads.workload import Workload
 
@@ -45,8 +47,15 @@ def write_external(
         shapes.without_weights(declared),
         batch_size=batch_size,
         dimensions=dimensions,
-        batch_axes=workload.batch_axes,
+        batch=network_batch(workload, dimensions, batch_size),
     )
+    try:
+        values = network_values(workload, dimensions)
+    except InputError:  # a run refuses the input that nobody can make
+        state_values(model, ())
+    else:
+        if values:
+            state_values(model, values)
     stored = {tensor.name: tensor for tensor in declared.graph.initializer}
     source = workload.path.parent.resolve() if workload.path is not None else Path()
     with (folder / WEIGHTS).open("wb") as stream, refuse_malformed(f"the weights of {workload.reference}"):

@@ -18,7 +18,7 @@ from edgetune.stages.profiling.convergence.proxy import PROXIES, TrainingOptions
 from edgetune.stages.profiling.convergence.text_networks import LastPlace, NextTokenLstm, NextTokenTransformer
 from edgetune.workloads import zoo
 from edgetune.workloads.initial_weights import has_data
-from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.onnx_file import fix_dimensions, load_model, network_batch
 from edgetune.workloads.torch_module import OnnxModule
 from edgetune.workloads.workload import Workload
 
@@ -61,7 +61,7 @@ def build_network(workload: Workload, dataset: Dataset, *, batch_size: int, seed
 
     graph = zoo.weightless(workload.name) if workload.kind == "zoo" else load_model(workload, weights=True)
     try:
-        model = fix_dimensions(graph, batch_size=batch_size)
+        model = fix_dimensions(graph, batch_size=batch_size, batch=network_batch(workload, {}, batch_size))
     except InputError as error:
         raise InputError(error.message, "export it with its batch open and every other dimension fixed") from None
     if not all(has_data(tensor) for tensor in model.graph.initializer):
