@@ -26,12 +26,12 @@ def warn_of_host_load(reporter: Reporter) -> None:
 
 def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
     if (quota := reader.quota) is not None and quota < 1:
-        reporter.info(f"warning: a CPU quota gives the time of {quota:.3g} CPUs: a thread is stopped now and then")
+        reporter.info(f"note: a CPU quota gives the time of {quota:.3g} CPUs: a thread is stopped now and then")
     load = None if reporter.quiet else reader.sample(clock)
     if load is not None and load.busy:
         cores = f"{load.cpus} core{'' if load.cpus == 1 else 's'}"
         used = f"other processes use {load.share:.0%} of them"
-        reporter.info(f"warning: load {load.runnable:.0f} on {cores}, {used}: figures are of a busy machine")
+        reporter.info(f"note: load {load.runnable:.0f} on {cores}, {used}")
 
 
 def warn_of_contention(rows: Iterable[ProfileRow], reporter: Reporter) -> None:

@@ -267,7 +267,7 @@ def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str], *more: str
     assert run([*words, *more, "-o", str(out)]) == 2
     assert not out.exists()
     assert not set(psutil.Process().children(recursive=True)) - before
-    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning: load")]
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
     assert [line.partition(": ")[0] for line in lines] == ["error", "hint"]
     return lines
 
