@@ -10,8 +10,9 @@ Any object with the functions of the module ``cuda.bindings.driver`` (12.8 to 13
 Only functions whose signature is the same in all those versions are called: no ``cuCtxCreate``, no
 ``cuCtxSynchronize``. Error codes are those of ``cuda.h``, enumeration ``CUresult``.
 
-Run on a GPU so far: equality, overhead, the benchmark's workloads, block records, ``calibrate`` and ``run``, on an H100
-whose driver is for CUDA 13.0. Only on the fake: ``gpu_equivalence``.
+Run on a GPU so far, with forms written in CUDA C: equality, overhead, the benchmark's workloads, block records,
+``calibrate`` and ``run``, on an H100 whose driver is for CUDA 13.0. Only on the fake: forms of PTX, which replaced
+those, and ``gpu_equivalence``.
 """
 
 from __future__ import annotations
