@@ -15,8 +15,8 @@ policies      workloads by policies in alternation: critical latency relative to
 blocks        workload A by the elastic policy with block records: FOLDER/blocks-SMS.parquet and .svg
 
 ``--sms 16`` has a green context of 16 multiprocessors stand for an edge GPU; its bandwidth and caches stay those of the
-whole. Nothing is asserted but equality: the exit code is 1 where something differs. Kernels are compiled to PTX, so that
-NVRTC is to be no newer than the driver: pip install 'nvidia-cuda-nvrtc==13.0.*' for CUDA 13.0.
+whole. Nothing is asserted but equality: the exit code is 1 where something differs. Kernels are compiled to PTX:
+NVRTC is to be no newer than the driver, pip install 'nvidia-cuda-nvrtc==13.0.*' for CUDA 13.0.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from kernel_corpus import ARCHES
 
-from edgetune.errors import DeviceError
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.forms import Forms, forms_of
 from edgetune.stages.elastic.front import resources_of, transform_compiled
@@ -18,18 +17,6 @@ from edgetune.stages.elastic.work import Logical
 
 CORPUS = sorted((Path(__file__).parent / "kernels").glob("*.cu"))
 GPU = find_gpu("orin-agx")
-
-
-def assembler() -> bool:
-    """Return whether something here tells what PTX needs."""
-    try:
-        resources_of(".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n", "sm_87", "k")
-    except DeviceError:
-        return False
-    return True
-
-
-pytestmark = pytest.mark.skipif(not assembler(), reason="neither ptxas nor nvJitLink")
 
 
 def assembled(source: str, name: str, arch: str) -> tuple[TransformResult, dict[str, Forms]]:
