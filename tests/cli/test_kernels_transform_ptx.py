@@ -90,11 +90,11 @@ def test_an_original_that_does_not_do_is_told(edgetune, file):
 
 
 def test_an_instruction_that_the_check_does_not_know_leaves_the_others(edgetune, file):
-    unknown = GOOD.replace("scale", "other").replace("add.rn.f32 %f2, %f1, %f1", "fns.b32 %f2, %f1, %f1, 1")
+    unknown = GOOD.replace("scale", "other").replace("add.rn.f32 %f2, %f1, %f1", "suq.width.b32 %f2, [%rd1]")
     ended = edgetune(*COMMAND, file(GOOD + unknown.partition(".address_size 64")[2]), "--check", "--quiet",
                      "--launch", LAUNCH.replace("scale", "other"))  # fmt: skip
     assert_two_lines(ended, 5)
-    assert "does not know the instruction fns.b32" in ended.err
+    assert "does not know the instruction suq.width.b32" in ended.err
     assert "equal" in ended.out
 
 
