@@ -56,8 +56,9 @@ def run(command: str, folder: Path) -> tuple[int, str]:
 
 _ASK = """
 edgetune() {{
-    printf '%s\\0' "$#" "$BASHPID" "$PWD" "$@" > {ask}
-    local code; read -r code < {answer}; return "$code"
+    local pid=$BASHPID code
+    (printf '%s\\0' "$#" "$pid" "$PWD" "$@" > {ask})  # in a subshell: the reader opens this one's standard output
+    read -r code < {answer}; return "$code"
 }}
 export -f edgetune
 {command}"""
@@ -75,9 +76,10 @@ def run_here(command: str, folder: Path) -> tuple[int, str]:
         ):
 
             def read() -> str:
-                out = process.stdout.read()
-                asked.write(b"end\0")
-                return out
+                try:
+                    return process.stdout.read()
+                finally:
+                    asked.write(b"end\0")
 
             out, heard = pool.submit(read), b""
             while not heard.startswith(b"end\0"):
