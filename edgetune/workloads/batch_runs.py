@@ -99,9 +99,9 @@ def confirm(
         InputError: the network cannot be loaded, does not run as exported, or an input cannot be generated.
     """
     fixed = partial(fix_dimensions, batch_size=batch.exported or 1, dimensions=dimensions, batch=batch)
-    light, model = fixed(without_weights(declared)), fixed(declared)
+    light = fixed(without_weights(declared))
     values = find_values(fixed(declared), folder) if inputs_file is None and needs_runs(light) else ()
-    exact = _is_exact(model)
+    exact = _is_exact(light)
     draw = partial(_samples, light, dict(batch.axes), inputs_file, values)
     one, two, three, *others = draw(_SCALES if exact else _SCALES[:1] * 5)
     joined = [[one], [two], [one, two], [one, two, three], [three], *([one, other, three] for other in others)]
@@ -110,6 +110,7 @@ def confirm(
     reasons: list[Exception] = []
     ways: tuple[Reshapes, ...] = get_args(Reshapes) if batch.exported is not None else ("kept",)
     for reshapes in ways:
+        model = fixed(declared)
         weights = len(model.graph.initializer)
         open_batch(model, batch, reshapes, trial.known)
         if reshapes != "kept" and len(model.graph.initializer) == weights:

@@ -91,8 +91,11 @@ def batch_of(
                 return told
             return replace(confirm([told]), axes=told.axes, exported=told.exported, decided=True)
         tried = list(open_candidates(inputs, dimensions))
-        if tried and (found := confirm(tried)).axes:
-            return found
+        if tried:
+            declared.at({dimension_name(inputs, place): 1 for place in tried[0].axes})  # refuses others that are open
+            found = confirm(tried)
+            if found.axes:
+                return found
         declared.at({})  # refuses what is still open
         for_one = is_for_one(declared.light.graph, inputs)
         if for_one and not resized:
