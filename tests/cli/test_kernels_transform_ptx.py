@@ -102,7 +102,7 @@ def test_an_original_that_does_not_do_is_told(edgetune, file):
 
 
 def test_an_instruction_that_the_check_does_not_know_leaves_the_others(edgetune, file):
-    unknown = GOOD.replace("scale", "other").replace("add.rn.f32 %f2, %f1, %f1", "suq.width.b32 %r2, [%rd1]")
+    unknown = GOOD.replace("scale", "other").replace("add.rn.f32 %f2, %f1, %f1", "suq.width.b32 %f2, [%rd1]")
     ended = edgetune(*COMMAND, file(GOOD + unknown.partition(".address_size 64")[2]), "--check", "--quiet",
                      "--launch", LAUNCH.replace("scale", "other"))  # fmt: skip
     assert_two_lines(ended, 5)
