@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 
@@ -45,6 +46,14 @@ def test_families_are_what_they_stand_for(seed):
     _, walking = grid("one-core", seed)
     means_w = walking.mean(axis=(1, 2))
     assert (np.diff(means_w) < 0).any()
+    for family in ("saw", "saw-bound"):
+        _, power_w = grid(family, seed)
+        medians_w = [np.median(power_w, axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
+        falls = np.array([np.diff(np.log(each)).min() for each in medians_w])
+        assert math.log(0.75) < falls.min() < math.log(0.93)
+    time, _ = grid("cliff", seed)
+    means_s = [time.mean(axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
+    assert max((each[:-1] / each[1:]).max() for each in means_s) > 1.7
 
 
 def test_the_command_prints_a_line_per_table_and_what_is_missed(capsys, monkeypatch, tmp_path):

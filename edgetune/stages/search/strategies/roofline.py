@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from copy import copy, deepcopy
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -38,6 +39,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.model.beliefs import Belief, Beliefs, Halves, PointBeliefs
 from edgetune.stages.search.model.columns import ColumnBeliefs
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
+from edgetune.stages.search.model.fit import mixed
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
 from edgetune.stages.search.model.priors import informed_time_prior
 from edgetune.stages.search.model.relatives import relative_curves
@@ -45,9 +47,6 @@ from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, Suggestion
 
-OVER_BUDGET_SLACK = 0.10
-"""Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
-per cent less."""
 AFFORDABLE = 8_000
 """Largest number of points (or pairs) that are all scored for one suggestion; of more, half as many and their best."""
 NEGLIGIBLE = 2e-5
@@ -56,10 +55,12 @@ NEGLIGIBLE_THROUGHPUT = 2e-4
 """Expected gain below which nothing more is measured, as a share of the best throughput."""
 BOTH_UNKNOWN = 1.6
 """Divisor of the score of a pair of which both halves are unmeasured."""
-FAILURES = 3
-"""Number of points in a row that brought nothing better before one is chosen in doubt of the physics of power."""
-DOUBT = 3.0
-"""How many times as much a point must promise without that physics as the best one with it to be chosen in doubt."""
+FIRST_POINTS = 3
+"""Number of points, at most one a knob, that are chosen for what they teach too: all but the first have scores times the
+variances of their time and their power. Points near to the first teach least, and seem safest. Relatives teach more."""
+FAILURES, PROGRESS = 2, 0.03
+"""Number of points in a row that brought little before one is chosen in doubt of the physics of power, and the least
+gain that is more than little."""
 DRAWS = 400
 """Number of draws for the expected gain of more measurements."""
 SHARE_AT_ONCE = 0.5
@@ -102,10 +103,10 @@ class _RooflinePoints:
         self._beliefs = _beliefs(space, hints)
         self._candidates = OpenPoints(self._beliefs.coordinates, affordable=AFFORDABLE)
         self._columns = ColumnBeliefs(self._beliefs.coordinates)
-        budget_w = problem.power_budget_w
-        self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
         self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
+        knobs = len(self._beliefs.coordinates.names)
+        self._to_learn = 0 if len(self._beliefs.relatives.log_times) else min(FIRST_POINTS, knobs)
         self._measured: dict[int, tuple[float, float, int]] = {}
         self._stale, self._failures = False, -1  # the first point is no failure
         self._log_costs: dict[int, float] = {}
@@ -115,7 +116,7 @@ class _RooflinePoints:
         if not self._measured:
             return self._first()
         self._learn()
-        found = self._candidates.best(self._doubtful_score if self._failures >= FAILURES else self._score)
+        found = self._candidates.best(partial(self._score, in_doubt=self._failures >= FAILURES))
         best = self._best_log_cost()
         if found is None or (best is not None and found[1] < NEGLIGIBLE):
             return None
@@ -157,15 +158,15 @@ class _RooflinePoints:
         rows = self._candidates.top(self._score, count)
         if not len(rows):
             return 0.0
-        weights, belief = self._beliefs.parts(rows)
+        of_time, of_power, belief = self._beliefs.parts(rows)
         random = np.random.default_rng(0)
-        which = random.choice(len(weights), size=DRAWS, p=weights)
 
-        def drawn(means: Array, sds: Array) -> Array:
+        def drawn(weights: Array, means: Array, sds: Array) -> Array:
+            which = random.choice(len(weights), size=DRAWS, p=weights)
             return np.asarray(means[which] + sds[which] * random.standard_normal((DRAWS, len(rows))))
 
-        sure = np.zeros((DRAWS, len(rows)))
-        draws = Belief(drawn(belief.log_time, belief.time_sd), sure, drawn(belief.log_power, belief.power_sd), sure)
+        sure, times = np.zeros((DRAWS, len(rows))), drawn(of_time, belief.log_time[:, 0], belief.time_sd[:, 0])
+        draws = Belief(times, sure, drawn(of_power, belief.log_power[0], belief.power_sd[0]), sure)
         found = worth(self._problem, draws, self._batch_sizes[rows], power_noise=self._power_noise)
         scores = found.score(best) * self._columns.chance(rows)
         return round(float(scores.max(axis=1).mean()), 6)
@@ -180,7 +181,6 @@ class _RooflinePoints:
         readings = self._measured[row][2] + 1 if row in self._measured else 1
         self._measured[row], self._stale = (result.minibatch_s, power_w, readings), True
         self._columns.tell(row, result.judgement.shares)
-        self._rule_out(row)
         objective = result.judgement.objective
         before = self._best_log_cost()
         self._log_costs.pop(row, None)
@@ -190,7 +190,7 @@ class _RooflinePoints:
             if objective_of(self._problem) == "latency":
                 self._close_slow_to_fill(-objective)
         best = self._best_log_cost()
-        better = best is not None and (before is None or best < before)
+        better = best is not None and (before is None or best < before - PROGRESS)
         self._failures = 0 if better or self._failures >= FAILURES else self._failures + 1
 
     def _log_cost(self, row: int, objective: float) -> float:
@@ -212,16 +212,6 @@ class _RooflinePoints:
         row = self._candidates.nearest(middle)
         return None if row is None else self._suggestion(row, "the middle of every knob")
 
-    def _rule_out(self, row: int) -> None:
-        """Close the points that exceed the budget if power grows with every knob, unless it was measured not to."""
-        powers = {row: power_w for row, (_, power_w, _) in self._measured.items() if not math.isnan(power_w)}
-        if row not in powers:
-            return
-        if self._candidates.contradicts_growth(row, powers):
-            self._candidates.reopen()
-        elif powers[row] > self._limit_w * (1 + OVER_BUDGET_SLACK):
-            self._candidates.close_above(row)
-
     def _learn(self) -> None:
         """Fit the model, if anything was measured since the last fit."""
         if not self._stale:
@@ -230,22 +220,19 @@ class _RooflinePoints:
         times_s, powers_w, readings = np.array(list(self._measured.values()), dtype=float).T
         self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
 
-    def _score(self, rows: Rows) -> Array:
-        return self._score_by(self._beliefs, rows)
-
-    def _doubtful_score(self, rows: Rows) -> Array:
-        """Return the score, or that without the physics of power where it is far larger.
+    def _score(self, rows: Rows, *, in_doubt: bool = False) -> Array:
+        """Return the score of points, in doubt with irregular power far likelier and times the variance of power.
 
         Physics that is wrong about a board repeats points that are a little over the budget, and never measures those
-        far from them, which may be within it. A score without the physics is large there.
+        far from them, which may be within it. In doubt, the score is large where such a point tells most.
         """
-        freely = self._score_by(self._beliefs.without_physics(), rows)
-        return np.maximum(self._score(rows), freely / DOUBT)
-
-    def _score_by(self, beliefs: Beliefs, rows: Rows) -> Array:
-        weights, belief = beliefs.parts(rows)
+        of_time, of_power, belief = self._beliefs.parts(rows, in_doubt=in_doubt)
         found = worth(self._problem, belief.bold(), self._batch_sizes[rows], power_noise=self._power_noise)
-        return np.asarray(weights @ found.score(self._best_log_cost()) * self._columns.chance(rows))
+        score = found.mean_score(self._best_log_cost(), of_time, of_power) * self._columns.chance(rows)
+        first = len(self._measured) < self._to_learn
+        if first or in_doubt:
+            score = score * np.nan_to_num(mixed(of_power, belief.log_power[0], belief.power_sd[0])[1], nan=1.0) ** 2
+        return score * mixed(of_time, belief.log_time[:, 0], belief.time_sd[:, 0])[1] ** 2 if first else score
 
     def _best_log_cost(self) -> float | None:
         """Return the log of the least cost of a point that keeps every budget, as far as a few readings can confirm."""
