@@ -56,11 +56,11 @@ NEGLIGIBLE_THROUGHPUT = 2e-4
 BOTH_UNKNOWN = 1.6
 """Divisor of the score of a pair of which both halves are unmeasured."""
 FIRST_POINTS = 3
-"""Number of points, at most one a knob, that are chosen for what they teach too: all but the first have scores times the
-variances of their time and their power. Points near to the first teach least, and seem safest. Relatives teach more."""
-FAILURES, PROGRESS = 2, 0.03
-"""Number of points in a row that brought little before one is chosen in doubt of the physics of power, and the least
-gain that is more than little."""
+"""Number of points, with as many knobs or more, that are chosen for what they teach too: but for the first one, their
+scores are multiplied by the variances of time and power. Points near to the first teach least, and seem safest. With
+relatives it is one less."""
+FAILURES = 3
+"""Number of points in a row that brought nothing better before one is chosen in doubt of the physics of power."""
 DRAWS = 400
 """Number of draws for the expected gain of more measurements."""
 SHARE_AT_ONCE = 0.5
@@ -105,8 +105,8 @@ class _RooflinePoints:
         self._columns = ColumnBeliefs(self._beliefs.coordinates)
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
         self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
-        knobs = len(self._beliefs.coordinates.names)
-        self._to_learn = 0 if len(self._beliefs.relatives.log_times) else min(FIRST_POINTS, knobs)
+        few = len(self._beliefs.coordinates.names) < FIRST_POINTS
+        self._to_learn = 0 if few else FIRST_POINTS - (len(self._beliefs.relatives.log_times) > 0)
         self._measured: dict[int, tuple[float, float, int]] = {}
         self._stale, self._failures = False, -1  # the first point is no failure
         self._log_costs: dict[int, float] = {}
@@ -190,7 +190,7 @@ class _RooflinePoints:
             if objective_of(self._problem) == "latency":
                 self._close_slow_to_fill(-objective)
         best = self._best_log_cost()
-        better = best is not None and (before is None or best < before - PROGRESS)
+        better = best is not None and (before is None or best < before)
         self._failures = 0 if better or self._failures >= FAILURES else self._failures + 1
 
     def _log_cost(self, row: int, objective: float) -> float:
