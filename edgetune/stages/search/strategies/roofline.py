@@ -59,8 +59,11 @@ FIRST_POINTS = 3
 """Number of points, with as many knobs or more, that are chosen for what they teach too: but for the first one, their
 scores are multiplied by the variances of time and power. Points near to the first teach least, and seem safest. With
 relatives it is one less."""
-FAILURES = 3
-"""Number of points in a row that brought nothing better before one is chosen in doubt of the physics of power."""
+PROGRESS = 0.03
+"""Least gain of a point that is no failure, a share of the cost."""
+FAILURES, PATIENCE = 2, 4
+"""Number of failures in a row before a point is chosen in doubt of the physics of power, and how many times as many are
+needed after each such point, or with fewer than ``FIRST_POINTS`` knobs."""
 DRAWS = 400
 """Number of draws for the expected gain of more measurements."""
 SHARE_AT_ONCE = 0.5
@@ -106,6 +109,7 @@ class _RooflinePoints:
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
         self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
         few = len(self._beliefs.coordinates.names) < FIRST_POINTS
+        self._patience = FAILURES * (PATIENCE if few else 1)
         self._to_learn = 0 if few else FIRST_POINTS - (len(self._beliefs.relatives.log_times) > 0)
         self._measured: dict[int, tuple[float, float, int]] = {}
         self._stale, self._failures = False, -1  # the first point is no failure
@@ -116,7 +120,7 @@ class _RooflinePoints:
         if not self._measured:
             return self._first()
         self._learn()
-        found = self._candidates.best(partial(self._score, in_doubt=self._failures >= FAILURES))
+        found = self._candidates.best(partial(self._score, in_doubt=self._failures >= self._patience))
         best = self._best_log_cost()
         if found is None or (best is not None and found[1] < NEGLIGIBLE):
             return None
@@ -190,8 +194,11 @@ class _RooflinePoints:
             if objective_of(self._problem) == "latency":
                 self._close_slow_to_fill(-objective)
         best = self._best_log_cost()
-        better = best is not None and (before is None or best < before)
-        self._failures = 0 if better or self._failures >= FAILURES else self._failures + 1
+        better = best is not None and (before is None or best < before - PROGRESS)
+        if self._failures >= self._patience:
+            self._failures, self._patience = 0, self._patience * PATIENCE
+        else:
+            self._failures = 0 if better else self._failures + 1
 
     def _log_cost(self, row: int, objective: float) -> float:
         """Return the log of the cost of a point: what the model predicts, of which the objective is the inverse."""
