@@ -15,8 +15,9 @@ Every table of a family has 13 CPU clocks x 11 GPU clocks x 8 memory clocks, and
 4 %, a tenth of the variance at each point by itself. Family and seed decide all figures. Seeds below 100 are for
 tuning, ``--seeds 100-111`` are for the verdict.
 
-``--at-once 4`` asks for four points before any is measured, as for four boards, with 1.3 times as many points.
-``--like`` searches every table with the other tables of its board as relatives: without any, with one, with all.
+``--points 6,8,10,20`` prints the figures of each number of points, and those of the manual. ``--at-once 4`` asks for
+four points before any is measured, as for four boards, with 1.3 times as many points. ``--like`` searches every table
+with the other tables of its board as relatives: without any, with one, with all.
 ``--large`` times a search among the 18,096 modes of an Orin AGX instead.
 """
 
@@ -31,6 +32,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -298,11 +300,13 @@ class Table:
         return self.name.split()[0]
 
 
-def all_tables(data: Path, cache: Path, only: str) -> list[Table]:
+def all_tables(data: Path, cache: Path, only: str, seeds: Iterable[int]) -> list[Table]:
     """Return the tables whose name contains ``only``; those of the twin are made where the cache lacks them."""
     made = [*public_tables(data), *twin_tables(cache, only)]
     made += [
-        Table(f"{family} {seed}", "", tuple(family_table(family, seed))) for family in FAMILIES for seed in range(SEEDS)
+        Table(f"{family} {seed}", "", tuple(family_table(family, seed)))
+        for family, seed in product(FAMILIES, seeds)
+        if only in f"{family} {seed}"
     ]
     named = [replace(table, rows=tuple(replace(row, workload=table.name) for row in table.rows)) for table in made]
     return [table for table in named if only in table.name]
@@ -511,10 +515,11 @@ def jobs_of(tables: Sequence[Table], options: argparse.Namespace) -> Iterator[Jo
         after = [other for other in others if tables.index(other) > tables.index(table)]
         kinds = {"none": (), "one": ((after or others)[0],), "all": tuple(others)} if options.like else {"": ()}
         knobs = len(offered_space(Problem("train"), [row.point for row in table.rows]).axes)
-        points = options.points or (4 if options.like else 5 if knobs <= 2 else 10)
-        points = math.ceil(points * (AT_ONCE_COST if options.at_once > 1 else 1))
-        for kind, relatives in kinds.items():
-            yield Job(table, kind, relatives, options.strategy, points, options.budgets, options.at_once)
+        counts = options.points or [4 if options.like else 5 if knobs <= 2 else 10]
+        for kind, points in product(kinds, counts):
+            most = math.ceil(points * (AT_ONCE_COST if options.at_once > 1 else 1))
+            label = kind or (str(points) if len(counts) > 1 else "")
+            yield Job(table, label, kinds[kind], options.strategy, most, options.budgets, options.at_once)
 
 
 def done(jobs: Sequence[Job], processes: int) -> Iterator[Searches]:
@@ -573,13 +578,21 @@ LARGE = (Goal("18,096 modes: at most 50 ms a suggestion", lambda each: 1e3 * eac
 def goal_lines(tables: Sequence[Searches], wholes: Sequence[Searches]) -> Iterator[str]:
     """Yield a line per goal: over every table and family; intervals over all tables together."""
     rows = [*tables, *wholes]
-    without = {each.name: each for each in rows if each.kind in ("", "none")}
+    without = {each.name: each for each in rows if each.kind in ("", "none", "10")}
     related = [each for each in rows if each.kind in ("one", "all")]
-    yield from (goal.line(related or rows) for goal in (WITH_RELATIVES if related else GOALS))
+    yield from (goal.line(related or list(without.values())) for goal in (WITH_RELATIVES if related else GOALS))
     if related:
         cost = Goal("mean at most 0.3 % worse than without", partial(_loss, without), 0.3)
         yield cost.line(related)
     yield from (goal.line([each for each in wholes if each.name == "= all"]) for goal in INTERVALS)
+
+
+def family_lines(wholes: Sequence[Searches]) -> Iterator[str]:
+    """Yield a line of the manual per family: mean, p90 and worst excess in per cent, at each number of points."""
+    for family in dict.fromkeys(each.family for each in wholes if each.name != "= all"):
+        merits_of = [each.merit for each in wholes if each.name == f"= {family}"]
+        cells = ["/".join(f"{100 * value:.2g}" for value in (it.mean, it.p90, it.worst)) for it in merits_of]
+        yield f"| {' | '.join([family, *cells])} |"
 
 
 def _loss(without: dict[str, Searches], each: Searches) -> float:
@@ -592,7 +605,17 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "../shared/data", metavar="FOLDER")
     parser.add_argument("--cache", type=Path, default=Path("build/search-tables"), help="where twin tables are kept")
     parser.add_argument("--strategy", default="roofline")
-    parser.add_argument("--points", type=int, help="points per search; default: 5 or 10 by the knobs, 4 with --like")
+    parser.add_argument(
+        "--points",
+        type=lambda text: [int(word) for word in text.split(",")],
+        help="points per search, or several such numbers; default: 5 or 10 by the knobs, 4 with --like",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=lambda text: range(int(text.split("-")[0]), int(text.split("-")[-1]) + 1),
+        default=range(SEEDS),
+        help="tables of each made-up family, e.g. 100-111",
+    )
     parser.add_argument(
         "--at-once",
         type=int,
@@ -615,16 +638,18 @@ def main() -> None:
     print(HEAD)
     if options.large:
         table = Table("orin 18,096", "", tuple(large_table()))
-        (found,) = done([Job(table, "", (), options.strategy, options.points or 10, 3)], 1)
+        (found,) = done([Job(table, "", (), options.strategy, (options.points or [10])[0], 3)], 1)
         print(found.line(), *(goal.line([found]) for goal in LARGE), sep="\n")
         return
-    jobs = list(jobs_of(all_tables(options.data, options.cache, options.only), options))
+    jobs = list(jobs_of(all_tables(options.data, options.cache, options.only, options.seeds), options))
     tables = []
     for each in done(jobs, options.jobs):
         print(each.line(), flush=True)
         tables.append(each)
     wholes = joined(tables)
     print(*(each.line() for each in wholes), "", *goal_lines(tables, wholes), sep="\n")
+    if options.points and len(options.points) > 1:
+        print("", *family_lines(wholes), sep="\n")
 
 
 if __name__ == "__main__":

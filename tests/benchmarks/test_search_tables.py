@@ -70,6 +70,19 @@ def test_the_command_prints_a_line_per_table_and_what_is_missed(capsys, monkeypa
     assert all(goal.startswith(("met  ", "NOT MET  ")) for goal in goals)
 
 
+def test_several_numbers_of_points_are_searched_and_their_table_is_printed(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(roofline._RooflinePoints, "tell", roofline._RooflinePoints.tell)
+    words = ["--data", str(tmp_path), "--cache", str(tmp_path), "--only", "saw 100", "--budgets", "1", "--jobs", "0"]
+    monkeypatch.setattr(sys, "argv", ["search_tables.py", *words, "--seeds", "100-101", "--points", "1,3"])
+    benchmark.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines if line.startswith("saw 100")] == [
+        ["saw", "100", "1"],
+        ["saw", "100", "3"],
+    ]
+    assert [cell.count("/") for cell in lines[-1].strip("| ").split(" | ")] == [0, 2, 2]
+
+
 def test_relatives_are_the_other_tables_of_the_board(monkeypatch):
     rows = tuple(family_table("falls", 0)[::40])
     tables = [

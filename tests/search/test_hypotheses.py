@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -145,6 +146,17 @@ def non_monotone() -> dict[Point, ProfileRow]:
 
 def test_low_budgets_are_met_at_high_clocks_where_power_decreases_with_the_clock():
     assert mean_excess(non_monotone(), NO_HINTS, 11) < 0.03
+
+
+@pytest.mark.parametrize("budget_w", BUDGETS_W)
+def test_the_first_points_lie_far_from_one_another(budget_w):
+    problem, strategy = Problem("train", power_budget_w=budget_w), find_strategy("roofline")
+    searcher, places = strategy(SPACE, problem, seed=0), []
+    for _ in range(3):
+        row = ROWS[searcher.ask().point]
+        searcher.tell(row.point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
+        places.append(COORDINATES.unit[SPACE.rows[SPACE.levels[row.point]]])
+    assert min(np.linalg.norm(a - b) for a, b in combinations(places, 2)) > 0.4
 
 
 def test_the_expected_gain_shrinks_to_nothing_as_the_search_goes_on():

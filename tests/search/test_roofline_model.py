@@ -302,6 +302,6 @@ def test_expected_gain_has_its_closed_form_at_the_best():
 
 
 def test_before_anything_is_feasible_the_likeliest_and_then_the_fastest_is_worth_most():
-    chances = np.array([0.9, 0.9, 0.05])
+    chances = np.array([0.9, 0.9, 0.1])
     scores = Worth(chances, np.ones(3), np.array([0.0, 1.0, 0.0]), np.full(3, 0.1)).score(None)
     assert list(np.argsort(-scores)) == [0, 1, 2]

@@ -40,8 +40,6 @@ Wider ones belong to modes unlike any measured, whose expected gain seldom comes
 of the budgets of the twin's 441 modes, FlexiBO, LoudVA and Zeus: 0.70 % without a bound, 0.61 % with any from 0.15 to
 0.5.
 """
-SLOWEST = 0.1
-"""Value of the slowest point, while none within budget is known, as a share of that of the fastest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +71,11 @@ class Worth:
     def _gain(self, best_log_cost: float | None) -> Array:
         """Return the expected gain where every budget is kept.
 
-        With no best yet, a point within budget is worth having whatever it costs, and far more if it is fast.
+        With no best yet, a point within budget is worth having whatever it costs, and a little more if it is fast.
         """
         if best_log_cost is None:
             span = max(float(np.ptp(self.log_cost)), 1.0)
-            return np.asarray(SLOWEST + (1 - SLOWEST) * (self.log_cost.max() - self.log_cost) / span)
+            return np.asarray(0.2 + 0.3 * (self.log_cost.max() - self.log_cost) / span)
         sd = np.clip(self.cost_sd, 1e-6, WIDEST)
         z = (best_log_cost - self.log_cost) / sd
         gain = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
