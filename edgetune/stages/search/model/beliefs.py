@@ -17,15 +17,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
 from edgetune.stages.search.model.fit import NOISES, Law, Prior, Steps, mixed
-from edgetune.stages.search.model.hypotheses import (
-    IN_DOUBT,
-    KEPT_POINTS,
-    Blend,
-    Hypothesis,
-    any_slope,
-    physics,
-    related,
-)
+from edgetune.stages.search.model.hypotheses import KEPT_POINTS, Blend, Hypothesis, any_slope, physics, related
 from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import Hints, PointResult, Suggestion
@@ -130,9 +122,8 @@ class Beliefs:
         log_power = log_power - power_scale
         hypotheses += related(self.relatives.log_powers, POWER_SCALE_SD, rows, log_power)
         self._power = Blend.of(
-            hypotheses, rows, self.coordinates, log_power,
-            readings=readings, noises=noises, before=self._power, doubt=IN_DOUBT,
-        )  # fmt: skip
+            hypotheses, rows, self.coordinates, log_power, readings=readings, noises=noises, before=self._power
+        )
 
     def about(self, rows: Rows) -> Belief:
         """Return the beliefs of these points; power is NaN without any measurement of power."""

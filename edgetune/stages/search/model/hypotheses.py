@@ -154,7 +154,6 @@ class Blend:
         readings: Array,
         noises: Sequence[float] = NOISES,
         before: Blend | None = None,
-        doubt: float = 1.0,
     ) -> Blend:
         """Fit every hypothesis to measurements.
 
@@ -166,7 +165,6 @@ class Blend:
             readings: How many readings each is the mean of, shape (measurements,).
             noises: Standard deviations of one reading to consider.
             before: The last fit, to start from.
-            doubt: How many times as likely irregular parts are to a search in doubt.
         """
         starts = [None] * len(hypotheses) if before is None else [found.start for found in before.fits]
         fits = tuple(
@@ -189,10 +187,8 @@ class Blend:
         none = np.concatenate([np.arange(len(found.log_evidence)) == 0 for found in fits])
         regular = none & np.repeat([each.regular for each in hypotheses], [len(found.log_evidence) for found in fits])
         weights = np.exp(logs - logs.max())
-        in_doubt = weights * np.where(regular, 1.0, doubt)
-        return cls(
-            tuple(hypotheses), fits, *(each * (each > LEAST_WEIGHT * each.max()) for each in (weights, in_doubt))
-        )
+        both = weights, weights * np.where(regular, 1.0, IN_DOUBT)
+        return cls(tuple(hypotheses), fits, *(each * (each > LEAST_WEIGHT * each.max()) for each in both))
 
     def predict(self, rows: Rows, coordinates: Coordinates, *, in_doubt: bool = False) -> Predicted:
         """Return the weights of the parts worth keeping, and each one's mean and standard deviation of log y.

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 from copy import copy, deepcopy
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -120,10 +119,12 @@ class _RooflinePoints:
         if not self._measured:
             return self._first()
         self._learn()
-        found = self._candidates.best(partial(self._score, in_doubt=self._failures >= self._patience))
-        best = self._best_log_cost()
+        found, best = self._candidates.best(self._score), self._best_log_cost()
         if found is None or (best is not None and found[1] < NEGLIGIBLE):
             return None
+        if self._to_learn > 0 or self._failures >= self._patience:
+            found = self._candidates.best(self._lesson) or found
+            return self._suggestion(found[0], "teaches most of those that may keep the budgets")
         if best is None:
             return self._suggestion(found[0], "likeliest to keep the budgets")
         return self._suggestion(found[0], f"most to gain, {100 * found[1]:.2g} % expected")
@@ -179,6 +180,7 @@ class _RooflinePoints:
         """Record the result of a point; a failed one is never asked for again."""
         row = self._space.rows[self._space.levels[point]]
         self._candidates.close(row)
+        self._to_learn -= 1
         if result.minibatch_s is None:
             return
         power_w = math.nan if result.power_w is None else result.power_w
@@ -195,6 +197,8 @@ class _RooflinePoints:
                 self._close_slow_to_fill(-objective)
         best = self._best_log_cost()
         better = best is not None and (before is None or best < before - PROGRESS)
+        if readings > 1:
+            return
         if self._failures >= self._patience:
             self._failures, self._patience = 0, self._patience * PATIENCE
         else:
@@ -227,19 +231,23 @@ class _RooflinePoints:
         times_s, powers_w, readings = np.array(list(self._measured.values()), dtype=float).T
         self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
 
-    def _score(self, rows: Rows, *, in_doubt: bool = False) -> Array:
-        """Return the score of points, in doubt with irregular power far likelier and times the variance of power.
+    def _score(self, rows: Rows) -> Array:
+        return self._scored(rows, *self._beliefs.parts(rows))
+
+    def _lesson(self, rows: Rows) -> Array:
+        """Return the score times the variance of power, at first of time too; in doubt, irregular power is likelier.
 
         Physics that is wrong about a board repeats points that are a little over the budget, and never measures those
         far from them, which may be within it. In doubt, the score is large where such a point tells most.
         """
-        of_time, of_power, belief = self._beliefs.parts(rows, in_doubt=in_doubt)
+        of_time, of_power, belief = self._beliefs.parts(rows, in_doubt=self._failures >= self._patience)
+        _, power_sd = mixed(of_power, belief.log_power[0], belief.power_sd[0])
+        time_sd = mixed(of_time, belief.log_time[:, 0], belief.time_sd[:, 0])[1] if self._to_learn > 0 else 1.0
+        return self._scored(rows, of_time, of_power, belief) * (np.nan_to_num(power_sd, nan=1.0) * time_sd) ** 2
+
+    def _scored(self, rows: Rows, of_time: Array, of_power: Array, belief: Belief) -> Array:
         found = worth(self._problem, belief.bold(), self._batch_sizes[rows], power_noise=self._power_noise)
-        score = found.mean_score(self._best_log_cost(), of_time, of_power) * self._columns.chance(rows)
-        first = len(self._measured) < self._to_learn
-        if first or in_doubt:
-            score = score * np.nan_to_num(mixed(of_power, belief.log_power[0], belief.power_sd[0])[1], nan=1.0) ** 2
-        return score * mixed(of_time, belief.log_time[:, 0], belief.time_sd[:, 0])[1] ** 2 if first else score
+        return found.mean_score(self._best_log_cost(), of_time, of_power) * self._columns.chance(rows)
 
     def _best_log_cost(self) -> float | None:
         """Return the log of the least cost of a point that keeps every budget, as far as a few readings can confirm."""
