@@ -4,12 +4,12 @@
 
 Time is the largest of the times of arithmetic, memory, launches, data loading and a power cap; power is a static part
 plus clocks times voltage squared, weighted by the utilisation of the blocks in the time model (``search.model``). Every
-coefficient has a prior and an uncertainty; a smooth or a jagged discrepancy models the rest. Tables of other networks
-on the same board are explanations beside the physics. All are weighted by their evidence, each scores the points, and
-the scores are averaged (``search.model.hypotheses``). The first point is the middle of every knob (in inference with
-the smallest batch). After some points that brought nothing, one is chosen as if power followed no law, where that
-promises far more. The search ends when no point has more than a negligible expected gain. The answer is the best point
-*measured*; a prediction is never the answer.
+coefficient has a prior and an uncertainty; a smooth or a jagged discrepancy, or a step between two levels of a knob,
+models the rest. Tables of other networks on the same board are explanations beside the physics. All are weighted by
+their evidence, each scores the points, and the scores are averaged (``search.model.hypotheses``). The first point is
+the middle of every knob (in inference with the smallest batch). The next two count for what they teach too, and so does
+one after some points that brought little, as if power were irregular. The search ends when no point has more than a
+negligible expected gain. The answer is the best point *measured*; a prediction is never the answer.
 
 Where power readings scatter, the search aims below the budget, at points that a few readings can confirm, and weights a
 mean by its number of readings.
@@ -55,9 +55,9 @@ NEGLIGIBLE_THROUGHPUT = 2e-4
 BOTH_UNKNOWN = 1.6
 """Divisor of the score of a pair of which both halves are unmeasured."""
 FIRST_POINTS = 3
-"""Number of points, with as many knobs or more, that are chosen for what they teach too: but for the first one, their
-scores are multiplied by the variances of time and power. Points near to the first teach least, and seem safest. With
-relatives it is one less."""
+"""Number of points, with as many knobs or more and without relatives, that are chosen for what they teach too: but for
+the first one, their scores are multiplied by the variances of time and power. Points near to the first teach least, and
+seem safest."""
 PROGRESS = 0.03
 """Least gain of a point that is no failure, a share of the cost."""
 FAILURES, PATIENCE = 2, 4
@@ -109,7 +109,7 @@ class _RooflinePoints:
         self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
         few = len(self._beliefs.coordinates.names) < FIRST_POINTS
         self._patience = FAILURES * (PATIENCE if few else 1)
-        self._to_learn = 0 if few else FIRST_POINTS - (len(self._beliefs.relatives.log_times) > 0)
+        self._to_learn = 0 if few or len(self._beliefs.relatives.log_times) else FIRST_POINTS
         self._measured: dict[int, tuple[float, float, int]] = {}
         self._stale, self._failures = False, -1  # the first point is no failure
         self._log_costs: dict[int, float] = {}
