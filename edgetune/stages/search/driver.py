@@ -130,7 +130,7 @@ RESERVED = 3
 
 MORE = 10
 """Number of further measurements whose expected gain a search says."""
-SOONEST, LITTLE = 0.8, 0.005
+SOONEST, LITTLE = 0.8, 0.01
 """Share of a strategy's default number of points after which a search without ``max_points`` may end, and the expected
 gain of ``MORE`` measurements at which it does."""
 LONGER = 3
