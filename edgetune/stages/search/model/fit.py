@@ -122,7 +122,7 @@ class Mixture:
     height_variances: Array
 
     def predict(
-        self, law: Law, unit: Array, above: NDArray[np.bool_], parts: Sequence[int] = (0,)
+        self, law: Law, unit: Array, above: NDArray[np.bool_], parts: Sequence[int] | NDArray[np.intp] = (0,)
     ) -> tuple[Array, Array]:
         """Return mean and standard deviation of log y, without noise, in some parts, shape (parts, points).
 
