@@ -591,8 +591,8 @@ def family_lines(wholes: Sequence[Searches]) -> Iterator[str]:
     """Yield a line of the manual per family: mean, p90 and worst excess in per cent, at each number of points."""
     for family in dict.fromkeys(each.family for each in wholes if each.name != "= all"):
         merits_of = [each.merit for each in wholes if each.name == f"= {family}"]
-        cells = ["/".join(f"{100 * value:.2g}" for value in (it.mean, it.p90, it.worst)) for it in merits_of]
-        yield f"| {' | '.join([family, *cells])} |"
+        cells = ["/".join(f"{100 * value:.1f}" for value in (it.mean, it.p90, it.worst)) for it in merits_of]
+        yield "".join(f"{cell:16}" for cell in [family, *cells]).rstrip()
 
 
 def _loss(without: dict[str, Searches], each: Searches) -> float:
