@@ -60,7 +60,8 @@ class Coordinates:
             if axis.name == "cpu_cores":
                 cores = values[levels[:, i]]
         tops = levels.max(axis=0, initial=0)
-        chosen = [np.unique(np.linspace(1, top, min(top, MOST_PLACES)).round()) for top in tops]
+        stepping = tops if len(tops) >= STEPPING_KNOBS else tops[:0]
+        chosen = [np.unique(np.linspace(1, top, min(top, MOST_PLACES)).round()) for top in stepping]
         above = [np.zeros((count, 1)), *(levels[:, [i]] >= each for i, each in enumerate(chosen))]
         spread = [np.full(len(each), 1 / len(each)) for each in chosen]
         return cls(
@@ -86,8 +87,10 @@ def log_caps(space: Space) -> Array | None:
     return logs
 
 
-MOST_PLACES = 12
-"""Most places on a knob at which a figure may step, spread over all of its levels."""
+MOST_PLACES, STEPPING_KNOBS = 12, 3
+"""Most places on a knob at which a figure may step, spread over all of its levels, and the fewest knobs with steps: with
+one or two knobs, steps cost more than they bring.
+"""
 LEAST_REGULAR = 0.05
 """Least chance beforehand that a figure has no step."""
 ALL_AT_ONCE = 1600
