@@ -88,7 +88,7 @@ def log_caps(space: Space) -> Array | None:
 
 
 MOST_PLACES, STEPPING_KNOBS = 12, 3
-"""Most places on a knob at which a figure may step, spread over all its levels, and fewest knobs with steps: with one or
+"""Most places on a knob at which a figure may step, spread over its levels, and fewest knobs with steps: with one or
 two knobs, steps cost more than they bring."""
 LEAST_REGULAR = 0.05
 """Least chance beforehand that a figure has no step."""
