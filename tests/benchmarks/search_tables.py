@@ -11,10 +11,13 @@ two knobs and ten for more. The tables are:
 - families of made-up boards whose power or time is unlike what a physical model expects.
 
 Every table of a family has 13 CPU clocks x 11 GPU clocks x 8 memory clocks, and deviates from its formula: smoothly by
-4 % of the time and 2.5 % of the power, and by about 0.5 % at each point. Family and seed decide all of its figures.
+4 % of the time and 2.5 % of the power, and by about 0.5 % at each point. Saws have 8 x 13 x 11 and deviate by 10 % and
+4 %, a tenth of the variance at each point by itself. Family and seed decide all figures. Seeds below 100 are for
+tuning, ``--seeds 100-111`` are for the verdict.
 
-``--at-once 4`` asks for four points before any is measured, as for four boards, with 1.3 times as many points.
-``--like`` searches every table with the other tables of its board as relatives: without any, with one, with all.
+``--points 6,8,10,20`` prints the figures of each number of points, and those of the manual. ``--at-once 4`` asks for
+four points before any is measured, as for four boards, with 1.3 times as many points. ``--like`` searches every table
+with the other tables of its board as relatives: without any, with one, with all.
 ``--large`` times a search among the 18,096 modes of an Orin AGX instead.
 """
 
@@ -29,6 +32,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +67,8 @@ Figures = tuple[Array, Array]
 
 GRID = {"cpu_mhz": (102, 2035, 13), "gpu_mhz": (114, 1300, 11), "mem_mhz": (204, 1866, 8)}
 """Lowest clock, highest clock, number of clocks."""
+USUAL_SDS = (0.04, 0.005), (0.025, 0.006)
+"""Standard deviations of log time and of log power from their formulas: smooth ones, and at each point by itself."""
 USUAL_SHARES = np.array([0.6, 0.3, 0.3, 0.05])
 """Time at full clocks that needs the GPU, the memory and the CPU, and time that needs no clock."""
 
@@ -82,6 +88,10 @@ class Clocks:
         shares = [clock / clock.max() for clock in (cpu, gpu, mem)]
         places = [(np.log(x / x.min()) / np.log(1 / x.min()) + (x - x.min()) / (1 - x.min())) / 2 for x in shares]
         return cls(*shares, np.stack(places, axis=1))
+
+    def levels(self, knob: int) -> npt.NDArray[np.intp]:
+        """Return the level of each mode on the CPU, GPU or memory clock, counted from 0."""
+        return np.unique((self.cpu, self.gpu, self.mem)[knob], return_inverse=True)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +173,47 @@ def one_core(clocks: Clocks, program: Program, random: np.random.Generator, seed
     It stands for a measured board on which two steps more of the CPU clock drew 0.3 to 0.4 W less of 3 W, so that the
     optimum of a low budget has a high CPU clock.
     """
-    levels = np.unique(clocks.cpu, return_inverse=True)[1]
+    levels = clocks.levels(0)
     jumps_w = np.cumsum(random.normal(-0.03, 0.12, levels.max() + 1))[levels]
     power_w = 2.6 + 0.5 * clocks.mem + 0.9 * clocks.gpu**1.5 + 0.35 * clocks.cpu + jumps_w
     return Program(np.array([0.02, 0.05, 1.0, 0.05]), 2.0).time(clocks), np.maximum(power_w, 1.5)
+
+
+def saw(clocks: Clocks, program: Program, random: np.random.Generator, seed: int) -> Figures:
+    """Power falls by 10 to 20 % from one level of one knob to the next, and grows with every clock elsewhere.
+
+    It stands for measured boards on which one more core, or the next operating point, leaves a slower voltage.
+    """
+    knob = random.integers(3)
+    time, power_w = program.figures(clocks)
+    return time, _fallen(power_w, clocks.levels(knob), random)
+
+
+def saw_bound(clocks: Clocks, program: Program, random: np.random.Generator, seed: int) -> Figures:
+    """The same along the knob that takes most of the time, and along which power grows little elsewhere."""
+    knob = random.integers(3)
+    shares = 0.3 * USUAL_SHARES * np.exp(0.5 * random.normal(size=4))
+    shares[(2, 0, 1)[knob]] = 1.0
+    cpu_w, gpu_w, mem_w = np.where(np.arange(3) == knob, 0.6, [0.5, 0.9, 0.5]) * np.exp(0.3 * random.normal(size=3))
+    power_w = 2.4 + cpu_w * clocks.cpu + gpu_w * clocks.gpu**1.5 + mem_w * clocks.mem
+    return Program(shares, program.norm).time(clocks), _fallen(power_w, clocks.levels(knob), random)
+
+
+def cliff(clocks: Clocks, program: Program, random: np.random.Generator, seed: int) -> Figures:
+    """Below the lowest one or two levels of one knob, everything takes two to four times as long.
+
+    It stands for a lowest operating point that was not made for work.
+    """
+    time, power_w = program.figures(clocks)
+    slow = clocks.levels(random.integers(3)) < random.integers(1, 3)
+    return time * np.where(slow, random.uniform(2, 4), 1.0), power_w
+
+
+def _fallen(power_w: Array, levels: npt.NDArray[np.intp], random: np.random.Generator) -> Array:
+    """Return power whose median falls by 10 to 20 % from the level before a random one; at least one rise precedes."""
+    first, fall = random.integers(2, levels.max() + 1), random.uniform(0.1, 0.2)
+    before_w, after_w = (float(np.median(power_w[levels == level])) for level in (first - 1, first))
+    return np.where(levels >= first, power_w * (1 - fall) * before_w / after_w, power_w)
 
 
 FAMILIES: dict[str, Callable[[Clocks, Program, np.random.Generator, int], Figures]] = {
@@ -175,18 +222,26 @@ FAMILIES: dict[str, Callable[[Clocks, Program, np.random.Generator, int], Figure
     "cpu-bound": cpu_bound,
     "dead-memory": dead_memory,
     "one-core": one_core,
+    "saw": saw,
+    "saw-bound": saw_bound,
+    "cliff": cliff,
 }
+ROUGH = ("saw", "saw-bound")
+"""Families that deviate from their formulas by far more than the others, and on a grid of other counts."""
+ROUGH_GRID = {"cpu_mhz": (345, 2035, 8), "gpu_mhz": (114, 1300, 13), "mem_mhz": (204, 1866, 11)}
 
 
 def family_table(family: str, seed: int) -> list[ProfileRow]:
     """Return a table of a family."""
     random = np.random.default_rng([seed, sum(map(ord, family))])
-    knobs = {name: np.linspace(*spread).round() for name, spread in GRID.items()}
+    rough = family in ROUGH
+    knobs = {name: np.linspace(*spread).round() for name, spread in (ROUGH_GRID if rough else GRID).items()}
     modes = _modes(knobs)
     clocks = Clocks.of(*modes.values())
     time, power_w = FAMILIES[family](clocks, Program.drawn(random), random, seed)
-    time = time * np.exp(_smooth(clocks, random, 0.04) + random.normal(size=len(time)) * 0.005)
-    power_w = power_w * np.exp(_smooth(clocks, random, 0.025) + random.normal(size=len(time)) * 0.006)
+    (time_sd, own_time_sd), (power_sd, own_power_sd) = ((0.095, 0.032), (0.038, 0.013)) if rough else USUAL_SDS
+    time = time * np.exp(_smooth(clocks, random, time_sd) + random.normal(size=len(time)) * own_time_sd)
+    power_w = power_w * np.exp(_smooth(clocks, random, power_sd) + random.normal(size=len(time)) * own_power_sd)
     return _rows(modes, 0.1 * time, power_w)
 
 
@@ -245,11 +300,13 @@ class Table:
         return self.name.split()[0]
 
 
-def all_tables(data: Path, cache: Path, only: str) -> list[Table]:
+def all_tables(data: Path, cache: Path, only: str, seeds: Iterable[int]) -> list[Table]:
     """Return the tables whose name contains ``only``; those of the twin are made where the cache lacks them."""
     made = [*public_tables(data), *twin_tables(cache, only)]
     made += [
-        Table(f"{family} {seed}", "", tuple(family_table(family, seed))) for family in FAMILIES for seed in range(SEEDS)
+        Table(f"{family} {seed}", "", tuple(family_table(family, seed)))
+        for family, seed in product(FAMILIES, seeds)
+        if only in f"{family} {seed}"
     ]
     named = [replace(table, rows=tuple(replace(row, workload=table.name) for row in table.rows)) for table in made]
     return [table for table in named if only in table.name]
@@ -434,14 +491,14 @@ def keep_predictions() -> None:
     def recording(self: roofline._RooflinePoints, point: Point, result: PointResult) -> None:
         if self._measured and result.minibatch_s and result.power_w:
             row = np.array([self._space.rows[self._space.levels[point]]])
-            weights, belief = self._beliefs.parts(row)
+            of_time, of_power, belief = self._beliefs.parts(row)
             figures = (
-                (result.minibatch_s, belief.log_time, belief.time_sd),
-                (result.power_w, belief.log_power, belief.power_sd),
+                (of_time, result.minibatch_s, belief.log_time, belief.time_sd),
+                (of_power, result.power_w, belief.log_power, belief.power_sd),
             )
             time, power = (
-                float(weights @ ndtr((math.log(value) - mean[:, 0]) / np.hypot(sd[:, 0], LEAST_SD)))
-                for value, mean, sd in figures
+                float(weights @ ndtr((math.log(value) - mean.ravel()) / np.hypot(sd.ravel(), LEAST_SD)))
+                for weights, value, mean, sd in figures
             )
             _held.append((0.1 <= time <= 0.9, 0.1 <= power <= 0.9))
         tell(self, point, result)
@@ -458,10 +515,11 @@ def jobs_of(tables: Sequence[Table], options: argparse.Namespace) -> Iterator[Jo
         after = [other for other in others if tables.index(other) > tables.index(table)]
         kinds = {"none": (), "one": ((after or others)[0],), "all": tuple(others)} if options.like else {"": ()}
         knobs = len(offered_space(Problem("train"), [row.point for row in table.rows]).axes)
-        points = options.points or (4 if options.like else 5 if knobs <= 2 else 10)
-        points = math.ceil(points * (AT_ONCE_COST if options.at_once > 1 else 1))
-        for kind, relatives in kinds.items():
-            yield Job(table, kind, relatives, options.strategy, points, options.budgets, options.at_once)
+        counts = options.points or [4 if options.like else 5 if knobs <= 2 else 10]
+        for kind, points in product(kinds, counts):
+            most = math.ceil(points * (AT_ONCE_COST if options.at_once > 1 else 1))
+            label = kind or (str(points) if len(counts) > 1 else "")
+            yield Job(table, label, kinds[kind], options.strategy, most, options.budgets, options.at_once)
 
 
 def done(jobs: Sequence[Job], processes: int) -> Iterator[Searches]:
@@ -520,13 +578,21 @@ LARGE = (Goal("18,096 modes: at most 50 ms a suggestion", lambda each: 1e3 * eac
 def goal_lines(tables: Sequence[Searches], wholes: Sequence[Searches]) -> Iterator[str]:
     """Yield a line per goal: over every table and family; intervals over all tables together."""
     rows = [*tables, *wholes]
-    without = {each.name: each for each in rows if each.kind in ("", "none")}
+    without = {each.name: each for each in rows if each.kind in ("", "none", "10")}
     related = [each for each in rows if each.kind in ("one", "all")]
-    yield from (goal.line(related or rows) for goal in (WITH_RELATIVES if related else GOALS))
+    yield from (goal.line(related or list(without.values())) for goal in (WITH_RELATIVES if related else GOALS))
     if related:
         cost = Goal("mean at most 0.3 % worse than without", partial(_loss, without), 0.3)
         yield cost.line(related)
     yield from (goal.line([each for each in wholes if each.name == "= all"]) for goal in INTERVALS)
+
+
+def family_lines(wholes: Sequence[Searches]) -> Iterator[str]:
+    """Yield a line of the manual per family: mean, p90 and worst excess in per cent, at each number of points."""
+    for family in dict.fromkeys(each.family for each in wholes if each.name != "= all"):
+        merits_of = [each.merit for each in wholes if each.name == f"= {family}"]
+        cells = ["/".join(f"{100 * value:.1f}" for value in (it.mean, it.p90, it.worst)) for it in merits_of]
+        yield "".join(f"{cell:16}" for cell in [family, *cells]).rstrip()
 
 
 def _loss(without: dict[str, Searches], each: Searches) -> float:
@@ -539,7 +605,17 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "../shared/data", metavar="FOLDER")
     parser.add_argument("--cache", type=Path, default=Path("build/search-tables"), help="where twin tables are kept")
     parser.add_argument("--strategy", default="roofline")
-    parser.add_argument("--points", type=int, help="points per search; default: 5 or 10 by the knobs, 4 with --like")
+    parser.add_argument(
+        "--points",
+        type=lambda text: [int(word) for word in text.split(",")],
+        help="points per search, or several such numbers; default: 5 or 10 by the knobs, 4 with --like",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=lambda text: range(int(text.split("-")[0]), int(text.split("-")[-1]) + 1),
+        default=range(SEEDS),
+        help="tables of each made-up family, e.g. 100-111",
+    )
     parser.add_argument(
         "--at-once",
         type=int,
@@ -562,16 +638,18 @@ def main() -> None:
     print(HEAD)
     if options.large:
         table = Table("orin 18,096", "", tuple(large_table()))
-        (found,) = done([Job(table, "", (), options.strategy, options.points or 10, 3)], 1)
+        (found,) = done([Job(table, "", (), options.strategy, (options.points or [10])[0], 3)], 1)
         print(found.line(), *(goal.line([found]) for goal in LARGE), sep="\n")
         return
-    jobs = list(jobs_of(all_tables(options.data, options.cache, options.only), options))
+    jobs = list(jobs_of(all_tables(options.data, options.cache, options.only, options.seeds), options))
     tables = []
     for each in done(jobs, options.jobs):
         print(each.line(), flush=True)
         tables.append(each)
     wholes = joined(tables)
     print(*(each.line() for each in wholes), "", *goal_lines(tables, wholes), sep="\n")
+    if options.points and len(options.points) > 1:
+        print("", *family_lines(wholes), sep="\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 
@@ -45,6 +46,14 @@ def test_families_are_what_they_stand_for(seed):
     _, walking = grid("one-core", seed)
     means_w = walking.mean(axis=(1, 2))
     assert (np.diff(means_w) < 0).any()
+    for family in ("saw", "saw-bound"):
+        _, power_w = grid(family, seed)
+        medians_w = [np.median(power_w, axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
+        falls = np.array([np.diff(np.log(each)).min() for each in medians_w])
+        assert math.log(0.75) < falls.min() < math.log(0.93)
+    time, _ = grid("cliff", seed)
+    means_s = [time.mean(axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
+    assert max((each[:-1] / each[1:]).max() for each in means_s) > 1.7
 
 
 def test_the_command_prints_a_line_per_table_and_what_is_missed(capsys, monkeypatch, tmp_path):
@@ -59,6 +68,19 @@ def test_the_command_prints_a_line_per_table_and_what_is_missed(capsys, monkeypa
     assert len(goals) == len(benchmark.GOALS) + len(benchmark.INTERVALS)
     assert goals[1] == "met      no answer is over budget"
     assert all(goal.startswith(("met  ", "NOT MET  ")) for goal in goals)
+
+
+def test_several_numbers_of_points_are_searched_and_their_table_is_printed(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(roofline._RooflinePoints, "tell", roofline._RooflinePoints.tell)
+    words = ["--data", str(tmp_path), "--cache", str(tmp_path), "--only", "saw 100", "--budgets", "1", "--jobs", "0"]
+    monkeypatch.setattr(sys, "argv", ["search_tables.py", *words, "--seeds", "100-101", "--points", "1,3"])
+    benchmark.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines if line.startswith("saw 100")] == [
+        ["saw", "100", "1"],
+        ["saw", "100", "3"],
+    ]
+    assert [cell.count("/") for cell in lines[-1].split()] == [0, 2, 2]
 
 
 def test_relatives_are_the_other_tables_of_the_board(monkeypatch):

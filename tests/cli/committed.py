@@ -11,8 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import recording
@@ -39,82 +37,16 @@ def environment(folder: Path) -> dict[str, str]:
     return {"PATH": paths, "XDG_STATE_HOME": str(folder / ".state"), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
 
 
-def started(command: str, folder: Path) -> subprocess.Popen[str]:
-    """Start a command line as a user in ``folder`` does, both outputs together."""
-    return subprocess.Popen(
-        ["bash", "-c", command], cwd=folder, env={**os.environ, **environment(folder)}, encoding="utf-8",
+def run(command: str, folder: Path) -> tuple[int, str]:
+    """Run a command line as a user in ``folder`` does; return its exit code and both outputs together."""
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env={**os.environ, **environment(folder)}, encoding="utf-8", check=False,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
+    return done.returncode, done.stdout
 
 
-def run(command: str, folder: Path) -> tuple[int, str]:
-    """Run a command line as a user in ``folder`` does; return its exit code and what it prints."""
-    with started(command, folder) as process:
-        out, _ = process.communicate()
-    return process.returncode, out
-
-
-_ASK = """
-edgetune() {{
-    local pid=$BASHPID code
-    (printf '%s\\0' "$#" "$pid" "$PWD" "$@" > {ask})  # in a subshell: the reader opens this one's standard output
-    read -r code < {answer}; return "$code"
-}}
-export -f edgetune
-{command}"""
-
-
-def run_here(command: str, folder: Path) -> tuple[int, str]:
-    """Do as ``run``, but with each ``edgetune`` in this process, where everything is imported: one at a time."""
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor() as pool:
-        ask, answer = Path(name, "ask"), Path(name, "answer")
-        os.mkfifo(ask)
-        os.mkfifo(answer)
-        with (
-            open(ask, "r+b", buffering=0) as asked,
-            started(_ASK.format(ask=ask, answer=answer, command=command), folder) as process,
-        ):
-
-            def read() -> str:
-                try:
-                    return process.stdout.read()
-                finally:
-                    asked.write(b"end\0")
-
-            out, heard = pool.submit(read), b""
-            while not heard.startswith(b"end\0"):
-                heard += asked.read(1 << 16)
-                count, *words = heard.decode().split("\0")
-                if count.isdigit() and len(words) == int(count) + 3:
-                    heard = b""
-                    answer.write_text(f"{edgetune_here(*words[:-1])}\n", encoding="utf-8")
-        return process.returncode, out.result()
-
-
-def edgetune_here(pid: str, cwd: str, *argv: str) -> int:
-    """Run a command in this process with the standard streams and the folder of another one."""
-    from edgetune.cli import main
-
-    before, kept = os.getcwd(), [os.dup(number) for number in range(3)]
-    streams = sys.stdin, sys.stdout, sys.stderr
-    try:
-        os.chdir(cwd)
-        for number in range(3):
-            opened = os.open(f"/proc/{pid}/fd/{number}", os.O_WRONLY | os.O_APPEND if number else os.O_RDONLY)
-            os.dup2(opened, number)
-            os.close(opened)
-        with open(0, closefd=False) as sys.stdin, open(1, "w", closefd=False) as sys.stdout:
-            sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-            return main.run(argv)
-    finally:
-        sys.stdin, sys.stdout, sys.stderr = streams
-        for number, descriptor in enumerate(kept):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-        os.chdir(before)
-
-
-def printed(command: str, folder: Path, run: Callable[[str, Path], tuple[int, str]] = run) -> str:
+def printed(command: str, folder: Path) -> str:
     """Return what a command prints; stop when it fails, so that an error is never committed for an output."""
     code, out = run(command, folder)
     if code != 0:
@@ -172,9 +104,9 @@ def write_again() -> None:
     recording.write(story(), PICTURE)
 
 
-def figure_drawn(name: str, folder: Path, run: Callable[[str, Path], tuple[int, str]] = run) -> Path:
+def figure_drawn(name: str, folder: Path) -> Path:
     """Return a figure of the README, drawn in the folder where its commands ran."""
-    printed(f"{FIGURES[name]} {name}", folder, run)
+    printed(f"{FIGURES[name]} {name}", folder)
     return folder / name
 
 

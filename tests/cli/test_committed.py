@@ -13,12 +13,10 @@ from committed import (
     README,
     blocks,
     commands,
-    environment,
     figure_drawn,
     matches,
     reader,
     run,
-    run_here,
     story,
     unlike,
 )
@@ -28,21 +26,9 @@ from edgetune import manual
 MATPLOTLIB = tuple(map(int, version("matplotlib").split(".")[:2]))
 
 
-@pytest.fixture
-def shell(monkeypatch, commands_built_once):
-    """Run a command line; where a command gets what another writes meanwhile, or is killed, each has its process."""
-
-    def invoke(command, folder):
-        for name, value in environment(folder).items():
-            monkeypatch.setenv(name, value)
-        return (run if "| edgetune" in command or "board.sh" in command else run_here)(command, folder)
-
-    return invoke
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_prints_what_is_committed(example, tmp_path, shell):
-    code, out = shell(f"examples/{example.name}", reader(tmp_path, "examples"))
+def test_an_example_prints_what_is_committed(example, tmp_path):
+    code, out = run(f"examples/{example.name}", reader(tmp_path, "examples"))
     assert code == 0
     assert matches(example.with_suffix(".out").read_text(encoding="utf-8"), out), out
 
@@ -50,16 +36,16 @@ def test_an_example_prints_what_is_committed(example, tmp_path, shell):
 @pytest.mark.parametrize(
     "document", [path for path in DOCUMENTS if blocks(path.read_text(encoding="utf-8"))], ids=lambda path: path.stem
 )
-def test_a_document_shows_what_the_commands_print(document, tmp_path, shell):
+def test_a_document_shows_what_the_commands_print(document, tmp_path):
     folder = reader(tmp_path, document.stem)
     for kind, body in blocks(document.read_text(encoding="utf-8")):
         for command, expected in commands(kind, body):
-            code, out = shell(command, folder)
+            code, out = run(command, folder)
             assert code == 0, f"{command}{out}"
             assert kind == "sh" or matches(expected, out), f"{command}{out}"
     for figure in FIGURES if document == README else ():
         assert f"examples/{figure})" in README.read_text(encoding="utf-8")
-        drawn, committed = figure_drawn(figure, folder, shell), README.parent / "examples" / figure
+        drawn, committed = figure_drawn(figure, folder), README.parent / "examples" / figure
         if MATPLOTLIB >= (3, 11):  # older ones draw pictures of other sizes
             assert unlike(drawn, committed) < 0.01, figure
 

@@ -19,7 +19,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, ExitCode, InfeasibleError, InputError, NotRestoredError
 from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
-from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.driver import LITTLE, SearchSettings, run_search
 from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.stages.search.strategies.baselines import Exhaustive
 from edgetune.stages.search.strategy import NO_HINTS, PointResult, Suggestion
@@ -251,6 +251,25 @@ def test_points_asked_for_at_once_never_exceed_the_number_of_points(monkeypatch)
 @pytest.mark.parametrize(("share", "points"), [(0.0, 4), (0.01, 4), (0.02, 3), (0.031, 2), (1.0, 1)])
 def test_a_search_ends_when_more_points_gain_too_little(forecasting, share, points):
     assert forecasting(good_enough=share).plan.search.points_measured == points
+
+
+@pytest.mark.parametrize(("gain", "points"), [(0.9 * LITTLE, 8), (1.1 * LITTLE, 10)])
+def test_a_search_may_end_at_eight_of_ten_points_and_may_take_three_times_as_many(monkeypatch, gain, points):
+    class Settled(Forecasting):
+        @classmethod
+        def default_max_points(cls, problem):
+            return 10
+
+        def expected_gain(self, count):
+            return gain
+
+    monkeypatch.setitem(STRATEGIES, "forecasting", Settled)
+    rows = [row_at(float(i), 1.0 - 0.01 * i, 15.0) for i in range(1, 41)]
+    ends = [
+        search(rows, strategy="forecasting", **options).plan.search.points_measured
+        for options in ({}, {"max_points": 10}, {"good_enough": 0.5 * LITTLE})
+    ]
+    assert ends == [points, 10, 30]
 
 
 def test_nothing_is_good_enough_before_a_point_keeps_the_budgets(forecasting):

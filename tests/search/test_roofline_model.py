@@ -15,8 +15,8 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.beliefs import BLOCK, WAVER, Belief, Beliefs
 from edgetune.stages.search.model.board_laws import DATA, PARTS, SLOPES, PowerModel, TimeModel
-from edgetune.stages.search.model.coordinates import ALL_AT_ONCE, Coordinates, OpenPoints
-from edgetune.stages.search.model.fit import Prior, closeness, fit
+from edgetune.stages.search.model.coordinates import ALL_AT_ONCE, MOST_PLACES, Coordinates, OpenPoints
+from edgetune.stages.search.model.fit import Kernel, Prior, Steps, closeness, fit
 from edgetune.stages.search.model.gain import Worth, worth
 from edgetune.stages.search.problem import EXPECTED_READINGS, Z
 from edgetune.stages.search.space import Space
@@ -78,9 +78,47 @@ def test_a_linear_law_is_learnt_as_by_least_squares():
 
     learnt = fit(law, Prior(np.zeros(2), np.full(2, 50.0)), x[:, None], 2.0 - 3.0 * x)
     assert learnt.theta[0] == pytest.approx([2.0, -3.0], abs=0.02)
-    mean, sd = learnt.predict(law, x[:, None])
+    (mean,), (sd,) = learnt.predict(law, x[:, None], np.zeros((12, 1), dtype=bool))
     assert mean == pytest.approx(2.0 - 3.0 * x, abs=0.01)
     assert sd.max() < 0.02
+
+
+def test_a_step_is_what_a_further_coefficient_with_its_prior_would_be():
+    x, unit = np.linspace(0, 1, 9), np.linspace(0, 1, 9)[:, None]
+    y = 0.3 - 0.2 * x - 0.4 * (x >= 0.6) + 0.01 * np.sin(20 * x)
+    above = np.stack([np.zeros(9), x >= 0.3, x >= 0.6], axis=1).astype(bool)
+    steps = Steps(np.array([0.7, 0.1, 0.2]), 0.25)
+
+    def law_of(*columns):
+        basis = np.stack([np.ones(9), x, *columns]).astype(float)
+        return lambda theta: (theta @ basis, np.tile(basis, (len(theta), 1, 1)))
+
+    kernel, noises, there = Kernel(0.5, 0.8, (0.03,)), (0.01,), np.zeros((9, 1), dtype=bool)
+    found = fit(
+        law_of(), Prior(np.zeros(2), np.ones(2)), unit, y, kernel=kernel, noises=noises, steps=steps, above=above
+    )
+    for part, columns in enumerate(((), (above[:, 1],), (above[:, 2],))):
+        prior = Prior(np.zeros(2 + len(columns)), np.array([1.0, 1.0, *[0.25] * len(columns)]))
+        whole = fit(law_of(*columns), prior, unit, y, kernel=kernel, noises=noises)
+        for figures, others in zip(
+            found.predict(law_of(), unit, above, (part,)), whole.predict(law_of(*columns), unit, there), strict=True
+        ):
+            assert figures == pytest.approx(others, abs=1e-6)
+        log_chance = math.log(steps.chances[part])
+        assert found.log_evidence[part] - log_chance == pytest.approx(whole.log_evidence[0], abs=1e-6)
+    assert found.log_evidence.argmax() == 2
+
+
+def test_places_of_steps_are_between_the_levels_of_each_knob():
+    coordinates = Coordinates.of(Space.of(big_grid()))
+    tops = coordinates.levels.max(axis=0)
+    assert coordinates.above.shape[1] == 1 + sum(min(top, MOST_PLACES) for top in tops)
+    assert not coordinates.above[:, 0].any()
+    assert (coordinates.above[:, 1:].mean(axis=0) > 0).all()
+    chances = coordinates.step_chances(0.1)
+    assert chances.sum() == pytest.approx(1.0)
+    assert chances[1:].sum() == pytest.approx(0.1 * len(tops))
+    assert coordinates.step_chances(0.9)[0] > 0  # of many knobs
 
 
 @pytest.mark.parametrize("count", [5, 8, 12])
@@ -132,7 +170,7 @@ def test_a_mean_of_many_readings_is_believed_more_than_a_single_one():
 
     prior = Prior(np.zeros(1), np.full(1, 50.0))
     learnt = fit(law, prior, x, np.array([0.0, 0.3]), readings=np.array([1.0, 9.0]), noises=(0.05,))
-    assert learnt.predict(law, x)[0] == pytest.approx([0.27, 0.27], abs=1e-3)
+    assert learnt.predict(law, x, np.zeros((2, 1), dtype=bool))[0][0] == pytest.approx([0.27, 0.27], abs=1e-3)
 
 
 def test_noise_that_is_not_told_is_found_in_the_measurements():
@@ -225,24 +263,6 @@ def test_coarse_to_fine_copes_with_a_handful_of_open_points_and_with_scattered_o
     assert found is not None
 
 
-def test_points_above_one_that_drew_too_much_are_out_but_not_along_memory_and_batch_size():
-    points = [
-        Point("net", "train", b, Mode(gpu_mhz=g, mem_mhz=m))
-        for b in (1, 4)
-        for g in (1.0, 2.0, 3.0)
-        for m in (1.0, 2.0)
-    ]
-    space = Space.of(points)
-    candidates = OpenPoints(Coordinates.of(space))
-    candidates.close_above(space.points.index(Point("net", "train", 1, Mode(gpu_mhz=2.0, mem_mhz=1.0))))
-    left = []
-    while (found := candidates.best(lambda rows: -rows.astype(float))) is not None:
-        left.append(space.points[found[0]])
-        candidates.close(found[0])
-    gone = [point for point in space.points if point not in left]
-    assert [(p.batch_size, p.mode.gpu_mhz, p.mode.mem_mhz) for p in gone] == [(1, 2.0, 1.0), (1, 3.0, 1.0)]
-
-
 def belief_of(log_time: float, log_power: float, sd: float = 0.1) -> Belief:
     return Belief(*(np.array([value]) for value in (log_time, sd, log_power, sd)))
 
@@ -276,11 +296,12 @@ def test_a_batch_that_cannot_fill_in_time_has_no_chance():
 
 def test_expected_gain_has_its_closed_form_at_the_best():
     # At the best so far, E[max(0, best - x)] of a normal is sd / sqrt(2 pi).
-    found = Worth(np.ones(1), np.zeros(1), np.full(1, 0.2)).score(0.0)
+    found = Worth(np.ones(1), np.ones(1), np.zeros(1), np.full(1, 0.2)).score(0.0)
     assert found[0] == pytest.approx(math.expm1(0.2 / math.sqrt(2 * math.pi)))
-    assert Worth(np.ones(1), np.full(1, 5.0), np.full(1, 0.1)).score(0.0)[0] == pytest.approx(0.0, abs=1e-9)
+    assert Worth(np.ones(1), np.ones(1), np.full(1, 5.0), np.full(1, 0.1)).score(0.0)[0] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_before_anything_is_feasible_the_likeliest_and_then_the_fastest_is_worth_most():
-    scores = Worth(np.array([0.9, 0.9, 0.1]), np.array([0.0, 1.0, 0.0]), np.full(3, 0.1)).score(None)
+    chances = np.array([0.9, 0.9, 0.1])
+    scores = Worth(chances, np.ones(3), np.array([0.0, 1.0, 0.0]), np.full(3, 0.1)).score(None)
     assert list(np.argsort(-scores)) == [0, 1, 2]

@@ -9,6 +9,7 @@ best ones again until their interval keeps the budget too.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -129,6 +130,11 @@ RESERVED = 3
 
 MORE = 10
 """Number of further measurements whose expected gain a search says."""
+SOONEST, LITTLE = 0.8, 0.01
+"""Share of a strategy's default number of points after which a search without ``max_points`` may end, and the expected
+gain of ``MORE`` measurements at which it does."""
+LONGER = 3
+"""How many times the default number of points a search with ``good_enough``, and without ``max_points``, may take."""
 
 
 BACK_TO_BACK = DataWarning(
@@ -151,7 +157,7 @@ class SearchSettings:
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly (a table).
         time_budget_s: Longest time of measurements and computation, s; ``None`` for no limit.
         good_enough: Expected gain of ``MORE`` measurements, a share of the objective, at which the search ends;
-            ``None`` for never.
+            ``None`` for ``LITTLE``, near the default number of points.
         at_once: Number of points that are asked for before any of them is measured, as for several boards.
         on_asked: Called with these points, so that boards begin to measure them at once.
         hints: Prior knowledge of network and device.
@@ -194,6 +200,8 @@ class SearchSettings:
         """
         kind = self.kind or STRATEGIES[self.strategy]
         wanted = kind.default_max_points(problem) if self.max_points is None else self.max_points
+        if wanted is not None and self.max_points is None and self.good_enough is not None:
+            wanted *= LONGER
         if wanted is not None and wanted < (0 if self.known else 1):
             raise InputError(f"the number of points must be at least 1, not {wanted}", "e.g. --max-points 10")
         if wanted is None:
@@ -270,9 +278,10 @@ def run_search(
     history = SearchHistory(problem, space, settings.on_step, noise)
     for row in usable(problem, space, settings.known, repeated=noise > 0):
         searcher.tell(row.point, history.add(Suggestion(row.point, "known from earlier"), row, source="known"))
-    loop = _Loop(settings, searcher, measure, halves, history)
     known_points = len(history.steps)
     limit = settings.limit(problem, len(halves), known_points)
+    soonest = math.inf if settings.max_points is not None else math.ceil(SOONEST * limit)
+    loop = _Loop(settings, searcher, measure, halves, history, soonest)
     reserved = min(RESERVED, max(limit // 3, 1)) if noise else 0
     warnings = (*settings.warnings, *([BACK_TO_BACK] if runs_back_to_back(problem) else []))
     while (left := limit - loop.measured) > 0:
@@ -307,6 +316,7 @@ class _Loop:
     measure: Measure
     halves: Collection[Point]
     history: SearchHistory
+    soonest: float
     spent_s: float = 0.0
     measured: int = 0
 
@@ -322,10 +332,13 @@ class _Loop:
 
     def good_enough(self) -> bool:
         """Return whether a point is feasible and the expected gain of more measurements is small enough."""
-        if self.settings.good_enough is None or self.history.best is None:
+        enough = self.settings.good_enough
+        if enough is None:
+            enough = LITTLE if self.measured >= self.soonest else None
+        if enough is None or self.history.best is None:
             return False
         gain = self.expected_gain()
-        return gain is not None and gain <= self.settings.good_enough
+        return gain is not None and gain <= enough
 
     def step(self, most: int) -> bool:
         """Ask for points, ``at_once`` but at most ``most``, measure and tell them; return whether one was left."""

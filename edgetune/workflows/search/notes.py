@@ -13,6 +13,9 @@ from edgetune.stages.search.problem import NEED_POWER, objective_of, runs_back_t
 from edgetune.stages.search.ranking import excess_of
 from edgetune.units import format_si
 
+TOO_FEW = 0.05
+"""Expected gain of ten more measurements, a share of the objective, above which those made were too few."""
+
 
 def describe_step(step: TraceRow) -> str:
     """Return one step of a search as a line."""
@@ -52,7 +55,8 @@ def describe_plan(plan: Plan, points: str | None = None) -> str:
 def describe_gain(share: float) -> str:
     """Return the expected gain of more measurements, a share of the objective, as a line."""
     percent = "less than 0.1" if share < 0.001 else f"{100 * share:.2g}"
-    return f"expected gain of ten more measurements: {percent} %"
+    more = "; too few for this budget, --good-enough 1% goes on" if share > TOO_FEW else ""
+    return f"expected gain of ten more measurements: {percent} %{more}"
 
 
 def without_percentile(history: SearchHistory) -> tuple[DataWarning, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
-from edgetune.stages.search.model.fit import NOISES, Law, Prior, mixed
+from edgetune.stages.search.model.fit import NOISES, Law, Prior, Steps, mixed
 from edgetune.stages.search.model.hypotheses import KEPT_POINTS, Blend, Hypothesis, any_slope, physics, related
 from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
@@ -32,8 +31,10 @@ TIME_ERROR, POWER_ERROR = 0.7, 0.95
 """Errors of predicted log time and log power over their standard deviations in the fits, whose priors are wide on
 purpose: on the tables of ``tests/benchmarks/search_tables.py`` their 80 % intervals hold for 90 % of times and 85 % of
 powers."""
-LEAST_PAIR_WEIGHT = 0.01
-"""Share of the largest weight below which a pair of hypotheses is left out of the score of a point."""
+TIME_STEP_CHANCE, POWER_STEP_CHANCE = 0.1, 0.2
+"""Chances beforehand that time and power step at some level of a knob, for each knob."""
+TIME_STEP_SD, POWER_STEP_SD = 0.5, 0.25
+"""Standard deviations of the heights of these steps, in log time and log power."""
 TIME_SCALE_SD = 3.0
 POWER_SCALE_SD = 0.3
 """Standard deviations of the log of the ratio between a network's time, or power, and its relatives': the time of a
@@ -57,10 +58,6 @@ class Belief:
         return replace(self, time_sd=self.time_sd / TIME_ERROR, power_sd=self.power_sd / POWER_ERROR)
 
 
-_ANY_SLOPE = 2
-"""Place of the hypothesis without physics among those of power."""
-
-
 @dataclass(slots=True)
 class Beliefs:
     """Both models, fitted to what has been measured.
@@ -82,6 +79,7 @@ class Beliefs:
     _power_model: PowerModel = field(init=False)
     _of_time: list[Hypothesis] = field(init=False)  # besides the relatives, as below
     _any_slope: Hypothesis = field(init=False)  # of power, whose physics depends on the fit of time
+    _power_steps: Steps = field(init=False)
     _time: Blend | None = None
     _power: Blend | None = None
     _scale: tuple[float, float] = (0.0, 0.0)
@@ -91,8 +89,10 @@ class Beliefs:
         self._power_model = PowerModel.of(self.coordinates)
         if self.time_prior is not None:
             self._time_model = replace(self._time_model, prior=self.time_prior)
-        self._of_time = physics(self._time_model.law, self._time_model.prior)
-        self._any_slope = any_slope(self.coordinates.logs)
+        time_steps = Steps(self.coordinates.step_chances(TIME_STEP_CHANCE), TIME_STEP_SD)
+        self._power_steps = Steps(self.coordinates.step_chances(POWER_STEP_CHANCE), POWER_STEP_SD)
+        self._of_time = physics(self._time_model.law, self._time_model.prior, time_steps)
+        self._any_slope = any_slope(self.coordinates.logs, self._power_steps)
 
     def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
         """Fit both models to these measurements, at least one; a power that was not measured is NaN.
@@ -102,10 +102,9 @@ class Beliefs:
         readings = np.ones(len(rows)) if readings is None else readings
         log_time = np.log(times_s)
         time_scale = float(np.median(log_time))
-        unit = self.coordinates.unit
         log_time = log_time - time_scale
         hypotheses = [*self._of_time, *related(self.relatives.log_times, TIME_SCALE_SD, rows, log_time)]
-        self._time = Blend.of(hypotheses, rows, unit, log_time, readings=readings, before=self._time)
+        self._time = Blend.of(hypotheses, rows, self.coordinates, log_time, readings=readings, before=self._time)
         known = np.isfinite(powers_w)
         rows, readings, log_power = rows[known], readings[known], np.log(powers_w[known])
         power_scale = float(np.median(log_power)) if len(rows) else 0.0
@@ -118,17 +117,13 @@ class Beliefs:
         def law(rows: Rows) -> Law:
             return self._power_model.law(rows, self._time_model.busy(theta, rows), self._cap(rows))
 
-        hypotheses = [*physics(law, self._power_model.prior), self._any_slope]
+        hypotheses = [*physics(law, self._power_model.prior, self._power_steps), self._any_slope]
         noises = (self.power_noise,) if self.power_noise else NOISES
         log_power = log_power - power_scale
         hypotheses += related(self.relatives.log_powers, POWER_SCALE_SD, rows, log_power)
-        self._power = Blend.of(hypotheses, rows, unit, log_power, readings=readings, noises=noises, before=self._power)
-
-    def without_physics(self) -> Beliefs:
-        """Return the same beliefs, but of power those without any physical law."""
-        found = copy(self)
-        found._power = None if self._power is None else self._power.only(_ANY_SLOPE)
-        return found
+        self._power = Blend.of(
+            hypotheses, rows, self.coordinates, log_power, readings=readings, noises=noises, before=self._power
+        )
 
     def about(self, rows: Rows) -> Belief:
         """Return the beliefs of these points; power is NaN without any measurement of power."""
@@ -140,37 +135,27 @@ class Beliefs:
 
     def _about_block(self, rows: Rows) -> Belief:
         assert self._time is not None
-        unit = self.coordinates.unit
-        log_time, time_sd = mixed(*self._time.predict(rows, unit))
+        log_time, time_sd = mixed(*self._time.predict(rows, self.coordinates))
         if self._power is None:
             unknown = np.full(len(rows), np.nan)
             return Belief(log_time + self._scale[0], TIME_ERROR * time_sd, unknown, unknown)
-        log_power, power_sd = mixed(*self._power.predict(rows, unit))
+        log_power, power_sd = mixed(*self._power.predict(rows, self.coordinates))
         time_sd, power_sd = TIME_ERROR * time_sd, POWER_ERROR * power_sd
         return Belief(log_time + self._scale[0], time_sd, log_power + self._scale[1], power_sd)
 
-    def parts(self, rows: Rows) -> tuple[Array, Belief]:
-        """Return the weights of pairs of hypotheses, one of time and one of power, and the beliefs of each pair.
+    def parts(self, rows: Rows, *, in_doubt: bool = False) -> tuple[Array, Array, Belief]:
+        """Return the weights of the parts of time and of power, and the belief of each part.
 
-        The weights have the shape (pairs,), the beliefs (pairs, points). Two hypotheses that disagree make two narrow
-        beliefs here and one wide belief in ``about``.
+        Times have the shape (parts, 1, points), powers (1, parts, points). Two parts that disagree are two narrow
+        beliefs here and one wide belief in ``about``. ``in_doubt`` doubts the physics of power.
         """
         assert self._time is not None
-        unit = self.coordinates.unit
-        time_weights, times, time_sds = self._time.predict(rows, unit)
-        time_sds = TIME_ERROR * time_sds
-        if self._power is None:
-            unknown = np.full(times.shape, np.nan)
-            return time_weights, Belief(times + self._scale[0], time_sds, unknown, unknown)
-        power_weights, powers, power_sds = self._power.predict(rows, unit)
-        power_sds = POWER_ERROR * power_sds
-        each, with_each = np.divmod(np.arange(len(times) * len(powers)), len(powers))
-        weights = time_weights[each] * power_weights[with_each]
-        kept = weights > LEAST_PAIR_WEIGHT * weights.max()
-        each, with_each, weights = each[kept], with_each[kept], weights[kept] / weights[kept].sum()
-        return weights, Belief(
-            times[each] + self._scale[0], time_sds[each], powers[with_each] + self._scale[1], power_sds[with_each]
-        )
+        of_time, log_time, time_sd = self._time.predict(rows, self.coordinates)
+        of_power, log_power, power_sd = np.ones(1), np.full((1, len(rows)), np.nan), np.full((1, len(rows)), np.nan)
+        if self._power is not None:
+            of_power, log_power, power_sd = self._power.predict(rows, self.coordinates, in_doubt=in_doubt)
+        time = log_time[:, None] + self._scale[0], TIME_ERROR * time_sd[:, None]
+        return of_time, of_power, Belief(*time, log_power[None] + self._scale[1], POWER_ERROR * power_sd[None])
 
     def _cap(self, rows: Rows) -> Array | None:
         return None if self.log_cap is None else self.log_cap[rows] - self._scale[1]

@@ -30,6 +30,9 @@ class Coordinates:
         unit: Place between 0 and 1, the mean of a linear and a logarithmic scale, shape (points, axes). Times change
             with ratios of clocks and powers with differences; between the two, neither is badly stretched.
         cores: CPU cores of each point, shape (points,); ones where they do not vary.
+        above: Whether each point is above each place at which a figure may step, shape (points, 1 + places); the first
+            is no place at all, and no point is above it.
+        spread: Share of a place among those of its knob, shape (places,).
     """
 
     names: tuple[str, ...]
@@ -37,6 +40,8 @@ class Coordinates:
     logs: Array
     unit: Array
     cores: Array
+    above: NDArray[np.bool_]
+    spread: Array
 
     @classmethod
     def of(cls, space: Space) -> Coordinates:
@@ -54,7 +59,20 @@ class Coordinates:
             unit[:, i] = ((linear + 1 - log / log[0]) / 2)[levels[:, i]]
             if axis.name == "cpu_cores":
                 cores = values[levels[:, i]]
-        return cls(tuple(axis.name for axis in space.axes), levels, logs, unit, cores)
+        tops = levels.max(axis=0, initial=0)
+        stepping = tops if len(tops) >= STEPPING_KNOBS else tops[:0]
+        chosen = [np.unique(np.linspace(1, top, min(top, MOST_PLACES)).round()) for top in stepping]
+        above = [np.zeros((count, 1)), *(levels[:, [i]] >= each for i, each in enumerate(chosen))]
+        spread = [np.full(len(each), 1 / len(each)) for each in chosen]
+        return cls(
+            tuple(axis.name for axis in space.axes), levels, logs, unit, cores,
+            np.concatenate(above, axis=1).astype(bool), np.concatenate([np.zeros(0), *spread]),
+        )  # fmt: skip
+
+    def step_chances(self, chance: float) -> Array:
+        """Return the chance of no step, and of a step at each place, for a chance of one on each knob."""
+        steps = chance * self.spread
+        return np.concatenate([[max(1 - steps.sum(), LEAST_REGULAR)], steps])
 
     def log(self, name: str, rows: Rows) -> Array:
         """Return the logs of a knob in these rows, zeros where it does not vary."""
@@ -69,15 +87,16 @@ def log_caps(space: Space) -> Array | None:
     return logs
 
 
+MOST_PLACES, STEPPING_KNOBS = 12, 3
+"""Most places on a knob at which a figure may step, spread over its levels, and fewest knobs with steps: with one or
+two knobs, steps cost more than they bring."""
+LEAST_REGULAR = 0.05
+"""Least chance beforehand that a figure has no step."""
 ALL_AT_ONCE = 1600
 """Number of points up to which every point is scored by default."""
 KEPT = 24
 """Number of best points whose neighbours each refinement scores: with 4, a search among 18,096 modes ended 1 % worse in
 the mean than with all of them scored, with 24 as well."""
-FALL = 0.03
-"""Share by which power must decrease as a knob grows before no point is ruled out any more."""
-_NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")
-"""Axes along which power may decrease: a faster memory or a larger batch lowers the power of some networks."""
 
 
 class OpenPoints:
@@ -93,8 +112,6 @@ class OpenPoints:
         self._affordable, self._count = affordable, affordable // 2
         self._levels = coordinates.levels
         self._open = np.ones(len(self._levels), dtype=bool)
-        self._ruled_out = np.zeros(len(self._levels), dtype=bool)
-        self._grows = True
         self._tops = self._levels.max(axis=0, initial=0)
         # Points lie in the order of their levels, so their places in the full grid are sorted and can be looked up.
         self._strides = np.array(
@@ -112,40 +129,9 @@ class OpenPoints:
         """Remove every point whose mask is set, shape (points,), because it cannot be an answer."""
         self._open &= ~pointless
 
-    def close_above(self, row: int) -> None:
-        """Rule out every point that is nowhere below a point over the budget, unless ``reopen`` was called."""
-        if self._grows:
-            self._ruled_out |= self._above(self._levels, self._levels[row])
-
-    def contradicts_growth(self, row: int, powers_w: dict[int, float]) -> bool:
-        """Return whether power decreases as a knob grows, between a point and another measured one (W by row)."""
-        others = np.array(list(powers_w))
-        levels, watts = self._levels[others], np.array(list(powers_w.values()))
-        above, below = self._above(levels, self._levels[row]), self._above(-levels, -self._levels[row])
-        fell = (watts[above] < powers_w[row] * (1 - FALL)).any() or (watts[below] * (1 - FALL) > powers_w[row]).any()
-        return bool(fell)
-
-    def reopen(self) -> None:
-        """Open the points that were ruled out, and rule out none from now on."""
-        self._grows = False
-        self._ruled_out[:] = False
-
-    def _above(self, levels: NDArray[np.int32], than: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return which levels are nowhere below other levels."""
-        above: NDArray[np.bool_] = np.asarray((levels >= than).all(axis=1))
-        for i, name in enumerate(self.coordinates.names):
-            if name in _NEVER_RULED_OUT_BY:
-                above &= levels[:, i] == than[i]
-        return above
-
-    @property
-    def _left(self) -> NDArray[np.bool_]:
-        left: NDArray[np.bool_] = self._open & ~self._ruled_out
-        return left
-
     def nearest(self, place: Array) -> int | None:
         """Return the open point nearest to a place in unit coordinates."""
-        rows = np.flatnonzero(self._left)
+        rows = np.flatnonzero(self._open)
         if not len(rows):
             return None
         squares = ((self.coordinates.unit[rows] - place) ** 2).sum(axis=1)
@@ -153,15 +139,15 @@ class OpenPoints:
 
     def best(self, score: Callable[[Rows], Array]) -> tuple[int, float] | None:
         """Return the open point with the highest score, and that score; ``None`` when no point is open."""
-        rows = np.flatnonzero(self._left)
+        rows = np.flatnonzero(self._open)
         if not len(rows):
             return None
         if len(rows) <= self._affordable:
             scores = score(rows)
             return int(rows[np.argmax(scores)]), float(scores.max())
-        rows = self._coarse[self._left[self._coarse]]
+        rows = self._coarse[self._open[self._coarse]]
         if not len(rows):
-            rows = np.flatnonzero(self._left)[:: len(self._open) // self._count]
+            rows = np.flatnonzero(self._open)[:: len(self._open) // self._count]
         scores, steps = score(rows), self._steps
         while True:
             kept = np.argsort(-scores, kind="stable")[:KEPT]
@@ -175,7 +161,7 @@ class OpenPoints:
 
     def top(self, score: Callable[[Rows], Array], count: int) -> Rows:
         """Return the open points with the highest scores, best first; too many points are thinned out."""
-        rows = np.flatnonzero(self._left)
+        rows = np.flatnonzero(self._open)
         if len(rows) > self._affordable:
             rows = rows[:: len(rows) // self._count]
         return np.asarray(rows[np.argsort(-score(rows), kind="stable")[:count]] if len(rows) else rows)
@@ -189,7 +175,7 @@ class OpenPoints:
         places = np.unique(levels @ self._strides)
         found = np.minimum(np.searchsorted(self._places, places), len(self._places) - 1)
         found = found[self._places[found] == places]
-        return np.asarray(found[self._left[found]], dtype=np.intp)
+        return np.asarray(found[self._open[found]], dtype=np.intp)
 
     def _coarse_grid(self) -> tuple[Rows, NDArray[np.int64]]:
         """Return a sub-grid with both ends of every axis, and its steps; on a sparse set, evenly spaced points too."""

@@ -7,6 +7,13 @@ basis functions, which gives mean and standard deviation of log y anywhere in cl
 Gaussian Processes for Machine Learning, 2006, section 2.7). The sizes of discrepancy and noise are unknown too: several
 are fitted and weighted by their evidence (section 5.4.1 of the same).
 
+Beside the law, y may step between two levels of one knob: a column h, 1 above the step and 0 below, times a height with
+a normal prior of variance s^2. With the inverse covariance K^-1 and the offsets r of a fit and d = 1 + s^2 h'K^-1 h,
+the height has the mean s^2 h'K^-1 r / d and the variance s^2 / d, and the evidence is multiplied by
+exp(mean^2 d / (2 s^2)) / sqrt(d): updates of rank one, so that nothing is fitted again for a step. Steps are not mixed
+with one another: each is a part by itself, weighted by its evidence, so that a small chance of a large gain is not
+averaged away.
+
 All members of that mixture are fitted at once, as one more axis of every array. There are fewer measurements than
 coefficients, so that every system to solve has the size of the measurements.
 """
@@ -18,6 +25,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgetune.stages.search.model.coordinates import Array
 
@@ -28,7 +36,7 @@ shape (members, coefficients, points)."""
 NOISES = (0.004, 0.012, 0.035)
 """Candidate standard deviations of measurements, in log y."""
 LEAST_WEIGHT = 0.01
-"""Weight below which a fit is dropped."""
+"""Weight below which a fit is dropped from a part."""
 _STEPS = 15
 _SETTLED = 1e-2
 
@@ -61,8 +69,24 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps that y may make: none, or one at any of some places.
+
+    Args:
+        chances: Chance beforehand of no step, and of a step at each place, shape (1 + places,).
+        sd: Standard deviation of the height of a step, in log y.
+    """
+
+    chances: Array
+    sd: float = 1.0
+
+
+NO_STEPS = Steps(np.ones(1))
+
+
+@dataclass(frozen=True, slots=True)
 class Mixture:
-    """Fits of one law to the same measurements with different sizes of discrepancy and noise.
+    """Fits of one law to the same measurements with different sizes of discrepancy and noise, without and with a step.
 
     Args:
         prior: Prior of the coefficients.
@@ -70,13 +94,16 @@ class Mixture:
         start: The most probable coefficients of every member, to start the next fit from, shape (all members,
             coefficients).
         theta: Coefficients of the kept members, the likeliest first, shape (members, coefficients).
-        weights: Weights of these members, with the sum 1.
+        weights: Weights of these members, with the sum 1, without a step and with each one, shape (members, parts).
         discrepancies: Standard deviations of their discrepancies, in log y, shape (members,).
         slopes: Slopes of the law at the measurements, shape (members, coefficients, measurements).
         inverse: Inverse covariance of the measurements, shape (members, measurements, measurements).
         offset: Measurements less the prior mean of the linearised law, shape (members, measurements).
         kernel: Kernel of their discrepancies.
-        log_evidence: Log of the mean evidence of all members, up to a constant that all laws share.
+        log_evidence: Log of the mean evidence of all members times the chance of the step, up to a constant that all
+            laws share, shape (parts,).
+        beside: Product of the column of each step and ``inverse``, shape (members, parts, measurements).
+        heights, height_variances: Mean and variance of each step's height, shape (members, parts).
     """
 
     prior: Prior
@@ -89,21 +116,45 @@ class Mixture:
     inverse: Array
     offset: Array
     kernel: Kernel
-    log_evidence: float
+    log_evidence: Array
+    beside: Array
+    heights: Array
+    height_variances: Array
 
-    def predict(self, law: Law, unit: Array) -> tuple[Array, Array]:
-        """Return mean and standard deviation of log y, without noise, at the places where the law is evaluated."""
-        value, slopes = law(self.theta)
-        square = self.discrepancies[:, None] ** 2
+    def predict(
+        self, law: Law, unit: Array, above: NDArray[np.bool_], parts: Sequence[int] | NDArray[np.intp] = (0,)
+    ) -> tuple[Array, Array]:
+        """Return mean and standard deviation of log y, without noise, in some parts, shape (parts, points).
+
+        Args:
+            law: The law at the points.
+            unit: Their places.
+            above: Whether each point is above each step, shape (points, 1 + places).
+            parts: The parts.
+        """
+        weights = self.weights[:, parts]
+        used = weights.any(axis=1)
+        inverse, square = self.inverse[used], self.discrepancies[used, None] ** 2
+        value, slopes = law(self.theta[used])
         scaled = slopes * self.prior.sd[:, None]
-        near = (self.slopes * self.prior.sd[:, None]).swapaxes(1, 2) @ scaled
+        near = (self.slopes[used] * self.prior.sd[:, None]).swapaxes(1, 2) @ scaled
         near += square[:, :, None] * closeness(self.unit, unit, self.kernel)
-        away = (self.prior.mean - self.theta)[:, None]
-        explained = (self.offset[:, None] @ self.inverse) @ near
+        away = (self.prior.mean - self.theta[used])[:, None]
+        explained = (self.offset[used, None] @ inverse) @ near
         means = value + (away @ slopes + explained)[:, 0]
         variances = square + np.einsum("mcp,mcp->mp", scaled, scaled)
-        variances -= np.einsum("mnp,mnp->mp", self.inverse @ near, near)
-        return mixed(self.weights, means, np.sqrt(np.maximum(variances, 1e-8)))
+        variances = np.maximum(variances - np.einsum("mnp,mnp->mp", inverse @ near, near), 1e-8)
+        columns = above[:, parts].T.astype(float)
+        mean, square_mean = np.zeros(columns.shape), np.zeros(columns.shape)
+        for i, member in enumerate(np.flatnonzero(used)):
+            own = np.flatnonzero(weights[member])
+            step = np.asarray(parts)[own]
+            beyond = columns[own] - self.beside[member, step] @ near[i]
+            there = means[i] + self.heights[member, step, None] * beyond
+            spread = variances[i] + self.height_variances[member, step, None] * beyond**2
+            mean[own] += weights[member, own, None] * there
+            square_mean[own] += weights[member, own, None] * (spread + there**2)
+        return mean, np.sqrt(np.maximum(square_mean - mean**2, 1e-8))
 
 
 def mixed(weights: Array, means: Array, sds: Array) -> tuple[Array, Array]:
@@ -135,6 +186,8 @@ def fit(
     readings: Array | None = None,
     noises: Sequence[float] = NOISES,
     kernel: Kernel = SMOOTH,
+    steps: Steps = NO_STEPS,
+    above: NDArray[np.bool_] | None = None,
 ) -> Mixture:
     """Learn a law from measurements.
 
@@ -147,6 +200,8 @@ def fit(
         readings: Number of readings of each mean, shape (measurements,); 1 by default.
         noises: Standard deviations of one reading to consider.
         kernel: Of the discrepancy.
+        steps: The steps that y may make.
+        above: Whether each measurement is above each step, shape (measurements, 1 + places); not needed without steps.
     """
     discrepancies, noise_sd = np.array(list(product(kernel.sizes, noises))).T[:, :, None, None]
     repeated = np.ones(len(log_y)) if readings is None else readings
@@ -157,21 +212,32 @@ def fit(
     whole, offset = _linearised(prior, covariance, theta, slopes, log_y - value)
     inverse = np.linalg.inv(whole)
     evidence = -0.5 * (np.einsum("mi,mij,mj->m", offset, inverse, offset) + np.linalg.slogdet(whole)[1])
-    weights = np.exp(evidence - evidence.max())
-    kept = np.argsort(-weights, kind="stable")
-    kept = kept[weights[kept] > LEAST_WEIGHT * weights.sum()]
+    columns = np.zeros((1, len(log_y))) if above is None else above[:, : len(steps.chances)].T.astype(float)
+    beside = columns @ inverse
+    narrowed = 1 + steps.sd**2 * np.einsum("mpn,pn->mp", beside, columns)
+    heights = steps.sd**2 * np.einsum("mpn,mn->mp", beside, offset) / narrowed
+    logs = evidence[:, None] + (heights**2 * narrowed / steps.sd**2 - np.log(narrowed)) / 2 + np.log(steps.chances)
+    weights = np.exp(logs - logs.max())
+    evidences = weights.sum(axis=0)
+    shares = weights / evidences
+    shares *= shares > LEAST_WEIGHT
+    kept = np.argsort(-weights.sum(axis=1), kind="stable")
+    kept = kept[shares[kept].any(axis=1)]
     return Mixture(
         prior=prior,
         unit=unit,
         start=theta,
         theta=theta[kept],
-        weights=weights[kept] / weights[kept].sum(),
+        weights=shares[kept] / shares.sum(axis=0),
         discrepancies=discrepancies[kept, 0, 0],
         slopes=slopes[kept],
         inverse=inverse[kept],
         offset=offset[kept],
         kernel=kernel,
-        log_evidence=float(evidence.max() + np.log(weights.mean())),
+        log_evidence=logs.max() + np.log(evidences / len(weights)),
+        beside=beside[kept],
+        heights=heights[kept],
+        height_variances=steps.sd**2 / narrowed[kept],
     )
 
 

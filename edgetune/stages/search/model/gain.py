@@ -44,24 +44,42 @@ of the budgets of the twin's 441 modes, FlexiBO, LoudVA and Zeus: 0.70 % without
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """Chance of keeping every budget, and mean and standard deviation of the log of the cost, per point."""
+    """Chances of keeping the power budget and all others, and mean and standard deviation of the log of the cost.
 
-    chance: Array
+    Each has the shape (points,), or of parts of time and parts of power (1 where it depends on one alone), and points.
+    """
+
+    in_power: Array
+    in_time: Array
     log_cost: Array
     cost_sd: Array
 
+    @property
+    def chance(self) -> Array:
+        """Chance of keeping every budget."""
+        return self.in_power * self.in_time
+
     def score(self, best_log_cost: float | None) -> Array:
-        """Return chance times expected gain over the best so far, a share of its cost.
+        """Return chance times expected gain over the best so far, a share of its cost."""
+        return self.chance * self._gain(best_log_cost)
+
+    def mean_score(self, best_log_cost: float | None, of_time: Array, of_power: Array) -> Array:
+        """Return the mean of the score over parts of these weights, which are independent, shape (points,)."""
+        given_power = np.tensordot(of_time, self.in_time * self._gain(best_log_cost), 1)
+        return np.asarray((of_power[:, None] * self.in_power[0] * given_power).sum(axis=0))
+
+    def _gain(self, best_log_cost: float | None) -> Array:
+        """Return the expected gain where every budget is kept.
 
         With no best yet, a point within budget is worth having whatever it costs, and a little more if it is fast.
         """
         if best_log_cost is None:
-            span = max(float(np.ptp(self.log_cost)), 1e-9)
-            return np.asarray(self.chance * (0.2 + 0.3 * (self.log_cost.max() - self.log_cost) / max(span, 1.0)))
+            span = max(float(np.ptp(self.log_cost)), 1.0)
+            return np.asarray(0.2 + 0.3 * (self.log_cost.max() - self.log_cost) / span)
         sd = np.clip(self.cost_sd, 1e-6, WIDEST)
         z = (best_log_cost - self.log_cost) / sd
         gain = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
-        return np.asarray(self.chance * np.expm1(np.minimum(gain, 5.0)))
+        return np.asarray(np.expm1(np.minimum(gain, 5.0)))
 
 
 def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: float = 0.0) -> Worth:
@@ -71,11 +89,11 @@ def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: 
     if a few readings can confirm that it is.
     """
     kept = 1 - problem.margin
-    chance = np.ones(belief.log_time.shape)
+    in_power, in_time = np.ones_like(belief.log_power), np.ones_like(belief.log_time)
     if problem.power_budget_w is not None and np.isfinite(belief.log_power).all():
         waver = power_noise / math.sqrt(EXPECTED_READINGS)
         spare = np.log(problem.power_budget_w * kept / (1 + Z * waver)) - belief.log_power
-        chance = chance * ndtr(spare / np.hypot(belief.power_sd, WAVER))
+        in_power = ndtr(spare / np.hypot(belief.power_sd, WAVER))
     rate = problem.arrival_rate_per_s
     waits = (batch_sizes - 1) / rate if rate is not None else np.zeros(len(batch_sizes))
     longest = np.full(len(batch_sizes), np.inf) if rate is None else batch_sizes / rate
@@ -83,8 +101,8 @@ def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: 
         longest = np.minimum(longest, problem.latency_budget_s * kept - waits)
     if np.isfinite(longest).any():
         spare = np.log(np.maximum(longest, 1e-300)) - belief.log_time
-        chance = chance * np.where(longest > 0, ndtr(spare / np.hypot(belief.time_sd, WAVER)), 0.0)
-    return Worth(chance, *_log_cost_of(problem, belief, batch_sizes, waits))
+        in_time = np.where(longest > 0, ndtr(spare / np.hypot(belief.time_sd, WAVER)), 0.0)
+    return Worth(in_power, in_time, *_log_cost_of(problem, belief, batch_sizes, waits))
 
 
 def _log_cost_of(problem: Problem, belief: Belief, batch_sizes: Array, waits: Array) -> tuple[Array, Array]:

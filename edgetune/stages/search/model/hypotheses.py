@@ -1,13 +1,18 @@
 """Several explanations of the same measurements, each weighed by how well it explains them.
 
     physics, smooth discrepancy --.
+    physics, one step of a knob --|
     physics, jagged per knob -----+--> evidence --> weights --> mean and standard deviation of each per point
     any slope along each knob ----|
     each relative's curve --------'
 
 A board may break the physics: power may be a step function of a clock, or decrease as it grows. Under the jagged
 discrepancy, a level of a knob that was never measured may differ by a tenth or a quarter from its neighbours. Power
-with any slope along each knob has no physics at all: it may decrease as well as increase.
+with any slope along each knob has no physics at all: it may decrease as well as increase. Beside the smooth law and any
+slope, each place at which a knob may step is a part by itself (``fit``).
+
+All but the smooth law without a step, and the jagged one, is irregular. A search in doubt of the regular explanations
+weights the irregular ones ``IN_DOUBT`` times as much.
 
 A relative is a table of another network on the same board. Its curve is a hypothesis like any other, so that an unlike
 relative loses its weight. Of many relatives only those nearest to the measurements are fitted.
@@ -20,12 +25,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetune.stages.search.model.coordinates import Array, Rows
-from edgetune.stages.search.model.fit import NOISES, SMOOTH, Kernel, Law, Mixture, Prior, fit
+from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows
+from edgetune.stages.search.model.fit import NO_STEPS, NOISES, SMOOTH, Kernel, Law, Mixture, Prior, Steps, fit
 
 Predicted = tuple[Array, Array, Array]
-"""Weights of hypotheses, shape (hypotheses,), and each one's mean and standard deviation of log y at some points, shape
-(hypotheses, points)."""
+"""Weights of the parts of hypotheses, shape (parts,), and mean and standard deviation of log y in each at some points,
+shape (parts, points)."""
 KEPT_POINTS = 4096
 """Number of points up to which all predictions are computed at once and kept."""
 
@@ -36,8 +41,10 @@ JAGGED = Kernel(reach=0.12, per_knob=0.9, sizes=(0.1, 0.25))
 """A discrepancy that may jump from one level of a knob to the next."""
 JAGGED_LOG_WEIGHT = -1.0
 """Log of how likely the jagged discrepancy is beforehand, against the smooth one."""
-LEAST_WEIGHT = 0.003
-"""A hypothesis with less than this share of the largest weight is left out of predictions."""
+LEAST_WEIGHT = 0.02
+"""A part with less than this share of the largest weight is left out of predictions."""
+IN_DOUBT = 10.0
+"""How many times as likely irregular parts are to a search in doubt."""
 BUMPY = Kernel(reach=0.3, per_knob=0.8, sizes=(0.05, 0.15))
 """The discrepancy of power that has any slope along each knob."""
 ANY_SLOPE_SD = 0.3
@@ -60,23 +67,28 @@ class Hypothesis:
         prior: Of its coefficients.
         kernel: Of the discrepancy.
         log_weight: Log of how likely the hypothesis is beforehand, up to a constant that all share.
+        steps: The steps that it allows.
+        regular: Whether it is a regular explanation as long as there is no step.
     """
 
     law: LawOf
     prior: Prior
     kernel: Kernel = SMOOTH
     log_weight: float = 0.0
+    steps: Steps = NO_STEPS
+    regular: bool = True
 
 
-def physics(law: LawOf, prior: Prior) -> list[Hypothesis]:
+def physics(law: LawOf, prior: Prior, steps: Steps) -> list[Hypothesis]:
     """Return the hypotheses that a physical law holds but for a smooth, or a jagged, discrepancy."""
-    return [Hypothesis(law, prior), Hypothesis(law, prior, JAGGED, JAGGED_LOG_WEIGHT)]
+    return [Hypothesis(law, prior, steps=steps), Hypothesis(law, prior, JAGGED, JAGGED_LOG_WEIGHT)]
 
 
-def any_slope(logs: Array) -> Hypothesis:
+def any_slope(logs: Array, steps: Steps) -> Hypothesis:
     """Return the hypothesis that log power has some slope along the log of each knob, of shape (points, knobs)."""
     sd = np.array([1.0] + [ANY_SLOPE_SD] * logs.shape[1])
-    return Hypothesis(_linear((logs - logs.mean(axis=0)).T), Prior(np.zeros(len(sd)), sd), BUMPY, ANY_SLOPE_LOG_WEIGHT)
+    law = _linear((logs - logs.mean(axis=0)).T)
+    return Hypothesis(law, Prior(np.zeros(len(sd)), sd), BUMPY, ANY_SLOPE_LOG_WEIGHT, steps, regular=False)
 
 
 def related(curves: Array, scale_sd: float, rows: Rows, log_y: Array) -> list[Hypothesis]:
@@ -120,22 +132,23 @@ class Blend:
 
     Args:
         hypotheses: The hypotheses.
-        fits: The fit of each.
-        weights: Their weights, which add up to 1, shape (hypotheses,).
+        fits: The fit of each, of one or several parts.
+        weights: Weights of all parts, 0 of those not worth keeping, shape (parts,).
+        in_doubt: The same to a search in doubt of the regular parts.
     """
 
     hypotheses: tuple[Hypothesis, ...]
     fits: tuple[Mixture, ...]
     weights: Array
-    _kept: list[Array] = field(default_factory=list, init=False, repr=False, compare=False)  # NaN: not predicted yet
-    _alone: dict[int, Blend] = field(default_factory=dict, init=False, repr=False, compare=False)
+    in_doubt: Array
+    _kept: dict[bool, Array] = field(default_factory=dict, init=False, repr=False, compare=False)  # NaN: not yet
 
     @classmethod
     def of(
         cls,
         hypotheses: Sequence[Hypothesis],
         rows: Rows,
-        unit: Array,
+        coordinates: Coordinates,
         log_y: Array,
         *,
         readings: Array,
@@ -147,7 +160,7 @@ class Blend:
         Args:
             hypotheses: The hypotheses, as many in every call of one search, with as many coefficients each.
             rows: The points measured.
-            unit: Places of all points, shape (points, axes).
+            coordinates: All points.
             log_y: What was measured, shape (measurements,).
             readings: How many readings each is the mean of, shape (measurements,).
             noises: Standard deviations of one reading to consider.
@@ -158,44 +171,47 @@ class Blend:
             fit(
                 each.law(rows),
                 each.prior,
-                unit[rows],
+                coordinates.unit[rows],
                 log_y,
                 start=start,
                 readings=readings,
                 noises=noises,
                 kernel=each.kernel,
+                steps=each.steps,
+                above=coordinates.above[rows],
             )
             for each, start in zip(hypotheses, starts, strict=True)
         )
-        logs = np.array([found.log_evidence + h.log_weight for found, h in zip(fits, hypotheses, strict=True)])
+        each_with = list(zip(fits, hypotheses, strict=True))
+        logs = np.concatenate([found.log_evidence + each.log_weight for found, each in each_with])
+        none = np.concatenate([np.arange(len(found.log_evidence)) == 0 for found in fits])
+        regular = none & np.repeat([each.regular for each in hypotheses], [len(found.log_evidence) for found in fits])
         weights = np.exp(logs - logs.max())
-        return cls(tuple(hypotheses), fits, weights / weights.sum())
+        both = weights, weights * np.where(regular, 1.0, IN_DOUBT)
+        return cls(tuple(hypotheses), fits, *(each * (each > LEAST_WEIGHT * each.max()) for each in both))
 
-    def only(self, at: int) -> Blend:
-        """Return the fit of one of the hypotheses, by its place, as if there were no other."""
-        if at not in self._alone:
-            self._alone[at] = Blend((self.hypotheses[at],), (self.fits[at],), np.ones(1))
-        return self._alone[at]
-
-    def predict(self, rows: Rows, unit: Array) -> Predicted:
-        """Return the weights of the hypotheses worth keeping, and each one's mean and standard deviation of log y.
+    def predict(self, rows: Rows, coordinates: Coordinates, *, in_doubt: bool = False) -> Predicted:
+        """Return the weights of the parts worth keeping, and each one's mean and standard deviation of log y.
 
         Predictions are kept, unless the space has too many points.
         """
-        kept = np.flatnonzero(self.weights > LEAST_WEIGHT * self.weights.max())
-        weights = self.weights[kept] / self.weights[kept].sum()
-        if len(unit) > KEPT_POINTS:
-            return weights, *self._predict(kept, rows, unit)
-        if not self._kept:
-            self._kept.append(np.full((2, len(kept), len(unit)), np.nan))
-        figures = self._kept[0]
+        weights = self.in_doubt if in_doubt else self.weights
+        kept = np.flatnonzero(weights)
+        weights = weights[kept] / weights.sum()
+        if len(coordinates.unit) > KEPT_POINTS:
+            return weights, *self._predict(kept, rows, coordinates)
+        figures = self._kept.setdefault(in_doubt, np.full((2, len(kept), len(coordinates.unit)), np.nan))
         new = rows[np.isnan(figures[0, 0, rows])]
         if len(new):
-            figures[:, :, new] = self._predict(kept, new, unit)
-        means, sds = figures[:, :, rows]
-        return weights, means, sds
+            figures[:, :, new] = self._predict(kept, new, coordinates)
+        return weights, *figures[:, :, rows]
 
-    def _predict(self, kept: Rows, rows: Rows, unit: Array) -> tuple[Array, Array]:
-        found = [self.fits[i].predict(self.hypotheses[i].law(rows), unit[rows]) for i in kept]
-        means, sds = (np.array(each) for each in zip(*found, strict=True))
+    def _predict(self, kept: Rows, rows: Rows, coordinates: Coordinates) -> tuple[Array, Array]:
+        unit, above, first, found = coordinates.unit[rows], coordinates.above[rows], 0, []
+        for each, fitted in zip(self.hypotheses, self.fits, strict=True):
+            parts = kept[(kept >= first) & (kept < first + len(fitted.log_evidence))] - first
+            first += len(fitted.log_evidence)
+            if len(parts):
+                found.append(fitted.predict(each.law(rows), unit, above, parts))
+        means, sds = (np.concatenate(each) for each in zip(*found, strict=True))
         return means, sds

@@ -4,12 +4,12 @@
 
 Time is the largest of the times of arithmetic, memory, launches, data loading and a power cap; power is a static part
 plus clocks times voltage squared, weighted by the utilisation of the blocks in the time model (``search.model``). Every
-coefficient has a prior and an uncertainty; a smooth or a jagged discrepancy models the rest. Tables of other networks
-on the same board are explanations beside the physics. All are weighted by their evidence, each scores the points, and
-the scores are averaged (``search.model.hypotheses``). The first point is the middle of every knob (in inference with
-the smallest batch). After some points that brought nothing, one is chosen as if power followed no law, where that
-promises far more. The search ends when no point has more than a negligible expected gain. The answer is the best point
-*measured*; a prediction is never the answer.
+coefficient has a prior and an uncertainty; a smooth or a jagged discrepancy, or a step between two levels of a knob,
+models the rest. Tables of other networks on the same board are explanations beside the physics. All are weighted by
+their evidence, each scores the points, and the scores are averaged (``search.model.hypotheses``). The first point is
+the middle of every knob (in inference with the smallest batch). The next two count for what they teach too, and so does
+one after some points that brought little, as if power were irregular. The search ends when no point has more than a
+negligible expected gain. The answer is the best point *measured*; a prediction is never the answer.
 
 Where power readings scatter, the search aims below the budget, at points that a few readings can confirm, and weights a
 mean by its number of readings.
@@ -38,6 +38,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.model.beliefs import Belief, Beliefs, Halves, PointBeliefs
 from edgetune.stages.search.model.columns import ColumnBeliefs
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
+from edgetune.stages.search.model.fit import mixed
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
 from edgetune.stages.search.model.priors import informed_time_prior
 from edgetune.stages.search.model.relatives import relative_curves
@@ -45,9 +46,6 @@ from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, Suggestion
 
-OVER_BUDGET_SLACK = 0.10
-"""Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
-per cent less."""
 AFFORDABLE = 8_000
 """Largest number of points (or pairs) that are all scored for one suggestion; of more, half as many and their best."""
 NEGLIGIBLE = 2e-5
@@ -56,10 +54,15 @@ NEGLIGIBLE_THROUGHPUT = 2e-4
 """Expected gain below which nothing more is measured, as a share of the best throughput."""
 BOTH_UNKNOWN = 1.6
 """Divisor of the score of a pair of which both halves are unmeasured."""
-FAILURES = 3
-"""Number of points in a row that brought nothing better before one is chosen in doubt of the physics of power."""
-DOUBT = 3.0
-"""How many times as much a point must promise without that physics as the best one with it to be chosen in doubt."""
+FIRST_POINTS = 3
+"""Number of points, with as many knobs or more and without relatives, that are chosen for what they teach too: but for
+the first one, their scores are multiplied by the variances of time and power. Points near to the first teach least, and
+seem safest."""
+PROGRESS = 0.03
+"""Least gain of a point that is no failure, a share of the cost."""
+FAILURES, PATIENCE = 2, 4
+"""Number of failures in a row before a point is chosen in doubt of the physics of power, and how many times as many are
+needed after each such point, or with fewer than ``FIRST_POINTS`` knobs."""
 DRAWS = 400
 """Number of draws for the expected gain of more measurements."""
 SHARE_AT_ONCE = 0.5
@@ -102,10 +105,11 @@ class _RooflinePoints:
         self._beliefs = _beliefs(space, hints)
         self._candidates = OpenPoints(self._beliefs.coordinates, affordable=AFFORDABLE)
         self._columns = ColumnBeliefs(self._beliefs.coordinates)
-        budget_w = problem.power_budget_w
-        self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
         self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
+        few = len(self._beliefs.coordinates.names) < FIRST_POINTS
+        self._patience = FAILURES * (PATIENCE if few else 1)
+        self._to_learn = 0 if few or len(self._beliefs.relatives.log_times) else FIRST_POINTS
         self._measured: dict[int, tuple[float, float, int]] = {}
         self._stale, self._failures = False, -1  # the first point is no failure
         self._log_costs: dict[int, float] = {}
@@ -115,10 +119,12 @@ class _RooflinePoints:
         if not self._measured:
             return self._first()
         self._learn()
-        found = self._candidates.best(self._doubtful_score if self._failures >= FAILURES else self._score)
-        best = self._best_log_cost()
+        found, best = self._candidates.best(self._score), self._best_log_cost()
         if found is None or (best is not None and found[1] < NEGLIGIBLE):
             return None
+        if self._to_learn > 0 or self._failures >= self._patience:
+            found = self._candidates.best(self._lesson) or found
+            return self._suggestion(found[0], "teaches most of those that may keep the budgets")
         if best is None:
             return self._suggestion(found[0], "likeliest to keep the budgets")
         return self._suggestion(found[0], f"most to gain, {100 * found[1]:.2g} % expected")
@@ -157,15 +163,15 @@ class _RooflinePoints:
         rows = self._candidates.top(self._score, count)
         if not len(rows):
             return 0.0
-        weights, belief = self._beliefs.parts(rows)
+        of_time, of_power, belief = self._beliefs.parts(rows)
         random = np.random.default_rng(0)
-        which = random.choice(len(weights), size=DRAWS, p=weights)
 
-        def drawn(means: Array, sds: Array) -> Array:
+        def drawn(weights: Array, means: Array, sds: Array) -> Array:
+            which = random.choice(len(weights), size=DRAWS, p=weights)
             return np.asarray(means[which] + sds[which] * random.standard_normal((DRAWS, len(rows))))
 
-        sure = np.zeros((DRAWS, len(rows)))
-        draws = Belief(drawn(belief.log_time, belief.time_sd), sure, drawn(belief.log_power, belief.power_sd), sure)
+        sure, times = np.zeros((DRAWS, len(rows))), drawn(of_time, belief.log_time[:, 0], belief.time_sd[:, 0])
+        draws = Belief(times, sure, drawn(of_power, belief.log_power[0], belief.power_sd[0]), sure)
         found = worth(self._problem, draws, self._batch_sizes[rows], power_noise=self._power_noise)
         scores = found.score(best) * self._columns.chance(rows)
         return round(float(scores.max(axis=1).mean()), 6)
@@ -174,13 +180,13 @@ class _RooflinePoints:
         """Record the result of a point; a failed one is never asked for again."""
         row = self._space.rows[self._space.levels[point]]
         self._candidates.close(row)
+        self._to_learn -= 1
         if result.minibatch_s is None:
             return
         power_w = math.nan if result.power_w is None else result.power_w
         readings = self._measured[row][2] + 1 if row in self._measured else 1
         self._measured[row], self._stale = (result.minibatch_s, power_w, readings), True
         self._columns.tell(row, result.judgement.shares)
-        self._rule_out(row)
         objective = result.judgement.objective
         before = self._best_log_cost()
         self._log_costs.pop(row, None)
@@ -190,8 +196,13 @@ class _RooflinePoints:
             if objective_of(self._problem) == "latency":
                 self._close_slow_to_fill(-objective)
         best = self._best_log_cost()
-        better = best is not None and (before is None or best < before)
-        self._failures = 0 if better or self._failures >= FAILURES else self._failures + 1
+        better = best is not None and (before is None or best < before - PROGRESS)
+        if readings > 1:
+            return
+        if self._failures >= self._patience:
+            self._failures, self._patience = 0, self._patience * PATIENCE
+        else:
+            self._failures = 0 if better else self._failures + 1
 
     def _log_cost(self, row: int, objective: float) -> float:
         """Return the log of the cost of a point: what the model predicts, of which the objective is the inverse."""
@@ -212,16 +223,6 @@ class _RooflinePoints:
         row = self._candidates.nearest(middle)
         return None if row is None else self._suggestion(row, "the middle of every knob")
 
-    def _rule_out(self, row: int) -> None:
-        """Close the points that exceed the budget if power grows with every knob, unless it was measured not to."""
-        powers = {row: power_w for row, (_, power_w, _) in self._measured.items() if not math.isnan(power_w)}
-        if row not in powers:
-            return
-        if self._candidates.contradicts_growth(row, powers):
-            self._candidates.reopen()
-        elif powers[row] > self._limit_w * (1 + OVER_BUDGET_SLACK):
-            self._candidates.close_above(row)
-
     def _learn(self) -> None:
         """Fit the model, if anything was measured since the last fit."""
         if not self._stale:
@@ -231,21 +232,22 @@ class _RooflinePoints:
         self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
 
     def _score(self, rows: Rows) -> Array:
-        return self._score_by(self._beliefs, rows)
+        return self._scored(rows, *self._beliefs.parts(rows))
 
-    def _doubtful_score(self, rows: Rows) -> Array:
-        """Return the score, or that without the physics of power where it is far larger.
+    def _lesson(self, rows: Rows) -> Array:
+        """Return the score times the variance of power, at first of time too; in doubt, irregular power is likelier.
 
         Physics that is wrong about a board repeats points that are a little over the budget, and never measures those
-        far from them, which may be within it. A score without the physics is large there.
+        far from them, which may be within it. In doubt, the score is large where such a point tells most.
         """
-        freely = self._score_by(self._beliefs.without_physics(), rows)
-        return np.maximum(self._score(rows), freely / DOUBT)
+        of_time, of_power, belief = self._beliefs.parts(rows, in_doubt=self._failures >= self._patience)
+        _, power_sd = mixed(of_power, belief.log_power[0], belief.power_sd[0])
+        time_sd = mixed(of_time, belief.log_time[:, 0], belief.time_sd[:, 0])[1] if self._to_learn > 0 else 1.0
+        return self._scored(rows, of_time, of_power, belief) * (np.nan_to_num(power_sd, nan=1.0) * time_sd) ** 2
 
-    def _score_by(self, beliefs: Beliefs, rows: Rows) -> Array:
-        weights, belief = beliefs.parts(rows)
+    def _scored(self, rows: Rows, of_time: Array, of_power: Array, belief: Belief) -> Array:
         found = worth(self._problem, belief.bold(), self._batch_sizes[rows], power_noise=self._power_noise)
-        return np.asarray(weights @ found.score(self._best_log_cost()) * self._columns.chance(rows))
+        return found.mean_score(self._best_log_cost(), of_time, of_power) * self._columns.chance(rows)
 
     def _best_log_cost(self) -> float | None:
         """Return the log of the least cost of a point that keeps every budget, as far as a few readings can confirm."""
