@@ -236,7 +236,7 @@ def test_layer_costs_v1() -> None:
 @pytest.mark.parametrize("read", [io.read_any, lambda file: io.read(KernelTimeline, file)])
 def test_a_kind_that_is_gone_is_refused_with_what_replaces_it(read) -> None:
     with pytest.raises(InputError, match="is an elastic table of an earlier version") as error:
-        read(str(_GOLDEN / "elastic_table-v1.parquet"))
+        read(str(Path(__file__).with_name("gone") / "elastic_table-v1.parquet"))
     assert "edgetune schedule kernels shrink" in error.value.hint
 
 

@@ -162,7 +162,7 @@ def test_a_live_search_gives_a_point_up_after_the_time_it_is_reported(edgetune, 
 def test_a_network_of_one_batch_size_needs_none_named_to_be_searched(edgetune, tmp_path):
     """What a refusal of another batch size advises, to leave the batch size out, can be done in a search too."""
     points = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
-        net (float[64,3] x) => (float[3] y) { a = Relu(x) y = ReduceMax <axes = [0], keepdims = 0> (a) }""")
+        net (float[64,3] x) => (float[1,1] y) { a = Relu(x) y = ReduceMax <axes = [0, 1]> (a) }""")
     onnx.save(points, tmp_path / "points.onnx")
     words = ("search", str(tmp_path / "points.onnx"), "--device", "twin:orin-agx", "--modes", "MAXN", "--kind", "infer")
     refused = edgetune(*words, "--batch-sizes", "4")

@@ -116,6 +116,7 @@ def test_weights_in_files_of_their_own_go_with_their_network(tmp_path, monkeypat
     for sha256, path in asked.paths.items():
         assert stored(path) == sha256
     reply = ask(do="describe", options={**asked.options, "batch_sizes": "1", "modes": "MAXN"}, files=asked.files)
+    assert "points" in reply, reply
     assert [point["workload"] for point in reply["points"]] == ["net"]
     outside = {**asked.files, f"{BESIDE}../../w.bin": asked.files[f"{BESIDE}parts/w.bin"]}
     assert "outside" in ask(do="describe", options={"batch_sizes": "1"}, files=outside)["error"]

@@ -155,7 +155,7 @@ SCRIPTS = {
 def test_an_ordinary_script_is_refused_without_being_run(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(text)
-    with pytest.raises(InputError, match=r"train\.py does not define make\(batch_size\): it is an ordinary") as caught:
+    with pytest.raises(InputError, match=r"train\.py does not define make\(batch_size\): it is a script") as caught:
         resolve("train.py")
     assert "examples/train_tiny.py" in caught.value.hint
     assert not (tmp_path / "ran").exists()

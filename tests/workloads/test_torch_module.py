@@ -201,7 +201,7 @@ def two_layers(last="Softmax", classes=4):
         helper.make_node("MatMul", ["h", "train"], ["o"]),
         helper.make_node(last, ["o"], ["y"]),
     ]
-    return graph_of(nodes, {"x": (FLOAT, ["n", 5])}, {"y": (FLOAT, ["n", classes])}, weights)
+    return graph_of(nodes, {"x": (FLOAT, ["batch", 5])}, {"y": (FLOAT, ["batch", classes])}, weights)
 
 
 def test_the_trained_parameters_of_a_foreign_graph():
@@ -253,7 +253,8 @@ def test_a_weight_without_data_is_named():
 
 
 def test_a_network_without_weights_cannot_train():
-    model = graph_of([helper.make_node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, ["n", 3])})
+    shape = ["batch", 3]
+    model = graph_of([helper.make_node("Relu", ["x"], ["y"])], {"x": (FLOAT, shape)}, {"y": (FLOAT, shape)})
     with pytest.raises(InputError, match="no weights to train"):
         trainer(model, 2)
 

@@ -121,7 +121,7 @@ def _by_nvcc(nvcc: str, source: str, arch: str, name: str, options: CompileOptio
         try:
             done = subprocess.run(
                 [nvcc, "-ptx", *words, "-o", "kernel.ptx", "kernel.cu"], cwd=folder, capture_output=True, text=True,
-                errors="replace", timeout=_LIMIT_S, check=False,
+                errors="surrogateescape", timeout=_LIMIT_S, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise InputError(f"nvcc did not compile {name} within {_LIMIT_S} s", "give it a smaller file") from None
@@ -130,7 +130,7 @@ def _by_nvcc(nvcc: str, source: str, arch: str, name: str, options: CompileOptio
             found = _ERROR.search(said)
             first = next((line for line in said.splitlines() if "error" in line), f"exit status {done.returncode}")
             raise InputError(f"{found[1]}, line {found[2]}: {found[3]}" if found else first, f"by {nvcc} for {arch}")
-        return (folder / "kernel.ptx").read_text("utf-8", "replace")
+        return (folder / "kernel.ptx").read_text("utf-8", "surrogateescape")
 
 
 def _instances(entries: Sequence[str]) -> dict[str, str]:
@@ -212,7 +212,7 @@ def _by_ptxas(ptxas: str, text: str, arch: str) -> tuple[str, bool]:
         (folder / "kernel.ptx").write_text(text, "utf-8", "surrogateescape")
         done = subprocess.run(
             [ptxas, "-v", f"-arch={arch}", "-o", "kernel.cubin", "kernel.ptx"], cwd=folder, capture_output=True,
-            text=True, errors="replace", check=False,
+            text=True, errors="surrogateescape", check=False,
         )  # fmt: skip
     return done.stderr + done.stdout, done.returncode != 0
 
@@ -249,7 +249,7 @@ def _by_nvjitlink(text: str, arch: str) -> tuple[str, bool]:
             buffer = bytearray(size_of(linker))
             if buffer:
                 read(linker, buffer)
-            logs.append(bytes(buffer).rstrip(b"\0").decode(errors="replace"))
+            logs.append(bytes(buffer).rstrip(b"\0").decode(errors="surrogateescape"))
         return "\n".join(logs), failed
     finally:
         nvjitlink.destroy(linker)

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -242,23 +243,25 @@ def _files(files: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     for option, (name, sha256) in files.items():
         if option.startswith(BESIDE):
             continue
-        found[option] = str(_linked(sha256, _place(sha256).with_name(Path(name).name)))
+        found[option] = str(_named(sha256, _place(sha256).with_name(Path(name).name)))
     for option, (_, sha256) in files.items():
         if option.startswith(BESIDE):
             folder = Path(found["model"]).parent
             link = (folder / option.removeprefix(BESIDE)).resolve()
             if not link.is_relative_to(folder.resolve()):
                 raise InputError(f"weights outside the network's folder: {option.removeprefix(BESIDE)}", "move them")
-            _linked(sha256, link)
+            _named(sha256, link)
     return found
 
 
-def _linked(sha256: str, link: Path) -> Path:
-    """Give a stored file another name, which tells its kind and names the network."""
-    if not link.exists():
-        link.parent.mkdir(parents=True, exist_ok=True)
-        os.link(_place(sha256), link)
-    return link
+def _named(sha256: str, path: Path) -> Path:
+    """Copy a stored file to a name that tells its kind; onnx reads no weights that have several names."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.part")
+        shutil.copyfile(_place(sha256), part)
+        part.replace(path)
+    return path
 
 
 def _journal(board: Board, sweep_id: str) -> Path:
