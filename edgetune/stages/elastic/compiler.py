@@ -278,7 +278,7 @@ def _compiled(
         (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
         if int(status):
             log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-            raise _RefusedError(log.rstrip(b"\0 \n").decode(errors="replace"))
+            raise _RefusedError(log.rstrip(b"\0 \n").decode(errors="surrogateescape"))
         text = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0 \n").decode(errors="replace")
         symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in instances}
     return f"{text}\n", symbols
