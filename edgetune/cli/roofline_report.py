@@ -200,13 +200,32 @@ def show_network(found: Sequence[Placed]) -> None:
         bound = [[str(cell).removesuffix("-bound") if cell else cell for cell in row] for row in cells]
         table([short.get(name, name) for name in names], bound)
     for placed in found:
-        for sentence in types_of(placed.tables[0]):
+        for sentence in (*types_of(placed.tables[0]), *_of_fused_runtimes(placed)):
             print_folded(sentence if len(everywhere) == 1 else f"{roofs[placed.roof]}: {sentence}")
         for index in firsts(placed.placements):
             placement = placed.placements[index]
             for sentence in (*words(placement, placed.roof), *map(_change, placed.changes.get(index, ()))):
                 named = of_pass(placement, sentence)
                 print_folded(named if len(everywhere) == 1 else f"{roofs[placed.roof]}: {named}")
+
+
+def _of_fused_runtimes(placed: Placed) -> list[str]:
+    """Return what bounds a network of an eager framework in a runtime that has a kernel for each of its operators.
+
+    No sentence where the parts of GELU, attention and the like move no bytes of their own.
+    """
+    from edgetune.stages.roofline.placement import time_bound
+
+    told = []
+    for of_network, placement in zip(placed.tables, placed.placements, strict=True):
+        conditions: dict[str, Any] = dict(of_network.header.conditions)
+        moved = conditions["unfused"]["bytes_moved"] if conditions.get("eager") else placement.bytes_moved
+        if moved != placement.bytes_moved:
+            bound = time_bound(placement.flops, moved, placed.roof)
+            intensity = f"{format_si(moved, 'B')}, {placement.flops / moved:.4g} FLOP/byte"
+            told.append(f"batch {placement.batch_size} {intensity}, {bound}-bound")
+    runtime = "bytes are of the device's eager framework; with a kernel each for GELU, attention and the like"
+    return [f"{runtime}: {'; '.join(told)}"] if told else []
 
 
 def _row(placement: Placement) -> tuple[str | None, ...]:

@@ -143,10 +143,11 @@ class Thesis:
         self._asked = asked
         self._study = read_networks(asked.data)
         self.sections: dict[str, Callable[[], Lines]] = {
+            "4.9": self.preloading,
             "4.11": self.layers, "4.12": self.durations, "4.13": self.workers, "4.14": self.memory,
             "4.15": self.similarity, "4.16": self.networks, "6.3": self.little_memory, "6.4": self.coordination,
             "6.7": self.masa_beside_optimum, "7.2": self.files, "7.15": self.triple_agenet,
-            "7.16": self.wrong_estimates, "7.5.2": self.idle,
+            "7.16": self.wrong_estimates, "7.5.2": self.idle, "8": self.saved,
         }  # fmt: skip
 
     def _solved(self, **options: object) -> str:
@@ -157,6 +158,16 @@ class Thesis:
         ]
         proved = sum(plan.proved for plan in found)
         return f"{median([plan.took_s for plan in found]):7.2f} s, {proved} of {len(found)} proved"
+
+    def preloading(self) -> Lines:
+        """Figure 4.9: time of whole networks, loaded and then executed, over that of the optimum with all memory."""
+        for name, network in self._study.items():
+            ratios = []
+            for workers in (1, 2, 3):
+                case = SchedulingProblem({name: network}, [Request(0, name, 0)], 1 << 40, workers)
+                best = optimum(case, "makespan", limit_s=self._asked.limit)
+                ratios.append(f"x{network.service_s * NS / best.value_ns:.2f}")
+            yield f"{name}, 1, 2, 3 workers", "differs by network", ", ".join(ratios)
 
     def layers(self) -> Lines:
         """Figure 4.11: time to solve, by layers of one network."""
@@ -190,17 +201,20 @@ class Thesis:
 
     def similarity(self) -> Lines:
         """Figure 4.15: Kendall's tau-b of optimal orders when durations change, and what keeping the order costs."""
-        for share in (0.01, 0.05, 0.1, 0.2, 0.3):
+        for share in (0.0, 0.01, 0.05, 0.1, 0.2, 0.3):
             taus, costs = [], []
             for seed in range(self._asked.repeats):
                 case = case_of([4, 4], seed=seed, memory=0.25)
                 changed = replace(case, networks=_changed(case.networks, share, random.Random(seed)))
-                plans = [optimum(each, "makespan", limit_s=self._asked.limit) for each in (case, changed)]
+                turned = [Request(number, name, 0) for number, name in enumerate(reversed(case.networks))]
+                other = changed if share else replace(case, requests=turned)
+                plans = [optimum(each, "makespan", limit_s=self._asked.limit) for each in (case, other)]
                 taus.append(_tau(*plans))
                 costs.append(self._span_ns(Optimum(plan=plans[0]), changed) / plans[1].value_ns)
             theirs = "deviates significantly" if share == 0.01 else ""
             kept = f"the order kept takes x{fmean(costs):.3f} of the new optimum"
-            yield f"durations {share:.0%} off", theirs, f"tau {fmean(taus):.2f}; {kept}"
+            what = f"durations {share:.0%} off" if share else "requests in another order"
+            yield what, theirs, f"tau {fmean(taus):.2f}; {kept}"
 
     def _span_ns(self, policy: SchedulePolicy, case: SchedulingProblem) -> int:
         machine = Machine(cores=case.cores or case.workers, streams=case.streams or case.workers)
@@ -322,6 +336,15 @@ class Thesis:
         ours = median([_idle_bytes() - _onnx_runtime_bytes() for _ in range(self._asked.repeats)]) / MIB
         yield "no networks", "4.8 MB, valgrind's heap of a C++ process", f"{ours:.1f} MiB"
 
+    def saved(self) -> Lines:
+        """Conclusion: weights that partial execution need not hold, the largest layer alone, of all networks."""
+        layers = defaultdict(list)
+        with (self._asked.data / "layer_bytes.csv").open() as file:
+            for row in csv.DictReader(file):
+                layers[row["network"]].append(int(row["partialFileSize"]))
+        shares = [1 - max(sizes) / sum(sizes) for sizes in layers.values()]
+        yield "most, mean", "up to 88 %, 35 %", f"{max(shares):.1%}, {fmean(shares):.1%}"
+
 
 def _idle_bytes() -> int:
     """Return what the process that runs networks takes when it is ready, with none, that is no page of a file."""
@@ -389,10 +412,7 @@ def _changed(networks: Mapping[str, LayeredNetwork], share: float, rng: random.R
 
 def _tau(one: LayerSchedule, other: LayerSchedule) -> float:
     """Return Kendall's tau-b of when the same tasks start."""
-    starts = [
-        {(step.kind, step.network, step.layer, step.request): step.start_ns for step in plan.steps}
-        for plan in (one, other)
-    ]
+    starts = [{(step.kind, step.network, step.layer): step.start_ns for step in plan.steps} for plan in (one, other)]
     common = sorted(starts[0].keys() & starts[1].keys())
     return float(kendalltau([starts[0][key] for key in common], [starts[1][key] for key in common]).statistic)
 

@@ -1,6 +1,6 @@
 """Print Fulcrum's medians beside ours, and roofline where its model is wrong, on SIMULATED tables with noise.
 
-    python tests/benchmarks/search_published.py FOLDER [--families train,infer] [--sample 1000] [--seeds 1]
+    python tests/benchmarks/search_published.py FOLDER [--families train,infer] [--only gmd] [--sample 1000]
     python tests/benchmarks/search_published.py FOLDER --misspecified
 
 The tables are those of `twin:orin-agx?noise=on`, whose readings scatter as the study's do; they are made in FOLDER
@@ -295,7 +295,10 @@ def print_published(opts: argparse.Namespace) -> int:
     """Print the medians of the families, and what is outside its band; return the exit code."""
     paths, wrong = [*tables(opts.folder, "train"), *tables(opts.folder, "infer")], []
     for family in opts.families.split(","):
-        made = evaluation(paths, family, ",".join(strategies_of(family).values()), opts)
+        asked = [
+            ours for theirs, ours in strategies_of(family).items() if theirs in opts.only.split(",") or not opts.only
+        ]
+        made = evaluation(paths, family, ",".join(asked), opts)
         counts, beside = made.header.conditions["problems"], beside_published(made.runs)
         found = ", ".join(f"{counts[what]:,} {what}" for what in ("solvable", "replayed"))
         print(f"\nSIMULATED {family}: {counts['all']:,} problems, {found}")
@@ -326,6 +329,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--families", default="train,infer,train+infer,infer+infer")
+    parser.add_argument("--only", default="", metavar="LIST", help="strategies in the study's words, e.g. gmd,rnd50")
     parser.add_argument("--misspecified", action="store_true", help="twins that break the model of roofline")
     parser.add_argument("--sample", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=1)

@@ -3,7 +3,8 @@
     python tests/benchmarks/twin.py check [--leave-one-out] [--constants FILE]
     python tests/benchmarks/twin.py fit FILE [--constants FILE]
 
-``check`` prints each figure of ``twin.yaml`` beside the twin's and ends with 1 where one is out of its tolerance;
+``check`` prints each figure of ``twin.yaml`` beside the twin's, predictions and fits in separate tables (``Kind``), and
+ends with 1 where one is out of its tolerance;
 ``--leave-one-out`` calibrates without each network in turn (minutes). ``fit`` writes the constants for the operator
 tables of this version of edgetune (minutes): ``twin:orin-agx?constants=FILE`` uses them.
 
@@ -137,6 +138,16 @@ def microbenchmark(c: Constants, at: Clocks, precision: str = "fp32") -> Microbe
 
 Tables = Callable[[str, Task, int], OpsTable]
 Use = Literal["fitted", "target", "construction", "shown"]
+Kind = Literal["prediction", "fit", "sentence", "construction", "reprint", "derived"]
+KINDS: Mapping[Kind, str] = {
+    "prediction": "predictions: nothing was fitted to these",
+    "fit": "fits: the calibration is drawn to these",
+    "sentence": "sentences read as numbers, which draw the calibration weakly",
+    "construction": "met by construction",
+    "reprint": "reprints: the study prints the same configuration twice, and the first is fitted",
+    "derived": "derived: these follow from other figures",
+}
+"""What a twin within its tolerance says of each kind of figure, in the order of the tables."""
 WorkKey = tuple[str, Task, int, str]
 """Network, task, batch size, precision."""
 
@@ -345,8 +356,9 @@ class CheckRow:
         deviation_pct: Deviation of the twin, % of the published value; for ratios hundredths of the ratio.
         tolerance_pct: Tolerance in the same measure; ``None``: compared only.
         within: Whether the deviation is within the tolerance; ``None`` without one.
-        note: Role of the figure in the calibration and reason for doubt.
+        note: Reason for doubt.
         source: Publication.
+        kind: Role of the figure in the calibration.
     """
 
     name: str
@@ -358,6 +370,7 @@ class CheckRow:
     within: bool | None
     note: str
     source: str
+    kind: Kind
 
 
 def check(twin: TwinFile, tables: Tables) -> list[CheckRow]:
@@ -381,8 +394,6 @@ def deviation(figure: Figure, twin: float) -> float:
 
 def _row(figure: Figure, twin: float, tolerance_pct: float | None) -> CheckRow:
     deviation_pct = deviation(figure, twin)
-    role = {"fitted": "", "target": "a sentence read as a number", "construction": "met by construction"}
-    parts = [role.get(figure.use, "not fitted"), figure.note]
     return CheckRow(
         name=f"{figure.name}: {figure.unit}" if figure.network and figure.unit != "ratio" else figure.name,
         published=figure.published,
@@ -391,9 +402,24 @@ def _row(figure: Figure, twin: float, tolerance_pct: float | None) -> CheckRow:
         deviation_pct=deviation_pct,
         tolerance_pct=tolerance_pct,
         within=None if tolerance_pct is None else abs(deviation_pct) <= tolerance_pct,
-        note="; ".join(part for part in parts if part),
+        note=figure.note,
         source=figure.source,
+        kind=kind_of(figure),
     )
+
+
+_KIND_OF_USE: Mapping[Use, Kind] = {"fitted": "fit", "target": "sentence", "construction": "construction"}
+
+
+def kind_of(figure: Figure) -> Kind:
+    """Return what a twin within the tolerance of a figure says."""
+    if figure.use != "shown":
+        return _KIND_OF_USE[figure.use]
+    if figure.name.endswith(", again"):
+        return "reprint"
+    if figure.quantity.startswith("achieved_") or (figure.quantity, figure.precision) == ("balance", "fp16"):
+        return "derived"
+    return "prediction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +498,7 @@ REST: Mapping[str, ConstantRange] = {
 
 Priors: the FP32 share, see above; a cuDNN call costs as much again as any operator, because convolutional networks,
 where a third of the operators are cuDNN calls, do not separate the two costs; decoding takes the time of a JPEG of that
-size; a launch takes 15 us, Miriam's figure for another board. The others (start-up, memory share, overlap, activity,
+size; a launch takes 15 us, as in the model of elastic kernels. The others (start-up, memory share, overlap, activity,
 voltage) are the results of the twin's study on its own operator tables, with wide sigmas: without them no leave-one-out
 error moves by more than three points.
 """
@@ -688,8 +714,18 @@ def tables(network: str, task: Task, batch_size: int) -> OpsTable:
 
 def report(twin: TwinFile, figures: Sequence[CheckRow], left_out: Sequence[LeftOut]) -> bool:
     """Print every published figure beside the twin's; return whether each is within its tolerance."""
-    table(("figure", "published>", "twin>", "unit", "off by>", "allowed>", "ok", "note"), [_cells(r) for r in figures])
-    print_lines("", "calibrated without the network: mean absolute deviations")
+    for kind, meaning in KINDS.items():
+        of_kind = [row for row in figures if row.kind == kind]
+        promised = [row for row in of_kind if row.within is not None]
+        held = sum(bool(row.within) for row in promised)
+        within = f"{held} of {len(promised)} within their tolerance, {len(of_kind) - len(promised)} compared only"
+        print_lines(f"{meaning}; {within}")
+        table(
+            ("figure", "published>", "twin>", "unit", "off by>", "allowed>", "ok", "note"),
+            [_cells(row) for row in of_kind],
+        )
+        print_lines("")
+    print_lines("calibrated without the network: mean absolute deviations")
     rows = [(each.network, f"{each.time_pct:.1f}", f"{each.power_pct:.1f}", each.note) for each in left_out]
     table(("network", "time %>", "power %>", "note"), rows)
     if (claim := twin.fit).claim_time_pct is not None:

@@ -48,6 +48,16 @@ def test_every_network_of_the_study_is_bound_by_memory_at_batch_1(edgetune, maxn
     assert placed["bound"] == "memory"
 
 
+def test_an_eager_framework_is_placed_by_its_bytes_and_those_of_a_fused_runtime_are_printed(edgetune, maxn):
+    """Pagoda (2025), 7.2: all networks stay memory-bound, whatever their batch size."""
+    ended = edgetune(
+        "roofline", "zoo:bert_large", *TWIN, "--peaks", str(maxn), "--batch-sizes", "1,32", "--no-measure", "--quiet"
+    )
+    rows = [line for line in ended.out.splitlines() if line.split()[:1] in (["1"], ["32"])]
+    assert [line.split()[-2] for line in rows] == ["memory-bound", "memory-bound"]
+    assert "batch 32 27.2 GB, 93.41 FLOP/byte, compute-bound" in ended.out
+
+
 def test_each_mode_has_a_roof(edgetune, tmp_path):
     file = tmp_path / "r.yaml"
     modes = ("--modes", "gpu_mhz=1300|1032|624,mem_mhz=3199|2133")

@@ -165,7 +165,7 @@ def test_energy_per_byte_by_memory_clock(roofs):
 
 def test_which_modes_compute_with_least_energy(roofs):
     """Published: GPU at 0.7 and memory at 2.1 GHz best of all 96; 0.7 GHz best in 22 of 24 sets of other knobs, here
-    in 20; where only the GPU clock is lowered 1.1 GHz is best, by 0.3 %; where only memory's is, 3.2, 2.1, 0.7 GHz in
+    in 21; where only the GPU clock is lowered 1.1 GHz is best, by 0.3 %; where only memory's is, 3.2, 2.1, 0.7 GHz in
     that order."""
     best = statements(list(roofs.values())).most_efficient
     assert (best.gpu_mhz, best.mem_mhz) == (726.75, 2133.0)
@@ -173,7 +173,7 @@ def test_which_modes_compute_with_least_energy(roofs):
         max(GPU, key=lambda gpu, rest=rest: efficiency(roofs[Mode(rest[0], rest[1], gpu, rest[2])]))
         for rest in product(CORES, CPU, MEM)
     ]
-    assert (sets.count(726.75), len(sets)) == (20, 24)
+    assert (sets.count(726.75), len(sets)) == (21, 24)
     by_gpu = {gpu: efficiency(at(roofs, gpu_mhz=gpu)) for gpu in GPU}
     assert max(by_gpu, key=by_gpu.__getitem__) == 1134.75
     assert by_gpu[726.75] / by_gpu[1134.75] == pytest.approx(0.997, abs=0.005)

@@ -39,9 +39,7 @@ FLOP is 3.81 pJ by kernels eight times off, 3.77 by those four times off, 3.54 b
 """
 FEWEST, FEWEST_FOR_STATIC = 3, 4
 """Kernels from which constants are told, and from which static power is told too where none was idle: one more than
-there are unknowns. So many clear ones, at least one on each side, are enough. Were two asked of each side, modes other
-than the first, in which only the best size of a product runs, would be fitted to all kernels: a FLOP there would seem
-to cost a tenth less than in the first."""
+there are unknowns. So many clear ones, at least one on each side, are enough."""
 
 
 @dataclass(frozen=True, slots=True)

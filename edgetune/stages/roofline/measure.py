@@ -1,10 +1,10 @@
 """Measurement of peaks: times and power of kernels in power modes.
 
-    idle in every mode  ->  every size of a kernel in the first mode  ->  its best size in all other modes
+    idle in every mode  ->  every size of a kernel in every mode
 
-Which size a library is best at depends on the library and hardly on clocks, so sizes are compared in one mode only.
-The same kernel runs in one mode after the other, so that a child process that has it loaded keeps it. The caller
-gives a function that measures a point: on a device, on a twin, or by the closed formula of a test.
+The best size differs between modes: where memory is slow, a product needs another. The same kernel runs in one mode
+after the other, so that a child process that has it loaded keeps it. The caller gives a function that measures a
+point: on a device, on a twin, or by the closed formula of a test.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def measure_peaks(measure: Measure, idle: Idle, modes: Sequence[Mode], kernels: 
     Args:
         measure: Measures a kernel in a mode; raises ``DeviceError`` where the device lacks the precision.
         idle: Measures static power in a mode.
-        modes: At least one; sizes are compared in the first, so let that be the highest.
+        modes: At least one, the highest first.
         kernels: From ``plan_kernels``: families together, by ascending size.
 
     Raises:
@@ -175,35 +175,31 @@ class _Session:
             self.notes.append(DataWarning("no-static-power", advice, {"modes": float(missing)}))
 
     def run_family(self, family: Sequence[BenchmarkKernel], modes: Sequence[Mode]) -> bool:
-        """Run every size of a kernel in the first mode and the best size in the others; return whether any ran.
+        """Run sizes in ascending order in each mode; return whether any ran.
+
+        A mode ends with the first size that fails or would take too long in it: its best size is not that of another
+        mode. A size that fails in the first mode is run in no other; one that only slower modes leave out has no note.
 
         Raises:
             DeviceError: the device lacks the precision.
         """
-        best = self._compare_sizes(family, modes[0])
-        if best is None:
-            return False
-        for mode in modes[1:]:
-            self._run(best, mode)
-        return True
-
-    def _compare_sizes(self, family: Sequence[BenchmarkKernel], mode: Mode) -> BenchmarkKernel | None:
-        """Run sizes in ascending order until one fails or would take too long; return the size of the highest rate."""
-        best: tuple[float, BenchmarkKernel] | None = None
-        taken_s, before = 0.0, family[0]
+        before, ran, last_s = family[0], False, dict.fromkeys(modes, 0.0)
         for kernel in family:
-            expected_s = taken_s * _work(kernel) / _work(before)
-            if expected_s > LONGEST_RUN_S:
-                numbers = {"expected_s": expected_s}
-                advice = f"{kernel.reference} and larger would take too long a run and are left out"
-                self.notes.append(DataWarning("kernel-too-long", advice, numbers))
+            taken_s: dict[Mode, float] = {}
+            for mode, seconds in last_s.items():
+                expected_s = seconds * _work(kernel) / _work(before)
+                if expected_s > LONGEST_RUN_S:
+                    if mode == modes[0]:
+                        advice = f"{kernel.reference} and larger would take too long a run and are left out"
+                        self.notes.append(DataWarning("kernel-too-long", advice, {"expected_s": expected_s}))
+                elif (run := self._run(kernel, mode)) is not None:
+                    taken_s[mode] = run.seconds
+                elif mode == modes[0]:
+                    break
+            if not taken_s:
                 break
-            run = self._run(kernel, mode)
-            if run is None:
-                break
-            taken_s, before = run.seconds, kernel
-            best = max(best or (0.0, kernel), (_work(kernel) / run.seconds, kernel), key=lambda pair: pair[0])
-        return best[1] if best else None
+            before, ran, last_s = kernel, True, taken_s
+        return ran
 
     def _run(self, kernel: BenchmarkKernel, mode: Mode) -> KernelRun | None:
         """Measure one kernel in one mode; a failure becomes a note."""

@@ -32,7 +32,9 @@ from edgetune.workloads.workload import Workload
 def kernel_precision(device: Device, precision: str, asked: Sequence[str] = ()) -> str:
     """Return the precision of the kernels that measure the roof of a network of ``precision``.
 
-    FP32 networks multiply in TF32 on NVIDIA GPUs and their twins, as PyTorch and ONNX Runtime do by default.
+    FP32 networks are placed beneath TF32 on NVIDIA GPUs and their twins: ONNX Runtime multiplies in it by default, and
+    PyTorch convolves in it. PyTorch's matrix products outside convolutions do not reach this roof: they are FP32 since
+    1.12, unless ``torch.set_float32_matmul_precision("high")`` is called.
 
     Args:
         device: The device that runs kernels.

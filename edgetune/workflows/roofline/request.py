@@ -13,7 +13,7 @@ from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.plotting.page import require_drawing
 from edgetune.stages.roofline.clocks import HOST_KNOBS
-from edgetune.stages.roofline.placement import beneath, require_work
+from edgetune.stages.roofline.placement import beneath, operating_point, require_work
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.output import Target, check_outputs
 from edgetune.workflows.parse_options import choose_batch_sizes, choose_modes, parse_inputs
@@ -103,9 +103,13 @@ def _tables_by_roof(
 
     Without a precision, the network keeps its own types; without a network, there are none.
     """
+    eager = device.conditions.get("runtime") == "eager-pytorch"
     if precisions:
-        return {kernel_precision(device, each, precisions): network_tables(opts, beneath(each)) for each in precisions}
-    tables = network_tables(opts, None)
+        return {
+            kernel_precision(device, each, precisions): network_tables(opts, beneath(each), eager=eager)
+            for each in precisions
+        }
+    tables = network_tables(opts, None, eager=eager)
     return {kernel_precision(device, beneath(tables[0].precision) if tables else "fp32"): tables}
 
 
@@ -193,23 +197,29 @@ def check_device(request: Request) -> None:
         )
 
 
-def network_tables(opts: RooflineOptions, precision: str | None) -> tuple[OpsTable, ...]:
+def network_tables(opts: RooflineOptions, precision: str | None, *, eager: bool = False) -> tuple[OpsTable, ...]:
     """Return the operator table of the network at each batch size, and for a language model in each pass.
 
     Args:
         opts: What was asked for.
         precision: See ``operator_table``.
+        eager: Whether an eager framework runs the network. Its parts of GELU, attention and the like are kernels then;
+            those of training are not known, and the bounds of a language model are of any runtime.
     """
     points = dimensions_asked(opts)
     if opts.model is None:
         return ()
 
     workload, task, feed = workload_of(opts), task_of(opts), Feed(opts.inputs, opts.seed)
-    tables = tuple(
-        operator_table(workload, task, size, precision=precision, dimensions=dimensions, fused=opts.fused, feed=feed)
-        for size in sizes_of(opts)
-        for dimensions in points
-    )
+
+    def costed(size: int, dimensions: Mapping[str, int], *, apart: bool) -> OpsTable:
+        return operator_table(
+            workload, task, size, precision=precision, dimensions=dimensions, fused=opts.fused, eager=apart, feed=feed
+        )
+
+    tables = tuple(costed(size, dimensions, apart=False) for size in sizes_of(opts) for dimensions in points)
+    if eager and task == "infer" and not opts.fused and all(operating_point(table) is None for table in tables):
+        tables = tuple(costed(size, dimensions, apart=True) for size in sizes_of(opts) for dimensions in points)
     for table in tables:
         require_work(table)
     return tables
