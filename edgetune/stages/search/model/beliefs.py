@@ -151,7 +151,9 @@ class Beliefs:
         """
         assert self._time is not None
         of_time, log_time, time_sd = self._time.predict(rows, self.coordinates)
-        of_power, log_power, power_sd = np.ones(1), np.full((1, len(rows)), np.nan), np.full((1, len(rows)), np.nan)
+        of_power: Array = np.ones(1)
+        log_power: Array = np.full((1, len(rows)), np.nan)
+        power_sd: Array = np.full((1, len(rows)), np.nan)
         if self._power is not None:
             of_power, log_power, power_sd = self._power.predict(rows, self.coordinates, in_doubt=in_doubt)
         time = log_time[:, None] + self._scale[0], TIME_ERROR * time_sd[:, None]
