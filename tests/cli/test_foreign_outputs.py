@@ -31,7 +31,7 @@ COMMANDS = {
         ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms", "--policy", "sequential"),
         "-o", ".json",
     ),
-    "kernels transform": (("schedule", "kernels", "transform", "scale.cu"), "-o", ".cu"),
+    "kernels transform": (("schedule", "kernels", "transform", "scale.cu"), "-o", ".ptx"),
     "zoo export": (("zoo", "export", "squeezenet"), "-o", ".onnx"),
     "show": (("show", "table.csv"), "-o", ".csv"),
 }  # fmt: skip
