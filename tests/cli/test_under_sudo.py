@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sudo keeps root
 HOSTILE = """
 import ctypes, json, os, sys
 SECRET = {secret!r}
-NAMES = ("out.parquet", ".out.parquet.partial", ".out.parquet.journal", "out.json")
+NAMES = {names!r}
 
 def plant():
     for name in NAMES:
@@ -173,7 +173,8 @@ def test_a_model_that_plants_links_while_it_runs_gains_nothing(world, closed):
     for left in (*(world / "user").glob("out*.parquet"), *(world / "user").glob(".out.parquet.*")):
         left.unlink()
     (world / "root").chmod(0o700 if closed else 0o755)
-    (world / "user/model.py").write_text(HOSTILE.format(secret=str(world / "root/secret")))
+    names = ("out.parquet", ".out.parquet.partial", "out.json")
+    (world / "user/model.py").write_text(HOSTILE.format(secret=str(world / "root/secret"), names=names))
     ended = run_by_root([sys.executable, "-m", "edgetune", *measure("-o", "out.parquet", model="model.py")], world)
     assert secret_of(world) == "precious"
     assert ended.returncode == 0, ended.stderr
@@ -189,6 +190,15 @@ def test_a_model_that_plants_links_while_it_runs_gains_nothing(world, closed):
     assert {name for name in report["own"] if name.startswith("/")} <= {
         "/dev/null", *(name for name in report["own"] if "(deleted)" in name or name.startswith("/proc/"))
     }  # fmt: skip
+
+
+def test_a_model_that_replaces_the_journal_by_a_link_ends_the_sweep(world):
+    names = (".away.parquet.journal",)
+    (world / "user/model.py").write_text(HOSTILE.format(secret=str(world / "root/secret"), names=names))
+    ended = run_by_root([sys.executable, "-m", "edgetune", *measure("-o", "away.parquet", model="model.py")], world)
+    assert secret_of(world) == "precious"
+    assert ended.returncode == 2, ended.stderr
+    assert "was moved, replaced or made read-only" in ended.stderr
 
 
 LOOK = """

@@ -14,6 +14,7 @@ import live_networks
 import numpy as np
 import onnx
 import onnxruntime as ort
+import psutil
 import pytest
 from onnx import helper, parser
 
@@ -259,9 +260,14 @@ def test_a_budget_below_the_hungriest_layer_names_the_smallest_that_works(
     options = replace(options, limit_bytes=smallest_bytes)
     run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, inputs)
     assert outcomes(list(run.records())) == {0: "ok"}
-    if enforce:
+    if enforce and not on_tmpfs(prepared["wide"].folder):  # whose pages count where they were written
         assert run.figures.group.peak_bytes is not None
         assert smallest_bytes <= 1.1 * run.figures.group.peak_bytes, "little more than the kernel counts is asked for"
+
+
+def on_tmpfs(path: Path) -> bool:
+    mounts = [each for each in psutil.disk_partitions(all=True) if path.is_relative_to(each.mountpoint)]
+    return max(mounts, key=lambda each: len(each.mountpoint)).fstype == "tmpfs"
 
 
 HANDLER = """

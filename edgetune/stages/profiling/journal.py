@@ -92,6 +92,9 @@ class Journal(Generic[E]):
             self._database.execute("INSERT INTO entries (entry) VALUES (?)", (json.dumps(self._form.write(entry)),))
         except sqlite3.Error as error:
             self.entries.pop()
+            if "readonly" in str(error):  # SQLite looks whether the file still has its name
+                message = f"the journal {self._path} was moved, replaced or made read-only while it was in use"
+                raise InputError(message, "leave it where it is, and run the same command again") from None
             raise InputError(
                 f"cannot write the journal {self._path}: {error}",
                 "make room and run the same command again: the points finished before are kept",
