@@ -8,13 +8,20 @@ import sys
 
 import pytest
 
+from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
+from edgetune.artifacts.profile import Point, PowerSample, Profile, ProfileRow
 from edgetune.errors import InputError
+from edgetune.stages.profiling.identity import identify
 from edgetune.stages.profiling.journal import discard_journal
-from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal, open_journal
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal, open_journal, stopped_sweep
+from edgetune.testing.fake_board import make_board
+from edgetune.workflows.device_option import open_named
+from edgetune.workloads.workload import Workload
 from fakes.journals import entries_in
 
+NET = Workload("net.onnx", "net", "onnx", None, "0" * 64)
 IDENTITY = {"workload": "net", "options": {"target_ci": 0.02, "inputs": None}}
 
 
@@ -247,3 +254,18 @@ def test_closing_twice_is_harmless(path):
     journal = open_journal(path, IDENTITY)
     journal.close()
     journal.close()
+
+
+@pytest.mark.parametrize("name", ["jetson", "recorded", "twin:orin-agx", "host"])
+def test_a_stopped_sweep_is_labelled_simulated_as_its_table_would_be(path, tmp_path, name):
+    """A fake board, a table of a twin, a twin, and this machine."""
+    root = None
+    if name == "jetson":
+        make_board(root := tmp_path / "board", "jetson-nano")
+    elif name == "recorded":
+        header = Header.new("profile", 2, conditions={"device": "twin:orin-agx", "simulated": True})
+        Profile(header, entry(1).rows).save(tmp_path / "table.parquet")
+        name = f"recorded:{tmp_path / 'table.parquet'}"
+    device = open_named(name, root)
+    write(path, [entry(1)], identify(device, NET, "infer", ProfileOptions()))
+    assert stopped_sweep(str(path)).header.simulated == device.simulated == (name != "host")

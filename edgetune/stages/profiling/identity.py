@@ -55,7 +55,7 @@ def identify(device: Device, workload: Workload, task: Task, options: ProfileOpt
     and seed, a real one with its description, not with the load and temperature of the day.
     """
     plain = {name: value for name, value in options.plain().items() if name not in NOT_MEASURED}
-    identity = {
+    identity: dict[str, Any] = {
         "version": __version__,
         "device": device.name,
         "device_description": device.description,
@@ -70,6 +70,8 @@ def identify(device: Device, workload: Workload, task: Task, options: ProfileOpt
     }
     if not isinstance(device.source, LiveSource):
         identity["device_conditions"] = dict(device.conditions)
+    elif device.simulated:  # a fake board
+        identity["simulated"] = True
     return identity
 
 

@@ -109,11 +109,11 @@ def stopped_sweep(file: str) -> Profile | None:
     rows = tuple(row for entry in _entries(values) for row in entry.rows)
     if not rows:
         return None
-    device = identity.get("device")
+    of_device = identity.get("device_conditions") or {}
     conditions = {
-        **(identity.get("device_conditions") or {}),
+        **of_device,
         **{name: identity.get(name) for name in ("device", "device_description", "options")},
-        "simulated": str(device).startswith("twin:"),
+        "simulated": bool(identity.get("simulated") or of_device.get("simulated")),
     }
     advice = "the sweep was stopped; the same edgetune profile command goes on with it and writes the table"
     inputs = {"workload": {"name": identity.get("workload"), "sha256": identity.get("workload_sha256")}}
