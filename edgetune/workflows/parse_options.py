@@ -135,14 +135,14 @@ def mode_here(device: Device, mode: Mode) -> Mode:
     return mode if isinstance(device.modes, Absent) else known_by_name(mode, device.modes.space)
 
 
-def parse_inputs(path: str | None, hint: str = "--inputs takes a .npz file with one array per input") -> str | None:
-    """Return the file of an option; ``None`` without one.
+def parse_inputs(path: str | None) -> str | None:
+    """Return the file of inputs; ``None`` without one.
 
     Raises:
         InputError: the file does not exist.
     """
     if path is not None and not Path(path).is_file():
-        raise InputError(f"{path} does not exist", hint)
+        raise InputError(f"{path} does not exist", "--inputs takes a .npz file with one array per input")
     return path
 
 
@@ -169,7 +169,6 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         steps=opts.steps,
         start=opts.start,
         engine=choose(opts.engine or "ort", ENGINES, what="engine"),
-        calibration=parse_inputs(opts.calibration, "--calibration takes a calibration cache of TensorRT"),
         dla_core=opts.dla_core,
         allow_gpu_fallback=opts.allow_gpu_fallback,
         python=opts.python,

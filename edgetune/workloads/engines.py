@@ -12,7 +12,6 @@ from edgetune.processes.user_folders import user_folder
 
 ENGINES: Mapping[str, str] = {
     "ort": "edgetune.workloads.ort_session",
-    "ort-tensorrt": "edgetune.workloads.ort_tensorrt",
     "tensorrt": "edgetune.workloads.tensorrt_engine",
 }
 """Module of each engine, whose ``open_step`` runs a network; see ``steps``."""
@@ -28,14 +27,12 @@ class EngineOptions:
     Args:
         name: One of ``ENGINES``.
         precision: What TensorRT may compute in, one of ``PRECISIONS``; ``None`` for the network's own types.
-        calibration: TensorRT's calibration cache for INT8; ``None`` if the network has its own scales.
         dla_core: Core of the DLA that runs the network; ``None`` for the GPU.
         allow_gpu_fallback: Whether layers that the DLA lacks may run on the GPU.
     """
 
     name: str = "ort"
     precision: str | None = None
-    calibration: str | None = None
     dla_core: int | None = None
     allow_gpu_fallback: bool = False
 
@@ -55,16 +52,10 @@ class EngineOptions:
                 f"--precision {self.precision}: --engine {self.name} computes in {', '.join(PRECISIONS)}",
                 "name one of these, or leave it out for the network's own types",
             )
-        own = {
-            "--calibration": self.calibration is not None,
-            "--dla-core": self.dla_core is not None,
-            "--allow-gpu-fallback": self.allow_gpu_fallback,
-        }
+        own = {"--dla-core": self.dla_core is not None, "--allow-gpu-fallback": self.allow_gpu_fallback}
         given = [option for option, is_given in own.items() if is_given]
         if given and self.name != "tensorrt":
             raise InputError(f"{' and '.join(given)}: for --engine tensorrt", "--engine tensorrt, or leave it out")
-        if self.calibration is not None and self.precision != "int8":
-            raise InputError("--calibration has the scales of INT8", "--precision int8, or leave it out")
         if self.allow_gpu_fallback and self.dla_core is None:
             raise InputError("--allow-gpu-fallback: nothing falls back without a DLA", "--dla-core 0, or leave it out")
 

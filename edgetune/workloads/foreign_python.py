@@ -61,7 +61,7 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
             command |= {"command": "file", "path": str(workload.path), "batch_size": batch_size}
             child.ask(command, deadline_s=math.inf)
             return ForeignSteps(child)
-        source, _, graph = model_source(workload, batch_size, options.dimensions)
+        source, graph = model_source(workload, batch_size, options.dimensions)
         feed = feeds(workload, graph, batch_size, options.dimensions, inputs_file=options.inputs, seed=options.seed)
         with scratch_folder() as folder:
             command |= {"command": "network", "model": source, "inputs": list(feed)}

@@ -46,7 +46,6 @@ def open_session(
     *,
     configure: Callable[[Any], None] | None = None,
     provider_options: Mapping[str, str] | None = None,
-    fixed: bool = False,
 ) -> tuple[Any, Mapping[str, Any]]:
     """Return an ONNX Runtime session and the minibatch to feed it.
 
@@ -60,22 +59,19 @@ def open_session(
         how: The options of the run.
         configure: Changes the session's options before the session is created.
         provider_options: Options of the first provider, e.g. ``user_compute_stream``.
-        fixed: Whether ONNX Runtime is told the sizes of open dimensions, for a provider that compiles for them.
 
     Raises:
         InputError, DeviceError: see ``open_step``.
     """
     providers, dimensions = how.ort_providers, how.dimensions
     ort = require_onnxruntime(providers)
-    source, overrides, graph = model_source(workload, batch_size, dimensions)
+    source, graph = model_source(workload, batch_size, dimensions)
     feed = feeds(workload, graph, batch_size, dimensions, inputs_file=how.inputs, seed=how.seed)
     options = session_options(threads=how.threads)
     if how.threads is not None:
         options.inter_op_num_threads = 1
     if configure is not None:
         configure(options)
-    for name, size in overrides.items() if fixed else ():
-        options.add_free_dimension_override_by_name(name, size)
     asked = [(name, provider_options or {}) if name == providers[0] else name for name in providers]
     try:
         session = ort.InferenceSession(source, options, providers=asked)
@@ -110,10 +106,8 @@ def cannot_load(name: str, error: Exception, hint: str = CHECK_FILE) -> InputErr
 
 def model_source(
     workload: Workload, batch_size: int, dimensions: Mapping[str, int]
-) -> tuple[str | bytes, dict[str, int], onnx.ModelProto]:
-    """Return the path of a network and the sizes of its open dimensions, or the network with fixed ones, serialised.
-
-    The third value is its graph with fixed dimensions, without weights.
+) -> tuple[str | bytes, onnx.ModelProto]:
+    """Return the path of a network, or the network with fixed dimensions, serialised; and its fixed graph, weightless.
 
     Raises:
         InputError: see ``open_step``.
@@ -121,10 +115,9 @@ def model_source(
     declared = load_model(workload, weights=False)
     batch = network_batch(workload, dimensions, batch_size)
     fixed = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch=batch)
-    overrides = _overrides(declared, fixed)
-    if workload.path is not None and overrides is not None and is_utf8(workload.path):
-        return str(workload.path), overrides, fixed
-    return _serialised(fixed_model(workload, batch_size, dimensions, weights=True)), {}, fixed
+    if workload.path is not None and _is_kept(declared, fixed) and is_utf8(workload.path):
+        return str(workload.path), fixed
+    return _serialised(fixed_model(workload, batch_size, dimensions, weights=True)), fixed
 
 
 def optimisation_level(level: str) -> Any:
@@ -168,20 +161,17 @@ def running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_siz
     return step
 
 
-def _overrides(declared: onnx.ModelProto, fixed: onnx.ModelProto) -> dict[str, int] | None:
-    """Return the size of each named dimension; ``None`` if a fixed dimension changes or a name has two sizes."""
+def _is_kept(declared: onnx.ModelProto, fixed: onnx.ModelProto) -> bool:
+    """Return whether each fixed dimension keeps its size and each symbol has one."""
     sizes = {value.name: value.type.tensor_type.shape.dim for value in fixed.graph.input}
-    overrides: dict[str, int] = {}
+    named: dict[str, int] = {}
     for value in declared.graph.input:
         for before, after in zip(value.type.tensor_type.shape.dim, sizes.get(value.name, ()), strict=False):
             if before.HasField("dim_value") and before.dim_value != after.dim_value:
-                return None
-            if (
-                before.HasField("dim_param")
-                and overrides.setdefault(before.dim_param, after.dim_value) != after.dim_value
-            ):
-                return None
-    return overrides
+                return False
+            if before.HasField("dim_param") and named.setdefault(before.dim_param, after.dim_value) != after.dim_value:
+                return False
+    return True
 
 
 def _serialised(model: onnx.ModelProto) -> bytes:

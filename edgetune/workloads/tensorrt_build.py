@@ -4,7 +4,7 @@ An engine has one fixed shape. Its file is named after what it depends on: netwo
 shapes. Beside it lies a note of how long building took.
 
 Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/infer/Core/BuilderConfig.html
-(``set_flag``, ``can_run_on_DLA``, ``int8_calibrator``), .../infer/Core/Builder.html, .../parsers/Onnx/pyOnnx.html. Why
+(``set_flag``, ``can_run_on_DLA``), .../infer/Core/Builder.html, .../parsers/Onnx/pyOnnx.html. Why
 a DLA needs the flag GPU_FALLBACK even if it runs every layer: https://github.com/NVIDIA/TensorRT/issues/3438.
 """
 
@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.files import write_atomically
 from edgetune.errors import InputError
 from edgetune.workloads.engines import BuiltEngine, EngineOptions, engine_folder
@@ -31,7 +30,6 @@ from edgetune.workloads.workload import RunOptions, Workload
 
 _ON_DLA = ("fp16", "int8")
 _LISTED = 5
-_FIRST_LINE_BYTES = 80
 _SWITCHED = re.compile(r"Layer '?([^']+?)'? \(\w+\): Unsupported on DLA\. Switching|layer (.+) is not supported on DLA")
 
 
@@ -70,9 +68,8 @@ class EngineRequest:
     def digest(self) -> str:
         """Hash of all that the engine depends on."""
         engine, version = self.options.engine, self.trt.__version__
-        table = None if engine.calibration is None else file_hash(Path(engine.calibration)).hexdigest()
         facts = [self.workload.sha256, version, self.gpu, self.precision, engine.dla_core, engine.allow_gpu_fallback]
-        return hashlib.sha256(json.dumps([*facts, table, sorted(self.shapes.items())]).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps([*facts, sorted(self.shapes.items())]).encode()).hexdigest()[:16]
 
 
 def build_engine(request: EngineRequest) -> tuple[bytes, BuiltEngine]:
@@ -106,10 +103,10 @@ def _check(workload: Workload, engine: EngineOptions, precision: str) -> None:
     Raises:
         InputError: INT8 without scales, or a DLA in a precision that it lacks.
     """
-    if precision == "int8" and engine.calibration is None and not is_quantized(workload):
+    if precision == "int8" and not is_quantized(workload):
         raise InputError(
             f"{workload.reference} has no scales for INT8 (QuantizeLinear)",
-            "quantise it (onnxruntime.quantization, QDQ), or give TensorRT's calibration cache: --calibration FILE",
+            "quantise it: onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ)",
         )
     if engine.dla_core is not None and precision not in _ON_DLA:
         raise InputError(f"--dla-core: a DLA does not compute in {precision}", "--precision fp16, or int8")
@@ -130,12 +127,12 @@ def _built(request: EngineRequest) -> tuple[bytes, str]:
     explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)  # the only kind since TensorRT 10
     network = builder.create_network(0 if explicit is None else 1 << int(explicit))
     parser = trt.OnnxParser(network, messages.logger)
-    source, _, _ = model_source(workload, batch_size, options.dimensions)
+    source, _ = model_source(workload, batch_size, options.dimensions)
     if not (parser.parse_from_file(source) if isinstance(source, str) else parser.parse(source)):
         said = parser.get_error(0).desc() if parser.num_errors else messages.reason()
         raise InputError(
             f"TensorRT {trt.__version__} cannot parse {workload.reference}: {' '.join(str(said).split())[:300]}",
-            "--engine ort-tensorrt runs such operators on CUDA",
+            "--device nvidia:0 without --engine runs it by ONNX Runtime on CUDA",
         )
     for index in range(network.num_inputs):
         tensor = network.get_input(index)
@@ -148,7 +145,7 @@ def _built(request: EngineRequest) -> tuple[bytes, str]:
         raise InputError(
             f"TensorRT {trt.__version__} cannot build {workload.reference} at batch size {batch_size}: "
             f"{messages.reason()}",
-            "--engine ort-tensorrt runs what TensorRT lacks on CUDA; a smaller batch size needs less memory",
+            "without --engine, ONNX Runtime runs what TensorRT lacks; a smaller batch size needs less memory",
         )
     if options.engine.dla_core is not None and not options.engine.allow_gpu_fallback:
         switched = [found[1] or found[2] for line in messages.lines if (found := _SWITCHED.search(line))]
@@ -162,42 +159,17 @@ def _set_precision(config: Any, request: EngineRequest) -> None:
     Raises:
         InputError: this TensorRT cannot be asked for it.
     """
-    trt, precision, calibration = request.trt, request.precision, request.options.engine.calibration
+    trt, precision = request.trt, request.precision
     flag = getattr(trt.BuilderFlag, precision.upper(), None)
     settable = flag is not None or (precision == "fp32" and hasattr(trt.BuilderFlag, "FP16"))
-    if not settable and (precision != request.own_precision or calibration is not None):
+    if not settable and precision != request.own_precision:
         raise InputError(
             f"TensorRT {trt.__version__} cannot be asked for {precision}: {request.workload.reference} is stored in "
             f"{request.own_precision}",
-            "export the network in that precision (quantised: QDQ), and leave --precision and --calibration out",
+            "export the network in that precision (quantised: QDQ), and leave --precision out",
         )
     if flag is not None:
         config.set_flag(flag)
-    if calibration is not None:
-        config.int8_calibrator = _calibrator(trt, Path(calibration).read_bytes())
-
-
-def _calibrator(trt: Any, table: bytes) -> Any:
-    """Return a calibrator that has a table of scales, and no samples, of the kind that the table's first line names."""
-    kind = trt.IInt8MinMaxCalibrator if b"MinMax" in table[:_FIRST_LINE_BYTES] else trt.IInt8EntropyCalibrator2
-
-    class Table(kind):  # type: ignore[misc, valid-type]
-        def __init__(self) -> None:
-            kind.__init__(self)
-
-        def get_batch_size(self) -> int:
-            return 1
-
-        def get_batch(self, names: Any) -> None:
-            del names
-
-        def read_calibration_cache(self) -> bytes:
-            return table
-
-        def write_calibration_cache(self, cache: Any) -> None:
-            del cache
-
-    return Table()
 
 
 def _set_dla(trt: Any, builder: Any, network: Any, config: Any, engine: EngineOptions) -> str:

@@ -87,23 +87,12 @@ class ILogger:
         self.initialised = True
 
 
-class IInt8EntropyCalibrator2:
-    table = b"EntropyCalibration2"
-
-    def __init__(self):
-        self.initialised = True
-
-
-class IInt8MinMaxCalibrator(IInt8EntropyCalibrator2):
-    table = b"MinMaxCalibration"
-
-
 def init_libnvinfer_plugins(logger, namespace):
     return bool(_checked(logger)) and namespace == ""
 
 
 def be(monkeypatch, version):
-    """Have the names of another version: 8.6 has no BF16, 11 no flag of a precision and no calibrator.
+    """Have the names of another version: 8.6 has no BF16, 11 no flag of a precision.
 
     The names of 8.6.1, 10.3.0 and 11.4.0 were compared with NVIDIA's own bindings (``tensorrt-bindings`` and
     ``tensorrt-cu12-bindings`` on PyPI).
@@ -113,8 +102,6 @@ def be(monkeypatch, version):
     flags = {8: ("FP16", "INT8", "GPU_FALLBACK"), 11: ("GPU_FALLBACK",)}.get(major, tuple(BuilderFlag.__members__))
     monkeypatch.setattr(sys.modules[__name__], "BuilderFlag", IntEnum("BuilderFlag", flags))
     if major >= 11:
-        for name in ("IInt8EntropyCalibrator2", "IInt8MinMaxCalibrator"):
-            monkeypatch.delattr(sys.modules[__name__], name)
         monkeypatch.setattr(sys.modules[__name__], "NetworkDefinitionCreationFlag", IntEnum("Flag", "STRONGLY_TYPED"))
 
 
@@ -212,7 +199,7 @@ class OnnxParser:
 
 class _Config:
     def __init__(self):
-        self.flags, self.int8_calibrator = set(), None
+        self.flags = set()
         self.default_device_type, self.DLA_core = DeviceType.GPU, -1
 
     def set_flag(self, flag):
@@ -259,11 +246,6 @@ class Builder:
     def _reason(self, network, config):
         if any(-1 in tensor.shape for tensor in network.inputs):
             return "Error Code 4: API Usage Error (Network has dynamic or shape inputs, but no optimization profile)"
-        if config.int8_calibrator is not None:
-            config.int8_calibrator.get_batch_size()
-            head, _, kind = bytes(config.int8_calibrator.read_calibration_cache()).partition(b"\n")[0].rpartition(b"-")
-            if not head.startswith(b"TRT-") or kind != config.int8_calibrator.table:
-                return "Error Code 4: Internal Error (Calibration failure occurred with no scaling factors detected.)"
         if config.default_device_type == DeviceType.DLA and BuilderFlag.GPU_FALLBACK not in config.flags:
             return "Error Code 4: Internal Error (GPU fallback is not enabled, and inputs need a reformat.)"
         return None

@@ -39,8 +39,8 @@ from edgetune.workloads.workload import RunOptions, Workload
 
 _STREAM_PRIORITY = {True: -1, False: 0}
 """Lower values run first; see CUDA's cudaStreamCreateWithPriority and torch.cuda.Stream."""
-_OWN_STREAM = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
-"""Execution providers of ONNX Runtime that take ``user_compute_stream``."""
+_OWN_STREAM = "CUDAExecutionProvider"
+"""The execution provider of ONNX Runtime that takes ``user_compute_stream``."""
 
 _MOST_KEPT = 5
 """Batch sizes at which an inference network is held ready, as many as in Fulcrum (2025); each holds its weights."""
@@ -346,7 +346,7 @@ class _Stream:
 
     def provider_options(self, providers: tuple[str, ...]) -> dict[str, str] | None:
         """Return options by which ONNX Runtime uses the stream."""
-        if self._stream is None or providers[0] not in _OWN_STREAM:
+        if self._stream is None or providers[0] != _OWN_STREAM:
             return None
         return {"user_compute_stream": str(self._stream.cuda_stream)}
 

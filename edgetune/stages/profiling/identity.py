@@ -65,7 +65,6 @@ def identify(device: Device, workload: Workload, task: Task, options: ProfileOpt
         "task": task,
         "ops_sha256": None if workload.ops is None else workload.ops.sha256,
         "inputs_sha256": None if options.inputs is None else _digest(options.inputs),
-        "calibration_sha256": None if options.calibration is None else _digest(options.calibration),
         "options": plain,
     }
     if not isinstance(device.source, LiveSource):

@@ -47,7 +47,7 @@ class ProfileOptions:
         step_pattern, steps: How a command marks its steps, see ``RunOptions``; without, a run is a minibatch.
         start: Command that starts a server for each point.
         engine: Name of what infers an ONNX network, see ``engines.ENGINES``.
-        calibration, dla_core, allow_gpu_fallback: See ``engines.EngineOptions``.
+        dla_core, allow_gpu_fallback: See ``engines.EngineOptions``.
         python: Another Python that runs the workload, see ``workloads.foreign_python``.
     """
 
@@ -72,7 +72,6 @@ class ProfileOptions:
     steps: bool = False
     start: str | None = None
     engine: str = "ort"
-    calibration: str | None = None
     dla_core: int | None = None
     allow_gpu_fallback: bool = False
     python: str | None = None
@@ -80,7 +79,7 @@ class ProfileOptions:
     @property
     def engine_options(self) -> EngineOptions:
         """The engine and its options."""
-        return EngineOptions(self.engine, self.precision, self.calibration, self.dla_core, self.allow_gpu_fallback)
+        return EngineOptions(self.engine, self.precision, self.dla_core, self.allow_gpu_fallback)
 
     @property
     def idling_s(self) -> float:

@@ -44,7 +44,7 @@ from edgetune.workflows.profile.profile import ProfileRequest, request_of
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.resolve import recognised
 
-FILES = ("model", "inputs", "calibration", "ops", "prompts")
+FILES = ("model", "inputs", "ops", "prompts")
 """Options that may name a file, which is sent by its hash."""
 BESIDE = "beside the model: "
 """Begins the key of a file with weights of the network; its place relative to the network follows."""

@@ -42,7 +42,7 @@ def check_engine(device: Device, workload: Workload, task: Task, options: Profil
             f"{device.name} is simulated or a table, and runs no TensorRT engine",
             "name an ONNX file without --engine, or measure on the board itself: --device jetson",
         )
-    if is_file and (engine.name != "tensorrt" or engine.calibration is not None or engine.allow_gpu_fallback):
+    if is_file and engine.allow_gpu_fallback:
         raise InputError(
             f"{workload.reference} is built already, for what its builder chose", "leave --engine and its options out"
         )

@@ -36,11 +36,8 @@ class PointOptions:
     precision: options.Precision = None
     engine: Annotated[
         str | None,
-        Option(
-            "What infers an ONNX network: ort (the default); tensorrt or ort-tensorrt on an NVIDIA GPU.", metavar="NAME"
-        ),
+        Option("What infers an ONNX network: ort (the default), or tensorrt on an NVIDIA GPU.", metavar="NAME"),
     ] = None
-    calibration: Annotated[str | None, Option("TensorRT's calibration cache for INT8.", metavar="FILE")] = None
     dla_core: Annotated[
         int | None, Option("Core of the DLA that TensorRT uses, from 0.", metavar="N", least=0, most=7)
     ] = None
