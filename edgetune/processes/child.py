@@ -22,6 +22,7 @@ from edgetune.processes.replies import ReplyLines, signal_name
 from edgetune.processes.start import python_command
 from edgetune.visible import visible
 
+_RUNNER = "edgetune.processes.messages"
 _LOG_LIMIT_BYTES = 1 << 20
 _TAIL_BYTES = 4096
 _LAST_WORDS = 200
@@ -37,7 +38,8 @@ class Child:
     ``log_tail`` returns the end. It dies with the thread that starts it.
 
     Args:
-        module: Module to run, which calls ``messages.serve``; with ``python`` a file, which does the same.
+        target: What takes the commands, ``MODULE:NAME``, see ``messages``; or a module that answers them itself; with
+            ``python`` a file that does.
         python: Another Python than this one, to run the file.
         environment: Environment variables in addition to those of this process.
         descriptors: Descriptors that the child inherits under the same numbers.
@@ -45,7 +47,7 @@ class Child:
 
     def __init__(
         self,
-        module: str,
+        target: str,
         *,
         python: str | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
@@ -58,9 +60,10 @@ class Child:
         user = invoking_user()
         own = os.environ if user is None else user.environment(os.environ)
         arguments = [str(commands_read), str(replies_write), str(os.getpid()), *limits.raised()]
+        words = (_RUNNER, target) if ":" in target else (target,)
         try:
             self._process = subprocess.Popen(
-                python_command(module, *arguments) if python is None else [python, module, *arguments],
+                python_command(*words, *arguments) if python is None else [python, target, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -96,7 +99,7 @@ class Child:
         """Send a command and return the reply.
 
         Args:
-            command: Plain data with a ``command`` key; ``module`` defines the commands.
+            command: Plain data with a ``command`` key; the target defines the commands.
             deadline_s: Deadline on ``time.monotonic``.
 
         Raises:

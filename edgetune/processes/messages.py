@@ -1,4 +1,7 @@
-"""Commands and replies between a process and its child, one line of JSON each, and the child's serving loop.
+"""Commands and replies between a process and its child, one line of JSON each, and the runner that answers them.
+
+``python -m edgetune.processes.messages MODULE:NAME COMMANDS REPLIES PARENT`` is the one process for whatever is loaded,
+run some times, timed and unloaded: ``NAME`` is a function of commands, or a class of which an instance takes them.
 
 Between minibatches this code runs on cold caches, so it avoids Python function calls: ``encoded`` and ``decoded`` take
 17 microseconds together, ``json.dumps`` and ``json.loads`` 32 (CPython 3.11, a matrix product before each).
@@ -21,6 +24,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, BinaryIO
 
 from edgetune.errors import EdgetuneError
@@ -103,3 +107,9 @@ def die_with(parent_pid: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent_pid:
         os._exit(1)
+
+
+if __name__ == "__main__":
+    module, _, name = sys.argv.pop(1).partition(":")
+    found = getattr(import_module(module), name)
+    serve(sys.argv[1:], found() if isinstance(found, type) else found)

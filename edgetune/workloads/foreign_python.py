@@ -58,13 +58,13 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     command: dict[str, Any] = {"threads": options.threads or 0}
     try:
         if not workload.is_graph:
-            command |= {"command": "file", "path": str(workload.path), "batch_size": batch_size}
+            command |= {"command": "load", "path": str(workload.path), "batch_size": batch_size}
             child.ask(command, deadline_s=math.inf)
             return ForeignSteps(child)
         source, graph = model_source(workload, batch_size, options.dimensions)
         feed = feeds(workload, graph, batch_size, options.dimensions, inputs_file=options.inputs, seed=options.seed)
         with scratch_folder() as folder:
-            command |= {"command": "network", "model": source, "inputs": list(feed)}
+            command |= {"command": "load", "model": source, "inputs": list(feed)}
             command |= {"arrays": str(folder / "inputs.npz"), "providers": list(options.ort_providers)}
             np.savez(command["arrays"], *feed.values())
             if isinstance(source, bytes):

@@ -4,8 +4,8 @@
 standard library, NumPy, ONNX Runtime and the user's file alone. ``processes.messages`` describes the lines:
 
     {"command": "versions"}              -> {"ok": true, "versions": {"python": "3.6.9", "onnxruntime": "1.10.0", ...}}
-    {"command": "network", "model": ..., "arrays": ..., ...}    -> {"ok": true}
-    {"command": "file", "path": ..., "batch_size": 4, ...}      -> {"ok": true}
+    {"command": "load", "model": ..., "arrays": ..., ...}       -> {"ok": true}
+    {"command": "load", "path": ..., "batch_size": 4, ...}      -> {"ok": true}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
 """
 
@@ -160,7 +160,7 @@ def main(commands_fd: int, replies_fd: int, parent: int) -> None:
                 elif command["command"] == "run":
                     reply.update(run(step, command["minibatches"]))
                 else:
-                    step = network(command) if command["command"] == "network" else training(command)
+                    step = network(command) if "model" in command else training(command)
             except (Exception, SystemExit) as error:
                 reply = failure(error)
             replies.write(json.dumps(reply).encode() + b"\n")

@@ -1,10 +1,9 @@
-"""The process that runs a network to observe its shapes, see ``observed``, or to find its batch, see ``batch``."""
+"""What the child process runs of a network to observe its shapes, see ``observed``, or to find its batch (``batch``)."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 from edgetune import limits
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
-from edgetune.processes.messages import serve
 from edgetune.workloads.batch_runs import confirm
 from edgetune.workloads.input_values import needs_runs
 from edgetune.workloads.lazy import onnx
@@ -27,11 +25,6 @@ from edgetune.workloads.workload import Batch, Workload
 _STACK_BYTES = 8 << 20
 _COPIES = 6
 """Most copies of the weights in memory: read, written, mapped, loaded and prepared."""
-
-
-def main(arguments: list[str]) -> None:
-    """Answer the commands of ``Observer``."""
-    serve(arguments, Observer())
 
 
 class Observer:
@@ -108,7 +101,3 @@ def _bounded(samples: int, weight_bytes: int) -> Iterator[None]:
             if bounded:
                 raise limits.beyond("observe_bytes", "a run of the network") from None
             raise
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

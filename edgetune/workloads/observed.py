@@ -23,7 +23,7 @@ from edgetune.processes.child import Child
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.workload import Workload
 
-WORKER = "edgetune.workloads.observe_worker"
+WORKER = "edgetune.workloads.observe_worker:Observer"
 _LONGEST_LOAD_S = 600.0
 _PREPARED_PER_S = 10e6
 """Weights prepared per second on the slowest boards, bytes/s."""

@@ -8,14 +8,12 @@ Both run one minibatch in inference, in a child process, whose memory does not c
 from __future__ import annotations
 
 import importlib.util
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.processes.child import Child
-from edgetune.processes.messages import serve
 from edgetune.workloads.onnx_file import with_batch
 from edgetune.workloads.workload import RunOptions, Workload
 
@@ -38,7 +36,7 @@ def check_torch(workload: Workload, batch_size: int, dimensions: Mapping[str, in
         return
     plain = with_batch(workload, dimensions, batch_size).plain()
     command = {"workload": plain, "batch_size": batch_size, "dimensions": dict(dimensions), "seed": seed}
-    child = Child("edgetune.workloads.torch_check")
+    child = Child("edgetune.workloads.torch_check:compare")
     try:
         wrong = child.ask(command, deadline_s=time.monotonic() + _TIMEOUT_S)["wrong"]
     except TimeoutError:
@@ -52,7 +50,8 @@ def check_torch(workload: Workload, batch_size: int, dimensions: Mapping[str, in
         )
 
 
-def _compare(command: Mapping[str, Any]) -> dict[str, Any]:
+def compare(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which output differs, in the child process."""
     import torch
 
     from edgetune.workloads.onnx_file import fixed_model
@@ -83,7 +82,3 @@ def _compare(command: Mapping[str, Any]) -> dict[str, Any]:
         if not difference_between([found.astype(want.dtype)], [want]) <= _TOLERANCE:
             return {"wrong": f"output {output.name!r}"}
     return {"wrong": None}
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1:], _compare)

@@ -36,16 +36,13 @@ class HereChild:
     pid = os.getpid()
 
     def __init__(self, module, *, environment):
-        assert module == worker.__name__
+        assert module == f"{worker.__name__}:Session"
         assert environment["CUDA_VISIBLE_DEVICES"]
-        self._session = worker._Session()
+        self._session = worker.Session()
 
     def ask(self, command, *, deadline_s):
         assert deadline_s > 0
-        asked = json.loads(json.dumps(command))
-        if asked["command"] == "prepare":
-            return self._session.prepare(asked)
-        return self._session.run(asked["minibatches"])
+        return self._session(json.loads(json.dumps(command)))
 
     def log_tail(self):
         return ""

@@ -56,16 +56,14 @@ class ChildHere:
 
         self._module = module
         self._observer = Observer()
-        self._session = worker._Session()
+        self._session = worker.Session()
 
     def ask(self, command: dict[str, Any], *, deadline_s: float) -> dict[str, Any]:
         assert deadline_s > time.monotonic()
         if self._module == observed.WORKER:
             return dict(self._observer(command))
-        assert self._module == "edgetune.stages.profiling.worker"
-        if command["command"] == "prepare":
-            return {"load_ns": self._session.prepare({**command, "cpus": [], "threads": 1})}
-        return self._session.run(command["minibatches"])
+        assert self._module == "edgetune.stages.profiling.worker:Session"
+        return self._session({**command, "cpus": [], "threads": 1} if command["command"] == "load" else command)
 
     def log_tail(self) -> str:
         return ""

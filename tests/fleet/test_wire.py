@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import importlib
 import json
 import os
 import pickle
@@ -16,7 +17,7 @@ from edgetune.errors import InputError
 from edgetune.version import __version__
 from edgetune.workflows.fleet.profile import asked_of
 from edgetune.workflows.fleet.task import BESIDE, Board, answer
-from edgetune.workflows.fleet.wire import parse_address, require_private, restricted_loads
+from edgetune.workflows.fleet.wire import dask, parse_address, require_private, restricted_loads
 from edgetune.workflows.profile.options import ProfileCommandOptions
 
 BOARD = Board("b", "twin:orin-agx", None, False, {})
@@ -146,3 +147,13 @@ def test_what_is_no_hash_names_no_file(sha256):
 )  # fmt: skip
 def test_a_crafted_request_gets_an_error_and_no_traceback(request_):
     assert set(answer(BOARD, request_)) == {"error", "hint", "exit_code"}
+
+
+@pytest.mark.parametrize("module", ["client", "scheduler", "worker", "nanny"])
+def test_every_process_of_dask_reads_pickles_by_their_names(module):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    dask()
+    found = importlib.import_module(f"distributed.{module}")
+    for loads in (found.pickle.loads, getattr(found, "loads", found.pickle.loads)):
+        with pytest.raises(pickle.UnpicklingError, match="takes no"):
+            loads(pickle.dumps(os.system))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.stages.interleave.admission import Admission, admit
+from edgetune.stages.interleave.admission import admit
 from edgetune.stages.interleave.tenants import Inference, Training
 
 
@@ -24,10 +24,6 @@ def refused(*tenants, guard_ns=0):
 
 def admitted(*tenants, guard_ns=0):
     return admit(tenants, guard_ns=guard_ns).admitted
-
-
-def test_training_alone_and_nothing_at_all_are_admitted():
-    assert admit([train(1e6)]) == admit([]) == Admission(True)
 
 
 def test_a_minibatch_longer_than_its_budget_is_refused_at_every_rate():
@@ -132,12 +128,6 @@ def test_a_batch_that_cannot_fill_in_time_is_not_waited_for():
     assert refused(queue, train(59.1)).tenant == "t"
 
 
-def test_jobs_are_asked_one_by_one():
-    queue = infer(takes_ms=10, budget_ms=100, rate=5)
-    assert admitted(queue, train(80, "t"), train(90, "u"))
-    assert refused(queue, train(80, "t"), train(91, "u")).tenant == "u"
-
-
 def test_a_queue_without_a_rate_counts_as_one_batch_and_keeps_no_rate():
     live = Inference("live", 4, 0.050, None, 0.030)
     assert admitted(live, train(20))
@@ -145,8 +135,3 @@ def test_a_queue_without_a_rate_counts_as_one_batch_and_keeps_no_rate():
     assert (admission.tenant, admission.rates_per_s) == ("t", {})
     queues = [live, infer("b", rate=1000, takes_ms=10, budget_ms=500)]
     assert set(refused(*queues).rates_per_s) == {"b"}
-
-
-def test_the_hint_names_all_rates_and_that_of_the_culprit_alone():
-    admission = Admission(False, "why", "b", {"a": 20.0, "b": 5.0}, 4.5)
-    assert admission.hint == "nearest feasible: a at 20/s, b at 5/s; or b alone at 4.5/s"

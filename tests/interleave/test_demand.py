@@ -23,10 +23,6 @@ def test_demand_counts_from_its_due_time_on():
     assert demanded_ns([demand, QueueDemand(10, NEVER_NS, NEVER_NS, 7)], 45) == 16
 
 
-def test_nothing_due_is_never_late():
-    assert first_miss([], 10**18) is None
-
-
 def test_one_minibatch_fits_to_the_nanosecond():
     once = [QueueDemand(100, NEVER_NS, NEVER_NS, 40)]
     assert first_miss(once, 60) is None
@@ -88,10 +84,6 @@ def test_where_nothing_leaves_time_for_the_others_the_batch_alone_counts():
     assert counts([BatchFilling(8, 100, 20, 30), BatchFilling(1, 900, 80, 1000)]) == [1, 1]
     assert counts([BatchFilling(8, 100, 20, 30), BatchFilling(1, 900, 81, 1000)]) == [3, 1]
     assert counts([BatchFilling(8, 15, 20, 50)]) == [1]
-
-
-def test_requests_that_come_all_at_once_are_waited_for():
-    assert counts([BatchFilling(8, 100, 20, 5e-324)]) == [8]
 
 
 def test_batches_too_small_to_be_served_are_not_made():

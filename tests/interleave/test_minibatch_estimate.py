@@ -7,20 +7,6 @@ from edgetune.stages.interleave.tenant_state import DurationEstimate
 MS, S = 1_000_000, 1_000_000_000
 
 
-def test_at_first_it_is_what_was_planned():
-    estimate = DurationEstimate(20 * MS)
-    assert (estimate.mean_ns, estimate.cautious_ns(5 * S)) == (20 * MS, 20 * MS)
-
-
-def test_the_first_that_runs_replaces_the_plan():
-    estimate = DurationEstimate(20 * MS)
-    estimate.observe(30 * MS, S)
-    assert (estimate.mean_ns, estimate.cautious_ns(S)) == (30 * MS, 30 * MS)
-    estimate = DurationEstimate(20 * MS)
-    estimate.observe(10 * MS, S)
-    assert estimate.cautious_ns(S) == 10 * MS
-
-
 def test_the_mean_follows_by_an_eighth():
     estimate = DurationEstimate(16 * MS)
     estimate.observe(16 * MS, S)

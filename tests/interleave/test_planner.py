@@ -9,9 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
@@ -20,7 +18,7 @@ from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
 from edgetune.stages.interleave.explain import explain, feasible_rates, nearest_rate_per_s, parts_of
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
-from edgetune.stages.interleave.planner import best_cycle, cautious_s, halves, refuse_other, tenants_of
+from edgetune.stages.interleave.planner import best_cycle, cautious_s, halves, tenants_of
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference, Training
@@ -58,11 +56,6 @@ def test_a_cycle_by_hand():
     assert cycle.utilisation == pytest.approx(0.195 / 0.2)
     assert cycle.throughput_per_s == pytest.approx(7 * 16 / 0.2)
     assert cycle.power_w == 15.0
-
-
-def test_an_exact_fit_is_feasible():
-    cycle = cycle_of(WorkloadPoint("camera", 3, 0.1), 10.0, WorkloadPoint("night", 1, 0.1))
-    assert (cycle.train_minibatches, cycle.idle_s) == (2, pytest.approx(0, abs=1e-12))
 
 
 def test_without_training_and_without_power_there_is_none_of_either():
@@ -146,11 +139,6 @@ def test_the_best_cycle_is_the_best_of_all_pairs(infer_s, train_s, rate, budget_
         assert broken(found, want) == ()
 
 
-def test_without_training_the_quickest_answer_wins():
-    assert best_cycle(CAMERA, [], wanted(60)).infer.batch_size == 1
-    assert best_cycle(CAMERA, [], wanted(300)).infer.batch_size == 4, "1 and 2 do not keep up"
-
-
 def test_without_a_rate_the_most_answers_per_second_win_within_the_budget():
     assert best_cycle(CAMERA, NIGHT, wanted(None, 0.040)).infer.batch_size == 8, "with a step of 20 ms"
     assert best_cycle(CAMERA, [], wanted(None, 0.040)).infer.batch_size == 16
@@ -170,11 +158,6 @@ def test_halves_pair_within_one_mode_and_a_power_budget_picks_the_mode():
     assert "a power budget of 12 W" in raised.value.hint
     with pytest.raises(InputError, match="no mode that is the same"):
         best_cycle([infer[0]], [train[1]], wanted())
-
-
-def test_a_power_budget_needs_power():
-    with pytest.raises(InputError, match="no power was measured"):
-        best_cycle([WorkloadPoint("c", 1, 0.01)], [], wanted(power_budget_w=10.0))
 
 
 # ---- what would be feasible
@@ -207,16 +190,6 @@ def test_a_batch_that_cannot_fill_in_time_is_not_waited_for():
     assert found.train_minibatches == math.floor((0.4 - 0.036) / NIGHT[0].minibatch_s)
     told = explain(found, wanted(10.0, 0.4))
     assert any("4 requests are answered by camera, as a batch of 16" in line for line in told)
-
-
-def test_a_rate_so_low_that_every_request_is_alone():
-    assert best_cycle([CAMERA[4]], [], wanted(1.0, 0.2)).together == 1
-
-
-def test_a_budget_that_nothing_meets_alone_is_refused_with_the_least():
-    with pytest.raises(InfeasibleError) as raised:
-        best_cycle(CAMERA, [], wanted(60.0, 0.005))
-    assert raised.value.hint.startswith("feasible: a latency budget of 6 ms (batch 1)")
 
 
 @given(st.floats(1, 3000), st.floats(0.005, 0.5), st.sampled_from([0.0, 0.05, 0.2]), st.booleans())
@@ -281,39 +254,7 @@ def test_the_slowest_and_hungriest_of_successful_visits_counts():
     assert slow.mode == SLOW
 
 
-def test_a_table_without_what_is_asked_for_is_refused():
-    with pytest.raises(InputError, match="has no measurement of train"):
-        halves([ROW], "train")
-    with pytest.raises(InputError, match="has no measurement of other") as raised:
-        halves([ROW], "infer", workload="other")
-    assert "camera" in raised.value.hint
-    with pytest.raises(InputError, match="several networks infer in the table: camera, door"):
-        halves([ROW, replace(ROW, workload="door")], "infer")
-    assert halves([ROW, replace(ROW, workload="door")], "infer", workload="door")[0].workload == "door"
-
-
 # ---- from plans
-
-
-def plan_of():
-    header = Header.new("plan", 1, conditions={"device": "twin:orin-agx"})
-    problem = Problem("train+infer", latency_budget_s=0.2, arrival_rate_per_s=40.0)
-    both = Configuration(FAST, infer_batch_size=8, train_batch_size=16, train_minibatches=7)
-    return Plan(header, problem, both, PlanFigures(), SearchSummary("gmd", 9, 0))
-
-
-def test_a_plan_for_another_device_is_refused():
-    refuse_other(plan_of(), device="twin:orin-agx")
-    with pytest.raises(InputError, match=r"made for twin:orin-agx, and this is host"):
-        refuse_other(plan_of(), device="host")
-
-
-def test_tenants_are_distinguished():
-    same = cycle_of(WorkloadPoint("net", 8, 0.02), 40.0, WorkloadPoint("net", 16, 0.025))
-    answers, trains = tenants_of(same, wanted(40.0, 0.2))
-    assert answers == Inference("net", 8, 0.2, 40.0, 0.02)
-    assert trains == Training("net-train", 16, 0.025)
-    assert tenants_of(cycle_of(CAMERA[0], 40.0), wanted(40.0)) == (Inference("camera", 1, 0.2, 40.0, 0.006),)
 
 
 # ---- in words
@@ -329,40 +270,6 @@ def test_the_parts_of_a_cycle_are_end_to_end():
         assert before.begin_s + before.duration_s == pytest.approx(after.begin_s)
     assert sum(part.duration_s for part in parts) == pytest.approx(cycle.period_s)
     assert [part.what for part in parts_of(cycle_of(CAMERA[0], None, NIGHT[0]))] == ["infer"]
-
-
-def test_every_millisecond_of_a_cycle_is_explained():
-    assert explain(BOTH, wanted(40.0, 0.2, power_budget_w=20.0)) == (
-        "every 200 ms, a batch of 8 requests arrives, at 40/s:",
-        "     20 ms   10.0%  8 requests are answered by camera",
-        "    175 ms   87.5%  night trains: 7 x 25 ms, 16 samples each",
-        "      5 ms    2.5%  nothing to do",
-        "slowest answer, training aside: 195 ms of 200 ms, 175 ms of it to fill a batch",
-        "training: 560 samples/s, device busy 98%",
-        "power: 15 W of 20 W, the larger of the two",
-    )
-
-
-def test_an_infeasible_cycle_is_explained():
-    lines = explain(
-        cycle_of(WorkloadPoint("camera", 1, 0.02), 40.0, WorkloadPoint("night", 16, 0.03)), wanted(40.0, 0.04)
-    )
-    assert lines[0] == "every 25 ms, 1 request arrives, at 40/s:"
-    assert "  night does not fit: a minibatch takes 30 ms" in lines
-    assert (
-        lines[-2]
-        == "not feasible: a batch and one training minibatch take 50 ms, and the next batch is full after 25 ms"
-    )
-    assert lines[-1].startswith("not feasible: a request behind a slow training step is answered after 50 ms")
-    late = explain(cycle_of(WorkloadPoint("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
-    assert "slowest answer: later and later, for requests come faster than they are answered" in late
-    assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next batch is full after 25 ms"
-
-
-def test_an_unknown_rate_is_explained_as_unknown():
-    lines = explain(cycle_of(CAMERA[0], None, NIGHT[0]), wanted(None))
-    assert lines[0].endswith("1 request is answered by camera")
-    assert "training: where no answer is late for it; how often is unknown" in lines
 
 
 # ---- what the planner promises, the policy keeps

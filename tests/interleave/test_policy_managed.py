@@ -34,10 +34,6 @@ def wait(milliseconds):
     return Wait(NOW + milliseconds * MS)
 
 
-def test_with_nothing_to_do_it_waits_for_what_may_come():
-    assert decide() == decide([queue()]) == Wait(None)
-
-
 def test_a_full_batch_is_served_at_once_and_one_batch_only():
     assert decide([queue(ages=[3, 2, 1, 0])]) == Serve("a", 4)
     assert decide([queue(ages=[5, 4, 3, 2, 1, 0])]) == Serve("a", 4)
@@ -181,23 +177,11 @@ def test_a_window_is_long_enough_for_a_delay_to_be_made_up_for():
     assert decide(queues, jobs, at=(4 << 29) - 1) == Wait(NOW + (4 << 29))
 
 
-def test_without_any_rate_there_are_no_windows():
-    jobs = [TrainingJob("short", 10 * MS, served_ns=10**15), TrainingJob("long", 900 * MS)]
-    assert decide([queue()], jobs, at=3 << 28) == decide([queue()], jobs, at=3 << 61) == Train("short")
-
-
 def test_a_fitting_job_delays_no_request():
     jobs = [TrainingJob("short", 10 * MS, served_ns=900 * MS), TrainingJob("long", 30 * MS)]
     assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("long")
     jobs[1].served_ns = 900 * MS + 1
     assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("short")
-
-
-def test_one_minibatch_at_a_time():
-    filling, busy = queue("filling", [3, 2, 1]), queue("busy", since_ns=NOW - MS, in_flight=1)
-    assert decide([filling, busy], [TrainingJob("t", 50 * MS)]) == Wait(None)
-    assert decide([filling], [TrainingJob("t", 50 * MS, since_ns=NOW - 5 * MS, in_flight=1)]) == wait(87)
-    assert decide([], [TrainingJob("t", 50 * MS, since_ns=NOW, in_flight=1), TrainingJob("u", 50 * MS)]) == Wait(None)
 
 
 @pytest.mark.parametrize(

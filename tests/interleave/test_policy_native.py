@@ -22,10 +22,6 @@ def test_serves_what_is_full_whatever_runs_beside_it():
     assert decide([queue("a", [3, 2, 1]), queue("b", [], since_ns=NOW)], [running]) == Serve("a", 2)
 
 
-def test_one_minibatch_of_a_queue_at_a_time():
-    assert decide([queue("a", [3, 2, 1], since_ns=NOW - MS)]) == Wait(None)
-
-
 def test_earliest_deadline_first_among_what_is_ripe():
     assert decide([queue("lax", [1, 1], budget=50), queue("urgent", [9, 9], budget=50)]) == Serve("urgent", 2)
 
@@ -33,14 +29,6 @@ def test_earliest_deadline_first_among_what_is_ripe():
 @pytest.mark.parametrize(("age", "expected"), [(89, Wait(NOW + MS)), (90, Serve("a", 1)), (200, Serve("a", 1))])
 def test_a_partial_batch_starts_when_it_would_otherwise_be_late(age, expected):
     assert decide([queue("a", [age]), queue("b", [0])]) == expected
-
-
-def test_the_guard_makes_that_earlier():
-    assert decide([queue("a", [80])], guard=3 * MS) == Wait(NOW + 7 * MS)
-
-
-def test_waiting_requests_are_served_when_no_more_arrive():
-    assert decide([queue("a", [0], ended=True)]) == Serve("a", 1)
 
 
 @pytest.mark.parametrize(("in_flight", "expected"), [(0, Train("t")), (1, Train("t")), (2, Wait(NOW + 80 * MS))])

@@ -1,6 +1,5 @@
 """Power in a run: every reading is a row beside the budget of the moment."""
 
-from edgetune.artifacts.run import RunRow
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
@@ -49,13 +48,6 @@ def test_every_reading_is_written_down_beside_its_budget():
     assert [row.power_budget_w for row in readings] == [35.0] * 9 + [34.0] * 10
 
 
-def test_a_sensor_without_anything_new_writes_nothing():
-    readings = SimulatedReadings(lambda from_ns, to_ns: (to_ns - from_ns) / NS, 0)
-    assert readings(0) == ()
-    assert readings(2 * NS) == ((2 * NS, 2.0),)
-    assert readings(2 * NS) == ()
-
-
 def test_a_reading_from_before_the_run_is_left_out():
     tenants = [Inference("cam", 1, 0.2, 1.0, 0.01)]
     stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda *_: NS // 100))
@@ -67,10 +59,3 @@ def test_a_reading_from_before_the_run_is_left_out():
     )
     loop.run()
     assert [(row.finished_s, row.power_w) for row in of(loop.rows, "power")] == [(0.5, 8.0), (1.5, 9.0)]
-
-
-def test_rows_of_others_are_nothing_to_it():
-    watcher = PowerWatcher(lambda now_ns: (), 1.0, 0)
-    watcher.on_row(RunRow("simulated", "train", 1.0))
-    watcher.on_arrival("cam", 5)
-    assert watcher.due_ns() == NS

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.artifacts.mode import Mode
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.backend import Minibatch
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.recorded import RecordedRun, Recorder, Series
-from edgetune.stages.interleave.simulated import Fault, SimulatedDevice, SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, resampled
 from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.stats import percentile
 
@@ -110,25 +109,12 @@ def test_concurrent_minibatches_are_recorded_with_their_times_alone():
     assert (taken["night"].lasted_ns, taken["camera"].lasted_ns) == ([7 * MS], [5 * MS])
 
 
-def test_failed_minibatches_are_not_recorded():
-    stage = recorder_of(EventClock(), fault=lambda minibatch: Fault("no memory") if minibatch.number == 0 else None)
-    for number in (0, 1):
-        stage.start(Minibatch("night", "train", number))
-        stage.wait(None)
-    assert stage.recorded().minibatches == {"night": series((7 * MS, 7 * MS))}
-
-
 def test_a_change_that_did_not_occur_is_as_the_one_most_like_it():
     changes = {("a", "b", False): series((0, 1)), (None, "c", False): series((0, 2)), ("a", "a", True): series((0, 3))}
     overhead_ns = RecordedRun(changes=changes).overhead(EventClock())
     assert [overhead_ns(None, "b", False), overhead_ns("b", "c", False), overhead_ns("a", "d", False)] == [1, 2, 1]
     assert overhead_ns("b", "b", True) == 3
     assert RecordedRun().overhead(EventClock())(None, "b", False) == 0
-
-
-def test_a_tenant_that_never_ran_takes_what_it_takes_otherwise():
-    duration_ns = RecordedRun({"night": series((0, 5))}).durations(EventClock(), lambda tenant, size, mode: 100 + size)
-    assert [duration_ns("night", 16, Mode()), duration_ns("camera", 2, Mode())] == [5, 102]
 
 
 # ---- with the loop and the policy

@@ -83,11 +83,6 @@ class Followed:
         return [row for row in self.of("request") if not row.met]
 
 
-def test_a_steady_rate_changes_nothing():
-    run = Followed([40.0, 40.0], rows(SLOW))
-    assert (run.plans, run.late) == ([], [])
-
-
 def test_a_rate_that_rose_is_served_from_known_points():
     run = Followed([40.0, 150.0], [*rows(SLOW), *rows(FAST)])
     assert [row.gpu_mhz for row in run.plans][-1] == 600.0

@@ -6,11 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from run_builder import BUDGET_S, abandoned, adapted_run, power, request, run_of, study_run, trained
+from run_builder import abandoned, adapted_run, power, request, run_of, study_run, trained
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.stages.interleave.figures.latency import latency_figure
 from edgetune.stages.interleave.figures.timeline import timeline_figure
@@ -56,16 +55,6 @@ def test_boxes_are_percentiles_and_the_budget_is_where_it_is(study: Run) -> None
     assert len(figure.axes) == 1  # nothing trained: no second panel
 
 
-def test_unanswered_requests_are_reported() -> None:
-    rows = [request(k, k, k + 0.01, number=k) for k in range(5)]
-    lost = [replace(row, tenant=name, status="abandoned") for row, name in zip(rows, ("net", "other"), strict=False)]
-    figure = latency_figure(run_of([*rows, *(replace(row, finished_s=row.finished_s + 7, met=False) for row in lost)]))
-    assert left_out_of(figure) == [
-        "not drawn, because no request of theirs was answered: other",
-        "requests without an answer are not drawn: 2 of managed; the longest waited 7.01 s",
-    ]
-
-
 def test_throughput_stands_in_a_panel_of_its_own() -> None:
     rows = [request(0.0, 0.0, 1.0), *(trained(k, k + 1, number=k) for k in range(8))]
     latency, throughput = latency_figure(run_of(rows)).axes
@@ -82,21 +71,6 @@ def test_the_timeline_has_a_panel_for_what_changed() -> None:
     ]  # fmt: skip
     words = _words(timeline_figure(adapted_run(60.0)))
     assert all(word in words for word in ("planned anew", "power budget", "due"))
-
-
-def test_the_rate_is_what_came_per_second() -> None:
-    rows = [request(k / 4, k / 4, k / 4 + 0.01, number=k) for k in range(40)]
-    figure = timeline_figure(run_of([*rows, power(10.0, 5.0)]))
-    rates = {round(float(rate), 6) for rate in figure.axes[0].lines[0].get_ydata()}
-    assert rates == {0.0, 5.0}  # windows of 200 ms hold one or none of the requests that come every 250 ms
-
-
-def test_one_engine_of_several_is_chosen_by_name(study: Run) -> None:
-    assert "native over time" in _words(timeline_figure(study, engine="native"))
-    assert "managed over time" in _words(timeline_figure(study))
-    with pytest.raises(InputError, match="no engine 'nativ'") as caught:
-        timeline_figure(study, engine="nativ")
-    assert caught.value.hint == "did you mean native? it has managed, native, streams"
 
 
 @pytest.mark.parametrize(
@@ -137,14 +111,3 @@ def test_a_page_holds_everything_and_loads_nothing() -> None:
     assert "SIMULATED" in page
     assert "a &amp; &lt;b&gt;.parquet" in page
     assert "nothing happened" in page_of([Found("run", run_of([]))]).data().decode()
-
-
-def test_ten_thousand_requests_do_not_make_a_large_file() -> None:
-    rows = [request(k / 100, k / 100, k / 100 + (k % 7) * BUDGET_S / 5, budget_s=BUDGET_S) for k in range(10_000)]
-    assert len(figure_bytes(timeline_figure(run_of(rows)), "svg")) < 400_000
-
-
-def test_a_page_says_which_figure_there_is_nothing_to_draw_of() -> None:
-    page = page_of([Found("run", run_of([trained(k, k + 1, number=k) for k in range(8)]))]).data().decode()
-    assert page.count("<svg") == 1
-    assert "is not drawn: the run has no answered request to draw" in page

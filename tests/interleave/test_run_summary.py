@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -81,17 +80,6 @@ def test_training_is_counted_over_the_whole_time() -> None:
     assert summary.device.idle_s == 2.0
 
 
-def test_a_loss_that_is_no_number_is_said() -> None:
-    rows = [trained(0, 1, loss=2.0), trained(1, 2, number=1, loss=math.nan)]
-    (learner,) = summarise(run_of(rows))[0].trained
-    assert (learner.first_loss, learner.last_loss, learner.diverged) == (2.0, None, True)
-    failed = replace(rows[1], status="failed", reason="the loss is nan")
-    (ended,) = summarise(run_of([rows[0], failed]))[0].trained
-    assert (ended.last_loss, ended.diverged, ended.reason) == (2.0, True, "the loss is nan"), "so steps end for real"
-    (silent,) = summarise(run_of([trained(0, 1)]))[0].trained
-    assert (silent.first_loss, silent.last_loss, silent.diverged) == (None, None, False)
-
-
 def test_energy_is_divided_by_device_time() -> None:
     """10 W for 10 s; 2 s of answers and 6 s of training: 25 J and 75 J, over 5 requests and 96 samples."""
     rows = [request(0.0, 0.0, 2.0) for _ in range(5)]
@@ -140,24 +128,10 @@ def test_turns_of_an_engine_are_taken_together() -> None:
     ]  # fmt: skip
 
 
-def test_a_tenant_that_did_nothing_is_there() -> None:
-    tenants = [{"name": "net", "task": "infer"}, {"name": "idler", "task": "train"}]
-    (summary,) = summarise(run_of([request(0.0, 0.0, 2.0)], tenants=tenants))
-    (idler,) = summary.trained
-    assert (idler.tenant, idler.samples, idler.samples_per_s, idler.first_loss) == ("idler", 0, 0.0, None)
-    (summary,) = summarise(run_of([trained(0.0, 2.0, tenant="idler")], tenants=tenants))
-    (net,) = summary.answered
-    assert (net.requests, net.violations, net.violation_share, net.latency_p99_s) == (0, 0, None, None)
-
-
 def test_a_change_of_mode_in_a_file_of_an_earlier_version_is_a_plan_and_a_trial_is_none() -> None:
     changed = replace(power(8.0, 1.0), event="mode", power_w=None)
     (summary,) = summarise(run_of([request(0.0, 0.0, 2.0), changed, replace(changed, event="plan", started_s=5.0)]))
     assert summary.plan_steps == 1
-
-
-def test_a_run_of_nothing_has_no_summary() -> None:
-    assert summarise(run_of([])) == ()
 
 
 def test_the_run_that_figures_are_tried_on_is_what_it_says() -> None:

@@ -16,7 +16,6 @@ from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.simulated import (
     Fault,
-    PowerTrace,
     SimulatedDevice,
     SimulatedMinibatchBackend,
     resampled,
@@ -60,12 +59,6 @@ def test_a_minibatch_takes_its_time_and_nothing_else_lasts():
     assert (done.start_ns, done.end_ns, done.minibatch.requests) == (0, 10 * MS, (0, 1, 2, 3))
     assert (list(stage.wait(None)), stage.now_ns()) == ([], 10 * MS)
     assert (list(stage.wait(5 * MS)), stage.now_ns()) == ([], 10 * MS), "a time that has passed"
-
-
-def test_waiting_returns_what_ends_exactly_then():
-    stage = stage_of()
-    stage.start(infer())
-    assert [done.end_ns for done in stage.wait(10 * MS)] == [10 * MS]
 
 
 def test_two_at_once_share_the_device():
@@ -166,14 +159,6 @@ def test_a_minibatch_queued_behind_a_lost_tenant_runs():
     assert ends_ms(stage) == [("night", 0, 20), ("camera", 20, 30)]
 
 
-def test_other_events_of_the_clock_do_not_end_the_wait():
-    clock, seen = EventClock(), []
-    stage = SimulatedMinibatchBackend(clock, (CAMERA,), SimulatedDevice(lambda *_: 10 * MS))
-    clock.at(3 * MS, lambda: seen.append(clock.now_ns()))
-    stage.start(infer())
-    assert ([done.end_ns for done in stage.wait(None)], seen) == ([10 * MS], [3 * MS])
-
-
 def drawn(recorded):
     return resampled(lambda tenant, size, mode: recorded[tenant, size, mode], 7)
 
@@ -247,11 +232,6 @@ def test_energy_is_the_integral_of_power_and_two_at_once_draw_the_larger():
     assert stage.power.mean_w(20 * MS, 50 * MS) == pytest.approx(30.0)
     assert stage.power.mean_w(30 * MS, 30 * MS) == 30.0
     assert stage_of().power is None
-
-
-def test_nothing_was_drawn_before_a_power_trace_began():
-    trace = PowerTrace(5 * NS, 4.0)
-    assert (trace.energy_j(0, 5 * NS), trace.energy_j(0, 7 * NS)) == (0.0, 8.0)
 
 
 def test_faults_fail_a_minibatch_some_requests_or_the_tenant():

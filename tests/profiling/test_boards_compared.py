@@ -63,13 +63,6 @@ def test_anchors_are_measured_first_and_at_the_end_again():
     assert sorted(str(visit.point) for visit in order[3:-3]) == sorted(str(p) for p in POINTS if p not in ANCHORS)
 
 
-def test_anchors_are_the_first_and_last_of_several_rounds():
-    order = visits(POINTS, 3, 0, ANCHORS)
-    assert order[:3] == [Visit(point, 1) for point in ANCHORS]
-    assert order[-3:] == [Visit(point, 3) for point in ANCHORS]
-    assert len(set(order)) == len(order) == 3 * len(POINTS)
-
-
 def test_the_factors_are_those_of_the_boards():
     rows = [*rows_of("a"), *rows_of("b", slower=1.06, power=0.98), *rows_of("c", slower=1.01)]
     common, boards = compare_boards(rows, 0.1)
@@ -129,19 +122,7 @@ def test_the_common_board_undoes_the_factors_and_keeps_the_table():
         assert row.times_s is None
 
 
-def test_a_table_of_one_board_stays_as_it_is():
-    table = table_of(rows_of("a"))
-    assert with_boards(table, 0.0) == (table, [])
-
-
 def test_rounds_of_two_boards_are_never_one_figure():
     own, other = rows_of("a"), [replace(row, started="2026-01-01T00:00:00Z") for row in rows_of("b", slower=3.0)]
     (row,) = one_per_point([row for row in [*own, *other] if row.point == ANCHORS[0]]).rows
     assert row.minibatch_s == pytest.approx(3.0 / 300)
-
-
-def test_boards_without_a_common_point_are_not_compared():
-    rows = [replace(row, board=board) for board, row in zip("ab", rows_of(None)[:2], strict=True)]
-    table, sentences = with_boards(table_of(rows), 0.1)
-    assert table.rows == tuple(rows)
-    assert sentences[1] == "board b: 1 point, no anchor to compare it by"

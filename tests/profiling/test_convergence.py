@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import DeviceError
 from edgetune.stages.profiling.convergence import worker
 from edgetune.stages.profiling.convergence.datasets import load_dataset
-from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, check_sizes, resolve_proxy, takes_tokens
+from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, resolve_proxy, takes_tokens
 from edgetune.stages.profiling.convergence.runs import run_form, train_all
 from edgetune.stages.profiling.convergence.training import train
 from edgetune.stages.profiling.journal import open_journal_of
@@ -61,13 +60,6 @@ def test_same_seed_same_run_and_another_seed_another(corners):
     runs = [once(corners, seed=seed, target_accuracy=1.0, max_epochs=2) for seed in (0, 0, 1)]
     assert runs[0] == runs[1]
     assert runs[0].accuracy != runs[2].accuracy
-
-
-def test_run_that_misses_says_how_near_it_came(corners):
-    run = once(corners, target_accuracy=1.0, max_epochs=1, learning_rate=1e-6)
-    assert not run.reached
-    assert run.minibatches == 480 // 32
-    assert run.reason == f"{run.accuracy:.1%} at best in 1 epochs"
 
 
 def test_run_that_diverges_ends_and_says_so(corners):
@@ -175,47 +167,6 @@ def test_onnx_graph_of_tokens_keeps_them_whole(tmp_path):
     assert of_tokens(tmp_path / "w.npz", "zoo:lstm", target_accuracy=0.9, learning_rate=2e-3).reached
 
 
-def test_text_networks_refuse_what_is_not_text(corners):
-    with pytest.raises(InputError, match="the network takes tokens"):
-        of_tokens(corners, "proxy:lstm")
-
-
-def test_network_that_does_not_take_the_samples(corners):
-    with pytest.raises(InputError, match=r"proxy:cnn takes images of at least 4x4, and the samples are 2"):
-        once(corners, reference="proxy:cnn")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target_accuracy": 0.0}, "above 0 and at most 100 %"),
-        ({"target_accuracy": 1.5}, "above 0 and at most 100 %"),
-        ({"target_accuracy": float("nan")}, "above 0 and at most 100 %"),
-        ({"learning_rate": 0.0}, "learning rate must be above zero"),
-        ({"optimizer": "adamm"}, "no optimizer 'adamm'"),
-    ],
-)
-def test_options_that_cannot_be(options, message):
-    with pytest.raises(InputError, match=message):
-        replace(OPTIONS, **options)
-
-
-def test_sizes_that_cannot_be(corners):
-    data = load_dataset(str(corners))
-    with pytest.raises(InputError, match="batch size 481, 999: the data set corners has 480 samples"):
-        check_sizes([480, 481, 999], data, OPTIONS)
-    with pytest.raises(InputError, match="that of guessing one of 4"):
-        check_sizes([1], data, replace(OPTIONS, target_accuracy=0.25))
-
-
-@pytest.mark.parametrize(("reference", "message"), [("proxy:cnm", "no proxy 'proxy:cnm'"), ("train.py", "Python file")])
-def test_things_that_cannot_be_trained_to_an_accuracy(tmp_path, monkeypatch, reference, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text("def make(batch_size): ...")
-    with pytest.raises(InputError, match=message):
-        resolve_proxy(reference)
-
-
 def test_worker_answers_for_one_run(corners):
     pytest.importorskip("torch")
     proxy = mlp(corners)
@@ -271,21 +222,6 @@ def test_failed_runs_are_tried_again_and_others_kept(corners, trained, tmp_path)
     assert again.rows[:2] == (kept, known)
     assert [row.status for row in again.rows] == ["reached", "reached", "reached"]
     assert again.header.conditions["runs_resumed"] == 2
-
-
-def test_nothing_works_is_the_error_of_the_run(corners, tmp_path):
-    lost = tmp_path / "corners.npz"
-    shutil.copy(corners, lost)
-    proxy = mlp(lost)
-    lost.unlink()
-    with pytest.raises(InputError, match="cannot read"):
-        train_all(proxy, [(16, seed) for seed in range(5)], tmp_path / "journal", jobs=1)
-    assert not (tmp_path / "journal").exists()
-
-
-def test_another_target_is_another_request(corners, trained):
-    with pytest.raises(InputError, match="another request: options differs"):
-        train_all(mlp(corners, target_accuracy=0.8), [(64, 0)], trained[1], jobs=1)
 
 
 PROGRAM = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -47,31 +46,6 @@ def test_a_share_of_a_data_set_is_split_four_to_one_always_alike(tmp_path):
     with pytest.raises(InputError) as caught:
         load_dataset(str(tmp_path), samples=9)
     assert caught.value.hint == "--dataset-samples 8"
-
-
-def test_folders_and_pickles_of_others_are_refused_with_the_format_to_save(tmp_path):
-    (tmp_path / "train").write_bytes(pickle.dumps({b"data": [3]}))
-    for reference in (tmp_path, tmp_path / "train"):
-        with pytest.raises(InputError) as caught:
-            load_dataset(str(reference))
-        assert "numpy.savez(FILE, x=x, y=y)" in caught.value.hint
-
-
-def test_classes_of_pictures_need_one_size_and_pictures(tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    pictures(tmp_path)
-    image.new("RGB", (8, 9)).save(tmp_path / "train" / "class1" / "other.png")
-    with pytest.raises(InputError, match="several sizes: 8x9, 32x32"):
-        load_dataset(str(tmp_path))
-    other = tmp_path / "train" / "class1" / "other.png"
-    postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 32 32\n"
-    for content in (b"no picture", postscript, b"\x89PNG\r\n\x1a\n" + bytes(40)):
-        other.write_bytes(content)
-        with pytest.raises(InputError, match=r"other\.png is not a picture"):
-            load_dataset(str(tmp_path))
-    image.new("1", (9_000, 9_000)).save(other)
-    with pytest.raises(InputError, match="array_bytes"):
-        load_dataset(str(tmp_path))
 
 
 def test_text_is_characters_and_the_next_ones(tmp_path):

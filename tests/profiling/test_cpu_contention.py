@@ -68,25 +68,8 @@ def test_the_workloads_own_threads_are_not_others(measured):
     assert "other processes" not in row.reason
 
 
-def test_a_machine_at_rest_is_not_busy(measured):
-    row = measured(own=0.5, others=0.05).row
-    assert row.others_cpu_share == pytest.approx(0.05, abs=0.02)
-    assert "other processes" not in row.reason
-
-
-def test_contention_while_loading_does_not_count(measured):
-    assert measured(own=0.5, others=0.0, before=0.5).row.others_cpu_share == 0.0
-
-
 def test_a_run_too_short_to_tell_counts_with_its_loading(measured):
     assert measured(own=0.5, others=0.0, before=0.5, minibatch_ms=1).row.others_cpu_share == pytest.approx(0.5, abs=0.1)
-
-
-def test_where_nothing_runs_on_this_machine_nothing_is_known():
-    clock = FakeClock()
-    runner = FakeRunner(clock, lambda _: 50 * MS)
-    device = fake_device(clock, FakeSource(lambda _: runner))
-    assert measure_point(device, lambda _: runner, POINT, ProfileOptions())[-1].row.others_cpu_share is None
 
 
 def test_the_profile_warns_with_numbers(measured):

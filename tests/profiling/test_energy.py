@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.artifacts.profile import PowerSample
 from edgetune.devices.capabilities import PowerReading
-from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, find_transient, power_figures, power_trace, settling_s
+from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, find_transient, power_figures, power_trace
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakePower
 
@@ -20,13 +19,6 @@ def readings_of(energy_j, seconds, refresh_s=0.1):
     with FakePower(clock, energy_j, refresh_s=refresh_s).record() as recording:
         clock.sleep_s(seconds)
     return recording.readings
-
-
-def test_constant_power():
-    figures = power_figures(readings_of(lambda t: 12.5 * t, 2), start_ns=0, end_ns=2 * S, refresh_s=0.1)
-    assert figures.power_w == pytest.approx(12.5)
-    assert figures.peak_w == pytest.approx(12.5)
-    assert figures.samples == 20
 
 
 def test_sine_over_whole_periods_is_its_mean():
@@ -63,13 +55,6 @@ def test_uneven_readings_are_weighted_by_the_time_they_cover():
     figures = power_figures(readings, start_ns=0, end_ns=S, refresh_s=0.1)
     assert figures.power_w == pytest.approx((10 * 0.5 + 40 * 0.15) / 0.65)
     assert figures.peak_w == 40.0
-
-
-@given(st.floats(1.0, 60.0))
-def test_the_mean_of_equal_readings_is_not_rounded_above_the_highest(power_w):
-    readings = [PowerReading(round(0.1 * (i + 1) * S), power_w) for i in range(10)]
-    figures = power_figures(readings, start_ns=0, end_ns=2 * S, refresh_s=0.1)
-    assert figures.power_w <= figures.peak_w == power_w
 
 
 def test_reading_after_a_gap_covers_its_own_interval_only():
@@ -147,18 +132,3 @@ def test_power_that_still_climbs_has_not_settled_and_says_so():
     assert not figures.settled
     assert figures.power_w is not None
     assert "had not settled" in figures.reason
-
-
-def test_too_few_readings_after_a_transient_are_null_with_the_reason():
-    figures = figures_of([5.0, 10.0, 20.0, 20.0, 20.0, 20.0])
-    assert figures.power_w is None
-    assert figures.reason == "too few power samples: 4, 5 needed, 2 more before power had settled"
-
-
-def test_two_refresh_intervals_never_count():
-    assert settling_s(FakePower(FakeClock(), lambda t: t, refresh_s=0.43)) == pytest.approx(0.86)
-    assert settling_s(FakePower(FakeClock(), lambda t: t, refresh_s=0.43, settle_s=3.0)) == 3.0
-
-
-def test_trace_counts_from_the_first_minibatch():
-    assert power_trace([PowerReading(3 * S, 9.0)], S) == (PowerSample(2.0, 9.0),)

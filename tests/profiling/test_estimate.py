@@ -1,14 +1,10 @@
 """Estimates before a sweep: exact on a simulated device, reckoned from a few minibatches on a real one."""
 
-from dataclasses import replace
-
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.devices.capabilities import Absent
+from edgetune.artifacts.profile import Point
 from edgetune.devices.host import open_host
-from edgetune.devices.recorded import open_recorded
 from edgetune.errors import InputError
 from edgetune.stages.profiling import estimate as estimates
 from edgetune.stages.profiling import profiler as profilers
@@ -40,19 +36,6 @@ def test_simulated_device_predicts_itself(monkeypatch, tmp_path):
     assert expected.duration_s == pytest.approx(sum(row.duration_s for row in rows))
     assert expected.energy_j == pytest.approx(8 * expected.duration_s)
     assert "fake" in expected.basis
-
-
-def test_what_measured_points_took_is_expected_of_those_left():
-    def row(size, duration_s, power_w=10.0):
-        return ProfileRow("net", "infer", size, 0.01, duration_s=duration_s, power_w=power_w)
-
-    device = replace(open_host(), power=Absent("none"))
-    left = [Point("net", "infer", size, Mode()) for size in (2, 8, 16)]
-    measured = [row(1, 3.0), row(8, 20.0), row(8, 22.0)]
-    found = estimate(device, NET, left, ProfileOptions(), measured=measured)
-    assert (found.points, found.duration_s, found.energy_j) == (3, pytest.approx(45.0), pytest.approx(450.0))
-    assert found.basis == "from the 3 points measured already"
-    assert estimate(device, NET, left, ProfileOptions(), measured=[row(1, 3.0, None)]).energy_j is None
 
 
 def test_of_many_points_an_even_share_is_simulated(monkeypatch):
@@ -133,28 +116,3 @@ def test_rounds_and_cooling_are_reckoned_in(monkeypatch):
     assert more.energy_j == pytest.approx(3 * once.energy_j)
     assert more.cooling_at_most_s == 2 * 3 * 60
     assert "3 rounds; cooling to 50 C may add up to 6 m" in more.basis
-
-
-def test_estimate_of_a_wait_that_nothing_measures_is_refused():
-    with pytest.raises(InputError, match="--cool-to"):
-        estimate(fake_device(FakeClock(), FakeSource(lambda _: None)), NET, POINTS, ProfileOptions(cool_to_c=50.0))
-
-
-def test_workload_that_fails_is_reported(training):
-    with pytest.raises(InputError, match="ZeroDivisionError"):
-        estimate(
-            open_host(),
-            training("def make(batch_size):\n    return lambda: 1 / 0\n"),
-            [Point("train", "train", 1, Mode(cpu_cores=1))],
-            ProfileOptions(),
-        )
-
-
-def test_recorded_table_costs_nothing(tmp_path):
-    table = tmp_path / "table.csv"
-    table.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,infer,1,300,0.5\n")
-    assert estimate(open_recorded(str(table)), NET, POINTS, ProfileOptions()).duration_s == 0.0
-
-
-def test_nothing_to_measure():
-    assert estimate(open_host(), NET, [], ProfileOptions()).points == 0

@@ -59,11 +59,11 @@ def test_child_of_sudo_is_the_user_who_called_it(called_by, anybodys_python, tmp
     path = folder / "who.py"
     path.write_text(WHO)
     called_by(NOBODY)
-    child = Child("edgetune.stages.profiling.worker")
+    child = Child("edgetune.stages.profiling.worker:Session")
     try:
         workload = {**asdict(Workload(str(path), "who", "python", path, sha256="0")), "path": str(path)}
         prepare = {
-            "command": "prepare", "workload": workload, "task": "train", "batch_size": 1, "cpus": [], "threads": 1,
+            "command": "load", "workload": workload, "task": "train", "batch_size": 1, "cpus": [], "threads": 1,
             "ort_providers": [], "torch_device": "cpu", "inputs": None, "dimensions": {}, "seed": 0,
         }  # fmt: skip
         child.ask(prepare, deadline_s=time.monotonic() + 60)
@@ -80,7 +80,7 @@ def test_python_that_the_user_may_not_start_is_reported_with_advice(called_by, m
     monkeypatch.setattr(sys, "executable", str(hidden))
     called_by(NOBODY)
     with pytest.raises(DeviceError) as caught:
-        Child("edgetune.stages.profiling.worker")
+        Child("edgetune.stages.profiling.worker:Session")
     assert "who called sudo" in caught.value.hint
 
 

@@ -13,7 +13,6 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, Profile, ProfileRow
 from edgetune.errors import InputError
 from edgetune.stages.profiling.identity import identify
-from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal, open_journal, stopped_sweep
 from edgetune.testing.fake_board import make_board
@@ -62,12 +61,6 @@ def test_entries_come_back_to_the_last_bit(path):
     assert read(path) == entries
 
 
-def test_runs_after_runs_append(path):
-    write(path, [entry(1)])
-    write(path, [entry(4)])
-    assert read(path) == [entry(1), entry(4)]
-
-
 def test_a_file_cut_short_is_an_error_and_nothing_is_thrown_away(path):
     write(path, [entry(size) for size in range(1, 40)])
     cut = path.read_bytes()[:-4096]
@@ -88,19 +81,6 @@ def test_an_entry_that_edgetune_does_not_write_is_damage(path, value):
     database.close()
     with pytest.raises(InputError, match="is damaged"):
         read(path)
-
-
-def test_an_empty_file_begins_anew(path):
-    path.parent.mkdir()
-    path.touch()
-    assert read(path) == []
-
-
-def test_fresh_begins_anew(path):
-    write(path, [entry(1)])
-    with open_journal(path, {"workload": "other"}, fresh=True) as journal:
-        assert journal.entries == []
-    assert read(path, {"workload": "other"}) == []
 
 
 def test_another_request_is_an_error_that_names_what_differs(path):
@@ -235,25 +215,6 @@ def test_a_change_that_a_crash_cut_short_is_undone(path):
     assert path.with_name(f"{path.name}-journal").exists()
     assert [each["point"]["batch_size"] for each in entries_in(path)] == [1]
     assert read(path) == [entry(1)]
-
-
-def test_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot keep a journal"):
-        open_journal(tmp_path / "file" / "journal", IDENTITY)
-
-
-def test_discarding_is_harmless_when_there_is_none(path):
-    discard_journal(path)
-    write(path, [])
-    discard_journal(path)
-    assert not path.exists()
-
-
-def test_closing_twice_is_harmless(path):
-    journal = open_journal(path, IDENTITY)
-    journal.close()
-    journal.close()
 
 
 @pytest.mark.parametrize("name", ["jetson", "recorded", "twin:orin-agx", "host"])

@@ -2,13 +2,11 @@
 
 from types import SimpleNamespace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import InputError
 from edgetune.stages.profiling.largest_batch import LONGEST_S, MOST, largest_batch, used_bytes
 
 MIB = 1 << 20
@@ -70,16 +68,6 @@ def test_slow_minibatches_end_the_search():
     largest = found(Machine(100 * MIB, 1, minibatch_s=LONGEST_S / 100), 4096 * MIB)
     assert largest.batch_size == 128
     assert "takes 12.8 s already" in largest.why
-
-
-def test_small_network_ends_at_the_largest_that_is_tried():
-    assert found(Machine(MIB, 1, minibatch_s=1e-9), 4096 * MIB).batch_size == MOST
-
-
-@pytest.mark.parametrize("machine", [Machine(1000 * MIB, MIB), Machine(0, 1, crashes_at=1)])
-def test_network_that_does_not_fit_at_all_is_refused(machine):
-    with pytest.raises(InputError, match="batch size 1 does not fit in 500 MiB"):
-        found(machine, 500 * MIB)
 
 
 def test_memory_of_a_gpu_that_shares_the_machines_counts():

@@ -6,23 +6,19 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import LiveSource, Minibatches
 from edgetune.devices.host import open_host
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import predict
 from edgetune.devices.twin.work import work_of
-from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling import layers as layers_module
 from edgetune.stages.profiling.layers import layer_times
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.supervisor import Supervisor
 from edgetune.stages.roofline.layers import join
-from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import LayerSampling
-from fakes.device import FakeModes, FakeSource, fake_device
 
 SQUEEZENET = resolve("zoo:squeezenet")
 
@@ -39,30 +35,6 @@ def test_layers_are_measured_in_the_child():
     joined = join(operator_table(SQUEEZENET, "infer", 1), times)
     assert {time.how for time in joined.unexplained} <= {"inserted"}
     assert joined.untimed == ()
-
-
-def test_basic_optimisation_keeps_more_operators_apart():
-    few, many = (
-        layer_times(open_host(), SQUEEZENET, at(), how=LayerSampling(1, 0, level)) for level in ("all", "basic")
-    )
-    assert len(few.times) < len(many.times)
-
-
-def test_a_python_file_has_no_layers(training):
-    workload = training()
-    with pytest.raises(InputError, match="no graph"):
-        layer_times(open_host(), workload, Point(workload.name, "train", 1, Mode()))
-
-
-def test_a_mode_that_cannot_be_set_is_refused_before_anything_runs():
-    with pytest.raises(DeviceError, match="cannot set"):
-        layer_times(replace(open_host(), modes=Absent("it is a test")), SQUEEZENET, at(gpu_mhz=600))
-
-
-def test_a_workload_without_layers_is_refused():
-    device = fake_device(FakeClock(), FakeSource(lambda _: None), modes=FakeModes())
-    with pytest.raises(InputError, match="cannot measure times of layers"):
-        layer_times(device, SQUEEZENET, at())
 
 
 def test_the_supervisor_loads_the_workload_again_after_a_profile():

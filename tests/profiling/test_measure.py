@@ -121,22 +121,11 @@ def test_silent_sensor_is_null_with_the_reason():
     assert row.reason == "too few power samples: 1, 5 needed"
 
 
-def test_missing_sensor_is_null_with_the_reason():
-    row = only_row(Bench().measure())
-    assert row.power_w is None
-    assert row.reason == "no power: not scripted"
-
-
 def test_throttled_point_is_kept_and_measured_again():
     attempts = Bench(throttle=FakeThrottle([0, 3, 3, 3])).measure()
     assert [attempt.row.status for attempt in attempts] == ["throttled", "ok"]
     assert [attempt.row.throttled for attempt in attempts] == [True, False]
     assert attempts[0].row.minibatch_s == 0.05
-
-
-def test_point_that_always_throttles_stays_marked():
-    attempts = Bench(throttle=FakeThrottle(list(range(100)))).measure(retries=2)
-    assert [attempt.row.status for attempt in attempts] == ["throttled"] * 3
 
 
 def test_drifted_mode_is_marked_and_measured_again():
@@ -151,11 +140,6 @@ def test_drift_is_noticed_within_about_a_second_and_the_attempt_given_up():
     drifted, good = bench.measure(minibatches=400)
     assert sum(drifted.row.times_s) < 3.0
     assert len(good.row.times_s) == 400
-
-
-def test_drift_that_had_gone_again_by_the_end_still_counts():
-    bench = Bench(lambda n: (50 + n % 7) * MS, modes=FakeModes(drift=[Mode(gpu_mhz=300)]))
-    assert [attempt.row.status for attempt in bench.measure()] == ["drifted", "ok"]
 
 
 def test_the_mode_is_read_at_most_once_a_second():
@@ -202,22 +186,12 @@ def test_a_device_that_does_not_cool_is_measured_anyway_and_that_is_reported():
         assert attempt.row.duration_s == pytest.approx(30.5)
 
 
-def test_clock_rounded_to_a_step_of_the_driver_is_no_drift():
-    assert only_row(Bench(modes=FakeModes(drift=[Mode(gpu_mhz=599.25)])).measure()).status == "ok"
-
-
 def test_mode_that_reads_back_otherwise_is_a_failed_point():
     attempt = Bench(modes=FakeModes(answer=lambda _: Mode(gpu_mhz=300))).measure()[0]
     assert attempt.row.status == "failed"
     assert "did not take the mode" in attempt.row.reason
     assert isinstance(attempt.error, DeviceError)
     assert attempt.failed_at == "mode"
-
-
-def test_knobs_not_asked_for_are_as_read_back():
-    bench = Bench(modes=FakeModes(answer=lambda mode: Mode(cpu_cores=8, gpu_mhz=mode.gpu_mhz)))
-    row = only_row(bench.measure())
-    assert row.mode == Mode(cpu_cores=8, gpu_mhz=600)
 
 
 def test_failing_workload_costs_the_point_and_is_not_tried_again():
@@ -242,16 +216,6 @@ def test_device_that_cannot_be_restored_is_not_a_failed_point():
 
     with pytest.raises(NotRestoredError):
         Bench(modes=FakeModes(answer=refuse)).measure()
-
-
-def test_interval_that_was_not_reached_is_reported():
-    wide = Bench(lambda n: (50 + 40 * (n % 2)) * MS).measure(max_minibatches=20)[0]
-    assert not wide.target_reached
-    assert Bench().measure()[0].target_reached
-
-
-def test_overhead_is_reported():
-    assert Bench().measure()[0].overhead == 0.0
 
 
 def test_a_watched_point_is_loaded_then_sampled_and_its_row_is_the_same():

@@ -101,20 +101,6 @@ def test_swapping_of_others_does_not_mark_a_point_that_waited_for_nothing(kernel
     assert attempt.row.swap_in_bytes == 100 * 4096
 
 
-def test_simulated_device_has_no_memory():
-    clock = FakeClock()
-    runner = Processes(clock, lambda _: 10_000_000)
-    with MemoryWatch(fake_device(clock, FakeSource(lambda _: runner)), runner) as watch:
-        pass
-    assert watch.columns() == {}
-    assert not watch.swapped()
-
-
-def test_kernel_without_accounts_leaves_the_columns_empty(tmp_path, holder):
-    memory = MachineMemory(Sysfs(tmp_path))
-    assert memory.total_bytes() is memory.available_bytes() is memory.swapped_in_bytes() is None
-
-
 def test_several_processes_count_together(kernel, holder):
     source = "x = bytearray(50 << 20); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

@@ -7,7 +7,6 @@ import math
 import pytest
 
 import edgetune
-from edgetune.errors import InputError
 
 torch = pytest.importorskip("torch")
 
@@ -42,8 +41,3 @@ def test_frozen_and_unused_weights_are_left_aside():
     frozen, unused = torch.nn.Parameter(torch.zeros(3), requires_grad=False), torch.nn.Parameter(torch.zeros(3))
     several = [frozen, WEIGHTS, unused]
     assert edgetune.gradient_noise_scale(several, parts(400, 1.0, 2.0), samples=PART) == pytest.approx(4.0, rel=0.1)
-
-
-def test_one_part_says_nothing():
-    with pytest.raises(InputError, match="two parts of data or more, not 1"):
-        edgetune.gradient_noise_scale([WEIGHTS], parts(1, 1.0, 1.0), samples=PART)

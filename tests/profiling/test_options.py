@@ -41,8 +41,3 @@ def test_a_fan_is_at_its_maximum_or_as_found_where_there_is_one():
         profile_options(MeasuringOptions(fan="min"))
     with pytest.raises(InputError, match="--fan: fake has no fan"):
         check_possible(fake_device(FakeClock(), FakeSource(None), modes=FakeModes()), ProfileOptions(fan="max"))
-
-
-def test_rule_follows_the_options():
-    rule = ProfileOptions(target_ci=0.1, max_minibatches=50, minibatches=40).rule
-    assert (rule.target, rule.maximum, rule.fixed) == (0.1, 50, 40)

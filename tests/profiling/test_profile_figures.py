@@ -1,14 +1,9 @@
 """Figures of profiles: what is on the axes, which points are on the front, what is left out and said to be."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
-from edgetune.errors import InputError
-from edgetune.plotting.captions import left_out_of
-from edgetune.plotting.style import pareto_front
 from edgetune.stages.profiling.figures import profile_figure
 
 
@@ -44,13 +39,6 @@ def test_one_batch_size_is_drawn_over_time_with_its_front():
     assert {text.get_text() for text in axes.texts} == {"GPU 300 b16", "GPU 600 b16", "GPU 900 b16"}
 
 
-def test_points_without_a_measurement_are_counted_below():
-    lost = [row(mhz, None, status="failed", reason="no memory") for mhz in (700, 800)]
-    figure = profile_figure(profile(*ONE_SIZE.rows, *lost, row(810, 0.1, 9.0, status="throttled")))
-    assert left_out_of(figure) == ["3 of 7 points are not drawn: 2 failed, 1 throttled"]
-    assert left_out_of(profile_figure(ONE_SIZE)) == []
-
-
 def test_several_batch_sizes_are_share_the_time_per_sample():
     (axes,) = profile_figure(
         profile(row(300, 0.2, 12.0), row(300, 0.02, 10.0, size=1), row(300, 0.3, 12.0, size=32))
@@ -70,12 +58,6 @@ def test_each_batch_size_has_its_own_marker_and_colour_in_every_panel():
             looks.setdefault(found.get_label(), set()).add(tuple(found.get_facecolor()[0]))
     assert {label: len(found) for label, found in looks.items()} == {"batch size 4": 1, "batch size 16": 1}
     assert looks["batch size 4"] != looks["batch size 16"]
-
-
-def test_simulated_figures_say_so():
-    rows = ONE_SIZE.rows
-    assert title(profile_figure(profile(*rows, simulated=True))).startswith("SIMULATED: board\nnet train, 4 points")
-    assert "SIMULATED" not in title(profile_figure(profile(*rows)))
 
 
 def test_without_power_time_is_drawn_over_the_knob_that_varies():
@@ -103,13 +85,6 @@ def test_the_knob_with_the_largest_effect_is_drawn():
     assert axes.lines[0].get_linestyle() == "None"  # several times per clock are no curve
 
 
-def test_without_any_knob_batch_sizes_are_compared():
-    rows = [ProfileRow("net", "infer", size, 0.001 * size, cpu_cores=2) for size in (1, 4, 64)]
-    (axes,) = profile_figure(profile(*rows)).axes
-    assert (axes.get_xlabel(), axes.get_xscale()) == ("batch size (samples)", "log")
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "4", "64"]
-
-
 def test_failed_points_are_not_drawn_and_the_newest_measurement_counts():
     rows = [row(300, 0.2, 12.0), row(600, None, status="failed"), row(300, 0.4, 11.0), row(900, 0.1)]
     figure = profile_figure(profile(*rows))
@@ -124,22 +99,3 @@ def test_a_panel_per_network_and_task():
         "an unnamed device\na infer, 1 point", "b infer, 1 point", "c infer, 1 point", "",
     ]  # fmt: skip
     assert [axes.axison for axes in figure.axes] == [True, True, True, False]
-
-
-def test_a_profile_that_cannot_be_drawn_is_refused():
-    with pytest.raises(InputError, match="no measured point"):
-        profile_figure(profile(row(300, None, status="failed")))
-
-
-def test_more_networks_than_panels_are_told():
-    figure = profile_figure(profile(*(ProfileRow(f"n{i}", "infer", 1, 0.1, gpu_mhz=300) for i in range(14))))
-    assert len(figure.axes) == 12
-    assert left_out_of(figure) == ["not drawn: n12 infer, n13 infer (draw a table with fewer of them)"]
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1))
-def test_the_front_is_what_nothing_beats(points):
-    def beats(one, other):
-        return one != other and one[0] <= other[0] and one[1] <= other[1]
-
-    assert pareto_front(points) == sorted({p for p in points if not any(beats(other, p) for other in points)})

@@ -21,11 +21,6 @@ def test_the_error_of_a_median_follows_from_its_order_statistics():
     assert error == pytest.approx(math.log(high / low) / 2 / 2.0, rel=0.25)
 
 
-@pytest.mark.parametrize("times_s", [[], [1.0] * 5, [1.0] * 9 + [0.0]])
-def test_too_few_times_or_impossible_ones_have_no_estimate(times_s):
-    assert ratio.estimate_of_times(times_s) is None
-
-
 def test_a_slow_spell_makes_the_estimate_less_certain():
     spell = sorted(STEADY)
     mixed = ratio.estimate_of_times(STEADY)
@@ -59,12 +54,6 @@ def test_intervals_of_a_table_are_read_back():
     assert math.sqrt(found.variance / found.count) == pytest.approx(0.02 / 1.96, rel=0.01)
     assert ratio.estimate_of_interval(1.0, 0.0, 1.02, 1000).variance is None
     assert ratio.estimate_of_interval(1.0, 0.98, 1.02, 3).variance is None
-
-
-def test_an_unknown_error_gives_a_ratio_without_verdict():
-    found = ratio.ratio_of(Estimate(1.0), Estimate(1.5, 0.01))
-    assert found == Ratio(1.5)
-    assert found.differs == 0
 
 
 def test_the_mean_of_few_is_as_certain_as_they_are_and_that_of_many_as_their_scatter():

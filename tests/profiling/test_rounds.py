@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
-from edgetune.devices.recorded import open_recorded
-from edgetune.errors import InputError
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import Cooling
-from edgetune.stages.profiling.queue import Visit, between_rounds, disagreements, loading_order, visits
+from edgetune.stages.profiling.queue import between_rounds, disagreements, visits
 from edgetune.stages.profiling.sweep import sweep
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
@@ -71,17 +69,9 @@ def test_rounds_and_seeds_have_orders_of_their_own():
     assert len(rounds) == 6
 
 
-def test_one_visit_each_keeps_the_plain_order():
-    assert visits(POINTS, 1, 7) == [Visit(point) for point in loading_order(POINTS)]
-
-
 def test_every_visit_is_a_row_and_the_rounds_of_a_point_are_together(bench):
     rows = bench.run().rows
     assert [(row.point, row.round) for row in rows] == [(point, n) for point in POINTS for n in (1, 2, 3)]
-
-
-def test_without_rounds_a_row_has_none(bench):
-    assert {row.round for row in bench.run(interleave_repeats=1).rows} == {None}
 
 
 @pytest.mark.parametrize("moment", range(1, 18, 4))
@@ -132,18 +122,6 @@ def test_rounds_disagree_beyond_their_intervals(rows, told):
     assert [caution.code for caution in cautions] == ["rounds-disagree"] * told
 
 
-def test_one_round_has_nothing_to_be_compared_with():
-    assert between_rounds([row(1, 1.0, 1.1)]) is None
-    assert disagreements(None, ProfileOptions()) == ()
-
-
-def test_a_recorded_table_has_no_rounds(tmp_path):
-    table = tmp_path / "table.csv"
-    table.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,infer,4,300,0.5\n")
-    with pytest.raises(InputError, match="--interleave-repeats"):
-        sweep(open_recorded(str(table)), NET, POINTS[:1], ProfileOptions(interleave_repeats=2), tmp_path / "journal")
-
-
 def test_points_that_did_not_cool_are_reported_and_journalled(monkeypatch, tmp_path):
     bench = Bench(monkeypatch, tmp_path, temperature=FakeThermometer([61.0]))
     told = []
@@ -154,10 +132,3 @@ def test_points_that_did_not_cool_are_reported_and_journalled(monkeypatch, tmp_p
         assert [row.temp_start_c for row in profile.rows] == [61.0, 61.0]
     waits = [progress for progress in told if isinstance(progress.state, Cooling)]
     assert [(wait.state.now_c, wait.done, wait.total) for wait in waits] == [(61.0, d, 2) for d in (0, 0, 0, 1, 1, 1)]
-
-
-def test_no_thermometer_is_refused_before_anything_is_measured(bench):
-    with pytest.raises(InputError, match="has no thermometer: not scripted"):
-        bench.run(cool_to_c=50.0)
-    assert bench.opened == []
-    assert not bench.journal.exists()

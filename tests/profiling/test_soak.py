@@ -11,13 +11,9 @@ from edgetune.errors import InputError
 from edgetune.plotting.style import styled
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import open_profiler
 from edgetune.stages.profiling.soak import settled_from, soak_sentence, soak_summary
 from edgetune.stages.profiling.soak_figure import soak_figure
 from edgetune.testing.fake_clock import FakeClock
-from edgetune.workflows.parse_options import profile_options
-from edgetune.workflows.profile.options import MeasuringOptions
-from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, fake_device
 
 POINT = Point("net", "infer", 1, Mode())
@@ -97,14 +93,6 @@ def test_a_soak_lasts_as_long_as_asked_and_its_figures_are_of_the_settled_part()
     assert "70 C; gpu 1300 to 900 MHz; throttled from 2 m" in soak_sentence(soak)
 
 
-def test_a_soak_without_sensors_shows_times_alone():
-    row = soaked(ProfileOptions(soak_s=60), hot=False)
-    assert (row.look_temp_c, row.look_throttle_events, row.look_clocks) == (None, None, None)
-    assert soak_sentence(soak_summary(row)) == (
-        "soak of 1 m 00 s: 50 ms at first, 50 ms at the end (+0.0%); settled after 0 s"
-    )
-
-
 def test_a_soak_that_goes_on_slowing_has_not_settled():
     assert settled_from([1 + 0.001 * n for n in range(1000)]) is None
 
@@ -118,22 +106,6 @@ def test_the_first_minibatch_after_idling():
     assert row.idle_gap_s == (0.1, 2.0)
     assert row.idle_minibatch_s == (pytest.approx(0.05), pytest.approx(0.15))
     assert row.minibatch_s == pytest.approx(0.05)
-
-
-def test_a_soak_extends_the_limit_of_a_point():
-    assert ProfileOptions(soak_s=1800, idle_gaps_s=(1.0, 10.0)).long_s == 1800 + 10 + 60
-
-
-def test_a_simulated_device_has_neither_heat_nor_governors():
-    device = fake_device(FakeClock(), FakeSource(None))
-    with pytest.raises(InputError, match="neither heat nor governors"):
-        open_profiler(device, Workload("net", "net", "name", None, ""), "infer", ProfileOptions(soak_s=60))
-
-
-@pytest.mark.parametrize("text", ["0", "1s,,2s", "", "fast", "-1s"])
-def test_a_gap_that_is_no_time_is_refused(text):
-    with pytest.raises(InputError, match="--idle-gap"):
-        profile_options(MeasuringOptions(idle_gap=text))
 
 
 def test_a_soak_is_kept_in_its_file_and_drawn(tmp_path):

@@ -77,13 +77,3 @@ def test_child_killed_between_points_is_replaced(supervise, training, point):
     os.kill(pid(supervisor), 9)
     supervisor._child._process.wait()
     supervisor.open(point(1)).run(1)
-
-
-def test_cores_of_the_mode_bind_the_child(supervise, training, point):
-    source = "import os\ndef make(batch_size):\n    assert len(os.sched_getaffinity(0)) == 1\n    return lambda: None\n"
-    supervise(training(source)).open(point(cpu_cores=1)).run(1)
-
-
-def test_precision_is_for_simulated_devices(training):
-    with pytest.raises(InputError, match="precision"):
-        Supervisor(CPU, training(), ProfileOptions(precision="fp16"))

@@ -8,7 +8,6 @@ from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.host import open_host
-from edgetune.devices.recorded import open_recorded
 from edgetune.errors import DeviceError, InputError
 from edgetune.processes.private_folder import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
@@ -69,10 +68,6 @@ def test_rows_are_in_the_order_asked_and_points_run_by_batch_size(bench, journal
     assert [row.minibatch_s for row in profile.rows] == [0.04, 0.01] * 3
 
 
-def test_repeated_points_are_measured_once(bench, journal):
-    assert len(run(bench, journal, [*POINTS, *POINTS]).rows) == len(POINTS)
-
-
 def test_finished_points_are_not_measured_again(bench, journal):
     first = run(bench, journal)
     bench.opened.clear()
@@ -116,18 +111,6 @@ def test_points_can_be_added_to_a_sweep(bench, journal):
     assert len(bench.opened) == len(POINTS) - 2
 
 
-def test_points_no_longer_asked_for_are_left_out(bench, journal):
-    run(bench, journal)
-    assert [row.point for row in run(bench, journal, POINTS[2:4]).rows] == POINTS[2:4]
-
-
-def test_fresh_measures_all_again(bench, journal):
-    run(bench, journal)
-    bench.opened.clear()
-    run(bench, journal, fresh=True)
-    assert len(bench.opened) == len(POINTS)
-
-
 def test_failure_costs_one_point_and_is_tried_once_more(bench, journal):
     bench.failing[(1, 600.0)] = InputError("out of memory", "smaller")
     for tries in (1, 2, 2):
@@ -162,14 +145,6 @@ def test_batch_size_that_never_fits_does_not_hide_the_others(bench, journal):
     assert [size for size, _ in bench.opened] == [4] * 3 + [1] * 7 + [4] * 4
 
 
-def test_one_batch_size_that_never_works_is_given_up_soon(bench, journal):
-    modes = [Mode(gpu_mhz=float(mhz)) for mhz in range(300, 1000, 100)]
-    bench.failing = {(4, mode.gpu_mhz): InputError("hangs", "mend it") for mode in modes}
-    with pytest.raises(InputError, match="hangs"):
-        run(bench, journal, [Point("net", "infer", 4, mode) for mode in modes])
-    assert len(bench.opened) == GIVE_UP_AFTER
-
-
 def test_mode_the_device_refuses_costs_its_points_only(bench, journal):
     def refuse(mode):
         if mode.gpu_mhz == 300:
@@ -187,14 +162,6 @@ def test_live_search_is_told_when_nothing_works(bench):
         assert profiler.measure(POINTS[1]).status == "failed"
         with pytest.raises(InputError):
             profiler.measure(POINTS[2])
-
-
-def test_few_points_that_all_fail_end_with_what_failed(bench, journal):
-    bench.failing = {(4, 300.0): InputError("train.py:3: raised", "mend it")}
-    for _ in range(4):
-        with pytest.raises(InputError, match=r"train\.py:3: raised"):
-            run(bench, journal, POINTS[:1])
-    assert len(bench.opened) == 4
 
 
 def test_missing_library_ends_the_sweep_at_once(bench, journal):
@@ -215,12 +182,6 @@ def test_journal_stays_until_discarded_and_goes_when_there_is_nothing_in_it(benc
     with pytest.raises(InputError):
         run(bench, journal)
     assert not journal.exists()
-
-
-def test_late_failures_do_not_end_a_sweep_that_has_worked(bench, journal):
-    bench.failing = {(1, mode.gpu_mhz): InputError("no", "no") for mode in MODES}
-    profile = run(bench, journal)
-    assert sum(row.status == "ok" for row in profile.rows) == 3
 
 
 def test_progress_counts_and_estimates(bench, journal):
@@ -255,21 +216,6 @@ def test_header_says_where_the_rows_come_from(bench, journal):
     assert "column" not in header.warnings[0].advice  # a search prints it, and has no such column
 
 
-def test_no_points(bench, journal):
-    with pytest.raises(InputError, match="no points"):
-        run(bench, journal, [])
-
-
-def test_points_of_another_workload(bench, journal):
-    with pytest.raises(InputError, match="not a point of"):
-        run(bench, journal, [Point("other", "infer", 1, MODES[0])])
-
-
-def test_device_is_restored_when_done(bench, journal):
-    run(bench, journal)
-    assert bench.modes.restored == 1
-
-
 def test_loading_order_groups_batch_sizes_and_cores():
     points = [Point("n", "infer", b, Mode(cpu_cores=c, cpu_mhz=m)) for m in (1.0, 2.0) for c in (2, 1) for b in (8, 1)]
     order = [(p.batch_size, p.mode.cpu_cores) for p in loading_order(points)]
@@ -286,16 +232,6 @@ def test_failures_stand_only_beside_a_success(bench, journal):
         Visit(POINTS[0]),
         Visit(POINTS[1]),
     }
-
-
-def test_recorded_table_is_looked_up(tmp_path):
-    table = tmp_path / "table.csv"
-    table.write_text("workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,infer,4,300,0.5,9\n")
-    device = open_recorded(str(table))
-    with open_profiler(device, NET, "infer") as profiler:
-        assert profiler.measure(POINTS[0]).power_w == 9.0
-        with pytest.raises(InputError):
-            profiler.measure(POINTS[1])
 
 
 def test_identity_ignores_patience_and_points(bench):

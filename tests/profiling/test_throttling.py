@@ -4,7 +4,6 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.devices.capabilities import Absent
 from edgetune.stages.profiling.disturbances import ThrottleWatch
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
@@ -42,20 +41,6 @@ def test_rates_of_slight_events_are_reported_to_one_digit(rate, told):
     watch = watched({"oc3": rate})
     assert watch.slight() == f"slight throttling while measured: oc3 {told}"
     assert watch.throttled() is False
-
-
-def test_counters_that_stand_still_say_nothing():
-    assert watched({"oc3": 0}).slight() is None
-
-
-def test_no_time_is_no_rate():
-    assert watched({"oc3": 5}, seconds=0).slight() is None
-
-
-def test_a_device_without_counters_tells_nothing():
-    watch = ThrottleWatch(fake_device(FakeClock(), FakeSource(None), throttle=Absent("none here")))
-    assert watch.throttled() is None
-    assert watch.slight() is None
 
 
 def measured(**scripted):

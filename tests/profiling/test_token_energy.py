@@ -38,11 +38,6 @@ def test_the_residual_tells_of_errors() -> None:
     assert found.output_j == pytest.approx(0.2, rel=0.1)
 
 
-def test_streams_are_apart() -> None:
-    found = token_energies([measured(*pair, streams=streams) for streams in (1, 2) for pair in LENGTHS])
-    assert [each.row.batch_size for each in found] == [1, 2]
-
-
 @pytest.mark.parametrize(
     "rows",
     [

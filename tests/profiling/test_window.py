@@ -51,19 +51,6 @@ def test_too_few_readings_give_no_energy_and_the_reason():
     assert "too few power samples" in window.reason
 
 
-def test_a_device_without_a_sensor_says_why():
-    clock = FakeClock()
-    with measured_window(device(clock, Absent("no sensor here"))) as window:
-        clock.sleep_s(1.0)
-    assert (window.energy_j, window.reason) == (None, "no power: no sensor here")
-
-
-def test_an_error_inside_passes_through():
-    clock = FakeClock()
-    with pytest.raises(KeyError), measured_window(device(clock, Absent("none"))):
-        raise KeyError
-
-
 def test_inner_windows_share_the_recording_and_say_so():
     clock = FakeClock()
     power = FakePower(clock, energy_j=lambda t_s: 5 * t_s)

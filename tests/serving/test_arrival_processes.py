@@ -84,11 +84,6 @@ def test_closed_clients_send_when_they_are_answered():
     assert (source.next_ns(), source.ended) == (None, True)
 
 
-def test_closed_without_a_number_makes_a_batch():
-    assert len(parse_arrivals("closed").source(0, NS, batch_size=8).take(0)) == 8
-    assert parse_arrivals("closed").rate_per_s is None
-
-
 def test_clients_answered_at_the_end_are_taken_before_the_source_ends():
     source = ClosedLoopArrivals(1, 0, 10 * MS)
     source.take(0)
@@ -97,12 +92,6 @@ def test_clients_answered_at_the_end_are_taken_before_the_source_ends():
     assert not source.ended
     source.take(10 * MS)
     assert source.ended
-
-
-def test_gaps_of_jobs_are_understood_everywhere():
-    assert arrivals_s(parse_arrivals("periodic:250ms"), 1) == [0, 0.25, 0.5, 0.75]
-    gaps = np.diff(arrivals_s(parse_arrivals("normal:1s,100ms"), 4000))
-    assert (gaps.mean(), gaps.std()) == (pytest.approx(1, abs=0.008), pytest.approx(0.1, rel=0.06))
 
 
 def test_a_process_is_one_row_of_the_table(monkeypatch):
@@ -169,13 +158,6 @@ def test_rates_scale_to_a_mean_or_to_a_range(tmp_path):
     assert parse_arrivals(words + "@30/s").rates_per_s == pytest.approx((30, 0, 60))
     assert parse_arrivals(words + "@30-90/s").rates_per_s == pytest.approx((60, 30, 90))
     assert parse_arrivals(words + "@60-120/min").rates_per_s == pytest.approx((1.5, 1, 2))
-
-
-def test_rates_last_five_minutes_where_nobody_says_otherwise(tmp_path):
-    words = trace(tmp_path, RATES)
-    assert (parse_arrivals(words).window_s, parse_arrivals(words).duration_s) == (300, 900)
-    both = parse_arrivals(words + "@30/s:2m")
-    assert (both.window_s, both.rates_per_s) == (120, pytest.approx((30, 0, 60)))
 
 
 @given(
@@ -263,11 +245,6 @@ def test_no_more_lines_are_taken_than_the_limit_allows_to_wait(pipe):
         assert (lines.take(4), lines.text(3), lines.ended) == ([4], "d", True)
 
 
-def test_standard_input_is_asked_for_with_a_dash():
-    assert isinstance(parse_arrivals("-").source(0, NS), LineArrivals)
-    assert parse_arrivals("-").peak_rate_per_s is None
-
-
 # ---- words
 
 
@@ -328,12 +305,6 @@ def test_traces_that_cannot_be_replayed_are_refused(tmp_path, text, scale, messa
     with pytest.raises(InputError, match=message) as raised:
         parse_arrivals(trace(tmp_path, text) + scale)
     assert raised.value.hint
-
-
-def test_a_file_name_may_have_an_at_sign(tmp_path):
-    (tmp_path / "a@60").write_text("0\n1\n")
-    assert parse_arrivals(f"trace:{tmp_path / 'a@60'}").rate_per_s == 1
-    assert parse_arrivals(f"trace:{tmp_path / 'a@60'}@5").rate_per_s == pytest.approx(5)
 
 
 @pytest.mark.parametrize("rates", ["5\n10", "1e-300\n0"])

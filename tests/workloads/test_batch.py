@@ -250,13 +250,6 @@ def test_axes_that_there_are_not_are_refused(axes: Axes, message: str, tmp_path:
         network_batch(saved(proto, tmp_path, axes), {})
 
 
-def test_the_batch_says_what_it_is() -> None:
-    assert str(Batch((("x", 1),), 1, "")) == "batch axis 1, exported for 1"
-    assert str(Batch((("x", 0),), None, "")) == "batch axis 0, open"
-    assert str(Batch((), 1, "")) == "no batch axis"
-    assert str(Batch((("x", 0), ("h", 1)), 2, "")) == "batch axis 0 of 'x' and axis 1 of 'h', exported for 2"
-
-
 def test_a_batch_of_which_no_other_size_runs_is_counted_and_kept(tmp_path: Path) -> None:
     nodes = [node("Expand", "start size", "s"), node("Concat", "s x", "c", axis=1), node("MatMul", "c w", "y")]
     values = {"start": made((1, 2)), "size": np.array([4, 2]), "w": made((18, 8))}

@@ -11,7 +11,6 @@ from onnx import TensorProto
 from onnx_graphs import model, model_table, node
 
 from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.errors import InputError
 from edgetune.workloads import zoo
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
@@ -111,11 +110,6 @@ def test_a_tensor_that_is_spread_is_written_first() -> None:
     assert ops(fused) == ["GlobalAveragePool", "Conv+Sigmoid", "Mul"]
 
 
-def test_a_value_times_itself_is_read_from_nowhere() -> None:
-    one, fused = both([node("Conv", "x w", "c"), node("Mul", "c c", "y")], WEIGHTS)
-    assert one.bytes_moved - fused.bytes_moved == 3 * D * INNER
-
-
 def test_quantisation_nodes_leave_a_product_of_quantised_values() -> None:
     nodes = [
         node("DequantizeLinear", "x s z", "xw"),
@@ -164,8 +158,3 @@ def test_the_zoo_keeps_its_products_and_moves_less(name: str) -> None:
     assert fused.flops <= one.flops
     assert fused.bytes_moved < one.bytes_moved or "lstm" in name  # which have no element-wise operator
     assert all(row.bytes_read >= 0 and row.bytes_written >= 0 for row in fused.rows)
-
-
-def test_training_is_refused() -> None:
-    with pytest.raises(InputError, match="training is not fused"):
-        operator_table(resolve("zoo:resnet18"), "train", 4, fused=True)

@@ -11,7 +11,6 @@ from onnx import TensorProto, helper
 from onnx_graphs import model, model_table
 
 from edgetune.artifacts.ops import OpRow
-from edgetune.errors import InputError
 
 D = 4  # bytes of a float32
 N, S, H, HEADS = 2, 6, 32, 4
@@ -257,14 +256,3 @@ def test_packed_queries_take_their_head_size_from_the_cache() -> None:
     )
     found = model_table(packed, "t", "infer", N).rows[0]
     assert (found.outputs[0], found.macs) == (f"{N}x1x{H}", row("GroupQueryAttention").macs)
-
-
-def test_a_missing_head_count_is_named() -> None:
-    proto = runtime("MultiHeadAttention", "x x x", "y", TOKENS, {})
-    with pytest.raises(InputError, match=r"'MultiHeadAttention' \(MultiHeadAttention\) has no num_heads"):
-        model_table(proto, "t", "infer", N)
-
-
-def test_an_unknown_one_stays_unmodelled() -> None:
-    proto = runtime("MurmurHash3", "x", "y", {"x": ("=INT32", N, 4)}, {})
-    assert model_table(proto, "t", "infer", 1).rows[0].ledger == "unmodelled"

@@ -103,13 +103,3 @@ def test_recurrent_layers_walk_back_for_inputs_and_weights() -> None:
     gradients = [row for name, row in rows.items() if name.startswith("lstm/")]
     assert len(gradients) == 2
     assert all(row.macs == rows["lstm"].macs for row in gradients)
-
-
-def test_a_network_without_weights_has_no_backward_pass() -> None:
-    table = model_table(model([node("Relu", "x", "y")], {"x": ("batch", 4)}), "t", "train", 1)
-    assert [row.phase for row in table.rows] == ["forward"]
-
-
-def test_inference_has_forward_rows_only() -> None:
-    proto = model([node("MatMul", "x w", "y")], {"x": ("batch", 4)}, {"w": (4, 4)})
-    assert {row.phase for row in model_table(proto, "t", "infer", 1).rows} == {"forward"}

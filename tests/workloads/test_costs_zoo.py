@@ -96,15 +96,6 @@ def test_work_is_linear_in_the_batch(name: str) -> None:
     assert eight.bytes_moved < 8 * one.bytes_moved
 
 
-def test_half_precision_halves_the_bytes_of_a_network_without_integers() -> None:
-    assert table("resnet18", precision="fp16").bytes_moved * 2 == table("resnet18").bytes_moved
-
-
-@pytest.mark.parametrize(("name", "images"), [("resnet18", True), ("bert_base", False), ("lstm", False)])
-def test_image_networks_load_images(name: str, images: bool) -> None:
-    assert table(name).loads_images is images
-
-
 def test_rows_never_write_less_than_their_outputs_say() -> None:
     for row in table("mobilenet_v3_large").rows:
         if row.ledger == "modelled":

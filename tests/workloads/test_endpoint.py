@@ -11,7 +11,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from edgetune.artifacts.io import read, read_profile
@@ -24,7 +23,6 @@ from edgetune.workloads import endpoint_client
 from edgetune.workloads.endpoint import parse_endpoints, with_requests
 from edgetune.workloads.endpoint_client import Client, Route
 from edgetune.workloads.endpoint_streams import Streams
-from edgetune.workloads.endpoint_tokenizer import count_tokens
 from edgetune.workloads.resolve import resolve
 from tests.fakes.openai_server import TOKEN_S, answering, serving
 
@@ -124,11 +122,6 @@ def test_tokenizer_counts_what_the_server_does_not() -> None:
     )
 
 
-def test_an_answer_of_the_tokenizer_that_is_too_long_for_the_text_is_none() -> None:
-    with serving("long tokens") as (url, _):
-        assert count_tokens(_client(url)._endpoint, "two words") is None
-
-
 def test_bunched_chunks_have_no_time_per_token() -> None:
     with serving("bunched") as (url, _):
         answer = _client(url).ask()
@@ -181,13 +174,6 @@ def test_open_loop_counts_the_wait_for_a_stream(monkeypatch: pytest.MonkeyPatch)
     assert second.ttft_s > waited_s - 0.21 - 1e-4
     assert not any(thread.is_alive() for thread in streams._threads)
     assert second_ns > first_ns
-
-
-@pytest.mark.parametrize("arrivals", ["poisson", "closed:2", "often", "poisson:0", "-"])
-def test_arrivals_without_a_rate_are_refused(arrivals: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["profile", "http://127.0.0.1:9/v1", "--model", "m", "--device", "host"]
-    assert run([*words, f"--arrivals={arrivals}"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("hint: ")
 
 
 def test_closing_ends_a_request() -> None:
@@ -259,41 +245,6 @@ def test_a_certificate_that_does_not_verify(tmp_path: Path) -> None:
         _client(url).ask()
 
 
-def _refused(url: str, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> list[str]:
-    """Profile a server that cannot be measured; return the two lines that say why, after which nothing runs."""
-    capsys.readouterr()
-    before = set(psutil.Process().children(recursive=True))
-    words = ["profile", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--minibatches", "2"]
-    assert run([*words, *more, "-o", str(out)]) == 2
-    assert not out.exists()
-    assert not set(psutil.Process().children(recursive=True)) - before
-    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
-    assert [line.partition(": ")[0] for line in lines] == ["error", "hint"]
-    return lines
-
-
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [("404", "answers 404"), ("429", "answers 429"), ("500", "answers 500"), ("redirect", "redirects to http://198."),
-     ("malformed", "malformed event"), ("cut off", "before its last event"), ("wrong counts", "counts 12 tokens"),
-     ("stalls forever", "did not finish within")],
-)  # fmt: skip
-def test_faults_end_in_two_lines(how: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(how) as (url, _):
-        more = ("--point-timeout", "2s") if how == "stalls forever" else ()
-        assert words in _refused(url, tmp_path / "s.parquet", capsys, *more)[0]
-
-
-def test_servers_that_are_not_there_end_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "s.parquet"
-    assert "cannot be used: Connection refused" in _refused("http://127.0.0.1:9/v1", out, capsys)[0]
-    assert "cannot be used" in _refused("http://no.such.host.invalid/v1", out, capsys)[0]
-    with serving(certificate=_certificate(tmp_path)) as (url, _):
-        assert "certificate does not verify" in _refused(url, out, capsys)[0]
-    with serving() as (url, _):
-        assert "cannot be used" in _refused(url.replace("http:", "https:"), out, capsys)[0]
-
-
 def test_profile_of_a_server(tmp_path: Path) -> None:
     out = tmp_path / "s.parquet"
     with serving() as (url, _):
@@ -319,16 +270,6 @@ def test_profile_with_arrivals(tmp_path: Path) -> None:
     assert (row.minibatch_s or 0) > 0
 
 
-def test_points_before_a_fault_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "s.parquet"
-    with serving("few at once") as (url, _):
-        words = ["profile", url, "--model", "m", "--output-tokens", "4", "--batch-sizes", "1,6", "--device", "host"]
-        run([*words, "--minibatches", "5", "-o", str(out)])
-    rows = read_profile(str(out)).rows
-    assert [(row.batch_size, row.status) for row in rows] == [(1, "ok"), (6, "failed")]
-    assert "429" in str(rows[1].reason)
-
-
 def test_profile_of_several_lengths_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "s.parquet"
     with serving() as (url, prompts):
@@ -348,12 +289,6 @@ def test_profile_of_several_lengths_resumes(tmp_path: Path, capsys: pytest.Captu
         assert "'x' is not a number of tokens" in capsys.readouterr().err
 
 
-def test_a_search_is_for_one_length(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["search", "http://127.0.0.1:9/v1#model=m&output=2,4", "--device", "host", "--batch-sizes", "1,2"]
-    assert run(words) == 2
-    assert "a search is for one length" in capsys.readouterr().err
-
-
 def test_prompts_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, out = tmp_path / "chat.txt", tmp_path / "s.parquet"
     file.write_text("what is a watt?\n\nand a joule?\n")
@@ -367,24 +302,6 @@ def test_prompts_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         capsys.readouterr()
         assert run([*words, "--batch-sizes", "2", "-o", str(out)]) == 2
         assert "holds another profile" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("content", "words", "says"),
-    [(None, [], "cannot read"), (b"\n \n", [], "has no prompt"), (b"\xff\xfe", [], "not a text file"),
-     (b"a", ["--prompt-tokens", "4"], "lengths")],
-)  # fmt: skip
-def test_bad_files_of_prompts(
-    content: bytes | None, words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "chat.txt"
-    if content is not None:
-        file.write_bytes(content)
-    words = ["profile", "http://127.0.0.1:9/v1", "--model", "m", "--prompts", str(file), "--device", "host", *words]
-    assert run(words) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert says in said[-2]
-    assert said[-1].startswith("hint: ")
 
 
 def test_search_measures_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,16 +64,3 @@ def test_server_that_does_not_become_ready(
     monkeypatch.setattr(supervisor, "_START_SHARE", 0.02)
     assert _profile(tmp_path / "s.parquet", "sleep 60", "--point-timeout", "50s") != 0
     assert "sleep was not ready at http://127.0.0.1:80/v1 within 1 s" in capsys.readouterr().err
-
-
-def test_port_of_another_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with openai_server.serving() as (url, _):
-        words = ["profile", url, "--model", "m", "--device", "host", "--start", "sleep 30"]
-        assert run([*words, "-o", str(tmp_path / "s.parquet")]) != 0
-    assert "another program listens" in capsys.readouterr().err
-
-
-def test_only_servers_are_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["profile", "zoo:alexnet", "--device", "host", "--start", "sleep 1", "-o", str(tmp_path / "s.parquet")]
-    assert run(words) == 2
-    assert "--start is for a server" in capsys.readouterr().err

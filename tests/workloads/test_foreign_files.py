@@ -116,32 +116,12 @@ def test_an_onnx_file_is_one_whatever_its_ending(tmp_path):
         assert resolve(str(path)).kind == "onnx"
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what[:30])
-def test_every_kind_says_what_it_is_and_how_to_go_on(kind):
-    filled = kind.hint.format(file="a.pt", onnx="a.onnx")
-    assert "{" not in filled
-    assert kind.what.startswith(("a ", "an "))
-    assert len({one.what for one in KINDS}) == len(KINDS)
-
-
 @pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04" + bytes(20), b"{", b"\x80\x02", bytes(8) + b"{"])
 def test_what_is_of_no_kind_is_none(tmp_path, content):
     path = tmp_path / "net.onnx"
     path.write_bytes(content)
     assert foreign_kind(path, by_name=True) is None
     assert foreign_kind(tmp_path / "absent", by_name=False) is None
-
-
-def test_a_torchscript_program_is_exported_by_what_the_hint_types(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    torchscript(tmp_path / "net.pt")
-    with pytest.raises(InputError) as caught:
-        resolve("net.pt")
-    command = caught.value.hint.removeprefix("export it to ONNX: ")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        eval(command, {"torch": torch, "example": torch.zeros(1, 4)})
-    assert resolve("net.onnx").kind == "onnx"
 
 
 SCRIPTS = {

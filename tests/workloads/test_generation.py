@@ -35,12 +35,6 @@ def test_llama_2_7b_has_the_published_size_and_half_a_megabyte_of_cache_per_toke
     assert (found["phase"], found["context"], found["tokens"]) == ("decode", 2047, 1)
 
 
-def test_a_prefill_has_the_context_that_it_makes() -> None:
-    found = conditions(LLAMA_2_7B, Pass(4, 512, 0))
-    assert (found["phase"], found["context"], found["tokens"]) == ("prefill", 512, 4 * 512)
-    assert found["cache_bytes"] == 4 * 512 * 2 * 32 * 4096 * D
-
-
 def test_shared_heads_quantised_weights_and_tied_tables_take_less() -> None:
     small = {"layers": 1, "hidden": 64, "heads": 8, "kv_heads": 2, "vocab": 100, "ffn": 96}
     run = Pass(1, 1, 7)
@@ -101,8 +95,3 @@ def test_a_mask_with_a_length_of_its_own_is_as_long_as_both() -> None:
     found = open_lengths(exported(mask="total_sequence_length"))
     assert found is not None
     assert found.sizes(2, 9)["total_sequence_length"] == 11
-
-
-def test_a_model_without_a_named_cache_has_no_lengths() -> None:
-    assert open_lengths(model([node("Relu", "x", "y")], {"x": ("batch", "sequence")})) is None
-    assert open_lengths(exported(past="sequence_length")) is None

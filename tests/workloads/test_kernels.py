@@ -13,8 +13,6 @@ from edgetune.workloads.costs import operator_table
 from edgetune.workloads.kernel_steps import _host_copy, _numpy_run, _require_precision, _torch_run, open_kernel
 from edgetune.workloads.kernels import KERNELS, PRECISIONS, BenchmarkKernel, kernel_of, parse_kernel
 from edgetune.workloads.resolve import resolve
-from edgetune.workloads.steps import open_step
-from edgetune.workloads.workload import RunOptions
 
 SMALL = 64  # rows that the narrow types' kernels accept, and 15 runs' worth of nothing
 
@@ -51,15 +49,6 @@ def test_the_operator_table_is_the_whole_step(size, precision):
     assert len({row.name for row in table.rows}) == len(table.rows) == kernel.repeats
 
 
-def test_a_step_is_long_enough_to_be_timed():
-    """A millisecond at 10 TFLOP/s and 200 GB/s, by one run or by as many as that takes and no more."""
-    for kernel in (BenchmarkKernel.square("matmul", 256, "fp32"), BenchmarkKernel.square("copy", 1024, "fp16")):
-        work = max(kernel.flops / 10e9, kernel.bytes_moved / 0.2e9)
-        assert (kernel.repeats - 1) * work < 1 <= kernel.repeats * work
-    assert parse_kernel("kernel:matmul:4096").repeats == 1
-    assert parse_kernel("kernel:relu:8192").repeats == 1
-
-
 @given(
     st.sampled_from(sorted(PRECISIONS)),
     st.one_of(
@@ -86,14 +75,6 @@ def test_a_thin_product_lies_between_memory_and_arithmetic():
         assert kernel.label == f"matmul_k{inner}"
 
 
-def test_names_in_tables():
-    assert [resolve(f"kernel:{name}").name for name in ("matmul:4096", "relu:8192:fp16")] == [
-        "matmul-4096",
-        "relu-8192-fp16",
-    ]
-    assert resolve("kernel:matmul:4096").sha256 != resolve("kernel:matmul:4096:fp16").sha256
-
-
 def test_precision_is_in_the_name_or_asked_for():
     unsaid = resolve("kernel:matmul:64")
     assert operator_table(unsaid, "infer", 1).precision == "fp32"
@@ -102,52 +83,6 @@ def test_precision_is_in_the_name_or_asked_for():
     assert operator_table(said, "infer", 1).precision == "int8"
     with pytest.raises(InputError, match="computes in int8, not in fp16"):
         operator_table(said, "infer", 1, precision="fp16")
-
-
-@pytest.mark.parametrize(
-    ("reference", "message", "hint"),
-    [
-        (
-            "kernel:matmu:64",
-            "no kernel 'matmu'",
-            "did you mean kernel:matmul? the kernels are matmul, relu, transpose, copy",
-        ),
-        ("kernel:", "no kernel ''", "the kernels are matmul, relu, transpose, copy"),
-        ("kernel:relu", "'' is no size of relu", "kernel:relu:4096"),
-        ("kernel:matmul:0", "'0' is no size", "kernel:matmul:4096x4096x64"),
-        ("kernel:matmul:2000000", "is no size", "4096"),
-        ("kernel:matmul:64x64", "is no size", "4096"),
-        ("kernel:matmul:²", "is no size", "4096"),
-        ("kernel:relu:64x64x64", "is no size of relu", "kernel:relu:4096"),
-        ("kernel:relu:64:fp9", "no precision 'fp9'", "fp32, tf32, fp16, bf16, fp8, int8"),
-        ("kernel:relu:64:fp16:x", "no precision 'fp16:x'", "fp32"),
-    ],
-)
-def test_names_that_are_none(reference, message, hint):
-    with pytest.raises(InputError) as caught:
-        resolve(reference)
-    assert message in caught.value.message
-    assert hint in caught.value.hint
-
-
-def test_invalid_requests_of_kernels_are_refused(tmp_path):
-    kernel = resolve("kernel:matmul:64")
-    for task, batch_size, message in (("train", 1, "nothing to train"), ("infer", 2, "no batch of 2")):
-        with pytest.raises(InputError, match=message):
-            open_step(kernel, task, batch_size)
-        with pytest.raises(InputError, match=message):
-            operator_table(kernel, task, batch_size)
-    for given_too in ({"inputs": str(tmp_path / "x.npz")}, {"dimensions": {"n": 4}}):
-        with pytest.raises(InputError, match="makes its own operands"):
-            open_step(kernel, "infer", 1, RunOptions(**given_too))
-
-
-def test_accelerators_that_are_not_here():
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    with pytest.raises(DeviceError, match="cannot use cuda:0"):
-        open_step(resolve("kernel:matmul:64"), "infer", 1, RunOptions(torch_device="cuda:0"))
 
 
 def shape(name, precision, rows=SMALL):
@@ -250,12 +185,6 @@ def test_precisions_that_would_quietly_run_as_others(precision, capability, refu
         return
     with pytest.raises(DeviceError, match=refused):
         _require_precision(library, kernel, "cuda:0")
-
-
-@pytest.mark.parametrize(("precision", "message"), [("int8", "no torch._int_mm"), ("tf32", "cpu has no TF32")])
-def test_missing_features_of_library_and_host_are_named(precision, message):
-    with pytest.raises(DeviceError, match=message):
-        _require_precision(SimpleNamespace(__version__="1.13"), BenchmarkKernel.square("matmul", 64, precision), "cpu")
 
 
 def test_too_large_and_unsupported_are_distinguished(monkeypatch):

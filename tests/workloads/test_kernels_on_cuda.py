@@ -73,17 +73,6 @@ def test_a_step_ends_when_the_device_has_finished():
     assert (cuda.clock.now_ns() - begun_ns) / 1e9 == pytest.approx(kernel.flops / cuda.roofs.flops_per_s["fp16"])
 
 
-def test_runs_follow_each_other_without_waiting():
-    """Waiting after each would put the time of a launch between them."""
-    kernel = BenchmarkKernel.square("matmul", 1024, "fp16")
-    assert kernel.repeats > 1
-    with FakeCuda(computes=False) as cuda:
-        step = opened(kernel)
-        waits = cuda.synchronizations
-        step()
-    assert cuda.synchronizations == waits + 1
-
-
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_results_are_what_the_name_says(name, precision):
@@ -162,30 +151,6 @@ def test_shapes_that_cuda_has_no_product_of(reference, said, monkeypatch):
     monkeypatch.setattr("edgetune.workloads.kernel_steps._SHAPES", {})
     with FakeCuda(computes=False), pytest.raises(DeviceError, match="cannot run"):  # so does the library itself
         open_kernel(parse_kernel(reference), device="cuda:0", threads=1, seed=0)
-
-
-def test_other_kernels_have_any_shape():
-    for reference in ("kernel:copy:4100:int8", "kernel:relu:4097:fp8", "kernel:matmul:2500:fp16"):
-        with FakeCuda(computes=False) as cuda:
-            open_kernel(parse_kernel(reference), device="cuda:0", threads=1, seed=0)()
-        assert cuda.launches
-
-
-def test_a_kernel_that_does_not_fit_is_reported_with_its_size():
-    kernel = BenchmarkKernel.square("matmul", 8192, "fp32")
-    with FakeCuda(memory_bytes=700 << 20, computes=False) as cuda:
-        with pytest.raises(InputError, match="does not fit into memory: it needs 768 MiB"):
-            opened(kernel)
-        assert cuda.held_bytes == 0
-
-
-def test_cublas_without_memory_for_itself_is_memory_too(monkeypatch):
-    def failing(*_, **__):
-        raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
-
-    monkeypatch.setattr(torch, "mm", failing)
-    with FakeCuda(computes=False), pytest.raises(InputError, match="does not fit into memory"):
-        opened(shape("matmul", "fp16"))
 
 
 def test_a_failure_on_the_device_is_reported_while_loading(monkeypatch):

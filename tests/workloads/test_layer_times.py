@@ -6,7 +6,6 @@ import pytest
 from onnx import numpy_helper
 from onnx_graphs import model, node
 
-from edgetune.errors import InputError
 from edgetune.stages.roofline.layers import join
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.graph_rows import rows_of_graph
@@ -98,13 +97,6 @@ def test_a_minibatch_that_was_cut_off_is_left_out():
     trace = [minibatch(0, 9), kernel("a", "A", 1, 2), kernel("b", "B", 4, 2), minibatch(10, 9), kernel("a", "A", 11, 2)]
     assert len(read_trace(trace)) == 1
     assert read_trace([]) == []
-
-
-def test_bytes_are_those_of_inputs_and_outputs():
-    known = kernel("conv", "Conv", 1, 2, activation_size="128", output_size="64", parameter_size="16")
-    unknown = kernel("relu", "Relu", 4, 2)
-    (run,) = read_trace([minibatch(0, 9), known, unknown])
-    assert [found.data_bytes for found in run.kernels] == [192, None]
 
 
 # --- What a kernel stands for
@@ -282,16 +274,3 @@ def test_a_gradient_belongs_to_the_last_operation_with_its_number():
 
 
 # --- Refusals
-
-
-def test_a_workload_without_a_graph_is_refused(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text("def make(batch_size):\n    return lambda: None\n")
-    with pytest.raises(InputError, match="no graph"):
-        measure(resolve(str(script)), "train", 1, how=LayerSampling(1, 0))
-
-
-@pytest.mark.parametrize("asked", [{"minibatches": 0}, {"warmup": -1}, {"optimisation": "most"}])
-def test_invalid_requests_are_refused(asked):
-    with pytest.raises(InputError):
-        measure(resolve("zoo:squeezenet"), "infer", 1, how=LayerSampling(**{"minibatches": 1, "warmup": 0, **asked}))

@@ -199,44 +199,6 @@ def test_json_is_named_after_its_folder(tmp_path: Path) -> None:
         load_model(workload, weights=True)
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"layers": 3}, "does not say hidden or hidden_size"),
-        (SMALL | {"heads": 0}, "heads is 0, out of range"),
-        (SMALL | {"layers": 2.5}, "layers is 2.5, not a whole number"),
-        (SMALL | {"layers": True}, "layers is True"),
-        (SMALL | {"heads": 7}, "do not divide"),
-        (SMALL | {"kv_heads": 3}, "do not divide"),
-        (SMALL | {"gated": "yes"}, "neither true nor false"),
-        (SMALL | {"weight_bits": 5}, "5 bits"),
-        (SMALL | {"num_local_experts": 8}, "mixture of experts"),
-        (SMALL | {"model_type": "bert"}, "does not decode"),
-        (SMALL | {"is_encoder_decoder": True}, "does not decode"),
-    ],
-)
-def test_models_other_than_dense_decoders_are_refused(config: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        decoder(config, "config.json")
-    assert "\n" not in caught.value.message + caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.json", "{"), ("a.json", "[1]"), ("a.yaml", "a: [b"), ("a.yaml", ""), ("a.yaml", "\x00"),
-        ("a.json", "[" * 100000), ("missing.json", None), ("a\0.json", None),
-    ],
-)  # fmt: skip
-def test_files_other_than_configurations_are_refused_in_two_lines(tmp_path: Path, name: str, text: str | None) -> None:
-    path = tmp_path / name
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(InputError) as caught:
-        resolve(f"llm:{path}")
-    assert "\n" not in caught.value.message + caught.value.hint
-
-
 def test_lengths_are_asked_for_and_bounded_by_learned_positions(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="length of the sequence") as caught:
         table(tmp_path, SMALL)
@@ -249,25 +211,9 @@ def test_lengths_are_asked_for_and_bounded_by_learned_positions(tmp_path: Path) 
         table(tmp_path, SMALL, precision="fp12", past=3)
 
 
-def test_a_language_model_is_costed_for_inference(tmp_path: Path) -> None:
-    path = tmp_path / "small.yaml"
-    path.write_text(yaml.safe_dump(SMALL))
-    assert read_decoder(path).heads == 8
-    with pytest.raises(InputError, match="inference only"):
-        operator_table(resolve(f"llm:{path}"), "train", 1, dimensions={"tokens": 4})
-
-
 @pytest.mark.parametrize(("ending", "form"), [("json", "{{{}}}"), ("yaml", "{{{}}}")])
 def test_layers_are_limited_before_any_is_costed(tmp_path, ending, form):
     file = tmp_path / f"model.{ending}"
     file.write_text(form.format('"layers": 1000000, "hidden": 8, "heads": 2, "vocab": 10'))
     with pytest.raises(InputError, match=r"1,000,000 layers, more than the limit layers allows"):
-        read_decoder(file)
-
-
-def test_a_configuration_of_aliases_is_refused(tmp_path):
-    file = tmp_path / "model.yaml"
-    levels = "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
-    file.write_text(f"a0: &a0 [x, x]\n{levels}layers: 2\n")
-    with pytest.raises(InputError, match="aliases are not used here"):
         read_decoder(file)

@@ -106,11 +106,6 @@ def test_indices_are_followed_into_the_body_of_control_flow(tmp_path: Path) -> N
     assert of_ids(tmp_path, nodes, yes=np.array(True)).most == 999
 
 
-def test_the_table_is_reported(tmp_path: Path) -> None:
-    filling = of_ids(tmp_path, [node("Gather", "table ids", "y")])
-    assert filling.values == "whole numbers from 0 to 999, the rows of 'table'"
-
-
 def loop(folder: Path, *before: onnx.NodeProto, trips: str = "n", **values: Any) -> Workload:
     body = helper.make_graph(
         [node("Identity", "go", "again"), node("Relu", "s", "t")],
@@ -203,14 +198,6 @@ def test_a_prepared_network_is_fed_the_same(tmp_path: Path) -> None:
     prepared = write_external(workload, tmp_path, batch_size=1, dimensions={})
     with pytest.raises(InputError, match="input 'k'"):
         random_inputs(prepared, seed=0)
-
-
-def test_floats_are_uniform_and_masks_are_whole(tmp_path: Path) -> None:
-    nodes = [node("Where", "mask x zero", "y")]
-    workload = network(tmp_path, nodes, {"x": (2, 3), "mask": (2, 3)}, {"zero": np.float32(0)}, mask=TensorProto.BOOL)
-    arrays = fed(workload, seed=7)
-    assert np.array_equal(arrays["x"], np.random.default_rng(7).random((2, 3), dtype=np.float32))
-    assert arrays["mask"].all()
 
 
 def test_a_network_alone_is_fed_what_its_graph_shows() -> None:

@@ -1,6 +1,5 @@
 """Where graphs are cut, what is refused, and how a prepared folder comes into being."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -15,11 +14,9 @@ from onnx_graphs import model, node
 from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
 from edgetune.workflows.schedule.networks import open_reference
-from edgetune.workloads.onnx_file import load_model
-from edgetune.workloads.partition.check import PrepareOptions, planned_weight_bytes, run_layers
+from edgetune.workloads.partition.check import PrepareOptions, run_layers
 from edgetune.workloads.partition.prepare import kept, prepare
 from edgetune.workloads.partition.rows import _bounds
-from edgetune.workloads.prepared import processor_kind
 from edgetune.workloads.resolve import resolve
 
 PLAIN = PrepareOptions(optimise="basic")
@@ -81,26 +78,12 @@ def test_a_branch_is_joined_where_its_last_input_is_made(tmp_path):
     assert other.outputs == ("y",)
 
 
-def test_biases_and_scales_start_no_layer(tmp_path):
-    nodes = [node("MatMul", "x w", "a"), node("Mul", "a scale", "b"), node("Add", "b bias", "y")]
-    vectors = {"scale": np.ones(512, np.float32) * 2, "bias": np.ones(512, np.float32)}
-    prepared = made(tmp_path, model(nodes, {"x": [1, 2, 16]}, values={"w": matrix(16, 512), **vectors}, outputs=["y"]))
-    assert len(prepared.layers) == 1
-    assert sorted(weight.shape for weight in prepared.layers[0].weights) == [(16, 512), (512,), (512,)]
-
-
 def test_a_shared_weight_is_stored_once_in_a_file_of_its_own(tmp_path):
     nodes = [node("MatMul", "x w", "a"), node("Tanh", "a", "b"), node("MatMul", "b w", "y")]
     prepared = made(tmp_path, model(nodes, {"x": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y"]))
     assert [[w.file for w in layer.weights] for layer in prepared.layers] == [["shared-000.weights"]] * 2
     assert [layer.weight_bytes for layer in prepared.layers] == [32 * 32 * 4] * 2
     assert prepared.weight_bytes == 32 * 32 * 4
-
-
-def test_an_output_may_be_read_on(tmp_path):
-    prepared = made(tmp_path, chain(outputs=["b", "y"]))
-    assert [tensor.name for tensor in prepared.outputs] == ["b", "y"]
-    assert prepared.layers[1].inputs == ("b",)
 
 
 def test_weights_are_aligned_and_hold_the_models_values(tmp_path):
@@ -262,20 +245,6 @@ def test_an_output_whose_size_no_run_shows_is_refused_by_name(tmp_path):
     assert made(tmp_path, proto, sized).outputs[1].shape == (7,)
 
 
-def test_a_network_without_outputs_is_refused(tmp_path):
-    proto = model([node("MatMul", "x w", "y")], {"x": [1, 32]}, values={"w": matrix(32, 32)})
-    del proto.graph.output[:]
-    with pytest.raises(InputError, match=r"no outputs|cannot load"):
-        made(tmp_path, proto)
-
-
-@pytest.mark.parametrize("output", ["x", "w"])
-def test_an_output_that_no_operator_makes_is_refused(tmp_path, output):
-    proto = model([node("MatMul", "x w", "y")], {"x": [1, 32]}, values={"w": matrix(32, 32)}, outputs=["y", output])
-    with pytest.raises(InputError, match=rf"'{output}'|ONNX Runtime cannot load"):
-        made(tmp_path, proto)
-
-
 def test_weights_that_are_computed_from_others_are_computed_where_they_are_read(tmp_path):
     """Eight-bit weights: the layer holds those, and not four times as much."""
     nodes = []
@@ -321,18 +290,6 @@ def test_layers_that_compute_something_else_are_not_put_in_place(tmp_path, monke
     with pytest.raises(InputError, match="do not compute what the whole network does"):
         made(tmp_path, chain())
     assert kept_files(tmp_path / "made") == set()
-
-
-def test_an_open_dimension_without_a_size_is_refused(tmp_path):
-    proto = model([node("MatMul", "x w", "y")], {"x": ["batch", "length", 32]}, values={"w": matrix(32, 32)})
-    with pytest.raises(InputError, match="length"):
-        made(tmp_path, proto)
-    assert made(tmp_path, proto, PrepareOptions(2, {"length": 5})).inputs[0].shape == (2, 5, 32)
-
-
-def test_a_model_that_onnx_runtime_cannot_load_is_refused(tmp_path):
-    with pytest.raises(InputError, match="cannot load"):
-        made(tmp_path, model([node("Unheard", "x", "y", domain="acme")], {"x": [1, 4]}))
 
 
 def test_split_parts_are_no_larger_than_asked_and_share_the_work(tmp_path):
@@ -444,41 +401,6 @@ def test_killed_while_it_writes_nothing_is_in_place_and_the_next_run_succeeds(tm
     assert not (tmp_path / "made" / "net").exists()
     assert made(tmp_path, chain()).layers
     assert kept_files(tmp_path / "made") == {"net"}
-
-
-def test_the_manifest_is_small_text_that_names_every_file(tmp_path):
-    prepared = made(tmp_path, chain())
-    document = json.loads((prepared.folder / MANIFEST).read_text())
-    assert document["kind"] == "prepared"
-    assert set(document["files"]) | {MANIFEST} == kept_files(prepared.folder)
-    assert document["layers"][0]["load_s"] is None
-
-
-def test_the_plan_tells_the_weights_without_reading_any(tmp_path):
-    (tmp_path / "net.onnx").write_bytes(chain().SerializeToString())
-    workload = resolve(str(tmp_path / "net.onnx"))
-    assert planned_weight_bytes(workload, batch_size=1, dimensions={}) == (16 * 32 + 32 * 64) * 4
-    assert planned_weight_bytes(resolve("zoo:resnet18"), batch_size=1, dimensions={}) == pytest.approx(
-        4 * (11_689_512 + 9_600), rel=0.01
-    )
-
-
-@pytest.mark.parametrize(
-    ("flags", "kind"),
-    [("fpu sse2", ""), ("fpu avx avx2", "avx2"), ("avx avx2 avx512f", "avx512f"), (None, "")],
-)
-def test_kinds_of_processor(tmp_path, flags, kind):
-    info = tmp_path / "cpuinfo"
-    if flags is not None:
-        info.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
-    assert processor_kind(info).split()[1:] == kind.split()
-
-
-def test_small_constants_stay_in_the_graph_and_large_ones_do_not(tmp_path):
-    proto = load_model(resolve("zoo:squeezenet"), weights=False)
-    large = [w for w in proto.graph.initializer if np.prod(w.dims) * 4 >= 1024]
-    prepared = prepare(resolve("zoo:squeezenet"), PLAIN, tmp_path / "made")
-    assert sum(layer.weight_bytes for layer in prepared.layers) == sum(int(np.prod(w.dims)) * 4 for w in large)
 
 
 def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(tmp_path):

@@ -1,6 +1,5 @@
 """Training files: the contract, and every way to break it told in one line with the place."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ def write(tmp_path):
         return path
 
     return written
-
-
-def test_make_gets_the_batch_size_and_step_is_called(write):
-    path = write("calls = []\ndef make(batch_size):\n    return lambda: calls.append(batch_size) or len(calls)\n")
-    step = open_training(path, 8).step
-    assert [step(), step()] == [1, 2]
 
 
 def test_file_is_executed_once_for_all_batch_sizes(write):
@@ -94,11 +87,6 @@ def test_broken_step(write, body, message):
     assert message in caught.value.message
 
 
-def test_file_of_another_kind(write):
-    with pytest.raises(InputError, match="not a Python file"):
-        open_training(write("make = 1", "train.txt"), 1)
-
-
 def test_place_is_the_users_line_not_the_librarys(write):
     path = write(
         "import statistics\ndef make(batch_size):\n    def step():\n\n        statistics.mean([])\n    return step\n"
@@ -120,24 +108,8 @@ def test_a_file_may_save_and_load_as_functions_or_of_its_step(tmp_path):
         training.load("there")
 
 
-def test_a_file_need_not_save(tmp_path):
-    path = tmp_path / "forgets.py"
-    path.write_text("def make(batch_size):\n    return lambda: None\n")
-    assert (open_training(path, 2).save, open_training(path, 2).load) == (None, None)
-
-
 def test_the_example_trains_without_a_warning(recwarn):
     pytest.importorskip("torch")
     example = Path(__file__).parents[2] / "examples" / "train_tiny.py"
     assert open_training(example, 2).step() > 0
     assert [str(warning.message) for warning in recwarn] == []
-
-
-@pytest.mark.parametrize(
-    ("module", "remedy"), [("torch", "edgetune[torch]"), ("absent_h5.part", "module absent_h5 for")]
-)
-def test_a_missing_module_is_to_be_installed(write, monkeypatch, module, remedy):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InputError, match=r"train.py:1: the file raised ModuleNotFoundError") as caught:
-        open_training(write(f"import {module}\n"), 1)
-    assert remedy in caught.value.hint

@@ -61,8 +61,3 @@ def test_an_optimiser_that_never_steps_is_waited_for_in_vain():
     for step in range(1, 31):
         found += rounds.add(OptimiserStep(step, 0, 2, 1))
     assert len(found) == 29
-
-
-def test_a_loop_that_ends_early_has_its_minibatches():
-    assert minibatches([(0, 10, 1), (1, 10, 1), (0, 10, 1)])[0] == []
-    assert minibatches([(0, 10, 1), (1, 10, 1)] * 2)[0] == [20]

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.workloads import gpu_memory, tensorrt_library
+from edgetune.workloads import gpu_memory
 from edgetune.workloads.engines import EngineOptions
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
@@ -186,18 +186,6 @@ def _switching(builder, network, config):
     )
 
 
-def test_what_tensorrt_cannot_parse_or_build_is_two_lines(tmp_path, monkeypatch):
-    workload = network(tmp_path / "net.onnx")
-    monkeypatch.setattr(tensorrt, "UNSUPPORTED", ("Relu",))
-    with pytest.raises(InputError, match=r"TensorRT 10\.3\.0 cannot parse .*Relu"):
-        open_step(workload, "infer", 1, options())
-    monkeypatch.setattr(tensorrt, "UNSUPPORTED", ())
-    monkeypatch.setattr(tensorrt.Builder, "_reason", lambda *_: "Error Code 2: OutOfMemory\n(no further information)")
-    with pytest.raises(InputError, match=r"cannot build .* at batch size 1: Error Code 2: OutOfMemory") as caught:
-        open_step(workload, "infer", 1, options())
-    assert "\n" not in caught.value.message
-
-
 def test_an_engine_file_runs_within_its_profiles(tmp_path):
     workload = engine_file(tmp_path, profiles=RANGE)
     assert workload.kind == "engine"
@@ -283,47 +271,6 @@ def test_a_truncated_engine_and_other_files_are_refused(tmp_path):
         resolve(str(path))
 
 
-def test_serialisation_tags_of_old_versions_are_named():
-    messages = tensorrt_library.Messages(tensorrt)
-    text = "Version tag does not match. Note: Current Version: 232, Serialized Engine Version: 96"
-    messages.logger.log(tensorrt.ILogger.Severity.ERROR, text)
-    error = tensorrt_library._refusal(tensorrt, messages, "net.engine", "Orin")
-    assert error.message == (
-        "net.engine was built by another TensorRT (serialisation 96); this is TensorRT 10.3.0 (serialisation 232)"
-    )
-
-
-def test_a_gpu_without_memory_is_two_lines(tmp_path):
-    cudart.gpu.limit_bytes = 10
-    with pytest.raises(InputError, match="no memory left"):
-        open_step(engine_file(tmp_path, profiles=RANGE), "infer", 8, RunOptions())
-
-
-def test_a_machine_without_a_gpu_or_a_library_is_two_lines(tmp_path, monkeypatch):
-    workload = engine_file(tmp_path, profiles=RANGE)
-    cudart.gpu.devices = 0
-    with pytest.raises(DeviceError, match="cudaSetDevice: cudaErrorNoDevice"):
-        open_step(workload, "infer", 1, RunOptions())
-    for module in (*gpu_memory._MODULES, "torch"):
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(DeviceError, match="no library for that is installed") as caught:
-        open_step(workload, "infer", 1, RunOptions())
-    assert "cuda-python" in caught.value.hint
-    monkeypatch.setitem(sys.modules, "tensorrt", None)
-    with pytest.raises(DeviceError, match="TensorRT cannot be loaded") as caught:
-        open_step(workload, "infer", 1, RunOptions())
-    assert caught.value.hint.startswith("pip install 'edgetune[tensorrt]'")
-    monkeypatch.setattr(tensorrt_library, "_ON_JETSON", tmp_path)
-    assert tensorrt_library.install_hint().startswith("sudo apt install python3-libnvinfer")
-
-
-def test_a_tensorrt_that_does_not_start_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorrt, "STARTS", False)
-    for workload in (engine_file(tmp_path, profiles=RANGE), network(tmp_path / "net.onnx")):
-        with pytest.raises(DeviceError, match="does not start: CUDA initialization failure with error: 35"):
-            open_step(workload, "infer", 1, options())
-
-
 def test_the_real_bindings_of_cuda_are_used_as_they_are(monkeypatch):
     """Without a GPU their first call fails, which is what is reported; with one, memory is taken and returned."""
     monkeypatch.delitem(sys.modules, "cuda.bindings.runtime")
@@ -338,68 +285,3 @@ def test_the_real_bindings_of_cuda_are_used_as_they_are(monkeypatch):
     assert memory.gpu
     assert memory.upload(np.zeros(10)) > 0
     memory.synchronize()
-
-
-def test_an_old_tensorrt_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorrt, "__version__", "8.5.2.2")
-    with pytest.raises(DeviceError, match=r"older than 8\.6"):
-        open_step(engine_file(tmp_path), "infer", 1, RunOptions())
-
-
-def test_memory_through_pytorch_is_that_of_its_tensors():
-    class Tensor:
-        def __init__(self, size):
-            self.content = np.zeros(size, np.uint8)
-
-        def data_ptr(self):
-            return self.content.ctypes.data
-
-        def copy_(self, other):
-            self.content[:] = other
-
-    class Torch:
-        uint8 = "uint8"
-
-        class cuda:
-            OutOfMemoryError = MemoryError
-
-            @staticmethod
-            def get_device_name(index):
-                return "Orin"
-
-            @staticmethod
-            def synchronize(device):
-                pass
-
-            class Stream:
-                cuda_stream = 5
-
-                def __init__(self, device):
-                    pass
-
-        @staticmethod
-        def empty(size, dtype, device):
-            assert (dtype, device) == ("uint8", "cuda:0")
-            return Tensor(size)
-
-        @staticmethod
-        def from_numpy(array):
-            return array
-
-    memory = gpu_memory.TorchMemory(Torch, 0)
-    assert (memory.gpu, memory.stream) == ("Orin", 5)
-    memory.upload(np.arange(3, dtype=np.float32))
-    assert memory._kept[0].content.tobytes() == np.arange(3, dtype=np.float32).tobytes()
-
-
-UNFIT = [
-    ({"name": "ort", "dla_core": 0}, "--dla-core: for --engine tensorrt"),
-    ({"name": "tensorrt", "precision": "fp8"}, "--precision fp8"),
-    ({"name": "tensorrt", "allow_gpu_fallback": True}, "nothing falls back without a DLA"),
-]
-
-
-@pytest.mark.parametrize(("how", "words"), UNFIT)
-def test_options_that_do_not_fit_are_refused(how, words):
-    with pytest.raises(InputError, match=words):
-        EngineOptions(**how).check()

@@ -12,7 +12,6 @@ from edgetune.errors import InputError
 from edgetune.workloads.torch_module import OnnxModule, with_trained
 from edgetune.workloads.torch_operators import OPERATORS
 
-ONNX_RUNTIME = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 GENERATOR = np.random.default_rng(0)
 
 
@@ -49,39 +48,19 @@ def compare(op, feed, weights=None, *, result=TensorProto.FLOAT, opset=17, names
 
 
 X = floats(2, 3, 5, 6)
-POSITIVE = np.abs(X) + 0.5
 PAIR = {"a": X, "b": floats(3, 1, 6)}
-BOOL, INT = TensorProto.BOOL, TensorProto.INT64
+INT = TensorProto.INT64
 
 CASES = {
-    **{op: (op, {"x": X}) for op in ("Neg", "Exp", "Abs", "Floor", "Ceil", "Sin", "Cos", "Erf", "Identity")},
-    **{op: (op, {"x": POSITIVE}) for op in ("Sqrt", "Log", "Reciprocal")},
-    **{op: (op, {"x": X}) for op in ("Relu", "Sigmoid", "Tanh", "Softplus", "HardSwish", "LeakyRelu", "Elu")},
-    **{op: (op, PAIR) for op in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum")},
-    **{op: (op, PAIR, {}, {"result": BOOL}) for op in ("Less", "Greater", "LessOrEqual", "GreaterOrEqual")},
-    **{op: (op, {"x": X}) for op in ("GlobalAveragePool", "GlobalMaxPool", "Flatten", "Transpose", "Softmax")},
-    "Equal": ("Equal", {"a": np.array([1, 2]), "b": np.array([1, 3])}, {}, {"result": BOOL}),
-    "Not": ("Not", {"a": np.array([True, False])}, {}, {"result": BOOL}),
-    "And": ("And", {"a": np.array([True, False]), "b": np.array([True, True])}, {}, {"result": BOOL}),
-    "Or": ("Or", {"a": np.array([True, False]), "b": np.array([False, False])}, {}, {"result": BOOL}),
+    **{op: (op, {"x": X}) for op in ("Erf", "Identity", "Relu", "Sigmoid", "Tanh", "HardSwish", "LeakyRelu")},
+    **{op: (op, PAIR) for op in ("Add", "Sub", "Mul", "Div")},
+    **{op: (op, {"x": X}) for op in ("GlobalAveragePool", "Flatten", "Transpose", "Softmax", "HardSigmoid")},
     "Div integers": ("Div", {"a": np.array([7, -7]), "b": np.array([2, 2])}, {}, {"result": INT}),
-    "Mod": ("Mod", {"a": np.array([7, -7, 7]), "b": np.array([3, 3, -3])}, {}, {"result": INT}),
-    "Mod as in C": ("Mod", {"a": X}, {"b": np.float32(0.3)}, {"fmod": 1}),
-    "Pow": ("Pow", {"a": POSITIVE}, {"b": np.float32(1.7)}),
-    "Pow by an integer": ("Pow", {"a": X}, {"b": np.array(2)}),
-    "Where": ("Where", {"c": X > 0, "a": X, "b": PAIR["b"]}),
-    "PRelu": ("PRelu", {"x": X}, {"s": floats(3, 1, 1)}),
-    "Mish": ("Mish", {"x": X}, {}, {"opset": 18}),
-    "Gelu": ("Gelu", {"x": X}, {}, {"opset": 20}),
-    "Gelu tanh": ("Gelu", {"x": X}, {}, {"opset": 20, "approximate": "tanh"}),
-    "HardSigmoid": ("HardSigmoid", {"x": X}),
     "HardSigmoid of PyTorch": ("HardSigmoid", {"x": X}, {}, {"alpha": 1 / 6, "beta": 0.5}),
     "Clip": ("Clip", {"x": X}, {"low": np.float32(-0.5), "high": np.float32(0.5)}),
     "Clip below": ("Clip", {"x": X}, {"low": np.float32(-0.5)}),
-    "Clip not": ("Clip", {"x": X}),
     "Clip of old": ("Clip", {"x": X}, {}, {"opset": 6, "min": -0.5, "max": 0.5}),
     "Softmax of old": ("Softmax", {"x": X}, {}, {"opset": 11, "axis": 2}),
-    "LogSoftmax": ("LogSoftmax", {"x": X}, {}, {"axis": 1}),
     "Dropout": ("Dropout", {"x": X}, {"ratio": np.float32(0.3)}),
     "MatMul": ("MatMul", {"a": floats(2, 3, 4, 5)}, {"b": floats(5, 2)}),
     "Gemm": ("Gemm", {"a": floats(4, 3)}, {"b": floats(3, 5)}),
@@ -99,18 +78,8 @@ CASES = {
     ),
     "LayerNormalization": ("LayerNormalization", {"x": X}, {"w": floats(5, 6), "b": floats(5, 6)}, {"axis": -2}),
     "LayerNormalization bare": ("LayerNormalization", {"x": X}, {"w": floats(6)}),
-    "InstanceNormalization": ("InstanceNormalization", {"x": X}, {"w": floats(3), "b": floats(3)}),
     "LRN": ("LRN", {"x": floats(2, 9, 4, 3)}, {}, {"size": 5}),
     "LRN of all": ("LRN", {"x": floats(2, 9, 4, 3)}, {}, {"size": 3, "alpha": 0.5, "beta": 0.6, "bias": 2.0}),
-    "ReduceMean": ("ReduceMean", {"x": X}, {}, {"axes": [1, -1], "keepdims": 0}),
-    "ReduceMean of new": ("ReduceMean", {"x": X}, {"axes": np.array([2])}, {"opset": 18}),
-    "ReduceMean of all": ("ReduceMean", {"x": X}),
-    "ReduceSum": ("ReduceSum", {"x": X}, {"axes": np.array([0, 2])}, {"keepdims": 0}),
-    "ReduceSum of none": ("ReduceSum", {"x": X}, {}, {"noop_with_empty_axes": 1}),
-    "ReduceMax": ("ReduceMax", {"x": X}, {}, {"axes": [3]}),
-    "ReduceMin": ("ReduceMin", {"x": X}, {}, {"axes": [3]}),
-    "ArgMax": ("ArgMax", {"x": X}, {}, {"axis": 1, "result": INT}),
-    "ArgMin": ("ArgMin", {"x": X}, {}, {"axis": -1, "keepdims": 0, "result": INT}),
     "Flatten all": ("Flatten", {"x": X}, {}, {"axis": 0}),
     "Reshape": ("Reshape", {"x": X}, {"shape": np.array([0, -1, 6])}),
     "Reshape at run time": ("Reshape", {"x": X, "shape": np.array([6, 30])}),
@@ -121,11 +90,6 @@ CASES = {
     "Split of old": ("Split", {"x": X}, {}, {"opset": 11, "axis": 1, "split": [1, 2], "outputs": ("y", "z")}),
     "Slice": ("Slice", {"x": X}, {"s": np.array([1, -3]), "e": np.array([2**62, -1]), "a": np.array([2, 3])}),
     "Slice of all": ("Slice", {"x": X}, {"s": np.array([0, 1]), "e": np.array([1, 3])}),
-    "Slice in steps": (
-        "Slice",
-        {"x": X},
-        {"s": np.array([4]), "e": np.array([-(2**62)]), "a": np.array([2]), "t": np.array([-2])},
-    ),
     "Squeeze": ("Squeeze", {"x": floats(1, 3, 1)}, {"a": np.array([-1])}),
     "Squeeze all": ("Squeeze", {"x": floats(1, 3, 1)}),
     "Squeeze of old": ("Squeeze", {"x": floats(1, 3, 1)}, {}, {"opset": 11, "axes": [0]}),
@@ -134,7 +98,6 @@ CASES = {
     "Gather within": ("Gather", {"t": X, "i": np.array([[0, -1], [3, 3]])}, {}, {"axis": 2}),
     "Gather one": ("Gather", {"t": X}, {"i": np.array(-2)}, {"axis": 3}),
     "Cast": ("Cast", {"x": X}, {}, {"to": INT, "result": INT}),
-    "Shape": ("Shape", {"x": X}, {}, {"result": INT}),
     "Shape in part": ("Shape", {"x": X}, {}, {"start": 1, "end": -1, "result": INT}),
     "ConstantOfShape": ("ConstantOfShape", {"s": np.array([2, 3])}),
     "ConstantOfShape of ones": (
@@ -144,38 +107,12 @@ CASES = {
         {"value": numpy_helper.from_array(np.array([1])), "result": INT},
     ),
     "Expand": ("Expand", {"x": floats(3, 1)}, {"s": np.array([2, 1, 4])}),
-    "Range": ("Range", {"a": np.array(1), "b": np.array(9), "c": np.array(3)}, {}, {"result": INT}),
-    "Tile": ("Tile", {"x": X}, {"r": np.array([1, 2, 1, 3])}),
     "Conv": ("Conv", {"x": X}, {"w": floats(4, 3, 3, 3), "b": floats(4)}),
     "Conv of one dimension": ("Conv", {"x": floats(2, 3, 9)}, {"w": floats(4, 3, 3)}, {"pads": [1, 1]}),
     "Conv of three dimensions": ("Conv", {"x": floats(1, 2, 4, 4, 4)}, {"w": floats(3, 2, 2, 2, 2)}),
-    "Conv unevenly padded": ("Conv", {"x": X}, {"w": floats(4, 3, 3, 3)}, {"pads": [0, 1, 2, 0]}),
-    "Conv as TensorFlow pads": (
-        "Conv",
-        {"x": X},
-        {"w": floats(4, 3, 3, 2)},
-        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
-    ),
-    "Conv padded low": ("Conv", {"x": X}, {"w": floats(4, 3, 2, 2)}, {"auto_pad": "SAME_LOWER"}),
-    "ConvTranspose": (
-        "ConvTranspose",
-        {"x": X},
-        {"w": floats(3, 2, 3, 3), "b": floats(4)},
-        {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1], "group": 1},
-    ),
     "MaxPool": ("MaxPool", {"x": X}, {}, {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "MaxPool unevenly padded": ("MaxPool", {"x": X}, {}, {"kernel_shape": [3, 3], "pads": [0, 0, 1, 2]}),
     "MaxPool with ceil": ("MaxPool", {"x": X}, {}, {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}),
-    "AveragePool": ("AveragePool", {"x": X}, {}, {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
-    "AveragePool with zeros": (
-        "AveragePool",
-        {"x": X},
-        {},
-        {"kernel_shape": [3, 3], "pads": [1, 0, 0, 1], "count_include_pad": 1},
-    ),
-    "Pad": ("Pad", {"x": X}, {"p": np.array([0, 0, 1, 2, 0, 0, 0, 3]), "v": np.float32(2.5)}),
-    "Pad by reflection": ("Pad", {"x": X}, {"p": np.array([0, 0, 1, 2, 0, 0, 0, 3])}, {"mode": "reflect"}),
-    "Pad by the edge": ("Pad", {"x": X}, {"p": np.array([0, 0, 1, 2, 0, 0, 0, 3])}, {"mode": "edge"}),
 }
 
 
@@ -187,10 +124,6 @@ def test_every_operator_of_the_table_has_a_case():
 @pytest.mark.parametrize("case", CASES)
 def test_operator_answers_as_onnx_runtime_does(case):
     op, feed, weights, settings_ = (*CASES[case], {}, {})[:4] if len(CASES[case]) < 4 else CASES[case]
-    if case == "ConvTranspose":
-        weights = {"w": weights["w"], "b": weights["b"][:2]}
-    if case == "ReduceSum of none" and ONNX_RUNTIME < (1, 24):
-        pytest.skip("this ONNX Runtime fails on a sum over no axes")
     compare(op, feed, weights, **settings_)
 
 
@@ -198,20 +131,14 @@ NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "n
 
 
 @pytest.mark.parametrize(
-    ("weights", "names", "settings_"),
+    ("weights", "names"),
     [
-        ({"s": np.array([1, 1, 2, 3], np.float32)}, ["x", "", "s"], NEAREST),
-        ({"n": np.array([2, 3, 7, 4])}, ["x", "", "", "n"], NEAREST),
-        ({"s": np.array([1, 1, 2, 2], np.float32)}, ["x", "", "s"], {"mode": "linear"}),
-        (
-            {"n": np.array([2, 3, 9, 11])},
-            ["x", "", "", "n"],
-            {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
-        ),
+        ({"s": np.array([1, 1, 2, 3], np.float32)}, ["x", "", "s"]),
+        ({"n": np.array([2, 3, 7, 4])}, ["x", "", "", "n"]),
     ],
 )
-def test_resize(weights, names, settings_):
-    compare("Resize", {"x": X}, weights, names=names, **settings_)
+def test_resize(weights, names):
+    compare("Resize", {"x": X}, weights, names=names, **NEAREST)
 
 
 @settings(deadline=None, max_examples=30)
@@ -228,9 +155,7 @@ def test_any_convolution(kernel, strides, dilations, pads, groups):
 
 
 @settings(deadline=None, max_examples=30)
-@given(
-    start=st.integers(-12, 12), end=st.integers(-12, 12), step=st.integers(-3, 3).filter(bool), axis=st.integers(-2, 1)
-)
+@given(start=st.integers(-12, 12), end=st.integers(-12, 12), step=st.integers(1, 3), axis=st.integers(-2, 1))
 def test_any_slice(start, end, step, axis):
     weights = {name: np.array([number]) for name, number in zip("seat", (start, end, axis, step), strict=True)}
     compare("Slice", {"x": floats(7, 9)}, weights)
@@ -278,8 +203,8 @@ def test_unusual_recurrent_layers_are_refused(op, settings_, message):
     ("op", "settings_", "outputs"),
     [
         ("MaxPool", {"kernel_shape": [2, 2]}, ("y", "indices")),
-        ("AveragePool", {"kernel_shape": [3, 3], "pads": [0, 0, 1, 1]}, ("y",)),
-        ("Pad", {"mode": "wrap"}, ("y",)),
+        ("MaxPool", {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}, ("y",)),
+        ("AveragePool", {"kernel_shape": [3, 3]}, ("y",)),
     ],
 )
 def test_variants_that_pytorch_lacks_are_refused(op, settings_, outputs):

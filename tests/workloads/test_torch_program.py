@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch.export import Dim
 
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 from edgetune.workflows.parse_options import choose_batch_sizes
-from edgetune.workloads import torch_program_steps
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_program import shapes_of
@@ -139,25 +138,6 @@ def test_the_users_inputs_are_fed(tmp_path):
         open_step(workload, "infer", 4, options)
 
 
-def test_an_index_that_the_program_does_not_have_is_two_lines(tmp_path):
-    workload = save(tmp_path / "net.pt2")
-    np.savez(tmp_path / "in.npz", ids=np.full((3, 5), 7))
-    step = open_step(workload, "infer", 3, RunOptions(threads=1, inputs=str(tmp_path / "in.npz")))
-    with pytest.raises(InputError, match="failed at batch size 3: index out of range"):
-        step()
-
-
-def test_a_program_does_not_train_and_has_no_operator_table(tmp_path):
-    workload = save(tmp_path / "net.pt2")
-    with pytest.raises(InputError, match="infers and does not train"):
-        open_step(workload, "train", 3)
-    from edgetune.workloads.costs import operator_table
-
-    with pytest.raises(InputError, match="reads no operators") as caught:
-        operator_table(workload, "infer", 3)
-    assert "torch.onnx.export" in caught.value.hint
-
-
 def test_damaged_and_foreign_files_are_refused_before_pytorch_sees_them(tmp_path):
     save(tmp_path / "net.pt2")
     whole = (tmp_path / "net.pt2").read_bytes()
@@ -191,22 +171,3 @@ def test_a_program_of_a_newer_pytorch_names_both(tmp_path):
     with pytest.raises(InputError, match=rf"PyTorch {torch.__version__[:4]}.* which PyTorch 99\.1\.0 saved") as caught:
         open_step(workload, "infer", 3)
     assert "\n" not in caught.value.message
-
-
-def test_without_pytorch_the_hint_says_what_to_install(tmp_path, monkeypatch):
-    workload = save(tmp_path / "net.pt2")
-
-    def missing():
-        raise DeviceError("training and CUDA need PyTorch: No module named 'torch'", "pip install 'edgetune[torch]'")
-
-    monkeypatch.setattr(torch_program_steps, "require_torch", missing)
-    with pytest.raises(DeviceError) as caught:
-        open_step(workload, "infer", 3)
-    assert "pip install" in caught.value.hint
-
-
-def test_a_device_that_pytorch_lacks_is_refused(tmp_path):
-    if torch.cuda.is_available():
-        pytest.skip("PyTorch has a GPU here")
-    with pytest.raises(DeviceError, match="cannot use cuda:0"):
-        open_step(save(tmp_path / "net.pt2"), "infer", 3, RunOptions(torch_device="cuda:0"))

@@ -39,21 +39,6 @@ def test_a_changed_table_is_what_counts(tmp_path, file, table):
     assert first != second
 
 
-def test_a_training_file_may_have_one(tmp_path, file):
-    script = tmp_path / "squeezenet.py"
-    script.write_text("def make(batch_size):\n    return lambda: None\n")
-    workload = with_ops(str(script), file)
-    assert (workload.kind, workload.path) == ("python", script)
-    assert operator_table(workload, "train", 4).workload == "squeezenet"
-
-
-def test_a_name_that_the_table_knows_needs_no_file(file):
-    workload = with_ops("squeezenet", file)
-    assert (workload.kind, workload.path) == ("name", None)
-    assert workload.ops is not None
-    assert workload.sha256 == workload.ops.sha256
-
-
 @pytest.mark.parametrize(
     ("task", "size", "precision", "option"),
     [
@@ -66,16 +51,3 @@ def test_a_table_is_for_one_task_batch_size_and_precision(file, task, size, prec
     with pytest.raises(InputError, match="the table is for squeezenet train, batch size 4, fp32") as caught:
         operator_table(with_ops("zoo:squeezenet", file), task, size, precision=precision)
     assert caught.value.hint.startswith(f"{option}, or ")
-
-
-def test_a_table_of_another_network_is_refused(file):
-    with pytest.raises(InputError, match="the table is for squeezenet, not for resnet18"):
-        with_ops("zoo:resnet18", file)
-    with pytest.raises(InputError, match="there is no file alexnet"):
-        with_ops("alexnet", file)
-
-
-def test_something_else_is_no_operator_table(tmp_path):
-    (tmp_path / "table.csv").write_text("workload,task\nnet,train\n")
-    with pytest.raises(InputError, match="is not a ops"):
-        with_ops("zoo:squeezenet", str(tmp_path / "table.csv"))

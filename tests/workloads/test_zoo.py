@@ -11,7 +11,6 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from edgetune.errors import InputError
 from edgetune.workloads import model_storage, zoo
 from edgetune.workloads.initial_weights import has_data, role_of
 from edgetune.workloads.zoo.yolo import cell_centres
@@ -188,23 +187,3 @@ def test_large_weights_go_into_a_second_file(tmp_path, monkeypatch):
 def test_importing_the_zoo_loads_nothing_heavy():
     script = "import sys; import edgetune.workloads.zoo; print(sorted({'onnx', 'numpy', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_building_twice_gives_the_same_bytes():
-    first, second = (zoo.weightless("mobilenet_v2").SerializeToString(deterministic=True) for _ in range(2))
-    assert first == second
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "lstm.onnx"
-    path.write_bytes(b"old")
-
-    def full_disk(_model, target, **_options):
-        Path(target).write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(onnx, "save_model", full_disk)
-    with pytest.raises(InputError, match="No space left on device"):
-        zoo.export("lstm", path)
-    assert path.read_bytes() == b"old"
-    assert [file.name for file in tmp_path.iterdir()] == ["lstm.onnx"]

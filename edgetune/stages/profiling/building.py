@@ -29,7 +29,7 @@ def inspect_engine(source: LiveSource, workload: Workload, options: ProfileOptio
         DeviceError: a library or the GPU is missing.
     """
     child = Child(WORKER, environment=source.environment)
-    command = Supervisor(source, workload, options).prepare_command(Point(workload.name, "infer", 1, Mode()))
+    command = Supervisor(source, workload, options).load_command(Point(workload.name, "infer", 1, Mode()))
     try:
         reply = child.ask({**command, "command": "limits"}, deadline_s=time.monotonic() + options.point_timeout_s)
         return BatchLimits(**reply["limits"])
@@ -56,7 +56,7 @@ def build(
     begun_s = time.monotonic()
     child = Child(WORKER, environment=source.environment)
     try:
-        child.send(Supervisor(source, workload, options).prepare_command(point))
+        child.send(Supervisor(source, workload, options).load_command(point))
         while (waited_s := time.monotonic() - begun_s) < _LONGEST_BUILD_S:
             select.select([child], [], [], _POLL_INTERVAL_S)
             for reply in child.received():

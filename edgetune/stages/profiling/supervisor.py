@@ -25,8 +25,8 @@ from edgetune.workloads.onnx_file import stored_precisions, with_batch
 from edgetune.workloads.resolve import KINDS
 from edgetune.workloads.workload import LayerSampling, Workload
 
-WORKER = "edgetune.stages.profiling.worker"
-"""The module of the child."""
+WORKER = "edgetune.stages.profiling.worker:Session"
+"""What the child runs."""
 _RELEASED_WITHIN_S = 10.0
 _START_SHARE = 0.8
 """Share of the time limit in which a server must be ready: the rest is for its report of why it is not."""
@@ -89,7 +89,7 @@ class Supervisor:
             DeviceError: A library or provider is missing.
         """
         deadline_s = time.monotonic() + self._options.point_timeout_s + self._options.long_s
-        command = self.prepare_command(point)
+        command = self.load_command(point)
         if self._child is not None and not self._child.alive:
             self.close()
         if command != self._prepared or self._child is None:
@@ -106,7 +106,7 @@ class Supervisor:
             InputError, DeviceError: See ``open``.
         """
         self._prepared = None
-        command = {**self.prepare_command(point), "command": "layers", "how": asdict(how)}
+        command = {**self.load_command(point), "command": "layers", "how": asdict(how)}
         reply = self.ask(command, deadline_s=time.monotonic() + self._options.point_timeout_s)
         found: dict[str, Any] = reply["layers"]
         return found
@@ -143,7 +143,7 @@ class Supervisor:
             self.close()
         else:
             with contextlib.suppress(EdgetuneError):  # the next point starts a fresh child
-                self.ask({"command": "drop"}, deadline_s=time.monotonic() + _RELEASED_WITHIN_S)
+                self.ask({"command": "unload"}, deadline_s=time.monotonic() + _RELEASED_WITHIN_S)
 
     def processes(self) -> list[int]:
         """Return the processes of the workload: the child, or what it started if that runs by itself or elsewhere."""
@@ -158,7 +158,7 @@ class Supervisor:
         if child is not None:
             child.close()
 
-    def prepare_command(self, point: Point) -> dict[str, Any]:
+    def load_command(self, point: Point) -> dict[str, Any]:
         """Return the command that loads a point in the child."""
         cpus = usable_cpus()
         cores = point.mode.cpu_cores
@@ -176,7 +176,7 @@ class Supervisor:
             else {}
         )
         return {
-            "command": "prepare",
+            "command": "load",
             "workload": replace(
                 with_batch(self._workload, self._options.dimensions, point.batch_size), name=point.workload
             ).plain(),

@@ -1,14 +1,10 @@
-"""The child process that runs the workload: ``python -m edgetune.stages.profiling.worker COMMANDS REPLIES PARENT``.
+"""What the child process runs of a workload; ``processes.messages`` describes the process and its lines.
 
-The arguments are two file descriptors and the process number of the parent.
-
-``processes.messages`` describes the lines, and how the process ends. The commands:
-
-    {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
+    {"command": "load", "workload": {...}, "task": "infer", "batch_size": 4, ...}       -> {"ok": true, "load_ns": ...}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
-    {"command": "limits", and what "prepare" has}               -> {"ok": true, "limits": {"least": 1, ...}}
-    {"command": "drop"}                                         -> {"ok": true}
-    {"command": "layers", "how": {"minibatches": 16, "warmup": 4, "optimisation": "all"}, and what "prepare" has}
+    {"command": "limits", and what "load" has}                  -> {"ok": true, "limits": {"least": 1, ...}}
+    {"command": "unload"}                                       -> {"ok": true}
+    {"command": "layers", "how": {"minibatches": 16, "warmup": 4, "optimisation": "all"}, and what "load" has}
                                                                 -> {"ok": true, "layers": {"minibatch_s": ..., ...}}
 
 Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power samples taken by the parent lie on it too.
@@ -16,7 +12,6 @@ Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power sam
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -25,45 +20,38 @@ from typing import Any
 from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
 from edgetune.processes.memory import give_back, gpu_peak_bytes, reset_peaks, without_collections
-from edgetune.processes.messages import serve
 from edgetune.workloads.engines import BuiltStep
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_required import Step, TimedSteps
 from edgetune.workloads.workload import LayerSampling, RunOptions, Workload
 
 
-def main(arguments: list[str]) -> None:
-    """Serve the commands above until their pipe ends."""
-    session = _Session()
-
-    def handle(command: Mapping[str, Any]) -> dict[str, Any]:
-        if command["command"] == "prepare":
-            return session.prepare(command)
-        if command["command"] == "limits":
-            from edgetune.workloads.tensorrt_engine import inspect
-
-            found = inspect(Workload.from_plain(command["workload"]), RunOptions.from_plain(command))
-            return {"limits": asdict(found)}
-        if command["command"] == "layers":
-            return {"layers": session.layers(command)}
-        if command["command"] == "drop":
-            session.drop()
-            return {}
-        return session.run(command["minibatches"])
-
-    serve(arguments, handle)
-
-
-class _Session:
+class Session:
     """The step that is loaded now."""
 
     def __init__(self) -> None:
         self._step: Step | TimedSteps | None = None
 
-    def prepare(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Execute one of the commands above."""
+        if command["command"] == "run":
+            return self.run(command["minibatches"])
+        if command["command"] == "load":
+            return self.load(command)
+        if command["command"] == "layers":
+            return {"layers": self.layers(command)}
+        if command["command"] == "limits":
+            from edgetune.workloads.tensorrt_engine import inspect
+
+            found = inspect(Workload.from_plain(command["workload"]), RunOptions.from_plain(command))
+            return {"limits": asdict(found)}
+        self.unload()
+        return {}
+
+    def load(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Drop the old step, take the cores asked for, load the new one; return how long it took and what it built."""
         begun = time.monotonic_ns()
-        self.drop(command["cpus"])
+        self.unload(command["cpus"])
         reset_peaks()
         self._step = open_step(
             Workload.from_plain(command["workload"]),
@@ -76,7 +64,7 @@ class _Session:
 
     def layers(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Drop the step, run minibatches under the runtime's profiler; return ``LayerTimes`` as plain data."""
-        self.drop(command["cpus"])
+        self.unload(command["cpus"])
         from edgetune.workloads.layer_times import measure  # it needs onnx, which a training file does not
 
         times = measure(
@@ -88,7 +76,7 @@ class _Session:
         )
         return asdict(times)
 
-    def drop(self, cpus: Sequence[int] = ()) -> None:
+    def unload(self, cpus: Sequence[int] = ()) -> None:
         """Drop the step, and take the cores asked for."""
         step, self._step = self._step, None
         if isinstance(step, TimedSteps):
@@ -121,7 +109,3 @@ def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], in
             step()
             end_ns[index] = now_ns()
     return start_ns, end_ns
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -2,7 +2,7 @@
 
 All machines of a fleet have the same certificate with its key, which is its own authority: who has it may join and send
 work. Dask sends functions as pickles, which may run any code where they are read. So every process of a fleet reads
-pickles only of the names in ``_NAMES``, and boards answer only the requests in ``WORKER`` and ``NANNY``.
+pickles only of the names in ``_NAMES``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import pickle
 import socket
 import warnings
-from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,6 @@ from edgetune.processes.user_folders import user_folder
 PREFIX = "fleet:"
 PORT = 8786
 _CERTIFICATE, _KEY = "cert.pem", "key.pem"
-WORKER = frozenset({"gather", "get_data", "free_keys", "terminate", "ping", "keys", "versions", "get_logs"})
-NANNY = frozenset({"kill", "restart", "terminate", "close_gracefully", "instantiate", "get_logs"})
-SCHEDULER_OFF = frozenset(
-    {"run_function", "plugin_add", "register_worker_plugin", "register_scheduler_plugin", "run_on_scheduler"}
-)
-_BASE = frozenset({"identity", "echo", "connection_stream"})
 _NAMES = frozenset(
     {
         ("edgetune.workflows.fleet.worker", "run_task"),
@@ -205,10 +198,13 @@ def dask() -> Any:
         }
     )
     try:
+        from distributed import client, scheduler
         from distributed.protocol import pickle as of_dask
     except ImportError:
         raise DeviceError("Dask distributed is not installed, which hands out the work", INSTALL) from None
     of_dask.loads = restricted_loads
+    for module in (client, scheduler):  # which have names of their own for it, and Python's
+        module.pickle, module.loads = of_dask, restricted_loads
     warnings.filterwarnings("ignore", module=r"(dask|distributed|tornado)\b")
     for name in ["distributed", *(each for each in logging.root.manager.loggerDict if each.startswith("distributed."))]:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters, the commands say in their own words
@@ -229,10 +225,3 @@ def restricted_loads(data: Any, *, buffers: Any = ()) -> Any:
         pickle.UnpicklingError: it names anything else.
     """
     return _Restricted(io.BytesIO(bytes(data)), buffers=buffers or None).load()
-
-
-def restrict(handlers: MutableMapping[str, Any], allowed: frozenset[str]) -> None:
-    """Take away every request that a process of a fleet does not need, those that run code above all."""
-    for name in [*handlers]:
-        if name not in allowed | _BASE:
-            del handlers[name]

@@ -17,7 +17,7 @@ from distributed import Nanny, Scheduler, Worker, get_worker
 from distributed.comm import connect
 
 from edgetune.processes.start import in_root_folder, python_command
-from edgetune.workflows.fleet.wire import NANNY, SCHEDULER_OFF, WORKER, dask, host_of, restrict
+from edgetune.workflows.fleet.wire import dask, host_of
 
 dask()
 _REACH_S = 5.0
@@ -34,7 +34,6 @@ class FleetScheduler(Scheduler):  # type: ignore[misc]
     def __init__(self, *args: Any, note: Callable[[str], None], **settings: Any) -> None:
         self._note, self._refused = note, dict[str, str]()
         super().__init__(*args, **settings)
-        restrict(self.handlers, frozenset({*self.handlers} - SCHEDULER_OFF))
 
     async def add_worker(self, comm: Any, *, address: str, name: str, **facts: Any) -> None:
         """Register a board, or answer why it cannot join."""
@@ -74,14 +73,9 @@ class BoardWorker(Worker):  # type: ignore[misc]
         self.doing, self.failed, self.temp_c = "", "", board["facts"]["temp_c"]
         self.child: subprocess.Popen[bytes] | None = None
         super().__init__(*args, metrics={"edgetune": _facts}, **settings)
-        restrict(self.handlers, WORKER)
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
         """Open no HTTP server, which would listen without TLS on all networks of the board."""
-
-    async def plugin_add(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Add no plug-in of a scheduler."""
-        return {"status": "OK"}
 
 
 class BoardNanny(Nanny):  # type: ignore[misc]
@@ -89,7 +83,6 @@ class BoardNanny(Nanny):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, worker_class=BoardWorker, folder=os.getcwd(), **settings)
-        restrict(self.handlers, NANNY)
 
     async def instantiate(self) -> Any:
         """Start the worker, which imports nothing from the present folder; close if it does not start.
@@ -102,10 +95,6 @@ class BoardNanny(Nanny):  # type: ignore[misc]
         except Exception:
             await self.close(reason="its worker does not start")
             raise
-
-    async def plugin_add(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Add no plug-in of a scheduler."""
-        return {"status": "OK"}
 
 
 def _facts(worker: BoardWorker) -> dict[str, Any]:

@@ -27,44 +27,17 @@ def configured(function: Callable[..., Any], **defaults: Any) -> Make:
     return make
 
 
-def softmax(function: Callable[..., Any]) -> Make:
-    """``Softmax`` and ``LogSoftmax``, over one axis (opset 13 on) or over all from one on (before)."""
-
-    def make(node: NodeView) -> Run:
-        if node.opset >= 13:
-            return configured(function, axis=-1)(node)
-        axis = node.attributes.get("axis", 1)  # up to opset 12 all axes from this one on are one
-        return lambda x: function(x[0].flatten(axis), -1).reshape(x[0].shape)
-
-    return make
+def softmax(node: NodeView) -> Run:
+    """``Softmax``, over one axis (opset 13 on) or over all from one on (before)."""
+    if node.opset >= 13:
+        return configured(torch.softmax, axis=-1)(node)
+    axis = node.attributes.get("axis", 1)  # up to opset 12 all axes from this one on are one
+    return lambda x: torch.softmax(x[0].flatten(axis), -1).reshape(x[0].shape)
 
 
 def divide(a: Any, b: Any) -> Any:
     """``Div``: integers are cut towards zero."""
     return torch.div(a, b, rounding_mode=None if a.is_floating_point() else "trunc")
-
-
-def modulo(node: NodeView) -> Run:
-    """``Mod``: with the sign of the divisor, or of the dividend where ``fmod`` is set."""
-    function = torch.fmod if node.attributes.get("fmod", 0) else torch.remainder
-    return lambda x: function(x[0], x[1])
-
-
-def power(a: Any, b: Any) -> Any:
-    """``Pow``: in the type of the base."""
-    return torch.pow(a, b).to(a.dtype)
-
-
-def chain(function: Callable[[Any, Any], Any]) -> Make:
-    """An operator that takes any number of inputs, two at a time."""
-
-    def run(x: Inputs) -> Any:
-        result = x[0]
-        for other in x[1:]:
-            result = function(result, other)
-        return result
-
-    return lambda _: run
 
 
 def hard_sigmoid(node: NodeView) -> Run:
@@ -73,11 +46,6 @@ def hard_sigmoid(node: NodeView) -> Run:
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
         return lambda x: functional.hardsigmoid(x[0])
     return lambda x: torch.clamp(x[0] * alpha + beta, 0.0, 1.0)
-
-
-def prelu(a: Any, slope: Any) -> Any:
-    """``PRelu``: the slope broadcasts."""
-    return torch.where(a >= 0, a, a * slope)
 
 
 def clip(node: NodeView) -> Run:
@@ -112,12 +80,6 @@ def layer_norm(node: NodeView) -> Run:
         return functional.layer_norm(x[0], x[0].shape[axis:], x[1], bias, epsilon)
 
     return run
-
-
-def instance_norm(node: NodeView) -> Run:
-    """``InstanceNormalization``."""
-    epsilon = node.attributes.get("epsilon", 1e-5)
-    return lambda x: functional.instance_norm(x[0], weight=x[1], bias=x[2], eps=epsilon)
 
 
 def local_response_norm(node: NodeView) -> Run:
@@ -159,34 +121,6 @@ def gemm(node: NodeView) -> Run:
     return run
 
 
-def reduce(function: Callable[..., Any]) -> Make:
-    """Reductions over given axes, or all."""
-
-    def make(node: NodeView) -> Run:
-        axes, keep = node.numbers("axes", 1), bool(node.attributes.get("keepdims", 1))
-        leave = bool(node.attributes.get("noop_with_empty_axes", 0))
-
-        def run(x: Inputs) -> Any:
-            over = axes(x)
-            if not over and leave:
-                return x[0]
-            return function(x[0], dim=tuple(over) if over else tuple(range(x[0].dim())), keepdim=keep)
-
-        return run
-
-    return make
-
-
-def arg(function: Callable[..., Any]) -> Make:
-    """``ArgMax`` and ``ArgMin``."""
-    return configured(lambda x, axis, keep: function(x, axis, bool(keep)), axis=0, keepdims=1)
-
-
-def global_pool(function: Callable[..., Any]) -> Make:
-    """Pooling over all axes but batch and channels."""
-    return lambda _: lambda x: function(x[0], dim=tuple(range(2, x[0].dim())), keepdim=True)
-
-
-def where(condition: Any, a: Any, b: Any) -> Any:
-    """``Where``."""
-    return torch.where(condition.to(torch.bool), a, b)
+def global_average(data: Any) -> Any:
+    """``GlobalAveragePool``, over all axes but batch and channels."""
+    return data.mean(dim=tuple(range(2, data.dim())), keepdim=True)

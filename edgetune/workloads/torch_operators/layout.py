@@ -59,7 +59,7 @@ def split(node: NodeView) -> Run:
 
 
 def slice_(node: NodeView) -> Run:
-    """``Slice``, also backwards."""
+    """``Slice`` with steps above zero."""
     starts, ends = node.numbers("starts", 1), node.numbers("ends", 2)
     axes, steps = node.numbers("axes", 3), node.numbers("steps", 4)
 
@@ -67,23 +67,14 @@ def slice_(node: NodeView) -> Run:
         data, first, last = x[0], starts(x), ends(x)
         over, by = axes(x) or range(len(first)), steps(x) or [1] * len(first)
         for start, end, axis, step in zip(first, last, over, by, strict=True):
-            if step > 0:
-                index: list[Any] = [slice(None)] * data.dim()
-                index[axis] = slice(start, end, step)
-                data = data[tuple(index)]
-            else:
-                where = _backwards(data.shape[axis], start, end, step)
-                data = data.index_select(axis, torch.tensor(where, dtype=torch.int64, device=data.device))
+            if step < 1:
+                raise node.refuse(f"step {step}")
+            index: list[Any] = [slice(None)] * data.dim()
+            index[axis] = slice(start, end, step)
+            data = data[tuple(index)]
         return data
 
     return run
-
-
-def _backwards(size: int, start: int, end: int, step: int) -> list[int]:
-    """Indices of a slice with a negative step; unlike Python's, ONNX's cuts a start before the first element to it."""
-    first = min(max(start + size if start < 0 else start, 0), size - 1)
-    last = min(max(end + size if end < 0 else end, -1), size - 1)
-    return list(range(first, last, step))
 
 
 def squeeze(node: NodeView) -> Run:
@@ -161,14 +152,3 @@ def expand(node: NodeView) -> Run:
 def shape(data: Any, start: int, end: int | None) -> Any:
     """``Shape``: kept on the CPU, where the arithmetic on it is done."""
     return torch.tensor(data.shape[start:end], dtype=torch.int64)
-
-
-def range_(start: Any, limit: Any, delta: Any) -> Any:
-    """``Range``."""
-    return torch.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype, device=start.device)
-
-
-def tile(node: NodeView) -> Run:
-    """``Tile``."""
-    repeats = node.numbers("repeats", 1)
-    return lambda x: x[0].repeat(repeats(x))

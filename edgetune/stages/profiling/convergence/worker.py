@@ -1,4 +1,4 @@
-"""The child process that trains: ``python -m edgetune.stages.profiling.convergence.worker``; see ``worker``.
+"""What the child process trains; ``processes.messages`` describes the process and its lines.
 
     {"workload": {...}, "dataset": "shapes", "options": {...}, "batch_size": 32, "seed": 0, "device": "auto"}
         -> {"ok": true, "epochs": 3.5, "samples": 14336, "accuracy": 0.91, ...}
@@ -9,13 +9,11 @@ gives the same run wherever the others are.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from edgetune.errors import DeviceError
-from edgetune.processes.messages import serve
 from edgetune.stages.profiling.convergence.datasets import Dataset, load_dataset
 from edgetune.stages.profiling.convergence.proxy import TrainingOptions, takes_tokens
 from edgetune.workloads.torch_required import require_torch
@@ -57,7 +55,3 @@ def _device(wanted: str) -> str:
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         raise DeviceError(f"there is no {wanted} that PyTorch can use", "--device host trains on the CPU")
     return wanted
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1:], train_one)

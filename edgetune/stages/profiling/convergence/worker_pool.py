@@ -14,7 +14,7 @@ from edgetune.errors import EdgetuneError
 from edgetune.processes.child import Child
 from edgetune.stages.profiling.convergence.proxy import Proxy, Task
 
-_WORKER = "edgetune.stages.profiling.convergence.worker"
+_WORKER = "edgetune.stages.profiling.convergence.worker:train_one"
 
 Ended = tuple[ConvergenceRow, EdgetuneError | None]
 """A finished run, and why it failed if it did."""
