@@ -1,4 +1,4 @@
-"""What the child process runs of a network to observe its shapes, see ``observed``, or to find its batch (``batch``)."""
+"""What the child process runs of a network to observe its shapes, see ``observed``, or to find its batch."""
 
 from __future__ import annotations
 

@@ -71,34 +71,6 @@ def study_run(duration_s: float = 60.0, seed: int = 0) -> Run:
     return run_of(rows, tenants=TENANTS, device="twin:orin-agx", simulated=True, duration_s=duration_s)
 
 
-def adapted_run(duration_s: float = 300.0, seed: int = 1) -> Run:
-    """One managed run whose rate changes, that plans anew, and whose power budget is cut in the middle."""
-    rng = random.Random(seed)
-    third, half = duration_s / 3, duration_s / 2
-    rows = _turn(
-        "managed", 0, rng, duration_s, rate=lambda t: 90 if third < t < half else 45,
-        batch_size=lambda t: 24 if third + 8 < t < half + 4 else 16,
-    )  # fmt: skip
-    cut_s = duration_s * 0.7
-    rows = [row for row in rows if row.event != "power"]
-    rows.append(_plan(0.0, "planned for 45/s", 16, 1300.5))
-    rows.append(_plan(third + 8.0, "the rate is 90/s now", 24, 1300.5))
-    rows.append(_plan(half + 4.0, "the rate is 45/s now", 16, 1300.5))
-    for step, (at_s, mhz) in enumerate([(cut_s + 0.4, 930.0), (cut_s + 0.9, 624.75)]):
-        rows.append(_plan(at_s, f"{31 - 5 * step} W is over 24 W", 16, mhz))
-    for reading in range(int(duration_s * 4)):
-        at_s = reading / 4
-        level_w = 31.0 if at_s < cut_s + 0.4 else 26.0 if at_s < cut_s + 0.9 else 22.5
-        busy_w = 2.5 if third < at_s < half else 0.0
-        budget_w = 35.0 if at_s < cut_s else 24.0
-        rows.append(power(at_s, level_w + busy_w + rng.gauss(0, 0.5), budget_w))
-    return run_of(rows, tenants=TENANTS, device="jetson", duration_s=duration_s)
-
-
-def _plan(at_s: float, reason: str, batch_size: int, gpu_mhz: float) -> RunRow:
-    return RunRow("managed", "plan", at_s, "mobilenet", batch_size=batch_size, reason=reason, gpu_mhz=gpu_mhz)
-
-
 def _turn(
     engine: str, turn: int, rng: random.Random, duration_s: float, *, rate: Of = lambda t: 60,
     batch_size: Of = lambda t: 16,

@@ -110,24 +110,6 @@ def test_a_job_must_fit_beside_the_inference_into_an_empty_queues_budget():
     assert (admission.rates_per_s, admission.own_rate_per_s) == ({}, None)
 
 
-def test_just_after_a_batch_the_next_has_begun_to_fill():
-    # Batches of 4, 10 ms apart, take 25: at their end the next has waited 15; 85 of 100 ms are left for 25 and a step.
-    queue = infer(batch=4, rate=100, takes_ms=25, budget_ms=100)
-    assert admitted(queue, train(60))
-    admission = refused(queue, train(61))
-    assert admission.tenant == "t"
-    # At lower rates the next batch has waited less: 100 - 25 - (25 - 1000 / rate) > 61 for rates below 90.9 per second.
-    assert admission.rates_per_s["a"] == pytest.approx(1000 / 11, rel=1e-3)
-
-
-def test_a_batch_that_cannot_fill_in_time_is_not_waited_for():
-    # The second request comes 60 ms after the first, too late for a budget of 90 and a minibatch of 31: so the first is
-    # answered alone, at once, and when it has been, 90 are left for 31 and a step.
-    queue = infer(batch=2, rate=1000 / 60, takes_ms=31, budget_ms=90)
-    assert admitted(queue, train(59))
-    assert refused(queue, train(59.1)).tenant == "t"
-
-
 def test_a_queue_without_a_rate_counts_as_one_batch_and_keeps_no_rate():
     live = Inference("live", 4, 0.050, None, 0.030)
     assert admitted(live, train(20))

@@ -19,10 +19,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.artifacts.mode import Mode
-from edgetune.devices.capabilities import Absent, ModeSpace
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.clock import MonotonicClock
-from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.serving.arrivals import ArrivalSpec
@@ -196,18 +194,6 @@ def test_a_network_without_a_deadline_infers_the_samples_that_are_always_there(t
     assert {row.status for row in of(loop, "request")} == {"ok"}
 
 
-def test_a_batch_size_held_before_is_ready_without_loading(infers, staged):
-    stage = staged(infers(2), warmup=2)
-    stage.prepare("cam", 4)
-    stage.warm_up_s["cam"] = ["not warmed up again"]
-    stage.prepare("cam", 2)
-    assert stage.warm_up_s["cam"] == ["not warmed up again"]
-    stage.prepare("cam", 3)
-    assert len(stage.warm_up_s["cam"]) == 2
-    (done,) = all_done(stage, infer(0, 0, 1))
-    assert (done.failure, done.failed) == (None, ())
-
-
 def test_training_at_another_batch_size_goes_on_where_it_was(tmp_path, staged):
     from edgetune.workloads.torch_module import trainer
 
@@ -269,17 +255,6 @@ def test_a_tenant_that_hangs_is_killed_alone(infers, trains, staged):
     assert again.lost
 
 
-def test_input_lines_without_a_taker_do_not_end_the_wait_for_a_minibatch(trains, staged):
-    read, write = os.pipe()
-    stage = staged(trains("time.sleep(0.1)"))
-    stage.listen({"cam": LineArrivals(read)})
-    os.write(write, b"waits\n")
-    stage.start(train(0))
-    assert [done.minibatch.number for done in stage.wait(None)] == [0]
-    os.close(read)
-    os.close(write)
-
-
 def test_training_that_diverges_stops_and_its_last_good_checkpoint_stays(tmp_path, trains, staged):
     job = trains("if count == 3: return math.nan", more=LEARNS, checkpoint=tmp_path / "state")
     stage = staged(job, save_every_s=0.0)
@@ -292,14 +267,6 @@ def test_training_that_diverges_stops_and_its_last_good_checkpoint_stays(tmp_pat
     assert stage.save() == [SavedCheckpoint("job", tmp_path / "state", failure=bad.failure)]
     assert (tmp_path / "state").read_text() == "2"
     assert not list(tmp_path.glob("*partial*"))
-
-
-def test_a_minibatch_queued_behind_a_failed_step_is_not_recorded_as_a_duration(tmp_path, trains, staged):
-    stage = staged(trains("count < 2 or 1 / 0", more=LEARNS, checkpoint=tmp_path / "state"))
-    done = all_done(stage, train(0), train(1), train(2))
-    assert [(entry.minibatch.number, entry.lost) for entry in done] == [(0, False), (1, True), (2, True)]
-    assert stage.save() == [SavedCheckpoint("job", tmp_path / "state", 1)]
-    assert (tmp_path / "state").read_text() == "2"
 
 
 def test_the_last_checkpoint_of_a_crashed_training_stays(tmp_path, trains, staged):
@@ -364,32 +331,6 @@ def test_a_request_that_spoils_its_batch_fails_alone_and_leaves_no_trace_in_the_
     assert handled(out)[1] == (None, {"scores": pytest.approx(scores(1))})
 
 
-@pytest.mark.parametrize(
-    ("returned", "reason"),
-    [
-        ("{'other': 1}", "inputs ['other'] given, the network takes ['index']"),
-        ("{'index': __import__('numpy').zeros((2,))}", "index is of shape [2], the network takes []"),
-        ("None", "TypeError"),
-    ],
-)
-def test_inputs_that_do_not_fit_are_reported(infers, staged, returned, reason):
-    stage = staged(infers(2, handler=f"def inputs(request, line):\n    return {returned}\n"))
-    (done,) = all_done(stage, infer(0, 0))
-    assert reason in done.failure
-    assert not done.lost
-    assert dict(done.failed)[0] == done.failure
-
-
-def test_requests_take_the_samples_of_a_file_in_turn(tmp_path, infers, staged):
-    out = str(tmp_path / "out")
-    np.savez(tmp_path / "in.npz", index=np.array([3, 1, 2]))
-    handler = HANDLER.format(index="0", path=out).replace("def inputs", "def _unused")
-    stage = staged(infers(2, handler=handler, inputs=str(tmp_path / "in.npz")))
-    all_done(stage, infer(0, 0, 1), infer(1, 2, 3))
-    expected = [scores(index) for index in (3, 1, 2, 3)]
-    assert [arrays["scores"] for _, arrays in handled(out).values()] == expected
-
-
 def test_lines_from_outside_wake_the_stage_and_reach_the_handler(tmp_path, infers, staged):
     out = str(tmp_path / "out")
     read, write = os.pipe()
@@ -408,18 +349,6 @@ def test_lines_from_outside_wake_the_stage_and_reach_the_handler(tmp_path, infer
     stage.wait(begun_ns + 50_000_000)  # an end of file, once read, wakes nobody any more
     assert stage.now_ns() - begun_ns >= 50_000_000
     os.close(read)
-
-
-def test_a_batch_that_the_model_does_not_take_is_refused_before_the_run(infers, staged):
-    cam = infers(2, batch=3)
-    path = cam.workload.path
-    model = onnx.load(path)
-    model.graph.initializer.append(numpy_helper.from_array(np.ones((3, 2), np.float32), "built_in"))
-    model.graph.node[1].output[0] = "product"
-    model.graph.node.append(helper.make_node("Add", ["product", "built_in"], ["scores"]))
-    onnx.save(model, path)
-    with pytest.raises(InputError, match=r"cam: the model was exported with batch 3 and cannot be given 2"):
-        staged(cam)
 
 
 def test_a_batch_size_that_fails_leaves_the_old_one_ready(tmp_path, infers, trains, staged):
@@ -453,13 +382,6 @@ def test_a_training_file_goes_on_at_another_batch_size_and_from_a_checkpoint(tmp
     assert os.listdir(tmp_path / "new") == ["state.txt"]
 
 
-def test_minibatches_lined_up_are_answered_in_order_and_one_after_the_other(trains, staged):
-    done = all_done(staged(trains("time.sleep(0.01)")), *map(train, range(4)))
-    assert [entry.minibatch.number for entry in done] == [0, 1, 2, 3]
-    for before, after in itertools.pairwise(done):
-        assert before.end_ns <= after.start_ns
-
-
 def behind(minibatch, begin_by_ns=NEVER_NS):
     """The minibatch, to begin when what runs has ended."""
     return replace(minibatch, begin_by_ns=begin_by_ns)
@@ -482,14 +404,6 @@ def test_a_queued_minibatch_begins_when_the_other_process_has_ended(infers, trai
             assert before.end_ns <= after.start_ns
 
 
-def test_a_queued_minibatch_begins_beside_the_running_one_when_it_must(infers, trains, staged):
-    stage = staged(infers(), trains("time.sleep(0.5)"))
-    by_ns = stage.now_ns() + 50_000_000
-    answered, trained = all_done(stage, train(0), behind(infer(0, 0), by_ns))
-    assert (answered.minibatch.task, trained.minibatch.task) == ("infer", "train")
-    assert by_ns <= answered.start_ns < trained.end_ns
-
-
 @pytest.mark.parametrize("step", ["os.abort()", "os.kill(os.getpid(), 9)", "time.sleep(3600)", "1 / 0"])
 def test_a_minibatch_queued_behind_a_lost_tenant_runs(infers, trains, staged, step):
     stage = staged(infers(), trains(step), hang_s=0.5)
@@ -499,13 +413,6 @@ def test_a_minibatch_queued_behind_a_lost_tenant_runs(infers, trains, staged, st
     assert done.start_ns >= lost.start_ns
     (later,) = all_done(stage, infer(1, 1))
     assert later.failure is None
-
-
-def test_a_minibatch_that_waits_long_does_not_count_as_hanging(infers, trains, staged):
-    stage = staged(infers(), trains("time.sleep(0.6)"), hang_s=0.4)
-    stage._held["job"].live = replace(stage._held["job"].live, tenant=Training("job", 4, 10.0))
-    trained, answered = all_done(stage, train(0), behind(infer(0, 0)))
-    assert (trained.failure, answered.failure) == (None, None)
 
 
 def test_waiting_ends_at_the_time_and_with_a_signal(trains, staged):
@@ -539,35 +446,6 @@ def test_in_streams_a_thread_that_hangs_leaves_the_others_theirs(infers, trains,
     stage.prepare("cam", 4)
     (done,) = all_done(stage, infer(2, 3, 4, 5, 6))
     assert done.failure is None
-
-
-def test_in_streams_a_crash_takes_everyone(infers, trains, staged):
-    stage = staged(infers(), trains("os.abort()"), engine="streams")
-    (done,) = all_done(stage, train(0))
-    assert "SIGABRT" in done.failure
-    (done,) = all_done(stage, infer(0, 0))
-    assert done.lost
-
-
-class Modes:
-    """Offers every number of cores, and remembers nothing."""
-
-    space = ModeSpace({})
-
-    def apply(self, mode):
-        return mode
-
-    def restore(self):
-        """Nothing was changed."""
-
-
-@pytest.mark.skipif(len(usable_cpus()) < 2, reason="one core cannot be halved")
-def test_a_mode_of_fewer_cores_binds_the_tenants_to_them(infers, trains, staged):
-    stage = staged(infers(), trains(), device=replace(HOST, modes=Modes()))
-    applied = stage.apply(Mode(cpu_cores=1))
-    assert applied == Mode(cpu_cores=1)
-    assert [len(os.sched_getaffinity(pid)) for pid in children(stage)] == [1, 1]
-    assert [done.failure for done in all_done(stage, train(0), infer(0, 0))] == [None, None]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

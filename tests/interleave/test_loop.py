@@ -98,13 +98,6 @@ def test_live_requests_that_wait_at_the_end_are_abandoned():
     assert max(row.finished_s for row in rows) == 0.03
 
 
-def test_waiting_requests_are_answered_at_the_end_and_training_stops():
-    loop = run([10, 95], batch=2, end_ms=100, training=False)
-    assert [row.finished_s for row in of(loop, "request")] == [0.105, 0.105]
-    trained = of(run([], end_ms=100), "train")
-    assert [row.started_s for row in trained] == [0.0, 0.03, 0.06, 0.09]
-
-
 def test_a_stop_finishes_what_runs_and_abandons_what_waits():
     asked = iter([False] * 6 + [True] * 100)
     loop = run([5, 6], batch=5, stopped=lambda: next(asked))
@@ -183,14 +176,6 @@ def test_a_watcher_changes_the_batch_size_between_minibatches_and_sees_every_row
     assert len(watcher.seen) == len(loop.rows)
     (changed,) = of(loop, "plan")
     assert changed.reason == "changed"
-
-
-def test_decisions_are_timed_and_device_time_lost_between_minibatches_is_counted():
-    loop = run([10, 20, 30], end_ms=100)
-    assert loop.overhead.gaps_s == 0.0
-    assert len(loop.overhead.decisions_s) > 6
-    assert all(seconds > 0 for seconds in loop.overhead.decisions_s)
-    assert loop.now_ns() >= 100 * MS
 
 
 class LinesUp(FullBatchesFirst):

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.errors import InfeasibleError, InputError
+from edgetune.errors import InfeasibleError
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
-from edgetune.stages.interleave.explain import explain, feasible_rates, nearest_rate_per_s, parts_of
+from edgetune.stages.interleave.explain import explain, feasible_rates, nearest_rate_per_s
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.planner import best_cycle, cautious_s, halves, tenants_of
 from edgetune.stages.interleave.policies.managed import Managed
@@ -56,22 +56,6 @@ def test_a_cycle_by_hand():
     assert cycle.utilisation == pytest.approx(0.195 / 0.2)
     assert cycle.throughput_per_s == pytest.approx(7 * 16 / 0.2)
     assert cycle.power_w == 15.0
-
-
-def test_without_training_and_without_power_there_is_none_of_either():
-    alone = cycle_of(WorkloadPoint("camera", 1, 0.01), 50.0)
-    assert (alone.train_minibatches, alone.throughput_per_s, alone.training_s, alone.fill_s) == (0, 0, 0, 0)
-    assert (alone.power_w, alone.utilisation) == (None, pytest.approx(0.5))
-    assert cycle_of(WorkloadPoint("camera", 1, 0.01, 9.0), 50.0, WorkloadPoint("night", 1, 0.005)).power_w is None, (
-        "not the known one"
-    )
-
-
-def test_an_unknown_rate_promises_no_training_and_no_waiting():
-    cycle = cycle_of(CAMERA[3], None, NIGHT[0])
-    assert (cycle.train_minibatches, cycle.throughput_per_s, cycle.latency_s) == (0, 0, CAMERA[3].minibatch_s)
-    assert math.isinf(cycle.period_s)
-    assert names(cycle, wanted(None)) == []
 
 
 @pytest.mark.parametrize(
@@ -145,21 +129,6 @@ def test_without_a_rate_the_most_answers_per_second_win_within_the_budget():
     assert best_cycle(CAMERA, NIGHT, wanted(None, 0.5)).infer.batch_size == 32
 
 
-def test_halves_pair_within_one_mode_and_a_power_budget_picks_the_mode():
-    infer = [replace(half, mode=mode, power_w=w) for half in CAMERA for mode, w in ((SLOW, 10.0), (FAST, 25.0))]
-    train = [WorkloadPoint("night", 16, 0.03, 12.0, SLOW), WorkloadPoint("night", 16, 0.015, 30.0, FAST)]
-    assert best_cycle(infer, train, wanted()).train.mode == FAST
-    modest = best_cycle(infer, train, wanted(power_budget_w=20.0))
-    assert (modest.infer.mode, modest.train.mode, modest.power_w) == (SLOW, SLOW, 12.0)
-    with pytest.raises(
-        InfeasibleError, match=r"the power is 30 W, and the budget 11 W|the power is 12 W, and the budget 11 W"
-    ) as raised:
-        best_cycle(infer, train, wanted(power_budget_w=11.0))
-    assert "a power budget of 12 W" in raised.value.hint
-    with pytest.raises(InputError, match="no mode that is the same"):
-        best_cycle([infer[0]], [train[1]], wanted())
-
-
 # ---- what would be feasible
 
 
@@ -180,16 +149,6 @@ def test_too_high_a_rate_is_refused_with_the_nearest():
     # batch 16 takes 36 ms: 16 / (0.036 + 0.020) = 285.7, to the feasible side; batch 32 would be late at any such rate
     assert raised.value.hint.startswith("feasible: 285 requests/s (batch 16, 88.6 ms); or")
     assert "--best-effort" in raised.value.hint
-
-
-def test_a_batch_that_cannot_fill_in_time_is_not_waited_for():
-    found = best_cycle([CAMERA[4]], NIGHT, wanted(10.0, 0.4))
-    assert found.infer.batch_size == 16
-    assert found.together == 4  # 3 / 10 + 0.036 = 0.336 s; a fifth request would make it 0.436
-    assert (found.period_s, found.latency_s) == pytest.approx((0.4, 0.336))
-    assert found.train_minibatches == math.floor((0.4 - 0.036) / NIGHT[0].minibatch_s)
-    told = explain(found, wanted(10.0, 0.4))
-    assert any("4 requests are answered by camera, as a batch of 16" in line for line in told)
 
 
 @given(st.floats(1, 3000), st.floats(0.005, 0.5), st.sampled_from([0.0, 0.05, 0.2]), st.booleans())
@@ -259,18 +218,6 @@ def test_the_slowest_and_hungriest_of_successful_visits_counts():
 
 # ---- in words
 
-BOTH = cycle_of(WorkloadPoint("camera", 8, 0.02, 12.0, FAST), 40.0, WorkloadPoint("night", 16, 0.025, 15.0, FAST))
-
-
-def test_the_parts_of_a_cycle_are_end_to_end():
-    cycle = BOTH
-    parts = parts_of(cycle)
-    assert [part.what for part in parts] == ["infer", *["train"] * 7, "idle"]
-    for before, after in itertools.pairwise(parts):
-        assert before.begin_s + before.duration_s == pytest.approx(after.begin_s)
-    assert sum(part.duration_s for part in parts) == pytest.approx(cycle.period_s)
-    assert [part.what for part in parts_of(cycle_of(CAMERA[0], None, NIGHT[0]))] == ["infer"]
-
 
 # ---- what the planner promises, the policy keeps
 
@@ -295,14 +242,6 @@ def test_a_feasible_plan_has_no_violations_and_trains_as_much_as_planned(seed):
     cycles = math.floor(SECONDS / cycle.period_s) - 1  # the first batch has to fill before there is a first cycle
     steps = sum(row.event == "train" for row in loop.rows)
     assert steps >= cycles * cycle.train_minibatches
-
-
-def test_the_least_bad_plan_answers_in_time_rather_than_train():
-    """1000 requests/s: one by one they are too many; sixteen at a time they are not, and no training step fits."""
-    infer = [WorkloadPoint("net", 1, 0.0018), WorkloadPoint("net", 16, 0.005)]
-    train = [WorkloadPoint("net", 256, 0.113)]
-    chosen = best_cycle(infer, train, CycleGoals(0.4, 1000.0), best_effort=True)
-    assert chosen.infer.batch_size == 16
 
 
 # ---- continuous training

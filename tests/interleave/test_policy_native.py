@@ -2,7 +2,11 @@
 
 import pytest
 
+from contracts.policy_contract import PolicyContract
+from edgetune.stages.interleave.cycle import HEADROOM
+from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.native import Native, NativeFull
+from edgetune.stages.interleave.policies.policy import GUARD_NS, GUARD_SHARE, guard_ns
 from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 MS = 1_000_000
@@ -43,3 +47,34 @@ def test_native_full_waits_for_a_full_batch_until_its_oldest_is_late():
     assert NativeFull().decide(Snapshot(NOW + 10 * MS, [waiting], [])) == Serve("a", 2)
     waiting.arrivals_ns = [NOW] * 4
     assert NativeFull().decide(Snapshot(NOW, [waiting], [])) == Serve("a", 4)
+
+
+class TestManaged(PolicyContract):
+    policy = "managed"
+    steps_in_flight = 2
+
+
+class TestNative(PolicyContract):
+    policy = "native"
+    steps_in_flight = 2
+    first_come_first_served = True
+
+
+class TestNativeFull(PolicyContract):
+    policy = "native-full"
+    steps_in_flight = 2
+    first_come_first_served = True
+
+
+def test_every_policy_of_the_table_is_under_contract():
+    assert {kind.policy for kind in PolicyContract.__subclasses__()} == set(POLICIES)
+
+
+def test_a_share_of_the_shortest_budget_but_never_less_than_a_late_wake_up():
+    assert guard_ns([0.4, 0.1]) == round(GUARD_SHARE * 0.1e9)
+    assert guard_ns([0.001]) == GUARD_NS
+    assert guard_ns([]) == GUARD_NS
+
+
+def test_a_plan_leaves_more_free_than_the_policy_keeps():
+    assert GUARD_SHARE < HEADROOM

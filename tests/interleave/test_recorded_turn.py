@@ -3,15 +3,12 @@
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
-from edgetune.stages.interleave.backend import Minibatch
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.recorded import RecordedRun, Recorder, Series
+from edgetune.stages.interleave.recorded import Recorder, Series
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, resampled
 from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.stats import percentile
@@ -20,10 +17,6 @@ NS = 1_000_000_000
 MS = 1_000_000
 CAMERA = Inference("camera", 2, 0.1, 30.0, 0.005)
 NIGHT = Training("night", 16, 0.007)
-
-
-def refused(*point):
-    raise AssertionError(f"{point} was recorded")
 
 
 def series(*points):
@@ -56,67 +49,6 @@ def test_the_nearest_in_time_and_backwards_after_the_last(at_ns, lasted_ns):
     assert series((20, 7), (10, 5), (40, 9)).nearest_ns(at_ns) == lasted_ns
 
 
-@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=1), st.integers(0, 1000))
-def test_the_nearest_recorded_duration_is_found(points, at_ns):
-    found = series(*points)
-    lasted_ns = found.nearest_ns(at_ns)
-    if at_ns <= max(found.at_ns):
-        least = min(abs(at - at_ns) for at, _ in points)
-        assert lasted_ns in {lasted for at, lasted in points if abs(at - at_ns) == least}
-    assert lasted_ns in found.lasted_ns
-
-
-def recorder_of(clock, **options):
-    times_ms = {"camera": 5, "night": 7}
-    return Recorder(
-        SimulatedMinibatchBackend(
-            clock, (CAMERA, NIGHT), SimulatedDevice(lambda tenant, *_: times_ms[tenant] * MS, **options)
-        )
-    )
-
-
-def test_changes_are_distinguished_by_who_ran_and_whether_it_was_lined_up():
-    changes_ms = {(None, "night", False): 4, ("night", "night", True): 1, ("night", "camera", False): 2}
-    clock = EventClock(3 * NS)
-    stage = recorder_of(clock, overhead_ns=lambda *change: changes_ms[change] * MS)
-    stage.start(Minibatch("night", "train", 0))
-    stage.start(Minibatch("night", "train", 1))  # 4 to 11 and 12 to 19 ms
-    while not any(done.minibatch.number for done in stage.wait(None)):
-        pass
-    stage.start(Minibatch("camera", "infer", 0, (0,)))  # 21 to 26 ms
-    stage.wait(None)
-    stage.wait(3 * NS + 40 * MS)
-    stage.start(Minibatch("night", "train", 2))  # 44 to 51 ms
-    stage.wait(None)
-    assert stage.recorded() == RecordedRun(
-        {"night": series((4 * MS, 7 * MS), (12 * MS, 7 * MS), (44 * MS, 7 * MS)), "camera": series((21 * MS, 5 * MS))},
-        {
-            (None, "night", False): series((0, 4 * MS), (40 * MS, 4 * MS)),
-            ("night", "night", True): series((11 * MS, 1 * MS)),
-            ("night", "camera", False): series((19 * MS, 2 * MS)),
-        },
-    )
-
-
-def test_concurrent_minibatches_are_recorded_with_their_times_alone():
-    stage = recorder_of(EventClock())
-    stage.start(Minibatch("night", "train", 0))
-    stage.wait(3 * MS)
-    stage.start(Minibatch("camera", "infer", 0, (0,)))  # 4 ms each are left of 7, and of 5: to 11 ms, then 1 ms alone
-    ends_ms = [done.end_ns / MS for _ in range(2) for done in stage.wait(None)]
-    assert ends_ms == [11, 12]
-    taken = stage.recorded().minibatches
-    assert (taken["night"].lasted_ns, taken["camera"].lasted_ns) == ([7 * MS], [5 * MS])
-
-
-def test_a_change_that_did_not_occur_is_as_the_one_most_like_it():
-    changes = {("a", "b", False): series((0, 1)), (None, "c", False): series((0, 2)), ("a", "a", True): series((0, 3))}
-    overhead_ns = RecordedRun(changes=changes).overhead(EventClock())
-    assert [overhead_ns(None, "b", False), overhead_ns("b", "c", False), overhead_ns("a", "d", False)] == [1, 2, 1]
-    assert overhead_ns("b", "b", True) == 3
-    assert RecordedRun().overhead(EventClock())(None, "b", False) == 0
-
-
 # ---- with the loop and the policy
 
 
@@ -144,6 +76,10 @@ def device(clock, seed):
             overhead_ns=lambda before, tenant, lined_up: round((0.1 if lined_up else 0.4) * MS * slow()),
         ),
     )
+
+
+def refused(*point):
+    raise AssertionError(f"{point} was recorded")
 
 
 def replayed(recorded, shift_ns=0):

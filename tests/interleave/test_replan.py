@@ -6,7 +6,7 @@ from edgetune.errors import DeviceError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.cycle import CycleGoals
-from edgetune.stages.interleave.cycle_choice import CycleChoice, CycleChooser, TenantNames
+from edgetune.stages.interleave.cycle_choice import CycleChooser, TenantNames
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
@@ -138,26 +138,12 @@ def test_the_choice_with_most_training_is_kept_unless_another_is_clearly_better(
     assert choices.best(40.0, (1, SLOW, True)).setting == best.setting
 
 
-def test_without_training_or_power_the_quickest_is_chosen():
-    choices = CycleChooser(TenantNames("cam", "net"), rows(SLOW), CycleGoals(BUDGET_S, None))
-    assert choices.best(10.0).grade == "fits"
-    assert choices.strongest(10.0).infer.batch_size == 16
-    assert isinstance(choices.best(1e4), CycleChoice)
-    assert choices.best(1e4).grade == "least"
-
-
 def test_training_pauses_where_only_answering_is_within_the_power_budget():
     known = [row("infer", 16, FAST), ProfileRow("net", "train", 16, 0.04, power_w=40.0, **FAST.knobs()), *rows(SLOW)]
     run = Followed([40.0, 160.0], known, budgets=((0.0, 20.0),))
     after = [row for row in run.of("train") if row.started_s > run.plans[-1].finished_s]
     assert (run.plans[-1].gpu_mhz, after) == (600.0, [])
     assert run.late == []
-
-
-def test_where_no_known_point_serves_the_rate_the_one_that_answers_most_runs():
-    run = Followed([40.0, 250.0], rows(SLOW), window_s=20.0)
-    assert any("nothing measured serves it" in plan.reason for plan in run.plans)
-    assert run.plans[-1].batch_size == 16
 
 
 def test_a_budget_that_changes_is_followed():

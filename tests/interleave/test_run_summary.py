@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,8 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_builder import abandoned, power, request, run_of, study_run, trained
 
+from edgetune.artifacts.run import Run, RunRow
+from edgetune.errors import InputError
+from edgetune.plotting.figure_file import figure_bytes
+from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.device_use import Busy, minibatches, occupancy
+from edgetune.stages.interleave.figures.latency import latency_figure
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.power import NS, Budgets, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.summary import summarise
+from edgetune.stages.interleave.tenants import Inference, Training
+from edgetune.workflows.figures import choose_view, views_of
+from edgetune.workflows.report.report import Found, page_of
 
 
 def _busy(tenant: str, start_s: float, end_s: float, *, answers: bool = False) -> Busy:
@@ -30,11 +44,6 @@ def test_time_is_split_between_answers_training_both_and_nobody() -> None:
     found = occupancy(busy, 10.0)
     assert (found.answering_s, found.training_s, found.both_s, found.idle_s) == (4.0, 5.0, 2.0, 3.0)
     assert found.tenants_s == {"a": 2.0 + 2.0 / 2, "b": 2.0 / 2 + 2.0 + 1.0}
-
-
-def test_a_minibatch_lined_up_behind_its_like_counts_once() -> None:
-    found = occupancy([_busy("a", 0.0, 4.0), _busy("a", 2.0, 6.0)], 6.0)
-    assert (found.training_s, found.idle_s, found.tenants_s) == (6.0, 0.0, {"a": 6.0})
 
 
 @settings(deadline=None, max_examples=80)
@@ -128,15 +137,140 @@ def test_turns_of_an_engine_are_taken_together() -> None:
     ]  # fmt: skip
 
 
-def test_a_change_of_mode_in_a_file_of_an_earlier_version_is_a_plan_and_a_trial_is_none() -> None:
-    changed = replace(power(8.0, 1.0), event="mode", power_w=None)
-    (summary,) = summarise(run_of([request(0.0, 0.0, 2.0), changed, replace(changed, event="plan", started_s=5.0)]))
-    assert summary.plan_steps == 1
-
-
 def test_the_run_that_figures_are_tried_on_is_what_it_says() -> None:
     """Managed keeps its deadlines, native and streams do not, and the device is never idle."""
     managed, native, streams = summarise(study_run(20.0))
     assert managed.answered[0].violation_share < 0.01 < native.answered[0].violation_share
     assert streams.answered[0].violation_share > 0.01
     assert managed.device.both_s == 0 < native.device.both_s
+
+
+NAMES = ("a" * 60, "b $x_1$ $", "ü")
+
+
+@pytest.fixture(scope="module")
+def study() -> Run:
+    return study_run(8.0)
+
+
+def _words(figure) -> str:
+    texts = [text.get_text() for axes in figure.axes for text in (axes.title, axes._left_title, *axes.texts)]
+    texts += [axis.get_label_text() for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    texts += [label.get_text() for axes in figure.axes for label in axes.get_xticklabels()]
+    texts += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    texts += [figure.get_suptitle()]
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("view", views_of("run"))
+def test_each_view_repeats_to_the_byte_and_says_that_it_is_simulated(study: Run, view) -> None:
+    first, second = (choose_view("run", view).draw(study) for _ in range(2))
+    assert figure_bytes(first, "svg") == figure_bytes(second, "svg")
+    assert "SIMULATED" in _words(first)
+    assert "twin:orin-agx" in _words(first)
+
+
+def test_boxes_are_percentiles_and_the_budget_is_where_it_is(study: Run) -> None:
+    words = _words(latency_figure(study))
+    assert "mobilenet, due in 400 ms" in words
+    names = [label.get_text() for label in latency_figure(study).axes[0].get_yticklabels()]
+    assert {"managed", "native"} <= set(names)
+    figure = latency_figure(run_of([request(k, k, k + 0.001 * k, number=k, budget_s=0.08) for k in range(1, 102)]))
+    axes = figure.axes[0]
+    ends = sorted({round(float(value), 6) for line in axes.lines for value in line.get_xdata()})
+    # shortest, 1st percentile, median, budget, 99th percentile and longest, ms
+    assert {1.0, 2.0, 51.0, 80.0, 100.0, 101.0} <= set(ends)
+    assert "21 of\n101 late" in _words(figure)
+    assert len(figure.axes) == 1  # nothing trained: no second panel
+
+
+@pytest.mark.parametrize(
+    ("rows", "drawn"),
+    [
+        ([], ""),
+        ([power(0.0, 5.0)], ""),
+        ([trained(0.0, 1.0)], "timeline"),
+        ([request(0.0, 0.0, 0.0)], "latency"),
+        ([request(0.0, 0.0, 1e-7)], "latency timeline"),
+        ([replace(request(0.0, 0.0, 1.0), deadline_s=None, met=None, tenant=None)], "latency timeline"),
+        ([abandoned(0.0, 1.0)], "timeline"),
+        ([request(0.0, 0.0, 1e5, budget_s=1e-6)], "latency timeline"),
+        ([replace(trained(0, 1), status="failed", samples=0), request(0.5, 1.0, 1.5)], "latency timeline"),
+        ([request(k, k, k + 1, tenant=name, number=k) for k in range(3) for name in NAMES], "latency timeline"),
+        ([trained(k, k + 1, tenant=name, number=k) for k in range(3) for name in "ab"], "timeline"),
+        ([RunRow("managed", "plan", 5.0)], ""),
+    ],
+)
+def test_odd_runs_are_drawn_or_refused(rows, drawn) -> None:
+    found = []
+    for view in sorted(views_of("run")):
+        try:
+            figure_bytes(choose_view("run", view).draw(run_of(rows)), "svg")
+        except InputError:
+            continue
+        found.append(view)
+    assert " ".join(found) == drawn
+
+
+def test_a_page_holds_everything_and_loads_nothing() -> None:
+    rows = [request(0.0, 0.0, 1.0), trained(0.0, 1.0, engine="native")]
+    page = page_of([Found("a & <b>.parquet", run_of(rows, simulated=True))]).data().decode()
+    assert re.findall('<svg[^>]* aria-label="([^"]*)"', page) == [
+        "latency by engine", "managed over time", "native over time"
+    ]  # fmt: skip
+    assert not re.search(r"""https?://|src=|href=(?!"#)|@import|url\((?!#)""", page)
+    assert "SIMULATED" in page
+    assert "a &amp; &lt;b&gt;.parquet" in page
+    assert "nothing happened" in page_of([Found("run", run_of([]))]).data().decode()
+
+
+def powered(steps):
+    """Return the rows of a run at 10 requests a second."""
+    tenants = [Inference("cam", 1, 0.2, 10.0, 0.01), Training("job", 16, 0.03)]
+    times_ns = {tenant.name: round(tenant.minibatch_s * NS) for tenant in tenants}
+    device = SimulatedDevice(lambda name, *_: times_ns[name], power_w=lambda name, *_: 4.0 if name is None else 30.0)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, device)
+    watcher = PowerWatcher(SimulatedReadings(stage.power.mean_w, 0), 1.0, 0, Budgets(steps))
+    source = ArrivalSpec("uniform", (10.0,)).source(0, 20 * NS)
+    loop = InterleaveLoop(
+        EngineTurn("simulated", 20 * NS), stage, Managed(guard_ns=0), tenants, {"cam": source}, watchers=[watcher]
+    )
+    loop.run()
+    return loop.rows
+
+
+def of(rows, event):
+    return [row for row in rows if row.event == event]
+
+
+def test_the_course_of_a_budget():
+    budgets = Budgets(((0.0, 30.0), (60.0, 20.0), (120.0, 25.0)))
+    assert [budgets.at(time_s) for time_s in (0.0, 59.9, 60.0, 119.0, 120.0, 1e6)] == [
+        30.0,
+        30.0,
+        20.0,
+        20.0,
+        25.0,
+        25.0,
+    ]
+    assert budgets.at(-1e-9) == 30.0
+
+
+def test_every_reading_is_written_down_beside_its_budget():
+    readings = of(powered(((0.0, 35.0), (10.0, 34.0))), "power")
+    assert [row.finished_s for row in readings] == [float(second) for second in range(1, 20)]
+    assert all(5.0 < row.power_w < 30.001 for row in readings)
+    assert [row.power_budget_w for row in readings] == [35.0] * 9 + [34.0] * 10
+
+
+def test_a_reading_from_before_the_run_is_left_out():
+    tenants = [Inference("cam", 1, 0.2, 1.0, 0.01)]
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda *_: NS // 100))
+    readings = [[(-1, 7.0), (NS // 2, 8.0)], [(3 * NS // 2, 9.0)]]
+    watcher = PowerWatcher(lambda _: readings.pop(0), 1.0, 0)
+    sources = {"cam": ArrivalSpec("uniform", (1.0,)).source(0, 5 * NS // 2)}
+    loop = InterleaveLoop(
+        EngineTurn("simulated", 5 * NS // 2), stage, Managed(guard_ns=0), tenants, sources, watchers=[watcher]
+    )
+    loop.run()
+    assert [(row.finished_s, row.power_w) for row in of(loop.rows, "power")] == [(0.5, 8.0), (1.5, 9.0)]

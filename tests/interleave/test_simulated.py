@@ -18,7 +18,6 @@ from edgetune.stages.interleave.simulated import (
     Fault,
     SimulatedDevice,
     SimulatedMinibatchBackend,
-    resampled,
 )
 from edgetune.stages.interleave.tenants import Inference, Training
 
@@ -81,16 +80,6 @@ def test_two_at_once_slow_each_other_down_as_the_pair_was_measured():
     assert camera == ("camera", 0.0, pytest.approx(25 + 10 - 25 / 3))
 
 
-def test_a_minibatch_has_one_slowdown_for_each_minibatch_beside_it():
-    draws = iter([2.0, 1.0, 1.0, 5.0])  # late beside the first step and the reverse; the second step and the reverse
-    stage = stage_of(NIGHT, LATE, slowdown=lambda *_: next(draws))
-    stage.start(Minibatch("night", "train", 0))
-    stage.start(Minibatch("late", "train", 0))
-    stage.start(Minibatch("night", "train", 1))
-    # late: 20 ms at half speed, then 20 ms at a fifth, then the remaining 26 alone
-    assert ends_ms(stage) == [("night", 0, 20), ("night", 20, 40), ("late", 0, 66)]
-
-
 def test_three_at_once_share_the_device_and_one_that_comes_later_takes_its_part():
     # night and late (20, 40) alone until 10 ms: 5 ms done each; then three: camera's 10 ms take 30 ms, to 40 ms, when
     # night has 5 ms left (to 50 ms) and late 25 ms: 20 ms of them remain at 50 ms
@@ -100,13 +89,6 @@ def test_three_at_once_share_the_device_and_one_that_comes_later_takes_its_part(
     stage.wait(10 * MS)
     stage.start(infer())
     assert ends_ms(stage) == [("camera", 10, 40), ("night", 0, 50), ("late", 0, 70)]
-
-
-def test_a_tenants_minibatches_line_up():
-    stage = stage_of()
-    stage.start(Minibatch("night", "train", 0))
-    stage.start(Minibatch("night", "train", 1))
-    assert ends_ms(stage) == [("night", 0, 20), ("night", 20, 40)]
 
 
 def test_overhead_comes_before_each_start_and_hides_behind_what_runs():
@@ -157,31 +139,6 @@ def test_a_minibatch_queued_behind_a_lost_tenant_runs():
     stage.start(Minibatch("night", "train", 0))
     stage.start(replace(infer(), begin_by_ns=NEVER_NS))
     assert ends_ms(stage) == [("night", 0, 20), ("camera", 20, 30)]
-
-
-def drawn(recorded):
-    return resampled(lambda tenant, size, mode: recorded[tenant, size, mode], 7)
-
-
-def test_recorded_times_are_drawn_with_replacement_and_again_from_the_same_seed():
-    mode = Mode(cpu_cores=2)
-    recorded = {("camera", 4, mode): [9 * MS, 10 * MS, 14 * MS]}
-    draws = [[draw("camera", 4, mode) for _ in range(3000)] for draw in (drawn(recorded), drawn(recorded))]
-    assert draws[0] == draws[1]
-    counts = [draws[0].count(time) for time in recorded["camera", 4, mode]]
-    assert sum(counts) == 3000
-    assert all(900 < count < 1100 for count in counts), "a third each: sigma is 26"
-
-
-def test_another_mode_changes_what_starts_after_it():
-    slow, fast = Mode(cpu_mhz=1000.0), Mode(cpu_mhz=2000.0)
-    stage = stage_of(duration_ns=lambda tenant, size, mode: round(20e9 / mode.cpu_mhz), mode=slow, apply_ns=3 * MS)
-    stage.start(infer())
-    assert stage.apply(fast) == fast
-    assert (stage.now_ns(), stage.mode) == (3 * MS, fast)
-    assert ends_ms(stage) == [("camera", 0, 20)]
-    stage.start(infer(1))
-    assert ends_ms(stage) == [("camera", 20, 30)]
 
 
 def test_a_mode_that_is_refused_changes_nothing_and_one_read_back_otherwise_counts():

@@ -132,27 +132,6 @@ def test_a_network_runs_in_onnx_runtime_with_power_heat_and_the_mode_read_back(t
     assert not profile.header.warnings
 
 
-def test_a_throttled_point_is_measured_again_and_both_are_kept(orin_nano):
-    network = orin_nano.network("kernel.over_current(1)", times=1)
-    profile = orin_nano.sweep(network, "train", orin_nano.modes("15W"), minibatches=10)
-    first, last = profile.rows
-    assert (first.status, first.throttled) == ("throttled", True)
-    assert first.reason.startswith("the device throttled while it was measured")
-    assert first.reason.endswith("; over-current events: oc1 1")
-    assert (last.status, last.throttled, last.reason) == ("ok", False, None)
-    assert first.mode == last.mode
-    assert not profile.header.warnings
-
-
-def test_a_point_that_always_throttles_is_given_up_and_marked(orin_nano):
-    network = orin_nano.network("kernel.over_current(2)", times=1_000_000)
-    profile = orin_nano.sweep(network, "train", orin_nano.modes("15W"), minibatches=10, retries=1)
-    assert [row.status for row in profile.rows] == ["throttled", "throttled"]
-    assert [(caution.code, caution.numbers) for caution in profile.header.warnings] == [
-        ("points-throttled", {"points": 1})
-    ]
-
-
 def test_a_network_is_loaded_with_the_clocks_found_and_the_cores_of_its_point(orin_nano):
     """At the lowest clocks loading PyTorch alone takes longer than the time limit of a point."""
     gpu, core = "sys/class/devfreq/17000000.gpu/max_freq", "sys/devices/system/cpu/cpu{}/online"
@@ -212,10 +191,3 @@ def test_a_clock_that_the_kernel_refuses_fails_its_points_alone(orin_nano):
     good, bad = orin_nano.sweep(network, "train", modes, minibatches=10).rows
     assert (good.status, bad.status) == ("ok", "failed")
     assert "gpu_mhz" in bad.reason or "min_freq" in bad.reason
-
-
-def test_cores_of_the_board_that_this_machine_lacks_are_no_obstacle(orin_nano):
-    """The mode is the board's; the network runs on what this machine has, as the conditions say."""
-    network = orin_nano.network("pass", times=0)
-    rows = orin_nano.sweep(network, "train", orin_nano.modes("cpu_cores=1|6"), minibatches=10).rows
-    assert [(row.status, row.cpu_cores) for row in rows] == [("ok", 1), ("ok", 6)]

@@ -56,18 +56,6 @@ def test_run_ends_at_the_first_look_that_sees_the_target(corners):
     assert higher.minibatches >= run.minibatches
 
 
-def test_same_seed_same_run_and_another_seed_another(corners):
-    runs = [once(corners, seed=seed, target_accuracy=1.0, max_epochs=2) for seed in (0, 0, 1)]
-    assert runs[0] == runs[1]
-    assert runs[0].accuracy != runs[2].accuracy
-
-
-def test_run_that_diverges_ends_and_says_so(corners):
-    run = once(corners, target_accuracy=1.0, learning_rate=1e30)
-    assert not run.reached
-    assert "the loss was" in run.reason
-
-
 def test_initial_weights_are_those_of_the_seed_at_every_batch_size():
     torch = pytest.importorskip("torch")
     from edgetune.stages.profiling.convergence.training import build_network
@@ -80,21 +68,6 @@ def test_initial_weights_are_those_of_the_seed_at_every_batch_size():
 
     assert torch.equal(weights(8, 0), weights(256, 0))
     assert not torch.equal(weights(8, 0), weights(8, 1))
-
-
-def test_learning_rate_grows_with_the_square_root_of_the_batch():
-    rates = [TrainingOptions(0.9, 1, learning_rate=1e-3).learning_rate_at(size) for size in (8, 32, 128)]
-    assert rates == pytest.approx([0.5e-3, 1e-3, 2e-3])
-
-
-def test_cnn_learns_drawn_images(tmp_path):
-    """A few epochs on a slice of the shapes are better than guessing one of ten by far."""
-    data = load_dataset("shapes")
-    np.savez(
-        tmp_path / "few.npz",
-        **{"x": data.x[:1024], "y": data.y[:1024], "x_test": data.x_held_out[:256], "y_test": data.y_held_out[:256]},
-    )
-    assert once(tmp_path / "few.npz", reference="proxy:cnn", target_accuracy=0.4, learning_rate=2e-3).reached
 
 
 def test_onnx_graph_is_trained_and_short_evaluations_are_filled_up(tmp_path, corners):

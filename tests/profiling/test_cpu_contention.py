@@ -68,10 +68,6 @@ def test_the_workloads_own_threads_are_not_others(measured):
     assert "other processes" not in row.reason
 
 
-def test_a_run_too_short_to_tell_counts_with_its_loading(measured):
-    assert measured(own=0.5, others=0.0, before=0.5, minibatch_ms=1).row.others_cpu_share == pytest.approx(0.5, abs=0.1)
-
-
 def test_the_profile_warns_with_numbers(measured):
     attempts = [measured(own=0.4, others=share) for share in (0.6, 0.05, 0.2)]
     entries = [SweepJournalEntry(POINT, (each.row,), 0.0, True, None, True) for each in attempts]

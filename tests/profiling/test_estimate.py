@@ -5,11 +5,9 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.host import open_host
-from edgetune.errors import InputError
 from edgetune.stages.profiling import estimate as estimates
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.estimate import estimate
-from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import sweep
 from edgetune.testing.fake_clock import FakeClock
@@ -56,23 +54,6 @@ def test_of_many_points_an_even_share_is_simulated(monkeypatch):
     assert many.basis.endswith("from 10 of the points")
 
 
-def test_a_simulated_point_that_fails_is_reported_and_when_all_do_it_is_an_error(monkeypatch):
-    def table(_, batch_size):
-        if batch_size in broken:
-            raise InputError(f"no batch of {batch_size}", "another size")
-        return batch_size
-
-    monkeypatch.setattr(profilers.Profiler, "_table", table)
-    clock = FakeClock()
-    source = FakeSource(lambda size: FakeRunner(clock, lambda _: 100_000_000))
-    device = fake_device(clock, source, modes=FakeModes(), power=FakePower(clock, lambda t: 8 * t, 0.1))
-    broken = {4}
-    assert "1 of them cannot be measured" in estimate(device, NET, POINTS, ProfileOptions()).basis
-    broken = {1, 4}
-    with pytest.raises(InputError, match="no batch of 4"):
-        estimate(device, NET, POINTS, ProfileOptions())
-
-
 def test_real_device_is_probed_at_the_smallest_batch_size(training):
     source = "import time\ndef make(size):\n    assert size == 2\n    return lambda: time.sleep(0.01 * size)\n"
     points = [Point("train", "train", size, Mode(cpu_cores=1)) for size in (4, 2)]
@@ -80,22 +61,6 @@ def test_real_device_is_probed_at_the_smallest_batch_size(training):
     assert found.points == 2
     assert found.duration_s >= 15 * (0.02 + 0.04)
     assert "batch size 2" in found.basis
-
-
-def test_a_soak_and_idling_are_reckoned_in_but_not_waited_for(training, monkeypatch):
-    tried = []
-
-    def few(device, opener, point, options):
-        tried.append(options)
-        return measure_point(device, opener, point, options)
-
-    monkeypatch.setattr(estimates, "measure_point", few)
-    source = "import time\ndef make(size):\n    return lambda: time.sleep(0.01)\n"
-    points = [Point("train", "train", size, Mode()) for size in (1, 2)]
-    options = ProfileOptions(soak_s=20.0, idle_gaps_s=(1.0,))
-    expected = estimate(open_host(), training(source), points, options)
-    assert expected.duration_s > 2 * (20 + 10)
-    assert [(each.long_s, each.minibatches, each.retries) for each in tried] == [(0.0, 3, 0)]
 
 
 def test_rounds_and_cooling_are_reckoned_in(monkeypatch):

@@ -1,10 +1,15 @@
 """The journal: what was finished is there again, whatever ended the run, and two runs never share it."""
 
+import json
 import os
+import random
 import resource
 import sqlite3
 import subprocess
 import sys
+import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +19,13 @@ from edgetune.artifacts.profile import Point, PowerSample, Profile, ProfileRow
 from edgetune.errors import InputError
 from edgetune.stages.profiling.identity import identify
 from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep import sweep
 from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal, open_journal, stopped_sweep
 from edgetune.testing.fake_board import make_board
 from edgetune.workflows.device_option import open_named
+from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload
-from fakes.journals import entries_in
+from fakes.journals import entries_in, keep_first
 
 NET = Workload("net.onnx", "net", "onnx", None, "0" * 64)
 IDENTITY = {"workload": "net", "options": {"target_ci": 0.02, "inputs": None}}
@@ -92,11 +99,6 @@ def test_another_request_is_an_error_that_names_what_differs(path):
     assert path.read_bytes() == before
 
 
-def test_another_request_replaces_a_journal_without_measurements(path):
-    write(path, [entry(1, status="failed")])
-    assert read(path, {"workload": "mended"}) == []
-
-
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize(
     "kind", ["link", "dangling link", "several names", "fifo", "folder", "notes", "lines", "database"]
@@ -145,12 +147,6 @@ def test_points_are_read_while_a_run_goes_on_and_of_the_same_request_only(path):
         assert entries_in_journal(path, IDENTITY) == [entry(1)]
     assert entries_in_journal(path, {"workload": "other"}) == []
     assert entries_in_journal(path.with_name("none"), IDENTITY) == []
-
-
-def test_a_second_try_that_fails_alike_is_an_entry_of_its_own(path):
-    write(path, [entry(1), entry(4, status="failed")])
-    write(path, [entry(4, status="failed")])
-    assert read(path) == [entry(1), entry(4, status="failed"), entry(4, status="failed")]
 
 
 def test_two_runs_at_once_are_refused_naming_the_first(path):
@@ -230,3 +226,96 @@ def test_a_stopped_sweep_is_labelled_simulated_as_its_table_would_be(path, tmp_p
     device = open_named(name, root)
     write(path, [entry(1)], identify(device, NET, "infer", ProfileOptions()))
     assert stopped_sweep(str(path)).header.simulated == device.simulated == (name != "host")
+
+
+SLEEPS = "import time\ndef make(batch_size):\n    return lambda: time.sleep(0.005)\n"
+
+SWEEP = """
+import json, sys
+from pathlib import Path
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.devices.host import open_host
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep import sweep
+from edgetune.workloads.resolve import resolve
+
+folder = Path(sys.argv[1])
+points = [Point("train", "train", size, Mode(cpu_cores=1)) for size in range(1, int(sys.argv[2]) + 1)]
+options = ProfileOptions(minibatches=4)
+profile = sweep(open_host(), resolve(str(folder / "train.py")), points, options, folder / "journal")
+rows = [[row.batch_size, row.status, row.minibatch_s] for row in profile.rows]
+print(json.dumps({"rows": rows, "resumed": profile.header.conditions["points_resumed"]}))
+"""
+
+
+def finished(journal: Path) -> list[int]:
+    """Batch sizes of the points in the journal, without locking it."""
+    return [value["point"]["batch_size"] for value in entries_in(journal)]
+
+
+def start(tmp_path, points):
+    return subprocess.Popen(
+        [sys.executable, "-c", SWEEP, str(tmp_path), str(points)], stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_killed_sweep_has_every_point_once(tmp_path, kills):
+    """Each run is killed when it has finished a random number of further points, plus a random moment."""
+    (tmp_path / "train.py").write_text(SLEEPS)
+    points, journal, generator = 5 * kills, tmp_path / "journal", random.Random(kills)
+    before: list[int] = []
+    for _ in range(kills):
+        target = len(before) + generator.randint(0, 2)
+        with start(tmp_path, points) as process:
+            while len(finished(journal)) < target and process.poll() is None:
+                time.sleep(0.002)
+            time.sleep(generator.uniform(0, 0.06))
+            process.kill()
+        after = finished(journal)
+        assert after[: len(before)] == before, "a finished point was lost"
+        assert len(set(after)) == len(after), "a finished point was measured again"
+        before = after
+    with start(tmp_path, points) as process:
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == 0
+    result = json.loads(output)
+    assert [row[:2] for row in result["rows"]] == [[size, "ok"] for size in range(1, points + 1)]
+    assert result["resumed"] == len(before) < points
+    assert finished(journal) == [row[0] for row in result["rows"]]
+
+
+MODES = [Mode(cpu_cores=12, cpu_mhz=2201.6, gpu_mhz=mhz, mem_mhz=3199.0) for mhz in (318.75, 1300.5)]
+
+
+@pytest.fixture(scope="module")
+def run():
+    workload = resolve("zoo:squeezenet")
+    points = [Point(workload.name, "infer", size, mode) for mode in MODES for size in (1, 4)]
+
+    def sweep_with(rounds, journal):
+        device = open_named("twin:orin-agx?noise=on", None, seed=3)
+        options = ProfileOptions(interleave_repeats=rounds, seed=3)
+        return undated(sweep(device, workload, points, options, journal))
+
+    return sweep_with
+
+
+def undated(profile):
+    """Return the rows and the header without when they came about, and in how many runs."""
+    conditions = {**profile.header.conditions, "points_resumed": None}
+    header = replace(profile.header, created="", conditions=conditions)
+    return [replace(row, started=None) for row in profile.rows], header
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_sweep_killed_after_any_point_and_resumed_equals_an_uninterrupted_one(run, tmp_path, rounds):
+    journal = tmp_path / "journal"
+    whole = run(rounds, journal)
+    content = journal.read_bytes()
+    assert len(entries_in(journal)) == 4 * rounds
+    for finished in range(4 * rounds):
+        journal.write_bytes(content)
+        keep_first(journal, finished)
+        assert run(rounds, journal) == whole, f"{finished} points"

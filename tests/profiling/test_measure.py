@@ -1,5 +1,6 @@
 """One point, from mode to row, on a scripted device."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.errors import DeviceError, InputError, NotRestoredError
+from edgetune.stages.profiling.disturbances import DeviceWatch
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import Cooling, Loading, Sampling, SamplingReport
+from edgetune.stages.profiling.point_state import Cooling
+from edgetune.stages.profiling.sampling import Samples, collect
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
@@ -64,13 +67,6 @@ def test_warmup_is_recorded_and_left_out():
     assert row.minibatches == len(row.times_s) - 1
 
 
-def test_fixed_number_counts_exactly_that_many():
-    row = only_row(Bench(lambda n: 500 * MS if n < 3 else 50 * MS).measure(minibatches=40))
-    assert row.minibatches == 40
-    assert row.warmups >= 3
-    assert len(row.times_s) == row.warmups + 40
-
-
 def test_energy_of_a_known_waveform_is_exact():
     # 5 W at rest and while the sensor settles, 25 W from the second second on, 50 ms minibatches back to back.
     bench = Bench(power=lambda clock: FakePower(clock, lambda t: 5 * min(t, 1) + 25 * max(t - 1, 0), 0.1, settle_s=1.0))
@@ -109,16 +105,6 @@ def test_energy_counts_the_pauses_between_minibatches():
     bench.open = lambda point: FakeRunner(bench.clock, lambda n: (50 + 20 * (n % 2)) * MS, gap_ns=100 * MS)
     row = only_row(bench.measure())
     assert row.energy_j > 10.0 * sum(row.times_s) / len(row.times_s)
-
-
-def test_silent_sensor_is_null_with_the_reason():
-    bench = Bench(power=lambda clock: FakePower(clock, lambda t: 9 * t, 0.1, limit=3))
-    row = only_row(bench.measure())
-    assert row.status == "ok"
-    assert row.power_w is None
-    assert row.energy_j is None
-    assert row.power_samples == 1
-    assert row.reason == "too few power samples: 1, 5 needed"
 
 
 def test_throttled_point_is_kept_and_measured_again():
@@ -177,15 +163,6 @@ def test_every_attempt_waits_until_the_device_is_cool():
     assert attempts[0].row.duration_s == pytest.approx(2.5), "the wait is part of what the point cost"
 
 
-def test_a_device_that_does_not_cool_is_measured_anyway_and_that_is_reported():
-    for degrees_c in (61.0, None):
-        bench = Bench(temperature=FakeThermometer([degrees_c]))
-        (attempt,) = bench.measure(cool_to_c=50.0, cool_timeout_s=30.0)
-        assert attempt.row.status == "ok"
-        assert not attempt.cooled
-        assert attempt.row.duration_s == pytest.approx(30.5)
-
-
 def test_mode_that_reads_back_otherwise_is_a_failed_point():
     attempt = Bench(modes=FakeModes(answer=lambda _: Mode(gpu_mhz=300))).measure()[0]
     assert attempt.row.status == "failed"
@@ -204,12 +181,6 @@ def test_failing_workload_costs_the_point_and_is_not_tried_again():
     assert len(bench.runners) == 1
 
 
-def test_runner_is_closed_whatever_happens():
-    for bench in (Bench(), Bench(fails_with=InputError("no", "no"))):
-        bench.measure()
-        assert all(runner.closed for runner in bench.runners)
-
-
 def test_device_that_cannot_be_restored_is_not_a_failed_point():
     def refuse(_):
         raise NotRestoredError("stuck", "write it by hand")
@@ -218,23 +189,83 @@ def test_device_that_cannot_be_restored_is_not_a_failed_point():
         Bench(modes=FakeModes(answer=refuse)).measure()
 
 
-def test_a_watched_point_is_loaded_then_sampled_and_its_row_is_the_same():
-    told, bench = [], Bench()
-    (attempt,) = measure_point(bench.device, bench.open, POINT, ProfileOptions(), told.append)
-    assert told[0] == Loading(POINT)
-    assert told[1] == Sampling(POINT, 10, 0.05, None, 59.5)  # five of the second half are too few for an interval
-    assert attempt.row.times_s == only_row(Bench().measure()).times_s
-    unwatched = []
-    measure_point(bench.device, bench.open, POINT, ProfileOptions(), unwatched.append, sampling=False)
-    assert unwatched == [Loading(POINT)]
+def sampled(duration_ns, *, options=None, gap_ns=0, power=None, modes=None):
+    clock = FakeClock()
+    runner = FakeRunner(clock, duration_ns, gap_ns=gap_ns)
+    scripted = {"power": power(clock)} if power else {}
+    if modes:
+        scripted["modes"] = modes
+    device = fake_device(clock, FakeSource(lambda _: runner), **scripted)
+    recorder = nullcontext(Silent()) if power is None else device.power.record()
+    with recorder as recording:
+        return collect(device, runner, options or ProfileOptions(), recording, DeviceWatch(device, Mode())), runner
 
 
-def test_a_report_of_sampling_is_of_the_second_half_and_no_more_often_than_people_read():
-    told, seconds = [], iter([0.0, 0.0, 0.1, 5.0, 5.0])
-    report = SamplingReport(told.append, POINT, ProfileOptions(minibatches=40), lambda: next(seconds))
-    for count in (20, 21, 30):
-        starts = [n * 50 * MS for n in range(count)]
-        report.note(starts, [start + (40 if n < 5 else 50) * MS for n, start in enumerate(starts)])
-    assert told == [Sampling(POINT, 20, 0.05, (0.05, 0.05), 1.0), Sampling(POINT, 30, 0.05, (0.05, 0.05), 0.5)]
-    words = "50 ms (50 ms, 50 ms), 20 minibatches, at most 1 s left: net infer batch 4"
-    assert str(told[0]).startswith(words)
+class Silent:
+    """The recording of a device without a power sensor."""
+
+    readings = ()
+    failure = None
+
+
+def test_steady_minibatches_take_one_call():
+    samples, runner = sampled(lambda _: 30 * MS)
+    assert runner.calls == [10]
+    assert samples.times_s == [0.03] * 10
+
+
+def test_later_calls_are_long_enough_to_hide_their_cost():
+    _, runner = sampled(lambda n: 1000 + 500 * (n % 2))
+    assert all(call * 1250 >= 0.019e9 for call in runner.calls[1:])
+
+
+def test_sampling_time_is_bounded():
+    drifting = sampled(lambda n: (100 + 10 * n) * MS, options=ProfileOptions(max_sampling_s=5.0))[0]
+    assert drifting.elapsed_s < 7.0
+    assert len(drifting.times_s) >= 10
+
+
+def test_work_goes_on_until_the_sensor_has_settled_and_read_five_times():
+    samples, _ = sampled(lambda _: 50 * MS, power=lambda clock: FakePower(clock, lambda t: 9 * t, 1.0, settle_s=2.0))
+    assert samples.elapsed_s == pytest.approx(2.0 + 7 * 1.0)
+
+
+def test_waiting_for_the_sensor_is_bounded_too():
+    samples, _ = sampled(
+        lambda _: 50 * MS,
+        options=ProfileOptions(max_sampling_s=3.0),
+        power=lambda clock: FakePower(clock, lambda t: 9 * t, 60.0),
+    )
+    assert samples.elapsed_s <= 3.1
+
+
+def test_power_window_starts_after_warmup_and_settling():
+    samples = Samples([100 * i for i in range(5)], [100 * (i + 1) for i in range(5)])
+    assert samples.power_window_start_ns(2, 0.0) == 200
+    assert samples.power_window_start_ns(0, 350e-9) == 350
+
+
+def test_a_device_to_look_after_is_looked_at_about_once_a_second_without_changing_what_is_sampled():
+    plain, runner = sampled(lambda _: 50 * MS, options=ProfileOptions(minibatches=100))
+    watched, calls = sampled(
+        lambda _: 50 * MS, options=ProfileOptions(minibatches=100), modes=FakeModes(applied=[Mode()])
+    )
+    assert runner.calls == [100]
+    assert calls.calls == [10, 20, 20, 20, 20, 10]
+    assert watched.times_s == plain.times_s
+
+
+def test_a_sensor_that_falls_silent_is_not_waited_for():
+    samples, _ = sampled(
+        lambda _: 50 * MS, power=lambda clock: FakePower(clock, lambda t: t * t, refresh_s=1.0, limit=4)
+    )
+    assert samples.elapsed_s == pytest.approx(2.0 + 7.0)
+
+
+def test_work_goes_on_until_five_readings_of_settled_power():
+    # 2 W for six seconds, then 20 W: the seven readings after the settling time are not enough.
+    samples, _ = sampled(
+        lambda _: 50 * MS,
+        power=lambda clock: FakePower(clock, lambda t: 2 * min(t, 6) + 20 * max(t - 6, 0), refresh_s=1.0),
+    )
+    assert 11.0 <= samples.elapsed_s <= 20.0

@@ -49,17 +49,6 @@ def test_several_batch_sizes_are_share_the_time_per_sample():
     assert list(front.get_xdata()) == pytest.approx([300 / 32, 20.0])  # 12.5 ms at 12 W are beaten by 9.4 ms at 12 W
 
 
-def test_each_batch_size_has_its_own_marker_and_colour_in_every_panel():
-    other = ProfileRow("other", "infer", 16, 0.1, gpu_mhz=300, power_w=10.0)
-    figure = profile_figure(profile(row(300, 0.2, 12.0, size=4), row(300, 0.2, 12.0), other))
-    looks = {}
-    for axes in figure.axes[:2]:
-        for found in axes.collections:
-            looks.setdefault(found.get_label(), set()).add(tuple(found.get_facecolor()[0]))
-    assert {label: len(found) for label, found in looks.items()} == {"batch size 4": 1, "batch size 16": 1}
-    assert looks["batch size 4"] != looks["batch size 16"]
-
-
 def test_without_power_time_is_drawn_over_the_knob_that_varies():
     rows = [
         row(mhz, 60 / mhz, minibatch_ci95_low_s=50 / mhz, minibatch_ci95_high_s=90 / mhz) for mhz in (900, 300, 600)
@@ -73,29 +62,3 @@ def test_without_power_time_is_drawn_over_the_knob_that_varies():
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["300", "600", "900"]
     first = axes.collections[0].get_segments()[0]
     assert [height for _, height in first] == pytest.approx([50 / 300 * 1e3, 90 / 300 * 1e3])
-
-
-def test_the_knob_with_the_largest_effect_is_drawn():
-    rows = [
-        ProfileRow("net", "infer", 1, 1 / gpu + 1e-9 * cpu, cpu_mhz=cpu, gpu_mhz=gpu)
-        for gpu in (300, 900) for cpu in (1000, 1500, 2000)
-    ]  # fmt: skip
-    (axes,) = profile_figure(profile(*rows)).axes
-    assert axes.get_xlabel() == "GPU clock (MHz)"
-    assert axes.lines[0].get_linestyle() == "None"  # several times per clock are no curve
-
-
-def test_failed_points_are_not_drawn_and_the_newest_measurement_counts():
-    rows = [row(300, 0.2, 12.0), row(600, None, status="failed"), row(300, 0.4, 11.0), row(900, 0.1)]
-    figure = profile_figure(profile(*rows))
-    assert "net train, 1 point (1 without power left out)" in title(figure)
-    assert list(line(figure.axes[0], "Pareto front").get_xdata()) == pytest.approx([25])
-
-
-def test_a_panel_per_network_and_task():
-    rows = [ProfileRow(name, "infer", 1, 0.1, gpu_mhz=300, power_w=9.0) for name in ("a", "b", "c")]
-    figure = profile_figure(profile(*rows))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "an unnamed device\na infer, 1 point", "b infer, 1 point", "c infer, 1 point", "",
-    ]  # fmt: skip
-    assert [axes.axison for axes in figure.axes] == [True, True, True, False]

@@ -11,12 +11,11 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import Cooling
 from edgetune.stages.profiling.queue import between_rounds, disagreements, visits
 from edgetune.stages.profiling.sweep import sweep
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
-from fakes.device import FakeModes, FakeRunner, FakeSource, FakeThermometer, fake_device
+from fakes.device import FakeModes, FakeRunner, FakeSource, fake_device
 
 NET = Workload("net.onnx", "net", "onnx", None, "0" * 64)
 POINTS = [Point("net", "infer", size, Mode(gpu_mhz=mhz)) for mhz in (300.0, 600.0, 900.0) for size in (4, 1)]
@@ -69,11 +68,6 @@ def test_rounds_and_seeds_have_orders_of_their_own():
     assert len(rounds) == 6
 
 
-def test_every_visit_is_a_row_and_the_rounds_of_a_point_are_together(bench):
-    rows = bench.run().rows
-    assert [(row.point, row.round) for row in rows] == [(point, n) for point in POINTS for n in (1, 2, 3)]
-
-
 @pytest.mark.parametrize("moment", range(1, 18, 4))
 def test_rounds_interrupted_anywhere_go_on_in_the_same_order(bench, moment):
     whole = [(visit.point.batch_size, visit.point.mode.gpu_mhz) for visit in visits(POINTS, 3, 0)]
@@ -120,15 +114,3 @@ def row(number, low_s, high_s, power_w=None):
 def test_rounds_disagree_beyond_their_intervals(rows, told):
     cautions = disagreements(between_rounds(rows), ProfileOptions())
     assert [caution.code for caution in cautions] == ["rounds-disagree"] * told
-
-
-def test_points_that_did_not_cool_are_reported_and_journalled(monkeypatch, tmp_path):
-    bench = Bench(monkeypatch, tmp_path, temperature=FakeThermometer([61.0]))
-    told = []
-    for _ in range(2):  # the second time from the journal
-        profile = bench.run(POINTS[:2], told.append, interleave_repeats=1, cool_to_c=50.0, cool_timeout_s=3.0)
-        caution = next(c for c in profile.header.warnings if c.code == "cooling-timed-out")
-        assert caution.numbers == {"points": 2, "cool_to_c": 50.0, "cool_timeout_s": 3.0}
-        assert [row.temp_start_c for row in profile.rows] == [61.0, 61.0]
-    waits = [progress for progress in told if isinstance(progress.state, Cooling)]
-    assert [(wait.state.now_c, wait.done, wait.total) for wait in waits] == [(61.0, d, 2) for d in (0, 0, 0, 1, 1, 1)]

@@ -97,10 +97,6 @@ def test_a_soak_that_goes_on_slowing_has_not_settled():
     assert settled_from([1 + 0.001 * n for n in range(1000)]) is None
 
 
-def test_a_lone_interruption_is_not_the_end_of_settling():
-    assert settled_from([0.01] * 900 + [2.0] + [0.01] * 300) == 0
-
-
 def test_the_first_minibatch_after_idling():
     row = soaked(ProfileOptions(idle_gaps_s=(0.1, 2.0)), hot=False)
     assert row.idle_gap_s == (0.1, 2.0)

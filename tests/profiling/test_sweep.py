@@ -1,24 +1,26 @@
 """Sweeps: exactly the points asked for, in the order asked, whatever failed or was interrupted on the way."""
 
-from dataclasses import replace
+import math
 
 import pytest
 
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.profile import Point
 from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, InputError
 from edgetune.processes.private_folder import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
+from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.identity import default_journal_path, identify
 from edgetune.stages.profiling.journal import Journal
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import open_profiler
-from edgetune.stages.profiling.queue import GIVE_UP_AFTER, Visit, loading_order
-from edgetune.stages.profiling.sweep import _why_no_power, finished_visits, sweep
+from edgetune.stages.profiling.queue import Visit
+from edgetune.stages.profiling.sweep import finished_visits, sweep
 from edgetune.stages.profiling.sweep_journal import SweepJournalEntry
 from edgetune.testing.fake_clock import FakeClock
+from edgetune.workflows.parse_options import profile_options
+from edgetune.workflows.profile.options import MeasuringOptions
 from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakeRunner, FakeSource, fake_device
 
@@ -104,13 +106,6 @@ def test_a_first_point_is_kept_when_a_signal_comes_while_it_reaches_the_disk(ben
     assert sorted(bench.opened) == sorted((p.batch_size, p.mode.gpu_mhz) for p in POINTS)
 
 
-def test_points_can_be_added_to_a_sweep(bench, journal):
-    run(bench, journal, POINTS[:2])
-    bench.opened.clear()
-    run(bench, journal)
-    assert len(bench.opened) == len(POINTS) - 2
-
-
 def test_failure_costs_one_point_and_is_tried_once_more(bench, journal):
     bench.failing[(1, 600.0)] = InputError("out of memory", "smaller")
     for tries in (1, 2, 2):
@@ -119,21 +114,6 @@ def test_failure_costs_one_point_and_is_tried_once_more(bench, journal):
         assert [row.status for row in rows] == ["failed"] * tries
         assert sum(row.status == "ok" for row in profile.rows) == len(POINTS) - 1
     assert profile.header.warnings[0].code == "points-failed"
-
-
-def test_retried_point_that_succeeds_keeps_its_failure_before_it(bench, journal):
-    bench.failing[(1, 600.0)] = InputError("out of memory", "smaller")
-    run(bench, journal)
-    bench.failing.clear()
-    rows = [row for row in run(bench, journal).rows if row.point == Point("net", "infer", 1, MODES[1])]
-    assert [row.status for row in rows] == ["failed", "ok"]
-
-
-def test_workload_that_never_works_is_given_up(bench, journal):
-    bench.failing = {(p.batch_size, p.mode.gpu_mhz): InputError("train.py:3: raised", "mend it") for p in POINTS}
-    with pytest.raises(InputError, match=r"train\.py:3: raised"):
-        run(bench, journal)
-    assert len(bench.opened) == GIVE_UP_AFTER * 2, "three points of each batch size"
 
 
 def test_batch_size_that_never_fits_does_not_hide_the_others(bench, journal):
@@ -145,25 +125,6 @@ def test_batch_size_that_never_fits_does_not_hide_the_others(bench, journal):
     assert [size for size, _ in bench.opened] == [4] * 3 + [1] * 7 + [4] * 4
 
 
-def test_mode_the_device_refuses_costs_its_points_only(bench, journal):
-    def refuse(mode):
-        if mode.gpu_mhz == 300:
-            raise DeviceError("refused", "another")
-        return mode
-
-    bench.modes.answer = refuse
-    assert [row.status for row in run(bench, journal).rows] == ["failed", "failed", "ok", "ok", "ok", "ok"]
-
-
-def test_live_search_is_told_when_nothing_works(bench):
-    bench.failing = {(p.batch_size, p.mode.gpu_mhz): InputError("no", "no") for p in POINTS}
-    with open_profiler(bench.device, NET, "infer") as profiler:
-        assert profiler.measure(POINTS[0]).status == "failed"
-        assert profiler.measure(POINTS[1]).status == "failed"
-        with pytest.raises(InputError):
-            profiler.measure(POINTS[2])
-
-
 def test_missing_library_ends_the_sweep_at_once(bench, journal):
     def missing(_):
         raise DeviceError("needs PyTorch", "pip install")
@@ -172,28 +133,6 @@ def test_missing_library_ends_the_sweep_at_once(bench, journal):
     with pytest.raises(DeviceError, match="PyTorch"):
         run(bench, journal)
     assert bench.modes.restored == 1
-
-
-def test_journal_stays_until_discarded_and_goes_when_there_is_nothing_in_it(bench, journal):
-    run(bench, journal, POINTS[:1])
-    assert journal.exists()
-    journal.unlink()
-    bench.failing = {(p.batch_size, p.mode.gpu_mhz): InputError("no", "no") for p in POINTS}
-    with pytest.raises(InputError):
-        run(bench, journal)
-    assert not journal.exists()
-
-
-def test_progress_counts_and_estimates(bench, journal):
-    told = []
-    run(bench, journal, POINTS[:2])
-    run(bench, journal, on_progress=told.append)
-    assert {str(p.state) for p in told if p.state is not None} == {f"loading {point}" for point in POINTS[2:]}
-    told = [p for p in told if p.state is None]
-    assert [(p.done, p.total, p.resumed) for p in told] == [(2 + n, 6, 2) for n in range(5)]
-    assert told[0].eta_s is None
-    assert told[-1].eta_s == 0.0
-    assert told[-1].row is not None
 
 
 def test_warnings_of_the_cost_model_stay_when_every_point_is_resumed(bench, journal):
@@ -216,12 +155,6 @@ def test_header_says_where_the_rows_come_from(bench, journal):
     assert "column" not in header.warnings[0].advice  # a search prints it, and has no such column
 
 
-def test_loading_order_groups_batch_sizes_and_cores():
-    points = [Point("n", "infer", b, Mode(cpu_cores=c, cpu_mhz=m)) for m in (1.0, 2.0) for c in (2, 1) for b in (8, 1)]
-    order = [(p.batch_size, p.mode.cpu_cores) for p in loading_order(points)]
-    assert order == [(8, 2)] * 2 + [(8, 1)] * 2 + [(1, 2)] * 2 + [(1, 1)] * 2
-
-
 def test_failures_stand_only_beside_a_success(bench, journal):
     run(bench, journal)
     good = run(bench, journal).rows[0]
@@ -239,12 +172,6 @@ def test_identity_ignores_patience_and_points(bench):
     assert identify(bench.device, NET, "infer", ProfileOptions(point_timeout_s=5, retries=0)) == same
     assert identify(bench.device, NET, "infer", ProfileOptions(target_ci=0.1)) != same
     assert identify(bench.device, NET, "train", ProfileOptions()) != same
-
-
-def test_identity_of_a_real_device_ignores_the_load_of_the_day():
-    assert identify(open_host(), NET, "infer", ProfileOptions()) == identify(
-        open_host(), NET, "infer", ProfileOptions()
-    )
 
 
 def test_identity_follows_the_contents_of_the_inputs(bench, tmp_path):
@@ -300,8 +227,31 @@ def test_training_file_on_the_host_end_to_end(training, journal):
     assert profile.rows[0].power_w is not None or profile.rows[0].reason
 
 
-def test_the_reason_for_no_power_leaves_out_that_the_machine_was_busy():
-    row = ProfileRow("net", "infer", 1, 0.1, gpu_mhz=600.0, others_cpu_share=0.71)
-    busy = "other processes used 71% of its CPUs while it was measured"
-    reasons = (f"no power: no sensor; {busy}", busy, "no power: no sensor", None)
-    assert [_why_no_power(replace(row, reason=reason)) for reason in reasons] == ["no sensor", "", "no sensor", ""]
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"target_ci": 0.0},
+        {"target_ci": math.nan},
+        {"target_ci": 1.0},
+        {"minibatches": 0},
+        {"max_minibatches": 3},
+        {"max_sampling_s": -1.0},
+        {"point_timeout_s": math.inf},
+        {"point_timeout_s": math.nan},
+        {"retries": -1},
+        {"cool_to_c": math.nan},
+        {"cool_timeout_s": 0.0},
+        {"interleave_repeats": 0},
+    ],
+)
+def test_senseless_options_are_refused(wrong):
+    with pytest.raises(InputError):
+        ProfileOptions(**wrong)
+
+
+def test_a_fan_is_at_its_maximum_or_as_found_where_there_is_one():
+    assert (profile_options(MeasuringOptions()).fan, profile_options(MeasuringOptions(fan="max")).fan) == (None, "max")
+    with pytest.raises(InputError, match="unknown --fan: 'min'"):
+        profile_options(MeasuringOptions(fan="min"))
+    with pytest.raises(InputError, match="--fan: fake has no fan"):
+        check_possible(fake_device(FakeClock(), FakeSource(None), modes=FakeModes()), ProfileOptions(fan="max"))

@@ -100,14 +100,3 @@ def test_throttling_in_the_middle_of_a_point_is_seen():
     (attempt,) = measure_point(device, lambda _: FakeRunner(clock, lambda _: 50_000_000), POINT, options)
     assert attempt.row.duration_s >= 5
     assert (attempt.row.status, attempt.row.throttled) == ("throttled", True)
-
-
-def test_missing_power_comes_before_slight_throttling():
-    row = measured(throttle=lambda clock: Counters(clock, {"oc3": 20.0}))
-    assert row.reason == "no power: not scripted; slight throttling while measured: oc3 20/s"
-
-
-def test_why_a_power_sensor_stopped_is_reported_with_the_row():
-    row = measured(power=lambda clock: FakePower(clock, lambda t: 9 * t, limit=2, failure="the power sensor is stuck"))
-    assert row.power_w is None
-    assert row.reason == "too few power samples: 0, 5 needed; the power sensor is stuck"

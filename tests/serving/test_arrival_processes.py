@@ -45,17 +45,6 @@ def test_even_requests_begin_one_gap_after_the_run_and_stop_before_its_end():
     assert third[-1] == pytest.approx(29_999 / 3, abs=1e-9), "no drift"
 
 
-def test_requests_are_taken_once_when_their_time_has_come():
-    source = parse_arrivals("uniform:100/s").source(0, 50 * MS)
-    assert (source.next_ns(), source.ended) == (10 * MS, False)
-    assert source.take(9 * MS) == []
-    assert source.take(20 * MS) == [10 * MS, 20 * MS]
-    source.answered([0, 1], 25 * MS)
-    assert (source.take(20 * MS), source.next_ns()) == ([], 30 * MS)
-    assert source.take(1000 * MS) == [30 * MS, 40 * MS]
-    assert (source.next_ns(), source.ended) == (None, True)
-
-
 def test_random_requests_are_the_same_for_the_same_seed_however_long_the_run():
     spec = parse_arrivals("poisson:50")
     assert arrivals_s(spec, 100, seed=5) == arrivals_s(spec, 200, seed=5)[: len(arrivals_s(spec, 100, seed=5))]
@@ -118,19 +107,6 @@ def test_a_trace_of_arrivals_is_repeated_after_one_mean_gap(tmp_path):
     assert (spec.rate_per_s, spec.duration_s) == (pytest.approx(2 / 3), pytest.approx(4.5))
     assert arrivals_s(spec, 8) == pytest.approx([0, 1, 3, 4.5, 5.5, 7.5])
     assert arrivals_s(spec, 2) == [0, 1], "and cut"
-
-
-def test_a_trace_of_arrivals_is_scaled_to_a_mean_rate(tmp_path):
-    spec = parse_arrivals(trace(tmp_path, "arrival_ms\n0\n1000\n3000\n") + "@60/s")
-    assert spec.rate_per_s == pytest.approx(60)
-    assert arrivals_s(spec, 0.05) == pytest.approx([0, 1 / 90, 3 / 90], abs=1e-9)
-
-
-def test_a_single_request_is_a_trace_that_is_not_repeated(tmp_path):
-    spec = parse_arrivals(trace(tmp_path, "7\n"))
-    assert (arrivals_s(spec, 100), spec.rate_per_s, spec.duration_s) == ([0], None, 0)
-    with pytest.raises(InputError, match="all arrive at once"):
-        parse_arrivals(trace(tmp_path, "7\n7\n") + "@60")
 
 
 RATES = "rate_per_s\n10\n0\n20\n"

@@ -14,6 +14,7 @@ from onnx_graphs import Dims, model, node
 from edgetune.errors import DeviceError, InputError
 from edgetune.workflows.parse_options import choose_batch_sizes
 from edgetune.workloads import observed
+from edgetune.workloads.initial_weights import has_data
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, input_specs, network_batch
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.shapes import known_shapes
@@ -282,3 +283,90 @@ def test_an_open_batch_that_no_output_follows_is_said(tmp_path: Path) -> None:
     assert "a minibatch of 4 may not be 4 answers" in (note or "")
     assert choose_batch_sizes(resolve(str(tmp_path / "first.onnx")), (1,))[1] is None
     assert choose_batch_sizes(resolve(str(tmp_path / "alike.onnx")), (1, 4))[1] is None
+
+
+def relu(**inputs: Dims) -> onnx.ModelProto:
+    return model([node("Relu", name, f"y_{name}") for name in inputs], inputs, outputs=[f"y_{name}" for name in inputs])
+
+
+def shapes_of(proto: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    return {name: shape for name, shape, _ in input_specs(proto)}
+
+
+def resized(proto: onnx.ModelProto, folder: Path, batch_size: int) -> onnx.ModelProto:
+    """A network in a file at a batch size, which runs confirm."""
+    for weight in proto.graph.initializer:
+        if not has_data(weight):
+            drawn = np.random.default_rng(0).random(tuple(weight.dims), np.float32)
+            weight.CopyFrom(onnx.numpy_helper.from_array(drawn, weight.name))
+    onnx.save(proto, folder / "net.onnx")
+    return fixed_model(resolve(str(folder / "net.onnx")), batch_size, {}, weights=False)
+
+
+@pytest.mark.parametrize("first", ["N", "s0", None, -1])
+def test_an_open_first_dimension_that_outputs_follow_is_the_batch(first: str | int | None, tmp_path: Path) -> None:
+    assert shapes_of(resized(relu(x=(first, 3)), tmp_path, 5)) == {"x": (5, 3)}
+
+
+def test_a_batch_called_so_is_found_in_second_place() -> None:
+    fixed = fix_dimensions(relu(x=("sequence", "batch", 3)), batch_size=4, dimensions={"sequence": 9})
+    assert shapes_of(fixed) == {"x": (9, 4, 3)}
+
+
+@pytest.mark.parametrize("name", ["sequence", "x:1"])
+def test_other_open_dimensions_are_fixed_by_symbol_or_by_place(name: str) -> None:
+    assert shapes_of(fix_dimensions(relu(x=("batch", "sequence")), batch_size=2, dimensions={name: 128})) == {
+        "x": (2, 128)
+    }
+
+
+def test_an_open_dimension_without_a_size_is_named_with_the_option() -> None:
+    with pytest.raises(InputError, match=r"input 'x' has an open dimension 'sequence' \(axis 1\)") as caught:
+        fix_dimensions(relu(x=("batch", "sequence")), batch_size=2)
+    assert "--dim sequence=128" in caught.value.hint
+    with pytest.raises(InputError, match=r"open dimension \(axis 1\)") as caught:
+        fix_dimensions(relu(x=("batch", None)), batch_size=2)
+    assert "--dim x:1=128" in caught.value.hint
+
+
+def test_functions_are_inlined() -> None:
+    proto = model([node("Twice", "x", "y", domain="acme")], {"x": ("batch", 3)})
+    body = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["b"], ["c"])]
+    proto.functions.append(helper.make_function("acme", "Twice", ["a"], ["c"], body, [helper.make_opsetid("", 17)]))
+    fixed = fix_dimensions(proto, batch_size=2)
+    assert [n.op_type for n in fixed.graph.node] == ["Relu", "Relu"]
+    assert known_shapes(fixed.graph)["y"] == (2, 3)
+
+
+def classifier(batch: int, target: list[int], name: str = "flatten") -> onnx.ModelProto:
+    nodes = [
+        node("Conv", "x w", "c"),
+        node("Reshape", "c target", "f", name=name),
+        node("MatMul", "f v", "y"),
+    ]
+    return model(
+        nodes, {"x": (batch, 3, 6, 6)}, {"w": (4, 3, 3, 3), "v": (64, 10)}, values={"target": np.array(target)}
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("target", [[0, 64], [-1, 64], [0, -1]])
+def test_a_fixed_batch_is_changed(batch: int, target: list[int], tmp_path: Path) -> None:
+    fixed = resized(classifier(batch, target), tmp_path, 5)
+    assert known_shapes(fixed.graph)["y"] == (5, 10)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("rest", [64, -1])
+def test_a_reshape_with_the_batch_built_in_is_patched(batch: int, rest: int, tmp_path: Path) -> None:
+    fixed = resized(classifier(batch, [batch, rest]), tmp_path, 5)
+    assert known_shapes(fixed.graph)["y"] == (5, 10)
+
+
+def test_a_reshape_that_cannot_be_patched_is_named(tmp_path: Path) -> None:
+    nodes = [node("Reshape", "x target", "y", name="merge")]
+    proto = model(nodes, {"x": (2, 3, 4)}, values={"target": np.array([3, 8])})
+    with pytest.raises(
+        InputError, match=r"batch size 5.*node 'merge' \(Reshape\) does not run with one, two and three samples"
+    ):
+        resized(proto, tmp_path, 5)

@@ -36,14 +36,6 @@ def test_hard_sigmoid_times_its_input_is_a_hard_swish() -> None:
     assert ops([node("HardSigmoid", "x", "s"), node("Mul", "s x", "y")]) == ["HardSwish"]
 
 
-def test_a_gate_on_something_else_stays_two_operators() -> None:
-    assert ops([node("Relu", "x", "r"), node("Sigmoid", "x", "s"), node("Mul", "r s", "y")]) == [
-        "Relu",
-        "Sigmoid",
-        "Mul",
-    ]
-
-
 def test_a_sigmoid_that_something_else_reads_is_not_collapsed() -> None:
     nodes = [node("Sigmoid", "x", "s"), node("Mul", "x s", "m"), node("Add", "m s", "y")]
     assert ops(nodes) == ["Sigmoid", "Mul", "Add"]
@@ -165,15 +157,6 @@ def test_weights_that_the_graph_makes_are_counted(folded: bool) -> None:
     nodes = [*made, node("MatMul", "x w", "a"), node("MatMul", "b w", "c"), node("Concat", "a c", "y", axis=0)]
     proto = model(nodes, X, {"b": (3, 4)}, {"sizes": [4, 5], "turned": [5, 4]})
     assert model_table(proto, "t", "infer", 1).parameters == 12 + 20
-
-
-@pytest.mark.parametrize(
-    ("shape", "images"),
-    [((3, 32, 32), True), ((1, 28, 28), True), ((32, 32, 3), True), ((12, 8, 64), False), ((40,), False)],
-)
-def test_images_are_told_by_their_channels(shape: tuple[int, ...], images: bool) -> None:
-    proto = model([node("Relu", "x", "y")], {"x": ("batch", *shape)})
-    assert model_table(proto, "t", "infer", 1).loads_images is images
 
 
 def test_a_shape_of_terabytes_is_not_worked_out() -> None:

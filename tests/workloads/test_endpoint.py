@@ -5,37 +5,31 @@ from __future__ import annotations
 import contextlib
 import gzip
 import math
+import shlex
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from edgetune.artifacts.io import read, read_profile
-from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.io import read_profile
 from edgetune.cli.main import run
 from edgetune.errors import InputError
-from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling import supervisor
 from edgetune.stats import find_warmup
 from edgetune.workloads import endpoint_client
-from edgetune.workloads.endpoint import parse_endpoints, with_requests
+from edgetune.workloads.endpoint import parse_endpoints
 from edgetune.workloads.endpoint_client import Client, Route
 from edgetune.workloads.endpoint_streams import Streams
-from edgetune.workloads.resolve import resolve
+from tests.fakes import openai_server
 from tests.fakes.openai_server import TOKEN_S, answering, serving
 
 
 def _client(url: str) -> Client:
     return Client(parse_endpoints(f"{url}#model=m&prompt=20&output=8")[0], 0)
-
-
-def test_fragment_names_the_requests() -> None:
-    reference = with_requests("http://127.0.0.1:8080/v1", "my model", 12, 8)
-    (found,) = parse_endpoints(reference)
-    assert (found.host, found.port, found.path, found.model) == ("127.0.0.1", 8080, "/v1", "my model")
-    assert (resolve(reference).name, resolve(reference).kind) == ("my model:p12:o8", "endpoint")
 
 
 @pytest.mark.parametrize(
@@ -128,12 +122,6 @@ def test_bunched_chunks_have_no_time_per_token() -> None:
     assert answer.bunched == 1
     assert math.isnan(answer.token_s)
     assert math.isnan(answer.ttft_s)
-
-
-def test_own_timings_of_llama_cpp() -> None:
-    with serving("timings") as (url, _):
-        answer = _client(url).ask()
-    assert (answer.own_ttft_s, answer.own_token_s) == (0.0123, 0.004)
 
 
 def test_closed_loop() -> None:
@@ -260,16 +248,6 @@ def test_profile_of_a_server(tmp_path: Path) -> None:
         assert (row.memory_peak_bytes or 0) > 1 << 20  # the server is this process
 
 
-def test_profile_with_arrivals(tmp_path: Path) -> None:
-    out = tmp_path / "s.parquet"
-    with serving() as (url, _):
-        words = ["profile", url, "--model", "m", "--output-tokens", "2", "--device", "host", "--minibatches", "3"]
-        assert run([*words, "--batch-sizes", "4", "--arrivals", "uniform:40/s", "-o", str(out)]) == 0
-    (row,) = read_profile(str(out)).rows
-    assert row.workload == "m@uniform-40-per-s:p128:o2"
-    assert (row.minibatch_s or 0) > 0
-
-
 def test_profile_of_several_lengths_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "s.parquet"
     with serving() as (url, prompts):
@@ -304,14 +282,51 @@ def test_prompts_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert "holds another profile" in capsys.readouterr().err
 
 
-def test_search_measures_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, few = tmp_path / "p.yaml", lambda **each: ProfileOptions(**{**each, "minibatches": 5})
-    monkeypatch.setattr("edgetune.workflows.parse_options.ProfileOptions", few)
-    with serving() as (url, _):
-        words = ["search", url, "--model", "m", "--output-tokens", "4", "--device", "host", "--batch-sizes", "1,4"]
-        words += ["--ttft-budget", "60s", "--token-budget", "60s", "--objective", "throughput", "-o", str(plan)]
-        assert run(words) == 0
-    found = read(Plan, str(plan))
-    assert found.configuration.batch_size == 4
-    assert 0 < (found.measured.tokens_per_s or 0) < 4 / TOKEN_S
-    assert found.header.inputs["workload"]["name"] == "m:p128:o4"
+def _left_running() -> str:
+    """Return the servers of this test that still run."""
+    for _ in range(50):
+        found = subprocess.run(["pgrep", "-f", openai_server.__file__], capture_output=True, text=True, check=False)
+        if not found.stdout:
+            break
+        time.sleep(0.1)
+    return found.stdout
+
+
+def _profile(out: Path, start: str, *words: str) -> int:
+    command = ["profile", "http://127.0.0.1/v1", "--model", "m", "--output-tokens", "4", "--device", "host"]
+    return run([*command, "--minibatches", "2", "--start", start, "-o", str(out), *words])
+
+
+def _fake(how: str) -> str:
+    return f"{shlex.quote(sys.executable)} {shlex.quote(openai_server.__file__)} {{port}} {how}"
+
+
+@pytest.mark.parametrize("how", ["good", "models"])
+def test_server_is_started_and_ended_for_each_point(how: str, tmp_path: Path) -> None:
+    assert _profile(tmp_path / "s.parquet", _fake(how), "--batch-sizes", "1,2") == 0
+    rows = read_profile(str(tmp_path / "s.parquet")).rows
+    assert [(row.batch_size, row.status, row.output_tokens) for row in rows] == [(1, "ok", 4), (2, "ok", 4)]
+    assert not _left_running()
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        (_fake("ends"), "ended with exit code 1; its last output: no such model"),
+        (_fake("dies"), "ended with exit code 3; its last output: out of memory"),
+        ("no-such-program {port}", "there is no program 'no-such-program' to run"),
+        ("sleep {prt}", "there is no placeholder {prt}"),
+    ],
+)
+def test_faults(start: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _profile(tmp_path / "s.parquet", start) != 0
+    assert says in capsys.readouterr().err
+    assert not _left_running()
+
+
+def test_server_that_does_not_become_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_START_SHARE", 0.02)
+    assert _profile(tmp_path / "s.parquet", "sleep 60", "--point-timeout", "50s") != 0
+    assert "sleep was not ready at http://127.0.0.1:80/v1 within 1 s" in capsys.readouterr().err

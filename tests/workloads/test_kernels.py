@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.workloads import kernel_steps
 from edgetune.workloads.costs import operator_table
-from edgetune.workloads.kernel_steps import _host_copy, _numpy_run, _require_precision, _torch_run, open_kernel
+from edgetune.workloads.kernel_steps import _host_copy, _numpy_run, _require_precision, _torch_run
 from edgetune.workloads.kernels import KERNELS, PRECISIONS, BenchmarkKernel, kernel_of, parse_kernel
 from edgetune.workloads.resolve import resolve
 
@@ -148,20 +147,6 @@ def test_a_host_copies_bytes_of_any_precision(precision, threads):
     np.testing.assert_array_equal(result, drawn)
 
 
-def test_numpy_has_no_narrow_types(monkeypatch):
-    def missing():
-        raise DeviceError("no torch", "install it")
-
-    monkeypatch.setattr(kernel_steps, "require_torch", missing)
-    with pytest.raises(DeviceError, match="NumPy cannot compute in bf16") as caught:
-        open_kernel(shape("matmul", "bf16"), device="cpu", threads=1, seed=0)
-    assert "edgetune[torch]" in caught.value.hint
-    with pytest.raises(DeviceError, match="no torch"):
-        open_kernel(shape("matmul", "fp32"), device="cuda:0", threads=1, seed=0)
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-    open_kernel(shape("copy", "fp32"), device="cpu", threads=1, seed=0)()
-
-
 @pytest.mark.parametrize(
     ("precision", "capability", "refused"),
     [
@@ -185,25 +170,3 @@ def test_precisions_that_would_quietly_run_as_others(precision, capability, refu
         return
     with pytest.raises(DeviceError, match=refused):
         _require_precision(library, kernel, "cuda:0")
-
-
-def test_too_large_and_unsupported_are_distinguished(monkeypatch):
-    kernel = BenchmarkKernel.square("matmul", 64, "fp32")
-
-    def opening(error):
-        def failing(*_):
-            raise error
-
-        monkeypatch.setattr(kernel_steps, "_torch_run", failing)
-        open_kernel(kernel, device="cpu", threads=1, seed=0)
-
-    pytest.importorskip("torch")
-    for error in (
-        MemoryError(),
-        RuntimeError("CUDA out of memory."),
-        RuntimeError("can't allocate memory:\nyou tried"),
-    ):
-        with pytest.raises(InputError, match=r"kernel:matmul:64:fp32 does not fit into memory: it needs 48 KiB"):
-            opening(error)
-    with pytest.raises(DeviceError, match='cpu cannot run kernel:matmul:64:fp32: "addmm" not implemented'):
-        opening(RuntimeError('"addmm" not implemented for\n Half'))

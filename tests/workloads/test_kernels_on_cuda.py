@@ -111,17 +111,6 @@ def test_fp32_and_tf32_whatever_the_process_had_set_and_it_is_set_again(found, p
     assert {launch.precision for launch in cuda.launches if launch.name == "mm"} == {precision}
 
 
-def test_flags_are_set_again_when_a_run_fails(monkeypatch):
-    def failing(*_, **__):
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    before = torch.get_float32_matmul_precision()
-    monkeypatch.setattr(torch, "mm", failing)
-    with FakeCuda(computes=False), pytest.raises(DeviceError, match="an illegal memory access"):
-        opened(shape("matmul", "tf32"))
-    assert torch.get_float32_matmul_precision() == before
-
-
 @pytest.mark.parametrize(
     ("precision", "capability", "needed"),
     [("fp8", (8, 7), "8.9"), ("tf32", (7, 5), "8.0"), ("bf16", (7, 2), "8.0"), ("int8", (7, 2), "7.5")],
@@ -151,16 +140,6 @@ def test_shapes_that_cuda_has_no_product_of(reference, said, monkeypatch):
     monkeypatch.setattr("edgetune.workloads.kernel_steps._SHAPES", {})
     with FakeCuda(computes=False), pytest.raises(DeviceError, match="cannot run"):  # so does the library itself
         open_kernel(parse_kernel(reference), device="cuda:0", threads=1, seed=0)
-
-
-def test_a_failure_on_the_device_is_reported_while_loading(monkeypatch):
-    def failing(_device):
-        raise RuntimeError("CUDA error: unspecified launch failure")
-
-    with FakeCuda(computes=False):
-        monkeypatch.setattr(torch.cuda, "synchronize", failing)
-        with pytest.raises(DeviceError, match="unspecified launch failure"):
-            opened(shape("relu", "fp16"))
 
 
 def test_a_private_operator_with_other_arguments_is_a_precision_that_is_missing(monkeypatch):

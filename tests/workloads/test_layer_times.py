@@ -3,7 +3,6 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
 from onnx_graphs import model, node
 
 from edgetune.stages.roofline.layers import join
@@ -93,12 +92,6 @@ def test_kernels_inside_a_kernel_are_part_of_it():
     assert [found.name for found in run.kernels] == ["loop", "end"]
 
 
-def test_a_minibatch_that_was_cut_off_is_left_out():
-    trace = [minibatch(0, 9), kernel("a", "A", 1, 2), kernel("b", "B", 4, 2), minibatch(10, 9), kernel("a", "A", 11, 2)]
-    assert len(read_trace(trace)) == 1
-    assert read_trace([]) == []
-
-
 # --- What a kernel stands for
 
 
@@ -155,16 +148,6 @@ def test_without_the_graph_that_ran_kernels_are_joined_by_name():
     times, _ = kernel_times(read_trace(trace), rows_of_graph(chain()), None)
     found = [(time.how, time.rows) for time in times]
     assert found == [("node", ("relu",)), ("node", ("pool",)), ("inserted", ()), ("unmatched", ())]
-
-
-def test_nodes_of_a_chain_that_is_one_row_belong_to_it():
-    silu = model(
-        [node("Sigmoid", "x", "s", name="gate"), node("Mul", "x s", "y", name="product")],
-        {"x": (1, 4)}, outputs=["y"],
-    )  # fmt: skip
-    rows = rows_of_graph(onnx.shape_inference.infer_shapes(silu))
-    assert rows.by_tensor == {"s": "product", "y": "product"}
-    assert rows.by_node == {"gate": "product", "product": "product"}
 
 
 # --- Real runs
@@ -227,16 +210,6 @@ def test_an_onnx_file_of_nodes_without_names(tmp_path):
     assert [layer.rows for layer in inferred.layers] == [("MatMul_0",), ("Relu_1",), ("MatMul_2",)]
     trained = layers_of(str(path), "train")
     assert trained.untimed == ()
-
-
-def test_weights_outside_the_file(tmp_path):
-    weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
-    graph = model([node("MatMul", "x w", "y", name="m")], {"x": ("batch", 64)}, values={}, outputs=["y"])
-    graph.graph.initializer.append(weights)
-    path = tmp_path / "big.onnx"
-    onnx.save(graph, path, save_as_external_data=True, location="big.data", size_threshold=0)
-    assert [layer.rows for layer in layers_of(str(path), "infer").layers] == [("m",)]
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["big.data", "big.onnx"]
 
 
 # --- PyTorch's profiler

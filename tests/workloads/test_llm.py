@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto
+from onnx_graphs import Dims, model, model_table, node
 
 from edgetune.artifacts.ops import OpsTable
 from edgetune.errors import InputError
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.costs.formulas.attention import visible_pairs
-from edgetune.workloads.costs.generation import Pass, decoder_nodes
+from edgetune.workloads.costs.generation import (
+    Lengths,
+    Pass,
+    decoder_conditions,
+    decoder_nodes,
+    open_lengths,
+)
 from edgetune.workloads.llm import decoder, read_decoder
-from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.resolve import resolve
 
 D = 2  # bytes of a float16
@@ -160,14 +167,6 @@ def test_quantised_weights_are_read_packed_with_their_scales(tmp_path: Path) -> 
     assert (decoder(stored, "c").weight_bits, decoder(stored, "c").group) == (4, 64)
 
 
-def test_both_lengths_are_more_tokens_on_a_cache(tmp_path: Path) -> None:
-    found = table(tmp_path, SMALL, tokens=4, past=10)
-    assert found.header.conditions["phase"] == "extend"
-    whole, first = table(tmp_path, SMALL, tokens=14), table(tmp_path, SMALL, tokens=10)
-    head = SMALL["vocab"] * SMALL["hidden"]
-    assert found.macs - head == whole.macs - first.macs
-
-
 @settings(deadline=None, max_examples=60)
 @given(queries=st.integers(1, 12), past=st.integers(0, 12), window=st.integers(0, 12))
 def test_visible_pairs_are_those_of_the_mask(queries: int, past: int, window: int) -> None:
@@ -189,16 +188,6 @@ def test_six_numbers_are_a_llama_and_words_of_the_file_win(tmp_path: Path) -> No
     assert decoder({"model_type": "llava", "text_config": SMALL}, "sees").layers == 3
 
 
-def test_json_is_named_after_its_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "llama-tiny"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(PUBLISHED["TinyLlama 1.1B"][1]))
-    workload = resolve(f"llm:{folder / 'config.json'}")
-    assert (workload.name, workload.kind) == ("llama-tiny", "llm")
-    with pytest.raises(InputError, match="no weights to run"):
-        load_model(workload, weights=True)
-
-
 def test_lengths_are_asked_for_and_bounded_by_learned_positions(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="length of the sequence") as caught:
         table(tmp_path, SMALL)
@@ -217,3 +206,74 @@ def test_layers_are_limited_before_any_is_costed(tmp_path, ending, form):
     file.write_text(form.format('"layers": 1000000, "hidden": 8, "heads": 2, "vocab": 10'))
     with pytest.raises(InputError, match=r"1,000,000 layers, more than the limit layers allows"):
         read_decoder(file)
+
+
+LLAMA_2_7B = {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 32, "vocab": 32000, "ffn": 11008}
+
+
+def conditions(config: dict[str, Any], run: Pass, precision: str = "fp16") -> dict[str, object]:
+    found = decoder(config, "t")
+    return decoder_conditions(found, run, decoder_nodes(found, run, precision), precision)
+
+
+def test_llama_2_7b_has_the_published_size_and_half_a_megabyte_of_cache_per_token() -> None:
+    found = conditions(LLAMA_2_7B, Pass(1, 1, 2047))
+    assert found["weights_bytes"] == 6738415616 * D  # as published: 13.5 GB
+    assert found["cache_bytes"] == 2048 * 2 * 32 * 4096 * D
+    assert (found["phase"], found["context"], found["tokens"]) == ("decode", 2047, 1)
+
+
+def test_shared_heads_quantised_weights_and_tied_tables_take_less() -> None:
+    small = {"layers": 1, "hidden": 64, "heads": 8, "kv_heads": 2, "vocab": 100, "ffn": 96}
+    run = Pass(1, 1, 7)
+    assert conditions(small, run)["cache_bytes"] == 8 * 2 * 2 * 8 * D
+    tied = conditions(small | {"tied": True}, run)["weights_bytes"]
+    assert tied == decoder(small, "t").parameters * D - 100 * 64 * D
+    products = 64 * (2 * 64 + 2 * 16) + 3 * 64 * 96
+    rest = decoder(small, "t").parameters - products
+    packed = conditions(small | {"weight_bits": 4, "group": 32}, run)["weights_bytes"]
+    assert packed == rest * D + products // 2 + products // 32 * D
+
+
+PAST = "past_sequence_length"
+
+
+def exported(mask: str = f"{PAST} + sequence_length", past: str = PAST) -> onnx.ModelProto:
+    """A cache that grows beside a product, with the inputs that exporters give a decoder."""
+    inputs: dict[str, Dims] = {"input_ids": ["batch", "sequence_length"], "attention_mask": ["batch", mask]}
+    inputs |= {"past_key_values.0.key": ["batch", 2, past, 8], "past_key_values.0.value": ["batch", 2, past, 8]}
+    nodes = [
+        node("Gather", "table input_ids", "h"),
+        node("MatMul", "h head", "logits"),
+        node("Cast", "attention_mask", "seen", to=TensorProto.FLOAT),
+        node("Identity", "past_key_values.0.key", "present.0.key"),
+        node("Identity", "past_key_values.0.value", "present.0.value"),
+    ]
+    outputs = ["logits", "seen", "present.0.key", "present.0.value"]
+    proto = model(nodes, inputs, {"table": (100, 32), "head": (32, 100)}, outputs=outputs)
+    for value in proto.graph.input[:2]:
+        value.type.tensor_type.elem_type = TensorProto.INT64
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("new", "past", "phase", "context"), [(6, 0, "prefill", 6), (1, 50, "decode", 50), (3, 50, "extend", 50)]
+)
+def test_an_exported_decoder_is_told_by_its_inputs(new: int, past: int, phase: str, context: int) -> None:
+    sizes = {"sequence_length": new, "past_sequence_length": past}
+    found = model_table(exported(), "net", "infer", 3, precision="fp16", dimensions=sizes).header.conditions
+    assert (found["phase"], found["context"], found["tokens"]) == (phase, context, 3 * new)
+    assert found["cache_bytes"] == 2 * 3 * 2 * (past + new) * 8 * D
+    assert found["weights_bytes"] == 2 * 100 * 32 * D
+
+
+def test_the_open_lengths_of_a_decoder() -> None:
+    found = open_lengths(exported())
+    assert found == Lengths("sequence_length", "past_sequence_length")
+    assert found.sizes(1, 9) == {"sequence_length": 1, "past_sequence_length": 9}
+
+
+def test_a_mask_with_a_length_of_its_own_is_as_long_as_both() -> None:
+    found = open_lengths(exported(mask="total_sequence_length"))
+    assert found is not None
+    assert found.sizes(2, 9)["total_sequence_length"] == 11

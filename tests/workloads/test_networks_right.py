@@ -86,12 +86,6 @@ def test_the_operations_are(proto: onnx.ModelProto, flops: int) -> None:
     assert (table.flops, [row.op for row in table.rows if row.ledger == "unmodelled"]) == (flops, [])
 
 
-def test_a_transform_along_a_computed_axis_is_unmodelled() -> None:
-    proto = model([node("Cast", "k", "axis", to=TensorProto.INT64), node("DFT", "x _ axis", "y")],
-                  {"x": (1, 4096, 16, 1), "k": ()}, opset=20)  # fmt: skip
-    assert "DFT" in {row.op for row in model_table(proto, "net", "infer", 1).rows if row.ledger == "unmodelled"}
-
-
 def loops(depth: int) -> onnx.GraphProto:
     def value(name: str, kind: int, dims: list[int]) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(f"{name}{depth}", kind, dims)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.workloads.python_file import open_training
+from edgetune.workloads.python_file import open_handler, open_training
 
 
 @pytest.fixture
@@ -113,3 +113,28 @@ def test_the_example_trains_without_a_warning(recwarn):
     example = Path(__file__).parents[2] / "examples" / "train_tiny.py"
     assert open_training(example, 2).step() > 0
     assert [str(warning.message) for warning in recwarn] == []
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Return a function that writes a handler file."""
+
+    def write(source):
+        path = tmp_path / "handle.py"
+        path.write_text(source)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("source", ["", "inputs = {}\n"])
+def test_a_file_with_neither_is_refused(written, source):
+    with pytest.raises(InputError, match=r"handle.py defines neither inputs") as refused:
+        open_handler(written(source))
+    assert "a handler file defines" in refused.value.hint
+
+
+def test_an_exception_of_a_function_names_the_line(written):
+    handler = open_handler(written("def inputs(request, line):\n    raise SystemExit('done')\n"))
+    with pytest.raises(InputError, match=r"handle.py:2: inputs\(\) raised SystemExit: done"):
+        handler.inputs(0, None)

@@ -1,15 +1,17 @@
 """Steps: what runs an ONNX file or a training file, on what was asked for, with inputs that fit."""
 
-import builtins
-import sys
+import time
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.workloads import ort_session
+from edgetune.workloads import kernel_steps, ort_session
+from edgetune.workloads.kernel_steps import fastest, open_host_product
+from edgetune.workloads.kernels import BenchmarkKernel
 from edgetune.workloads.network_inputs import random_inputs
 from edgetune.workloads.ort_session import _refuse_fallback, open_session
 from edgetune.workloads.resolve import resolve
@@ -85,13 +87,6 @@ def test_fixed_batch_is_rewritten(save):
     assert y.shape == (2, 2)
 
 
-def test_same_seed_same_inputs(save):
-    workload = save(linear())
-    one, same, other = (open_step(workload, "infer", 3, RunOptions(threads=1, seed=seed))()[0] for seed in (1, 1, 2))
-    assert (one == same).all()
-    assert (one != other).any()
-
-
 def test_indices_stay_within_the_tables_they_look_up(save):
     feed = random_inputs(ort_session.fix_dimensions(lookup(), batch_size=8), seed=0)
     assert 500 < feed["ids"].max() < 1000
@@ -152,47 +147,33 @@ def test_inputs_that_do_not_fit(save, tmp_path, arrays, message):
     assert message in caught.value.message
 
 
-def test_failure_while_running_names_the_batch_size(save):
-    model = linear()
-    model.graph.node.append(helper.make_node("Reshape", ["y", "shape"], ["z"]))
-    model.graph.initializer.append(numpy_helper.from_array(np.array([7, 7]), "shape"))
-    model.graph.output[0].name = "z"
-    del model.graph.output[0].type.tensor_type.shape.dim[:]
-    model.graph.output[0].type.tensor_type.ClearField("shape")
-    with pytest.raises(InputError, match=r"at batch size 3: .*requested shape:\{7,7\}") as caught:
-        open_step(save(model), "infer", 3, RunOptions(threads=1))()
-    assert "reshape_helper" not in caught.value.message, "a line of ONNX Runtime's source hides what is wrong"
-    assert "batch size" in caught.value.hint
-
-
-def test_provider_that_is_not_installed(save):
-    with pytest.raises(DeviceError, match="lacks CUDAExecutionProvider") as caught:
-        open_step(save(linear()), "infer", 1, RunOptions(ort_providers=("CUDAExecutionProvider",)))
-    assert "ort-gpu" in caught.value.hint
-
-
 def test_an_unrequested_fallback_is_refused(save):
     workload = save(linear())
     with pytest.raises(DeviceError, match="was to run on CUDAExecutionProvider, but ONNX Runtime chose CPU"):
         _refuse_fallback(["CPUExecutionProvider"], ("CUDAExecutionProvider", "CPUExecutionProvider"), workload)
 
 
-def without(monkeypatch, library):
-    real = builtins.__import__
-
-    def refuse(name, *rest, **more):
-        if name.partition(".")[0] == library:
-            raise ImportError(f"No module named {library!r}")
-        return real(name, *rest, **more)
-
-    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(builtins, "__import__", refuse)
+KERNEL = BenchmarkKernel("matmul", 96, 64, 32, "fp32")
 
 
-def test_missing_onnxruntime(save, monkeypatch):
-    workload = save(linear())
-    without(monkeypatch, "onnxruntime")
-    with pytest.raises(DeviceError, match="ONNX Runtime") as caught:
-        open_step(workload, "infer", 1)
-    assert "pip install 'edgetune[ort]'" in caught.value.hint
+def test_the_graph_multiplies_the_kernel_s_operands():
+    import numpy as np
+
+    a, b = np.ones((96, 32), np.float32), np.full((32, 64), 2, np.float32)
+    model = onnx.load_from_string(kernel_steps._graph(KERNEL))
+    (c,) = ReferenceEvaluator(model).run(None, {"a": a, "b": b})
+    assert c.shape == (96, 64)
+    assert (c == 64).all()
+
+
+def test_the_product_runs_with_onnx_runtime():
+    pytest.importorskip("onnxruntime")
+    run = open_host_product(KERNEL, 1, 0)
+    assert run is not None
+    run()
+
+
+def test_the_fastest_run_is_taken():
+    runs = [lambda: time.sleep(0.03), lambda: None]
+    assert fastest(runs) is runs[1]
+    assert fastest(runs[:1]) is runs[0]

@@ -111,13 +111,6 @@ def test_a_fixed_batch_is_rewritten_for_another(tmp_path):
     assert 5 * 3 * 4 in cudart.gpu.sizes.values()
 
 
-def test_memory_is_returned_when_the_step_goes(tmp_path):
-    step = open_step(network(tmp_path / "net.onnx"), "infer", 2, options())
-    assert cudart.gpu.sizes
-    del step
-    assert not cudart.gpu.sizes
-
-
 def test_precisions_become_flags(tmp_path, fakes):
     workload = network(tmp_path / "net.onnx")
     for precision, flag in (("fp32", b"[]"), ("fp16", b'["FP16"]'), ("bf16", b'["BF16"]')):
@@ -126,14 +119,6 @@ def test_precisions_become_flags(tmp_path, fakes):
     half = network(tmp_path / "half.onnx", element=TensorProto.FLOAT16)
     open_step(half, "infer", 1, options())
     assert [b'"FP16"' in kept.read_bytes() for kept in fakes.glob("half-*.engine")] == [True]
-
-
-@pytest.mark.parametrize("version", ["8.6.1", "10.3.0", "11.4.0"])
-def test_every_version_builds_and_runs_a_network_in_its_own_precision(tmp_path, monkeypatch, version):
-    tensorrt.be(monkeypatch, version)
-    for element in (TensorProto.FLOAT, TensorProto.FLOAT16):
-        step = open_step(network(tmp_path / f"{element}.onnx", element=element), "infer", 2, options())
-        assert step() is None
 
 
 @pytest.mark.parametrize(
@@ -209,14 +194,6 @@ def test_the_profile_that_takes_the_batch_is_chosen(tmp_path):
         open_step(workload, "infer", 8, RunOptions())
 
 
-def test_a_fixed_engine_takes_its_batch_only(tmp_path):
-    workload = engine_file(tmp_path, {"x": [[8, 3], FLOAT]}, {"y": [[8, 2], FLOAT]}, name="net.plan")
-    assert str(inspect(workload, RunOptions())) == "batch 8 only"
-    open_step(workload, "infer", 8, RunOptions())()
-    with pytest.raises(InputError, match="takes batch 8 only, not 1"):
-        open_step(workload, "infer", 1, RunOptions())
-
-
 def test_every_type_of_input_and_an_output_of_unknown_size(tmp_path):
     inputs = {
         kind: [[4, 2], kind] for kind in ("FLOAT", "HALF", "BF16", "INT8", "INT32", "INT64", "BOOL", "FP8", "UINT8")
@@ -243,20 +220,6 @@ def test_an_input_that_decides_shapes_is_to_be_given(tmp_path):
         open_step(workload, "infer", 2, RunOptions())
     np.savez(tmp_path / "in.npz", x=np.zeros((1, 3), np.float32), size=np.array([4, 4], np.int32))
     open_step(workload, "infer", 2, RunOptions(inputs=str(tmp_path / "in.npz")))()
-
-
-REFUSED = {
-    "TensorRT": ({"version": "8.6.2"}, r"was built by TensorRT 8\.6\.2; this is TensorRT 10\.3\.0"),
-    "GPU": ({"compute": "8.6"}, r"GPU of compute capability 8\.6; this is Orin, 8\.7"),
-    "model of GPU": ({"model": "NVIDIA A40"}, "another model of GPU than this Orin"),
-}
-
-
-@pytest.mark.parametrize(("how", "words"), REFUSED.values(), ids=REFUSED)
-def test_an_engine_of_another_origin_is_refused_with_both_named(tmp_path, how, words):
-    with pytest.raises(InputError, match=words) as caught:
-        open_step(engine_file(tmp_path, profiles=RANGE, **how), "infer", 1, RunOptions())
-    assert "--engine tensorrt" in caught.value.hint
 
 
 def test_a_truncated_engine_and_other_files_are_refused(tmp_path):

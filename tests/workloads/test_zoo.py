@@ -11,9 +11,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from edgetune.workloads import model_storage, zoo
+from edgetune.workloads import zoo
 from edgetune.workloads.initial_weights import has_data, role_of
-from edgetune.workloads.zoo.yolo import cell_centres
 
 NAMES = list(zoo.NETWORKS)
 TORCHVISION = Path(__file__).parents[2] / "../shared/data/torchvision/ops.csv"
@@ -111,25 +110,6 @@ def test_lstms_have_the_figures_that_their_studies_print():
     assert 2 * macs(long) == pytest.approx(3.9e9, rel=0.005)
 
 
-@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v3_large", "yolov8n"])
-def test_batch_norm_and_activations_are_nodes_of_their_own(name):
-    ops = [node.op_type for node in zoo.weightless(name).graph.node]
-    convolutions = ops.count("Conv")
-    biased = sum(len(node.input) == 3 for node in zoo.weightless(name).graph.node if node.op_type == "Conv")
-    frozen = name == "yolov8n"
-    assert ops.count("BatchNormalization") == convolutions - biased - frozen
-
-
-def test_yolo_cells_cover_the_image_once():
-    (xs, ys), strides = cell_centres()
-    assert len(xs) == len(ys) == len(strides) == 80 * 80 + 40 * 40 + 20 * 20
-    pixels = {(x * stride, y * stride, stride) for x, y, stride in zip(xs, ys, strides, strict=True)}
-    assert len(pixels) == len(xs)
-    assert sum(stride * stride for stride in strides) == 3 * 640 * 640
-    assert (xs[0], ys[0], strides[0]) == (0.5, 0.5, 8.0)
-    assert (xs[81], ys[81]) == (1.5, 1.5)
-
-
 # -- weights and files -------------------------------------------------------------------------------------------
 
 
@@ -170,18 +150,6 @@ def test_export_writes_a_valid_file(tmp_path, batch_size, first):
     dim = onnx.load(path).graph.input[0].type.tensor_type.shape.dim[0]
     assert (dim.dim_param or dim.dim_value) == first
     assert [file.name for file in tmp_path.iterdir()] == ["lstm.onnx"]
-
-
-def test_large_weights_go_into_a_second_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_storage, "EXTERNAL_ABOVE_BYTES", 1_000_000)
-    path = tmp_path / "lstm.onnx"
-    for seed in (1, 2):  # the second export replaces the first
-        zoo.export("lstm", path, seed=seed)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["lstm.onnx", "lstm.onnx.data"]
-    assert path.stat().st_size < 100_000
-    assert (tmp_path / "lstm.onnx.data").stat().st_size == pytest.approx(4 * 8_588_400, rel=0.01)
-    onnx.checker.check_model(str(path), full_check=True)
-    assert digest(onnx.load(path)) == digest(zoo.with_weights(zoo.weightless("lstm"), seed=2))
 
 
 def test_importing_the_zoo_loads_nothing_heavy():

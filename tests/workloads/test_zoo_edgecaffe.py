@@ -109,12 +109,3 @@ def test_normalisation_is_that_of_the_originals():
     caffe = {"size": 5, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}
     assert settings("memnet") == settings("agenet") == settings("googlenet") == [caffe, caffe]
     assert settings("emotionnet") == [{"size": 5, "alpha": 5e-4, "beta": 0.75, "bias": 2.0}]
-
-
-def test_caffenets_are_grouped_and_the_others_are_not():
-    def groups(name):
-        nodes = [node for node in zoo.weightless(name).graph.node if node.op_type == "Conv"]
-        return [next(a.i for a in node.attribute if a.name == "group") for node in nodes]
-
-    assert groups("sos") == [1, 2, 1, 2, 2]
-    assert set(groups("emotionnet")) == set(groups("gendernet")) == {1}
