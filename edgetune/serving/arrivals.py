@@ -6,8 +6,6 @@ poisson:60     | ||     |  |      ||  at random   live, or -         ?          
 normal:2s    |   |     |    |   |     about so    batch, list        in a file of jobs, which has count and times
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

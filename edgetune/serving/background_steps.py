@@ -9,8 +9,6 @@ step has to fit between two batches, and the whole number k of Fulcrum (2025, se
 spare as a step takes, no time is lost.
 """
 
-from __future__ import annotations
-
 import math
 
 _SETTLING, _CYCLES = 16, 128

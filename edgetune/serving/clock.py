@@ -4,8 +4,6 @@ Time is in integer nanoseconds, so that a simulation is the same on every machin
 order of their registration.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Sources of a run's requests: a list of times, clients that wait for answers, or lines of input."""
 
-from __future__ import annotations
-
 import os
 import select
 from collections import deque
@@ -134,7 +132,7 @@ class LineArrivals:
     """
 
     def __init__(self, descriptor: int = 0, *, end_ns: int | None = None) -> None:
-        self._descriptor, self._end_ns, self._unread, self._closed, self._ended = descriptor, end_ns, b"", False, False
+        self._descriptor, self._end_ns, self._unread, self._closed, self.ended = descriptor, end_ns, b"", False, False
         self._texts: dict[int, str] = {}
         self._count = 0
         self.was_full = False
@@ -154,7 +152,7 @@ class LineArrivals:
 
     def take(self, now_ns: int) -> Sequence[int]:
         """Read the available input without waiting; each whole line is a request that arrives now."""
-        if self._ended:
+        if self.ended:
             return []
         free = max(limits.limit("requests") - len(self._texts), 0)
         unread = free and not self._closed and b"\n" not in self._unread
@@ -164,7 +162,7 @@ class LineArrivals:
         *whole, self._unread = self._unread.split(b"\n", free)
         if self._closed and self._unread and len(whole) < free:
             whole, self._unread = [*whole, self._unread], b""
-        self._ended = (self._closed and not self._unread) or (self._end_ns is not None and now_ns >= self._end_ns)
+        self.ended = (self._closed and not self._unread) or (self._end_ns is not None and now_ns >= self._end_ns)
         self.was_full |= b"\n" in self._unread
         for line in whole:
             self._texts[self._count] = line.decode("utf-8", "replace").rstrip("\r")
@@ -179,8 +177,3 @@ class LineArrivals:
         """Forget the lines of answered requests."""
         for request in requests:
             self._texts.pop(request, None)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the end of the file or of the run is reached."""
-        return self._ended

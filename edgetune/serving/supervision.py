@@ -1,7 +1,5 @@
 """How a caller watches and stops the loop of a run. It imports only the standard library, as ``serving.requests``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar

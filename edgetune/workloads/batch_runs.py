@@ -5,8 +5,6 @@ within the rounding of sums in another order. And if the second of three samples
 the third must stay the same, bit by bit: a small leak is found so, and a maximum by values of another range.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -7,14 +7,11 @@ The command runs below the child process of the profiler, so that it runs as the
 ``{batch}``, ``{mode}`` and the names of knobs (``{gpu_mhz}``) are filled in; ``{{`` is a brace.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -29,7 +26,7 @@ from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.processes.families import end_descendants, keep_descendants
 from edgetune.processes.memory import ended_peak_bytes, kills
-from edgetune.workloads.command_errors import check_none_left, failed, program_name, start_advice, start_error
+from edgetune.workloads.command_errors import check_none_left, failed, program_name, start_advice, started
 from edgetune.workloads.markers import MarkedRuns, StepMarkers
 from edgetune.workloads.torch_required import TimedSteps
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
@@ -155,10 +152,7 @@ class WholeRuns:
         self._log.seek(0)
         self._log.truncate()
         start_ns = time.monotonic_ns()
-        try:
-            process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
-        except OSError as error:
-            raise start_error(self._words, error) from None
+        process = started(self._words, stdout=self._log, stderr=self._log)
         _, status, usage = os.wait4(process.pid, 0)
         end_ns = time.monotonic_ns()
         process.returncode = code = os.waitstatus_to_exitcode(status)

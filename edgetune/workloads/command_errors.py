@@ -1,13 +1,13 @@
-"""The errors of commands: not started, and ended in another way than with exit code 0."""
-
-from __future__ import annotations
+"""The start of commands, and their errors: not started, and ended in another way than with exit code 0."""
 
 import os
 import re
 import shlex
 import signal
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.processes.families import still_running
@@ -40,9 +40,17 @@ def check_none_left(words: Sequence[str]) -> None:
         )
 
 
-def start_error(words: Sequence[str], error: OSError) -> InputError:
-    """Return the error of a command that cannot be started."""
-    return InputError(f"cannot run {words[0]!r}: {error.strerror or error}", start_advice(words[0]))
+def started(words: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
+    """Start a command without input and return its process; ``how`` is for ``Popen``.
+
+    Raises:
+        InputError: it cannot be started.
+    """
+    try:
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, **how)
+    except OSError as error:
+        message = f"cannot run {words[0]!r}: {error.strerror or error}"
+        raise InputError(message, start_advice(words[0])) from None
 
 
 def failed(words: Sequence[str], code: int, output: bytes, kills_before: int | None) -> InputError:

@@ -5,8 +5,6 @@ The protocol is that of https://platform.openai.com/docs/api-reference/chat/stre
 ``ignore_eos`` is an extension of llama.cpp and vLLM. Times are of CLOCK_MONOTONIC, taken when a line has arrived.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import itertools

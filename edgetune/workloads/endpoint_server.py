@@ -4,8 +4,6 @@
 are filled in as in a command. The server runs below the child process of the profiler and dies with edgetune.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import os
@@ -27,7 +25,7 @@ from edgetune.processes.families import end_descendants, keep_descendants
 from edgetune.processes.memory import kills
 from edgetune.units import format_duration
 from edgetune.workloads.command import KNOWN, filled, placeholders, split
-from edgetune.workloads.command_errors import failed, last_line, start_advice, start_error
+from edgetune.workloads.command_errors import failed, last_line, start_advice, started
 from edgetune.workloads.endpoint import Endpoint
 from edgetune.workloads.endpoint_tokenizer import connect
 
@@ -77,10 +75,10 @@ class StartedServer:
         self._kills_before = kills()
         keep_descendants()
         try:
-            self._process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
-        except OSError as error:
+            self._process = started(self._words, stdout=self._log, stderr=self._log)
+        except InputError:
             self._log.close()
-            raise start_error(self._words, error) from None
+            raise
         try:
             self._wait(limit_s)
         except BaseException:

@@ -13,8 +13,6 @@ With arrivals, an open loop, a free stream waits for the next of them. One that 
 its time to the first token includes.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -5,8 +5,6 @@ name for the text. https://github.com/ggml-org/llama.cpp/blob/master/tools/serve
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """The engines that infer an ONNX network, the options of each, and the folder of built TensorRT engines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@
 A kind is one row of ``KINDS``, recognised by content if the format has a mark, otherwise by the ending of the name.
 """
 
-from __future__ import annotations
-
 import ast
 import zipfile
 from collections.abc import Callable, Sequence

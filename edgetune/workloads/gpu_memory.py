@@ -4,8 +4,6 @@ Source: https://nvidia.github.io/cuda-python/cuda-bindings/latest/module/runtime
 that begins with its error code); PyTorch, ``torch.cuda.Stream.cuda_stream``, ``Tensor.data_ptr``.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 from typing import Any, Protocol

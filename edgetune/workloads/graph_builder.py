@@ -16,8 +16,6 @@ BatchNorm and activations stay nodes of their own. Where opset 17 needs several 
 GELU), each of them has ``part of <operator>`` as its ``doc_string``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Runtimes rename, merge and add nodes, but a remaining tensor keeps its name. A m
 A kernel therefore stands for all rows between remaining tensors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

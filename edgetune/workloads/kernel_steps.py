@@ -9,8 +9,6 @@ random because zeros switch fewer transistors: GPU power differs by up to 40 % w
 Choukse, "Input-Dependent Power Usage in GPUs", 2024).
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

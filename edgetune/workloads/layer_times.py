@@ -3,8 +3,6 @@
 It runs in a child process, as ``steps`` does.
 """
 
-from __future__ import annotations
-
 from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError

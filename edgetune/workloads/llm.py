@@ -5,8 +5,6 @@ layers, hidden, heads, kv_heads, vocab, ffn. Properties of a family that its fil
 Qwen2 has biases on queries, keys and values) are in ``FAMILIES``.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ by a thread and get the time of their arrival. A command that ends with exit cod
 again, and the gap is no step.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty
@@ -26,7 +24,7 @@ from edgetune.processes.families import end_descendants
 from edgetune.processes.memory import kills
 from edgetune.stats import median
 from edgetune.units import counted
-from edgetune.workloads.command_errors import check_none_left, failed, program_name, start_error
+from edgetune.workloads.command_errors import check_none_left, failed, program_name, started
 from edgetune.workloads.rounds import OptimiserStep, TrainingRounds
 from edgetune.workloads.script_hook import hook_environment
 
@@ -141,19 +139,13 @@ class MarkedRuns:
             environment = hook_environment(environment, steps_write)
         kills_before = kills()
         try:
-            process = subprocess.Popen(
-                self._words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment,
-                pass_fds=() if self._pattern is not None else (steps_write,),
-            )  # fmt: skip
-        except OSError as error:
-            os.close(terminal)
-            os.close(steps)
-            raise start_error(self._words, error) from None
-        finally:
-            os.close(theirs)
-            os.close(steps_write)
-        run = _Run(self, process)
-        try:
+            try:
+                passed = () if self._pattern is not None else (steps_write,)
+                process = started(self._words, stdout=theirs, stderr=theirs, env=environment, pass_fds=passed)
+            finally:
+                os.close(theirs)
+                os.close(steps_write)
+            run = _Run(self, process)
             run.read(terminal, steps)
         finally:
             os.close(terminal)

@@ -1,7 +1,5 @@
 """Checks the file that a reference to a workload names."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

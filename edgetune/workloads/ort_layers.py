@@ -11,8 +11,6 @@ that computes a tensor of the network stands for all operators between this tens
 A kernel that computes no such tensor is part of the next one that does, unless it only copies or changes layout.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import statistics

@@ -6,8 +6,6 @@ and keeps no tensors in memory.
 Source: onnxruntime, ``sequential_executor.cc``, ``input_type_shape`` and ``output_type_shape`` of each kernel's event.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import subprocess
 from collections.abc import Collection, Iterator, Sequence
 
 from edgetune.errors import InputError
@@ -19,7 +18,7 @@ from edgetune.processes.affinity import pin
 from edgetune.processes.families import end_descendants, family, keep_descendants
 from edgetune.processes.memory import kills
 from edgetune.workloads.command import filled, split
-from edgetune.workloads.command_errors import failed, program_name, start_error
+from edgetune.workloads.command_errors import failed, program_name, started
 from edgetune.workloads.markers import RECORD
 from edgetune.workloads.rounds import OptimiserStep, TrainingRounds
 from edgetune.workloads.script_hook import hook_environment
@@ -54,11 +53,7 @@ class PacedScript:
         self._kills_before, self._taken, self._program, self._calls = kills(), 0, 0, False
         keep_descendants()
         try:
-            self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, env=environment, pass_fds=(steps_write, pace_read)
-            )
-        except OSError as error:
-            raise start_error(words, error) from None
+            self._process = started(words, env=environment, pass_fds=(steps_write, pace_read))
         finally:
             os.close(steps_write)
             os.close(pace_read)

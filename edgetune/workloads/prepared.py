@@ -9,8 +9,6 @@
 The process that runs networks under a memory limit imports this module: standard library only.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import platform

@@ -8,8 +8,6 @@ An exception in the file is reported as one line with its place in the user's fi
 program's modules.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import sys

@@ -1,7 +1,5 @@
 """The table of the kinds of workloads, and the resolution of a reference to a workload."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path

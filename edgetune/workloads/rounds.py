@@ -6,8 +6,6 @@
 The loop repeats the same steps: its round is the shortest repetition at the end of the series that has every optimiser.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A runtime is one module with a function ``open_step(workload, task, batch_size, 
 names it (``resolve.KINDS``); those of graphs are in ``engines.ENGINES`` and ``TRAINING``.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from edgetune.artifacts.profile import Task

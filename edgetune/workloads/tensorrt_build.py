@@ -8,8 +8,6 @@ Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/
 a DLA needs the flag GPU_FALLBACK even if it runs every layer: https://github.com/NVIDIA/TensorRT/issues/3438.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -10,8 +10,6 @@ Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/
 ultralytics, ``nn/backends/tensorrt.py``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/
 https://github.com/deepinsight/insightface/issues/2882.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ Both run one minibatch in inference, in a child process, whose memory does not c
     {"workload": {...}, "batch_size": 1, "dimensions": {}, "seed": 0}    -> {"wrong": null}
 """
 
-from __future__ import annotations
-
 import importlib.util
 import time
 from collections.abc import Mapping

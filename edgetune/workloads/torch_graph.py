@@ -1,7 +1,5 @@
 """Reading of an ONNX graph for PyTorch: needed nodes, trainable weights, and values as tensors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any

@@ -11,8 +11,6 @@ The loss and the overhead between operations have no row in the operator table. 
 of all weights. On an accelerator times are those of its kernels, on the CPU those of the operations.
 """
 
-from __future__ import annotations
-
 import bisect
 import statistics
 from collections.abc import Callable, Iterable, Sequence

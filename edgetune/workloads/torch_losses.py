@@ -16,8 +16,6 @@ A graph of unknown purpose is trained by ``classification`` if an output is a ma
 ``regression``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

@@ -8,8 +8,6 @@ Source: PyTorch, ``torch/_export/serde/schema.py`` (``ExportedProgram``, ``SymIn
 https://docs.pytorch.org/docs/stable/export/pt2_archive.html.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile

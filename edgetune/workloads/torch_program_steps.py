@@ -3,8 +3,6 @@
 Source: https://docs.pytorch.org/docs/stable/export.html (``torch.export.load``, ``ExportedProgram.module``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

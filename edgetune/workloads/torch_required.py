@@ -1,7 +1,5 @@
 """Requirements of PyTorch workloads: PyTorch itself, and the requested accelerator."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable

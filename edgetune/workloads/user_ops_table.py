@@ -3,8 +3,6 @@
 A simulated device can so run a network without a graph: a Python training file, or one counted by another tool.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ operators run more often, the input decides how much is computed, and the user m
 input is the constant that the graph compares it with. Of an index, the largest value is the largest that runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -22,8 +22,6 @@ time sooner or later, unless their rates are in a simple ratio. Minibatches are 
 given: where they come at random, nothing is guaranteed. A queue without a rate counts as one batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Minibatches, and the protocol of the backends that run them: child processes on a device, or an event clock."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -9,8 +9,6 @@ The equations are Fulcrum's (2025): the slowest request of a batch waits for it 
 with t + k t_train <= b / a, both means; the power is the larger of the two.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Literal

@@ -5,8 +5,6 @@ serves   answers in time, trains where a gap happens to be, or not at all
 least    neither: what answers most per second, so that as few as possible wait
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

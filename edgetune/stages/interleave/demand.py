@@ -10,8 +10,6 @@ interval that can matter, skipping those that cannot fail, as in Zhang and Burns
 "QPA").
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -13,8 +13,6 @@ device time of each (``Occupancy.tenants_s``). Where one workload draws more tha
 too little and the other too much.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

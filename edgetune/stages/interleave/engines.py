@@ -1,7 +1,5 @@
 """The engines: how tenants share a device. A new one is one row of ``ENGINES``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from edgetune.plugins import Registry

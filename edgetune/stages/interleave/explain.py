@@ -1,11 +1,7 @@
 """Explains in words where each millisecond of a cycle goes, and why no cycle serves a problem."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from edgetune.errors import InfeasibleError
 from edgetune.stages.interleave.cycle import Cycle, CycleGoals, CycleViolation, broken, cycle_of
@@ -115,36 +111,6 @@ def _rounded(value: float, *, up: bool) -> float:
     step = 10.0 ** (math.floor(math.log10(value)) - _DIGITS + 1)
     steps = value / step
     return (math.ceil(steps) if up else math.floor(steps)) * step
-
-
-@dataclass(frozen=True, slots=True)
-class CyclePhase:
-    """A part of a cycle that begins when a batch is full.
-
-    Args:
-        what: ``infer``, ``train`` or ``idle``.
-        begin_s: Since the batch was full, s.
-        duration_s: s.
-    """
-
-    what: Literal["infer", "train", "idle"]
-    begin_s: float
-    duration_s: float
-
-
-def parts_of(cycle: Cycle) -> tuple[CyclePhase, ...]:
-    """Return the parts of a cycle, one after another; each training minibatch is a part.
-
-    Where the rate is unknown, or the device does not keep up, the cycle ends with its work.
-    """
-    found = [CyclePhase("infer", 0.0, cycle.infer.minibatch_s)]
-    if cycle.train is not None:
-        time_s = cycle.train.minibatch_s
-        begins_s = (cycle.infer.minibatch_s + number * time_s for number in range(cycle.train_minibatches))
-        found += [CyclePhase("train", begin_s, time_s) for begin_s in begins_s]
-    if cycle.rate_per_s is not None and cycle.idle_s > 0:
-        found.append(CyclePhase("idle", cycle.period_s - cycle.idle_s, cycle.idle_s))
-    return tuple(found)
 
 
 def explain(cycle: Cycle, goals: CycleGoals) -> tuple[str, ...]:

@@ -8,8 +8,6 @@ A tenant that crashes or hangs ends its process and nothing else. Tenants that s
 a hang leaves the other threads running. Everything is loaded and warm before a run starts.
 """
 
-from __future__ import annotations
-
 import select
 import threading
 import time

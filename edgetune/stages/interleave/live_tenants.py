@@ -1,7 +1,5 @@
 """A tenant with all that loading it on a device needs, and the checkpoint it hands back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -4,8 +4,6 @@ The mean time of a minibatch decides how much fits, its 95th percentile, where i
 and headroom is left beside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Records the readings of power during a run, each beside the budget of the moment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

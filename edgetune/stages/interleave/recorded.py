@@ -10,8 +10,6 @@ as the one before the nearest change of the same kind. The recorded run is an ea
 predicted; a longer one than it reads its durations backwards and forwards.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field

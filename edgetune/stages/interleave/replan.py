@@ -7,8 +7,6 @@ Before a change is certain, requests pile up. That is seen before the new rate i
 second takes over at once (the refuge), until they are answered and the rate has been counted again.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

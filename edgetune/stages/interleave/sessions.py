@@ -6,8 +6,6 @@
 A request that spoils its minibatch fails alone: the others are run again, one by one. A checkpoint is whole or absent.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
@@ -174,24 +172,19 @@ class TrainingSession:
         self, step: Callable[[], object], save: Callable[[str], object] | None, checkpoint: Path | None
     ) -> None:
         self._step, self._save, self._checkpoint = step, save, checkpoint
-        self._diverged: str | None = None
+        self.diverged: str | None = None
         if checkpoint is not None:
             with writing(checkpoint, _HINT):
                 note(checkpoint).try_folder()
         self.steps = 0
         """Minibatches trained on."""
 
-    @property
-    def diverged(self) -> str | None:
-        """Message that the loss is not finite, and since which step; ``None`` while it is finite."""
-        return self._diverged
-
     def train(self) -> float | None:
         """Train on one minibatch and return its loss, if the workload returns one."""
         loss = _number(self._step())
         self.steps += 1
-        if loss is not None and not math.isfinite(loss) and self._diverged is None:
-            self._diverged = f"training diverged: the loss is {loss} at step {self.steps}"
+        if loss is not None and not math.isfinite(loss) and self.diverged is None:
+            self.diverged = f"training diverged: the loss is {loss} at step {self.steps}"
         return loss
 
     def save(self) -> Path | None:
@@ -205,9 +198,9 @@ class TrainingSession:
         """
         if self._checkpoint is None or self._save is None:
             return None
-        if self._diverged is not None:
+        if self.diverged is not None:
             raise InputError(
-                f"{self._diverged}, so no checkpoint was written", "lower the learning rate, or look at the data"
+                f"{self.diverged}, so no checkpoint was written", "lower the learning rate, or look at the data"
             )
         with writing(self._checkpoint, _HINT) as output:
             with output.written_by_path() as path:

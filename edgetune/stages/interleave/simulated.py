@@ -8,8 +8,6 @@ One minibatch at a time runs at full speed. Where several tenants run at once, e
 sharing): the simplest model of a driver that time-slices.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from bisect import bisect_right
@@ -174,7 +172,7 @@ class SimulatedMinibatchBackend:
     """
 
     def __init__(self, clock: EventClock, tenants: Sequence[Tenant], device: SimulatedDevice) -> None:
-        self._clock, self._device, self._mode = clock, device, device.mode
+        self._clock, self._device, self.mode = clock, device, device.mode
         self._batch_sizes = {tenant.name: tenant.batch_size for tenant in tenants}
         self._lines: dict[str, deque[tuple[Minibatch, int]]] = {tenant.name: deque() for tenant in tenants}
         """Minibatches sent and not begun, with the time from which each can begin."""
@@ -186,11 +184,6 @@ class SimulatedMinibatchBackend:
         self._progress_ns = clock.now_ns()
         self.power = None if device.power_w is None else PowerTrace(clock.now_ns(), self._drawn_w(device.power_w))
         """Power so far; ``None`` where it is unknown."""
-
-    @property
-    def mode(self) -> Mode:
-        """The power mode now."""
-        return self._mode
 
     def now_ns(self) -> int:
         """Return simulated time, ns."""
@@ -228,7 +221,7 @@ class SimulatedMinibatchBackend:
         """
         while tenant in self._running or self._lines[tenant]:
             self._pass(None)
-        self._device.duration_ns(tenant, batch_size, self._mode)
+        self._device.duration_ns(tenant, batch_size, self.mode)
         self._idle(self._device.prepare_ns)
         self._batch_sizes[tenant] = batch_size
 
@@ -240,7 +233,7 @@ class SimulatedMinibatchBackend:
         """
         accepted = self._device.accept(mode)
         self._idle(self._device.apply_ns)
-        self._mode = accepted
+        self.mode = accepted
         self._note_power()
         return accepted
 
@@ -279,7 +272,7 @@ class SimulatedMinibatchBackend:
         fault = self._device.fault(minibatch)
         duration_ns = None if fault is None else fault.duration_ns
         if duration_ns is None:
-            duration_ns = self._device.duration_ns(tenant, self._batch_sizes[tenant], self._mode)
+            duration_ns = self._device.duration_ns(tenant, self._batch_sizes[tenant], self.mode)
         begun = _Running(minibatch, now_ns, duration_ns, fault)
         for other, running in self._running.items():
             begun.excess[other] = self._device.slowdown(tenant, other) - 1
@@ -334,5 +327,5 @@ class SimulatedMinibatchBackend:
 
     def _drawn_w(self, power_w: Power) -> float:
         if not self._running:
-            return power_w(None, 0, self._mode)
-        return max(power_w(tenant, self._batch_sizes[tenant], self._mode) for tenant in self._running)
+            return power_w(None, 0, self.mode)
+        return max(power_w(tenant, self._batch_sizes[tenant], self.mode) for tenant in self._running)

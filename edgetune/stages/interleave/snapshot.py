@@ -7,8 +7,6 @@
 Times are integer nanoseconds of one monotonic clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

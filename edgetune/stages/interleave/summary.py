@@ -6,8 +6,6 @@ Everything can be computed again from the file. A request that failed or was aba
 deadline, so it counts as a violation; an unknown figure is ``None``, with the reason beside it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ that the next is not started on a stale estimate; the surcharge then fades with 
 job that is not started any more would never be tried again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Generic, TypeVar, overload
 
@@ -29,32 +27,24 @@ class DurationEstimate:
     """
 
     def __init__(self, minibatch_ns: int) -> None:
-        self._mean_ns = float(minibatch_ns)
+        self.mean_ns = float(minibatch_ns)
+        """Mean duration, ns."""
         self._surcharge_ns = 0.0
         self._at_ns = 0
-        self._observed = False
-
-    @property
-    def mean_ns(self) -> float:
-        """Mean duration, ns."""
-        return self._mean_ns
-
-    @property
-    def observed(self) -> bool:
+        self.observed = False
         """Whether a minibatch was observed; before that the duration is the planned one."""
-        return self._observed
 
     def observe(self, duration_ns: int, now_ns: int) -> None:
         """Correct the estimate by a minibatch that ended at ``now_ns``."""
         surcharge_ns = self._faded(now_ns)
-        over_ns = duration_ns - self._mean_ns
-        self._mean_ns = float(duration_ns) if not self._observed else self._mean_ns + _NEWEST * over_ns
-        self._surcharge_ns = max(surcharge_ns, duration_ns - self._mean_ns)
-        self._at_ns, self._observed = now_ns, True
+        over_ns = duration_ns - self.mean_ns
+        self.mean_ns = float(duration_ns) if not self.observed else self.mean_ns + _NEWEST * over_ns
+        self._surcharge_ns = max(surcharge_ns, duration_ns - self.mean_ns)
+        self._at_ns, self.observed = now_ns, True
 
     def cautious_ns(self, now_ns: int) -> int:
         """Return a cautious duration of the next one, ns."""
-        return round(self._mean_ns + self._faded(now_ns))
+        return round(self.mean_ns + self._faded(now_ns))
 
     def _faded(self, now_ns: int) -> float:
         return float(self._surcharge_ns * 0.5 ** ((now_ns - self._at_ns) / _HALF_LIFE_NS))

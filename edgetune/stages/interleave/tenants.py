@@ -1,7 +1,5 @@
 """The workloads that share a device."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from edgetune.artifacts.profile import Task

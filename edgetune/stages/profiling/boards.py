@@ -4,8 +4,6 @@ Boards of one kind differ by some per cent. Each measures the anchors first and 
 follow the factor of its times and powers relative to the common board, which is the median one, and its drift.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Builds the TensorRT engines of a network before a sweep, without the time limit of a point."""
 
-from __future__ import annotations
-
 import select
 import time
 from collections.abc import Callable

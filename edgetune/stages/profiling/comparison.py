@@ -7,8 +7,6 @@ it is only certain that a point differs where it differs more than the others do
 mean shows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

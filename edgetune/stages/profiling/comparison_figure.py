@@ -1,7 +1,5 @@
 """Figure of a comparison: the ratio of each point with its interval, sorted, beside a line at 1."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

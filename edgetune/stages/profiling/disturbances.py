@@ -6,8 +6,6 @@ A hot device throttles sooner and leaks more power, so every point starts alike.
 between calls of the runner, at most once a second: a reading costs a board a few file reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from edgetune.artifacts.header import DataWarning

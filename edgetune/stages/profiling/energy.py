@@ -8,8 +8,6 @@ power on its way, as the sensor averages and regulators and temperatures follow 
                 |-- window --|
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean as mean

@@ -4,8 +4,6 @@ Each marker is one measured point. The front joins the points than which no othe
 steps, because between two measured modes there is none.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

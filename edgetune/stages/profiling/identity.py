@@ -1,7 +1,5 @@
 """The identity of a sweep: its network, the facts that two sweeps must share, its journal, and how a table grows."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -8,8 +8,6 @@ memory |                          limit - - - - - - - - - - - - -
        +--------------------------------------------------> batch size
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Times of a network's layers on a device: measured in a child process, or from a twin's model."""
 
-from __future__ import annotations
-
 import contextlib
 import statistics
 from collections.abc import Callable

@@ -8,8 +8,6 @@
 The same code measures a board and a twin: it reads the device's clock, and a twin's is virtual.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

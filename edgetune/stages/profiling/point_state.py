@@ -1,7 +1,5 @@
 """The state of the point that is measured now, for people who wait for it: cooling, loading, sampling."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

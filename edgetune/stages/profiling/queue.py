@@ -4,8 +4,6 @@ The confidence interval of one visit holds while nothing changes. Between two vi
 a board may warm up or be used by others; the rounds of a sweep show by how much.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -8,8 +8,6 @@ it looked steady by luck is not believed: its variance is raised towards that of
 the looks of the stopping rule. ``tests/profiling/test_ratio.py`` checks the calibration.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sampling of a point: minibatches in growing chunks until times are certain and the power sensor has settled."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@
 A soak samples for a given time whatever the interval of the median, and keeps what the device reads once a second.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

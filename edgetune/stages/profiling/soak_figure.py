@@ -1,7 +1,5 @@
 """Figure of a soak: time, power, temperature and clocks over the minutes that a point was kept running."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import TypeAlias

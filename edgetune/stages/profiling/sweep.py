@@ -6,8 +6,6 @@ next one starts. A point that failed is tried once more when the same sweep is r
 As long as every point has failed, all of them are tried again.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The journal of a sweep of points: its entries, and what a stopped sweep has measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path

@@ -5,8 +5,6 @@ least squares of the relative errors give both; the residual says how well they 
 power is in both figures: it grows with the time of each phase.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@
 Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power samples taken by the parent lie on it too.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The state of each board of a sweep, and the modes that wait for one."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The fleet as a client sees it: which boards are there, requests to one of them, and replies as they come."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """``edgetune fleet start`` and ``join``: the scheduler, and a board that works for it until it is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

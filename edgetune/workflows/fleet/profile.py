@@ -1,7 +1,5 @@
 """``edgetune profile --device fleet:ADDRESS``: one sweep over all boards that have joined."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

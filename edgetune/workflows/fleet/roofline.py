@@ -1,7 +1,5 @@
 """``edgetune roofline --device fleet:ADDRESS``: the peaks of every board, at the same time."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``edgetune search MODEL --device fleet:ADDRESS``: several points at once, one on each board."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """``edgetune fleet show`` and ``stop``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any

@@ -6,8 +6,6 @@ measured twice. The kernel ends this process with its parent, and the guardian t
 next waits for the lock until this one has ended.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

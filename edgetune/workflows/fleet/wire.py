@@ -5,8 +5,6 @@ work. Dask sends functions as pickles, which may run any code where they are rea
 pickles only of the names in ``_NAMES``.
 """
 
-from __future__ import annotations
-
 import io
 import ipaddress
 import logging

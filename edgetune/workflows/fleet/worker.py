@@ -4,8 +4,6 @@ The function hands a request to a process of its own and returns the reply. The 
 the worker, see ``task``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Runs tenants that share a device: from the options of ``edgetune interleave`` to a written run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The workloads of a plan: their files, options and measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plans a job from measured points: batch sizes and a mode that serve the tenants, else an error."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +12,7 @@ from edgetune.errors import InfeasibleError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import admit
 from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
-from edgetune.stages.interleave.explain import explain, parts_of
+from edgetune.stages.interleave.explain import explain
 from edgetune.stages.interleave.planner import best_cycle, halves, tenants_of
 from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.power import Budgets
@@ -202,11 +200,11 @@ def _at_random(planned: InterleaveJob) -> list[str]:
 
 
 def cycle_figures(planned: InterleaveJob) -> dict[str, Any] | None:
-    """Return the figures of the cycle and its parts as plain data; ``None`` without a cycle."""
+    """Return the figures of the cycle as plain data; ``None`` without a cycle."""
     cycle = planned.cycle
     if cycle is None:
         return None
     named = ("rate_per_s", "train_minibatches", "period_s", "fill_s", "latency_s", "training_s", "idle_s")
     figures = {name: getattr(cycle, name) for name in (*named, "utilisation", "throughput_per_s", "power_w")}
     finite = {name: value if value is None or math.isfinite(value) else None for name, value in figures.items()}
-    return {**finite, "infer": plain(cycle.infer), "train": plain(cycle.train), "parts": plain(parts_of(cycle))}
+    return {**finite, "infer": plain(cycle.infer), "train": plain(cycle.train)}

@@ -7,8 +7,6 @@ network alone on the machine, whose threads spin while they wait. Here processes
 minibatch of one tenant is followed by one of each other tenant.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

@@ -7,8 +7,6 @@ tenants:
 - {name: night, train: train.py, batch_size: 16, weight: 2}
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

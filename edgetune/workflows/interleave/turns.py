@@ -1,7 +1,5 @@
 """Runs the engines of ``edgetune interleave`` in turns: makes backends, runs their loops, and keeps the rows."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext

@@ -1,7 +1,5 @@
 """The watchers of a run: the power sensor, and the planner for changing rates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Measures commands once, in the power mode that is: from the options of ``edgetune measure`` to a table."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Compares tables of one network: conditions first, then each point and the whole, with intervals and verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf

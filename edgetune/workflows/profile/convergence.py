@@ -1,7 +1,5 @@
 """Trains a small task at several batch sizes: from the options of ``--convergence`` to a table of epochs."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from functools import partial

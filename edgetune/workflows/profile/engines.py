@@ -1,7 +1,5 @@
 """The engine of a network: checks of its options, and its building before the sweep."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

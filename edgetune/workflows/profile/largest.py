@@ -1,7 +1,5 @@
 """Finds the batch size that ``--batch-sizes max`` stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

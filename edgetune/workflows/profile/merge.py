@@ -1,7 +1,5 @@
 """Merges tables of one network, device and conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Measures a network at every point of a sweep: from the options of ``edgetune profile`` to a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An ordinary Python script that trains, measured as it is: a command that reports its steps."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

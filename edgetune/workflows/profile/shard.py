@@ -1,7 +1,5 @@
 """``--shard 2/8``: the share of one board in a sweep over several, for ``edgetune merge``."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Sequence

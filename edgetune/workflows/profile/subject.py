@@ -4,8 +4,6 @@ A device that runs or simulates networks takes a file or a network of the zoo. A
 table (``--ops``). A recorded device takes only the names in its table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

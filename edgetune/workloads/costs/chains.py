@@ -5,8 +5,6 @@ PyTorch runs each as one kernel that reads and writes once; the nodes one by one
 bytes. A chain is collapsed only if no other operator reads its inner tensors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

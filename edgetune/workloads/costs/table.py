@@ -1,7 +1,5 @@
 """The cost formula of each operator type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Costs of a training step from the forward pass: gradients of inputs and of weights, and the optimiser."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

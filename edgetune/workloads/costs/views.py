@@ -12,8 +12,6 @@ per chain, no bytes between its operators, the same products. Source of the fusi
 folded into weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """The options of a cut, its weight bytes, and the check that the layers compute the same as the whole network."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

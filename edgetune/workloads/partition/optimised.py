@@ -9,8 +9,6 @@ On a processor without half-precision arithmetic, level ``all`` stores half-prec
 twice the bytes; ``extended`` keeps them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The folder contains the layers, files of the whole network, and the manifest, which is written last.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -7,8 +7,6 @@ An embedding table is split in the same way, by its columns. Each part becomes a
 concatenates their outputs.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

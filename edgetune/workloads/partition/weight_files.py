@@ -1,7 +1,5 @@
 """The weights of a network as files: one per layer, and one for each weight that several layers read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@
 Both have all dimensions fixed and hold the same values. ``write_external`` holds one weight at a time in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The environment in which a Python program reports its steps; see ``sitecustomize``, which only that program loads."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ pass does not read the graph. To add an operator, write its row, and its functio
 ``LSTM`` and ``GRU``, which are modules with weights of their own, are in ``recurrent``.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping
 

@@ -5,8 +5,6 @@ and one leading axis per direction. PyTorch's layer holds the weights instead of
 require contiguous weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names and notes that the figures of a run share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from edgetune.artifacts.run import Run, RunRow

@@ -5,8 +5,6 @@ native   |----[ |  x ]-----|---o  9 of 599 late    |  <>
          +------------------ latency               +-------- samples/s
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

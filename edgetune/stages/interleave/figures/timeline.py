@@ -3,8 +3,6 @@
 All panels share the time. Thin upright lines are plans made anew. What happened and did not change has no panel.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A new policy is one file, one row here and one line in the tests (``tests/contra
 outside adds one by an entry point ``interleave.NAME`` of the group ``edgetune.policies``.
 """
 
-from __future__ import annotations
-
 from edgetune.plugins import Registry
 from edgetune.stages.interleave.policies.policy import NamedInterleavePolicy
 

@@ -1,7 +1,5 @@
 """The managed policy: one minibatch on the device at a time, and training only where no answer is late for it."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The policy without management: each tenant keeps the device busy and the driver shares it out."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from edgetune.stages.interleave.policies.policy import GUARD_NS

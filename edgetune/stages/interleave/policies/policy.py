@@ -1,7 +1,5 @@
 """The protocol of policies that are chosen by name, and the lateness that they allow for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 

@@ -1,7 +1,5 @@
 """The datasets that proxies are trained on: drawn, arrays of a ``.npz`` file, text files, or folders of pictures."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

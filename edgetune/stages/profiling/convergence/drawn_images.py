@@ -1,7 +1,5 @@
 """Images drawn from a seed: noisy outlines of shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

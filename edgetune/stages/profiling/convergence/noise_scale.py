@@ -9,8 +9,6 @@ ratio is not, and is the better the more samples it is of. It grows while a netw
 needs at batch size b are in proportion to 1 + b / noise (there equation 2.11, E = E_min (1 + B / B_crit)).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The trained network or proxy, its dataset, and the options of training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

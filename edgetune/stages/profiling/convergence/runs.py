@@ -6,8 +6,6 @@ A run that the journal or an earlier table has is not trained again; one that fa
 tried again. Killed at any moment, only the runs that were under way are lost.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields

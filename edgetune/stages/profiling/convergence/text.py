@@ -7,8 +7,6 @@ As in the joint tuning of batch size and GPU clock of 2025 (section 5.1): sequen
 digits, punctuation, spaces and new lines only; the last tenth of the text is held out.
 """
 
-from __future__ import annotations
-
 import string
 from pathlib import Path
 

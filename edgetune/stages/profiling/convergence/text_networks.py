@@ -1,7 +1,5 @@
 """Small PyTorch networks that score the next token at every place of a sequence: an LSTM and a causal transformer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

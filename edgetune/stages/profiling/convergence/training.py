@@ -1,7 +1,5 @@
 """Training runs in PyTorch: the proxy networks, and steps until the held-out samples are classified well enough."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

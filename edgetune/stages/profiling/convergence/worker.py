@@ -7,8 +7,6 @@ One core each: many runs side by side use the cores better than one run on all o
 gives the same run wherever the others are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any

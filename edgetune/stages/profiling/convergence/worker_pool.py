@@ -1,12 +1,10 @@
 """A pool of processes, each of which trains one run after the other."""
 
-from __future__ import annotations
-
-import math
-import queue
-import threading
+import select
 import time
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 from edgetune.artifacts.convergence import ConvergenceRow
 from edgetune.artifacts.header import utc_now
@@ -21,76 +19,50 @@ Ended = tuple[ConvergenceRow, EdgetuneError | None]
 
 
 class WorkerPool:
-    """Threads, each with a child process that trains one run after the other."""
+    """Child processes; the constructor starts as many runs as there are jobs."""
 
     def __init__(self, proxy: Proxy, tasks: Sequence[Task], jobs: int) -> None:
-        self._proxy = proxy
-        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        for task in tasks:
-            self._tasks.put(task)
-        self._ended: queue.SimpleQueue[Ended | BaseException] = queue.SimpleQueue()
-        self._stopping = False
-        self._children: list[Child] = []
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(jobs, len(tasks)))]
-        for thread in self._threads:
-            thread.start()
+        self._proxy, self._tasks = proxy, deque(tasks)
+        self._running: dict[Child, tuple[Task, str, float]] = {}
+        """The task of each child, and when it began: in UTC, and in s."""
+        for _ in range(min(jobs, len(tasks))):
+            self._begin(Child(_WORKER))
 
     def next(self) -> Ended:
-        """Wait for the next run to end."""
-        ended = self._ended.get()
-        if isinstance(ended, BaseException):
-            raise ended
-        return ended
+        """Wait for the next run to end, and start another in its place."""
+        while True:
+            child = select.select([*self._running], [], [])[0][0]
+            failed = None
+            try:
+                reply = next(child.received(), None)
+            except EdgetuneError as error:
+                reply, failed = {"status": "failed", "reason": error.message}, error
+            if reply is None:  # a part of a line has come
+                continue
+            (size, seed), started, begun_s = self._running.pop(child)
+            proxy = self._proxy
+            row = ConvergenceRow(
+                workload=proxy.workload.name, batch_size=size, epochs=reply.get("epochs"), dataset=proxy.dataset.name,
+                seed=seed, target_accuracy=proxy.options.target_accuracy, optimizer=proxy.options.optimizer,
+                learning_rate=proxy.options.learning_rate_at(size), samples=reply.get("samples"),
+                accuracy=reply.get("accuracy"), status=reply["status"], reason=reply.get("reason"),
+                duration_s=round(time.monotonic() - begun_s, 3), started=started, device=reply.get("device"),
+            )  # fmt: skip
+            self._begin(child)
+            return row, failed
 
     def stop(self) -> None:
-        """End every child and wait for the threads."""
-        self._stopping = True
-        for child in list(self._children):
-            child.kill()
-        for thread in self._threads:
-            thread.join()
-
-    def _work(self) -> None:
-        child: Child | None = None
-        try:
-            while not self._stopping:
-                try:
-                    size, seed = self._tasks.get_nowait()
-                except queue.Empty:
-                    break
-                if child is None or not child.alive:
-                    child = self._replace(child)
-                self._ended.put(self._train(child, size, seed))
-        except BaseException as error:  # the main thread is waiting: it must hear of it
-            self._ended.put(error)
-        finally:
-            if child is not None:
-                self._children.remove(child)
-                child.close()
-
-    def _replace(self, child: Child | None) -> Child:
-        if child is not None:
-            self._children.remove(child)
+        """End every child."""
+        for child in self._running:
             child.close()
-        child = Child(_WORKER)
-        self._children.append(child)
-        if self._stopping:
-            child.kill()
-        return child
 
-    def _train(self, child: Child, size: int, seed: int) -> Ended:
-        proxy = self._proxy
-        started = utc_now()
-        begun_s, failed = time.monotonic(), None
-        try:
-            reply = child.ask(proxy.command(size, seed), deadline_s=math.inf)
-        except EdgetuneError as error:
-            reply, failed = {"status": "failed", "reason": error.message}, error
-        row = ConvergenceRow(
-            workload=proxy.workload.name, batch_size=size, epochs=reply.get("epochs"), dataset=proxy.dataset.name,
-            seed=seed, target_accuracy=proxy.options.target_accuracy, optimizer=proxy.options.optimizer,
-            learning_rate=proxy.options.learning_rate_at(size), samples=reply.get("samples"),
-            accuracy=reply.get("accuracy"), status=reply["status"], reason=reply.get("reason"),
-            duration_s=round(time.monotonic() - begun_s, 3), started=started, device=reply.get("device"),
-        )  # fmt: skip
-        return row, failed
+    def _begin(self, child: Child) -> None:
+        """Start the next run in a child, or in a new one where it has ended; end the child where no run is left."""
+        if not self._tasks or not child.alive:
+            child.close()
+        if self._tasks:
+            child = child if child.alive else Child(_WORKER)
+            task = self._tasks.popleft()
+            self._running[child] = (task, utc_now(), time.monotonic())
+            with suppress(EdgetuneError):  # it has just ended, which ``received`` reports
+                child.send(self._proxy.command(*task))

@@ -5,8 +5,6 @@ once and writes the result. If an exporter writes the two products and the softm
 own cost. Source: T. Dao et al., FlashAttention, arXiv:2205.14135.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

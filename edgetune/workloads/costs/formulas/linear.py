@@ -3,8 +3,6 @@
 A recurrent layer is a matrix product per time step whose weights do not stay on the chip.
 """
 
-from __future__ import annotations
-
 import math
 
 from edgetune.artifacts.ops import OpClass

@@ -7,8 +7,6 @@ that read an image between its pixels (regions of interest, warped grids, deform
 interpolation.
 """
 
-from __future__ import annotations
-
 import math
 
 from edgetune.workloads.costs.node import (

@@ -4,8 +4,6 @@ One FLOP per elementary operation of the textbook definition: add, multiply, div
 and the like count one each. These constants only colour ``flops_other``; MACs never depend on them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ Each costs the work of its parts and the traffic of one kernel. Attention is in 
 meaning: ONNX Runtime's ContribOperators.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
