@@ -7,6 +7,7 @@ from edgetune.errors import InputError
 REPLACED: dict[str, str] = {
     "completions": "take the scripts of completions/, or what _EDGETUNE_COMPLETE=source_bash edgetune prints",
     "profile --calibration": "quantise the network with its scales (QDQ), which TensorRT reads",
+    "search --calibration": "quantise the network with its scales (QDQ), which TensorRT reads",
     "interleave --govern": "--adapt heeds --power-budget: it plans anew where power is over it or the budget changes",
     "roofline --view": "--plot FILE draws the roofs of time and energy; the printed table has each batch size and mode",
     "schedule run --chrome-trace": "--plot FILE.html draws the run as a page that zooms",

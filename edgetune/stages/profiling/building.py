@@ -3,6 +3,7 @@
 import select
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
@@ -26,15 +27,9 @@ def inspect_engine(source: LiveSource, workload: Workload, options: ProfileOptio
         InputError: the engine cannot be loaded.
         DeviceError: a library or the GPU is missing.
     """
-    child = Child(WORKER, environment=source.environment)
-    command = Supervisor(source, workload, options).load_command(Point(workload.name, "infer", 1, Mode()))
-    try:
-        reply = child.ask({**command, "command": "limits"}, deadline_s=time.monotonic() + options.point_timeout_s)
-        return BatchLimits(**reply["limits"])
-    except TimeoutError:
-        raise InputError(f"{workload.reference} was not loaded in time", "give it longer: --point-timeout") from None
-    finally:
-        child.close()
+    with closing(Supervisor(source, workload, options)) as supervisor:
+        command = {**supervisor.load_command(Point(workload.name, "infer", 1, Mode())), "command": "limits"}
+        return BatchLimits(**supervisor.ask(command, deadline_s=time.monotonic() + options.point_timeout_s)["limits"])
 
 
 def build(
