@@ -79,7 +79,7 @@ def test_periodic_arrivals_begin_at_once() -> None:
 
 
 def test_listed_arrivals_come_as_listed() -> None:
-    assert times_s(made(Job("j", ("a",), "list", (0.0, 0.25, 0.25, 7.0)))) == [0, 0.25, 0.25, 7]
+    assert times_s(made(Job("j", ("a",), (0.0, 0.25, 0.25, 7.0)))) == [0, 0.25, 0.25, 7]
 
 
 def test_an_intensity_is_a_share_of_what_an_arrival_takes_alone() -> None:
@@ -161,7 +161,7 @@ def test_the_chosen_networks_do_not_depend_on_the_arrivals() -> None:
 
 
 def test_a_job_waits_for_all_requests_of_those_it_is_after() -> None:
-    found = made(Job("late", ("a",), after=("j", "k")), Job("j", ("a", "b"), count=2), Job("k", ("b",), "list", (9.0,)))
+    found = made(Job("late", ("a",), after=("j", "k")), Job("j", ("a", "b"), count=2), Job("k", ("b",), (9.0,)))
     late = next(each for each in found if each.job == "late")
     assert set(late.after) == {each.number for each in found if each.job in "jk"}
     assert all(not each.after for each in found if each.job != "late")
@@ -200,7 +200,7 @@ def test_layers_to_run_are_limited() -> None:
 def test_nothing_arrives_after_the_end() -> None:
     assert times_s(made(Job("j", ("a",), "periodic:1s"), until_s=2.5)) == [0, 1, 2]
     assert times_s(made(Job("j", ("a",), "periodic:1s", count=2), until_s=2.5)) == [0, 1]
-    assert made(Job("j", ("a",), "list", (3.0,)), until_s=2.5) == ()
+    assert made(Job("j", ("a",), (3.0,)), until_s=2.5) == ()
 
 
 @pytest.mark.parametrize(

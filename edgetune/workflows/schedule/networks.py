@@ -114,7 +114,7 @@ def read_located_jobs(file: str) -> Jobs:
 
     networks = (
         replace(
-            each, reference=located(each.reference), costs=located(each.costs), inputs=located(each.inputs),
+            each, model=located(each.model), costs=located(each.costs), inputs=located(each.inputs),
             handler=located(each.handler),
         )
         for each in jobs.networks
@@ -142,14 +142,14 @@ def known_networks(
     for file in dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks)))):
         tables[file] = _costs(file)
     wide = tables.get(costs_file or "")
-    models = shlex.join(dict.fromkeys(source.reference or "" for source in jobs.networks if source.costs is None))
+    models = shlex.join(dict.fromkeys(source.model or "" for source in jobs.networks if source.costs is None))
     known = [
         _simulated_only(source, source.costs, tables, simulate=simulate)
         if source.costs is not None
         else _modelled(
             source,
             wide,
-            open_reference(source.reference or "", folder, reporter, make=not simulate, within_bytes=limit_bytes),
+            open_reference(source.model or "", folder, reporter, make=not simulate, within_bytes=limit_bytes),
             simulate,
             models,
         )
@@ -179,7 +179,7 @@ def _simulated_only(
     if not simulate:
         message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
         raise InputError(message, "name a model for it, or simulate it: edgetune schedule run --simulate")
-    name, networks = source.costs_name or source.name, tables[costs].networks
+    name, networks = source.network or source.name, tables[costs].networks
     if name not in networks:
         raise InputError(f"{costs} has no network {name!r}", f"it has {', '.join(networks)}")
     network = replace(networks[name], name=source.name)
@@ -198,7 +198,7 @@ def _modelled(
         simulate: Whether only bytes and times are needed, and no files.
         models: All models of the jobs, as words of a command: one table is to have the costs of each.
     """
-    reference = source.reference or ""
+    reference = source.model or ""
     names = [
         source.name,
         reference.rpartition(":")[2],
@@ -228,7 +228,7 @@ def _choose(
     source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool, models: str
 ) -> JobNetwork:
     """Return a network with its costs: those of a separate table take precedence over those of its folder."""
-    origin: dict[str, Any] = {"reference": source.reference}
+    origin: dict[str, Any] = {"reference": source.model}
     if prepared is not None:
         origin["sha256"] = prepared.source_sha256
     if prepared is not None and prepared.check_peak_bytes is not None:
