@@ -139,7 +139,7 @@ def test_the_input_is_brought_by_the_first_execution_and_stays_until_all_that_re
 def test_a_budget_that_shrinks_is_seen_and_written_down():
     clock = EventClock()
     loop, backend = loop_of([TWO], batch("two"), clock=clock, budget=1000)
-    clock.at(15 * MS, lambda: backend.set_budget(320))
+    clock.at(15 * MS, lambda: setattr(backend, "_budget_bytes", 320))
     loop.run()
     assert [(each.at_ns // MS, each.budget_bytes, each.held_bytes) for each in loop.budgets] == [
         (0, 1000, 0),

@@ -94,10 +94,6 @@ class SimulatedTaskBackend:
         """Return the memory budget, bytes."""
         return self._budget_bytes
 
-    def set_budget(self, budget_bytes: int) -> None:
-        """Change the budget from now on."""
-        self._budget_bytes = budget_bytes
-
     def start(self, task: LayerTask) -> None:
         """Begin a load or an execution."""
         self._progress()
