@@ -94,7 +94,7 @@ def test_the_names_and_their_order_are_those_of_the_layout() -> None:
         (replace(_REQUEST, started_s=None, status="failed", finished_s=0.005), "before arrived_s, 0.01"),
         (replace(_REQUEST, arrived_s=-0.5), "arrived_s is -0.5"),
         (replace(_REQUEST, finished_s=math.inf), "finished_s is inf"),
-        (replace(_REQUEST, deadline_s=math.nan), "deadline_s is nan"),
+        (replace(_REQUEST, deadline_s=math.inf), "deadline_s is inf"),
         (replace(_REQUEST, deadline_s=0.05), "met is true, but it finished 0.01 s after deadline_s"),
         (replace(_REQUEST, batch_size=0), "batch_size is 0"),
         (replace(_REQUEST, samples=-1), "samples is -1"),
