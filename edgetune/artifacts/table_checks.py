@@ -99,8 +99,8 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
 def _bounded(array: Any, column: Column, *, name: str, counted: Any) -> Any:
     """Return the cells of a column, its numbers finite and within its limits.
 
-    A NaN in a nullable cell becomes an empty cell. With ``counted``, it does so in other rows only, as an infinity does;
-    their nullable cells may have any number. The loss of a diverged training stays unchanged.
+    A NaN in a nullable cell becomes an empty cell. With ``counted``, it does so in other rows only, as an infinity
+    does; their nullable cells may have any number. The loss of a diverged training stays unchanged.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

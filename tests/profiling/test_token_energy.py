@@ -8,8 +8,9 @@ import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.profile import Profile, ProfileRow
-from edgetune.cli.sections import TextSection, print_artifact
+from edgetune.cli.sections import TextSection
 from edgetune.stages.profiling.token_energy import token_energies
+from edgetune.workflows.report.sections import write_sections
 
 LENGTHS = ((64, 16), (64, 64), (256, 16), (256, 64))
 
@@ -59,7 +60,7 @@ def test_there_is_none_if_nothing_tells(rows: list[ProfileRow]) -> None:
 
 def test_the_table_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
     rows = tuple(measured(*pair) for pair in LENGTHS)
-    print_artifact(Profile(Header("profile", 1, "", ""), rows), TextSection())
+    write_sections(Profile(Header("profile", 1, "", ""), rows), TextSection())
     said = capsys.readouterr().out.splitlines()
     assert said[-2].split() == ["of", "a", "prompt", "of", "an", "answer", "residual", "lengths"]
     assert said[-1].split() == ["10.0", "mJ", "200", "mJ", "0.0%", "4"]

@@ -151,11 +151,11 @@ class ScheduleCpModel:
                     first = min(users, key=lambda number: solver.value(self._executions[number, layer].start))
                     start_ns = solver.value(load.start) * self._grid_ns
                     steps.append(Step(start_ns, "load", name, layer, first, len(users)))
-        mean_of = len(self.case.requests) if objective == "response" else 1
+        unit_ns = self._grid_ns / (len(self.case.requests) if objective == "response" else 1)
+        steps.sort(key=lambda step: (step.start_ns, step.kind, step.request, step.layer))
         return LayerSchedule(
-            tuple(sorted(steps, key=lambda step: (step.start_ns, step.kind, step.request, step.layer))), objective,
-            round(solver.objective_value) * self._grid_ns / mean_of, math.ceil(bound - _ROUNDING) * self._grid_ns / mean_of, proved,
-            self.case.streams or self.case.workers, self.case.cores or self.case.workers, took_s,
+            tuple(steps), objective, round(solver.objective_value) * unit_ns, math.ceil(bound - _ROUNDING) * unit_ns,
+            proved, self.case.streams or self.case.workers, self.case.cores or self.case.workers, took_s,
             self.case.arrivals_ns,
         )  # fmt: skip
 
