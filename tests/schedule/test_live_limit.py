@@ -90,16 +90,6 @@ def fake_root(tmp_path: Path, *, mounts: str, own: str) -> Path:
 V2 = "31 24 0:27 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 
 
-def test_a_group_that_a_process_of_the_same_number_has_left_is_in_nobodys_way(tmp_path: Path) -> None:
-    first = cgroups.GroupV2(tmp_path, 1 << 20, None)
-    assert first.usage is not None
-    number = int(first.usage.parent.name.rpartition("-")[2])
-    (tmp_path / f"edgetune-{os.getpid()}-{number + 1}").mkdir()
-    second = cgroups.GroupV2(tmp_path, 1 << 20, None)
-    assert second.usage is not None
-    assert second.usage.parent.name == f"edgetune-{os.getpid()}-{number + 2}"
-
-
 def test_of_version_2_a_sibling_is_made_where_the_own_group_holds_processes(tmp_path: Path) -> None:
     root = fake_root(tmp_path, mounts=V2, own="0::/user.slice/session.scope\n")
     above = root / "sys/fs/cgroup/user.slice"

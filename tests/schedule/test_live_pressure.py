@@ -19,11 +19,6 @@ def calm(available_mib: int) -> Reading:
     return Reading(available_mib * MIB, 0.0)
 
 
-def test_with_plenty_the_budget_is_what_was_asked_for() -> None:
-    adaptation = Adaptation(BUDGET, RESERVE)
-    assert [adaptation.adapt(calm(900), 500 * MIB, n * NS) for n in range(5)] == [BUDGET] * 5
-
-
 def test_memory_pressure_of_others_shrinks_the_budget() -> None:
     adaptation = Adaptation(BUDGET, RESERVE)
     assert adaptation.adapt(calm(70), 500 * MIB, 0) == 470 * MIB
@@ -61,10 +56,6 @@ def test_the_budget_is_never_above_what_was_asked_for_nor_below_nothing(looks: l
     for n, (available_mib, stalled, held_mib) in enumerate(looks):
         budget_bytes = adaptation.adapt(Reading(available_mib * MIB, stalled), held_mib * MIB, n * NS)
         assert 0 <= budget_bytes <= BUDGET
-
-
-def test_the_need_of_the_hungriest_layer_stays() -> None:
-    assert Adaptation(BUDGET, RESERVE, 30 * MIB).adapt(calm(0), 110 * MIB, 0) == 30 * MIB
 
 
 def machine(tmp_path: Path, available_mib: int) -> Path:

@@ -107,8 +107,3 @@ def test_a_file_that_has_changed_since_it_was_checked_is_refused(stored: Path) -
     os.utime(stored, ns=(changed_ns, changed_ns + 1))
     with pytest.raises(InputError, match="has changed since its hash was checked"):
         MappedWeights(stored, SIZE, changed_ns)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.weights: No such file or directory"):
-        MappedWeights(tmp_path / "none.weights", SIZE)

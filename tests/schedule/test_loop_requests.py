@@ -113,19 +113,6 @@ def test_a_failed_load_of_shared_weights_fails_only_the_requests_that_need_them(
     assert [task.failure for task in loop.tasks if task.failure] == ["storage broke"]
 
 
-def test_a_load_of_own_weights_that_fails_ends_one_request():
-    fault = failing(kind="load", copy="two#0", layer=1)
-    loop = run([TWO], batch("two", "two"), fault=fault, policy=FirstCome(shares_weights=False))
-    assert [(each.request.number, each.outcome) for each in loop.requests] == [(0, "failed"), (1, "ok")]
-
-
-def test_an_execution_that_fails_ends_its_request_and_leaves_the_weights_to_others():
-    fault = failing(kind="execute", request=0)
-    loop = run([ONE], batch("one", "one"), fault=fault)
-    assert ends_ms(loop) == {0: ("failed", 30.0), 1: ("ok", 50.0)}
-    assert loop.requests[0].failure == "executing layer one0 of one failed: storage broke"
-
-
 @pytest.mark.parametrize("shares_weights", [True, False])
 def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
     long_load = {"weights": 100, "load_ms": 10, "execute_ms": 20}
@@ -199,11 +186,6 @@ def test_requests_from_outside_that_cannot_be_answered_fail_alone():
     }
 
 
-def test_requests_at_unknown_times_need_to_be_looked_for():
-    with pytest.raises(ValueError, match="how often to look"):
-        run([ONE], [], source=Live(Request(0, "one", 10)))
-
-
 def test_a_stop_finishes_what_runs_and_abandons_the_rest():
     clock = EventClock()
     requests = [*batch("two", "one"), Request(2, "one", 0, after=(1,)), Request(3, "one", 900 * MS)]
@@ -213,16 +195,6 @@ def test_a_stop_finishes_what_runs_and_abandons_the_rest():
     assert [task.end_ns / MS for task in loop.tasks] == [10.0, 30.0, 30.0], "a load, an execution, an unload"
     assert backend.memory.settled
     assert {each.failure for each in loop.requests} == {"the run was stopped"}
-
-
-def test_every_record_is_told_as_it_is_made():
-    told = []
-    loop = run([ONE], batch("one"), on_record=told.append)
-    assert told[0] == loop.budgets[0]
-    assert [each for each in told if each in loop.tasks] == loop.tasks
-    assert len(told) == len(loop.tasks) + len(loop.requests) + len(loop.budgets) == 5
-    assert loop.overhead.decisions > 0
-    assert loop.overhead.decisions_s >= 0
 
 
 def test_where_the_machine_breaks_down_requests_are_written_down():

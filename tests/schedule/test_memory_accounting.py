@@ -57,18 +57,6 @@ def test_each_kind_is_held_as_long_as_it_is_needed():
     assert ledger.peak_bytes == 1000 + 200 + 300 + 500 + 400 + 4
 
 
-def test_copies_and_requests_have_accounts_of_their_own():
-    ledger = MemoryAccounting({"g": GRAPH})
-    ledger.begin(task("load", 0, copy="g#0"))
-    ledger.begin(task("load", 0, copy="g#1"))
-    for request in (0, 1):
-        ledger.begin(task("execute", 0, request))
-    assert kinds(ledger) == (2000, 200, 2, 14)
-    assert (ledger.freed_bytes([("g#1", 0)]), ledger.freed_bytes([("g#1", 1)])) == (1000, 0)
-    ledger.close(0)
-    assert kinds(ledger) == (2000, 100, 1, 7), "what a request that failed held while it executed is returned, too"
-
-
 def test_mapped_copies_count_once_until_the_last_has_left():
     ledger = MemoryAccounting({"g": GRAPH}, maps_weights=True)
     assert ledger.load_bytes("g#2", "g", 0) == 1000

@@ -124,14 +124,6 @@ def test_more_workers_do_not_slow_masa_down_where_storage_serves_one_load():
     assert ends("masa:mapped") == [68, 48, 48, 48, 48, 48, 48]
 
 
-@pytest.mark.parametrize("policy", ["linear", "deepeye", "bulk"])
-def test_policies_that_serve_one_request_at_a_time_hold_the_same_in_both_accounts(policy, monkeypatch):
-    peaks = [run(policy, [A, B], "aabb").state.memory.peak_bytes]
-    monkeypatch.setattr(POLICIES[policy], "maps_weights", True)
-    peaks.append(run(policy, [A, B], "aabb").state.memory.peak_bytes)
-    assert peaks[0] == peaks[1]
-
-
 def test_the_published_code_of_masa_lets_the_shortest_network_go_first():
     assert begun(run("masa:code", [A, B], "ab", workers=1)) == "Lb0 Eb0 Lb1 Eb1 La0 Ea0 La1 Ea1"
 

@@ -32,12 +32,3 @@ def test_both_orders_hold_whatever_comes_and_goes(steps):
         gone = [model.pop(place) for place in sorted(going) if place in model]
         ready.remove_all(gone)
         check(ready, model)
-
-
-def test_a_task_is_found_by_its_place():
-    ready = ReadySet()
-    ready.add(task((3, 1), 5))
-    assert ready.find(3, 1) == task((3, 1), 5)
-    assert ready.find(3, 2) is None
-    ready.remove(task((3, 1), 5))
-    assert (ready.find(3, 1), ready.first, ready.smallest) == (None, None, None)

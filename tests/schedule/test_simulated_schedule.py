@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedule_builder import MS, batch, chain, layer, loop_of, run, times_ms
+from schedule_builder import MS, batch, chain, layer, loop_of
 
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.machine import FITS, Machine, Paging
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.stages.schedule.tasks import LayerTask
 
@@ -45,14 +44,6 @@ def drain(backend):
     return found
 
 
-def test_nothing_runs_and_nothing_lasts():
-    backend = backend_of()
-    assert list(backend.wait(None)) == []
-    assert (list(backend.wait(7)), backend.now_ns()) == ([], 7)
-    backend.start(execute(2))
-    assert [done.end_ns for done in backend.wait(None)] == [7]
-
-
 def test_a_task_takes_its_time_and_waiting_ends_in_the_middle_when_asked():
     backend = backend_of()
     backend.start(load(0))
@@ -66,35 +57,6 @@ def test_two_loads_share_storage_and_the_longer_goes_on_alone():
     backend.start(load(0))
     backend.start(load(1))
     assert drain(backend) == [("load", 0, 0, 20.0), ("load", 1, 0, 40.0)], "10 each until 20, then 20 alone"
-
-
-def test_storage_serves_as_many_streams_at_full_speed_as_it_can():
-    backend = backend_of(streams=2)
-    for index in (0, 1):
-        backend.start(load(index))
-    assert drain(backend) == [("load", 0, 0, 10.0), ("load", 1, 0, 30.0)]
-    backend = backend_of(streams=2)
-    for copy in ("net", "other", "third"):
-        backend.start(load(0, copy))
-    assert [end for *_, end in drain(backend)] == [15.0, 15.0, 15.0]
-
-
-def test_executions_share_cores_where_these_are_fewer():
-    backend = backend_of(cores=2)
-    for request in range(3):
-        backend.start(execute(0, request))
-    assert [end for *_, end in drain(backend)] == [30.0, 30.0, 30.0]
-    backend = backend_of(cores=3)
-    for request in range(3):
-        backend.start(execute(0, request))
-    assert [end for *_, end in drain(backend)] == [20.0, 20.0, 20.0]
-
-
-def test_loads_and_executions_do_not_share():
-    backend = backend_of(cores=1)
-    backend.start(load(0))
-    backend.start(execute(0))
-    assert [end for *_, end in drain(backend)] == [10.0, 20.0]
 
 
 def test_memory_beyond_the_machine_slows_every_task_until_released():
@@ -190,26 +152,6 @@ def test_pages_of_mapped_weights_are_only_read_again():
     assert backend.now_ns() - begun_ns == (40 + 30 / 2) * MS, "half of 2000 is gone: half of the load once more"
 
 
-def test_other_things_happen_on_the_clock_too():
-    clock = EventClock()
-    happened = []
-    clock.at(5 * MS, lambda: happened.append(clock.now_ns()))
-    run([NET], [Request(0, "net", 2 * MS)], clock=clock)
-    assert happened == [5 * MS]
-
-
-def test_a_fault_is_asked_for_once():
-    asked = []
-
-    def fault(task):
-        asked.append(task.kind)
-        return "broke" if len(asked) == 1 else None
-
-    loop = run([NET], [Request(0, "net", 0), Request(1, "net", 15 * MS)], fault=fault)
-    assert [each.outcome for each in loop.requests] == ["failed", "ok"]
-    assert asked == [task.kind for task in loop.tasks if task.kind != "unload"]
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.sampled_from([0.3, 1.0, 2.7, 9.1])), min_size=1, max_size=6),
@@ -232,13 +174,6 @@ def test_work_is_conserved(tasks, cores, streams):
             assert last >= least - 1e-5
             if len(set(alone.values())) == 1:
                 assert last == pytest.approx(max(len(alone) / parallel, 1) * max(alone.values()), abs=1e-4)
-
-
-def test_times_of_a_run_are_whole_nanoseconds():
-    thirds = chain("net", {"weights": 1, "load_ms": 1 / 3, "execute_ms": 1 / 7})
-    loop = run([thirds], batch("net", "net", "net"), workers=3, machine=Machine(cores=2))
-    assert all(type(task.end_ns) is int for task in loop.tasks)
-    assert times_ms(loop)[0] == ("load", 0, 0, 0.0, 0.333333)
 
 
 def test_a_wait_that_ends_within_a_fraction_of_a_nanosecond_ends():

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedule_builder import FirstCome, batch, chain, graphs, layer, run
+from schedule_builder import FirstCome, batch, chain, graphs, run
 
-from edgetune.stages.schedule.network import LayeredNetwork, as_one_layer, least_budget_bytes
+from edgetune.stages.schedule.network import as_one_layer, least_budget_bytes
 from edgetune.stages.schedule.policies.policy import taken_by
 
 
@@ -22,14 +22,6 @@ def test_a_chain_needs_all_weights_and_its_widest_place():
     assert (only.weight_bytes, only.output_bytes, only.scratch_bytes) == (30, 7, 100 + 50 + 5 - 7)
     assert (only.load_s, only.execute_s) == (pytest.approx(0.004), pytest.approx(0.014))
     assert (whole.input_bytes, only.after, only.name) == (3, (), "net")
-
-
-def test_branches_are_held_side_by_side():
-    network = LayeredNetwork(
-        "net", (layer(output=10), layer(output=20, after=(0,)), layer(output=30, after=(0,)), layer(after=(1, 2)))
-    )
-    (only,) = as_one_layer(network).layers
-    assert (only.output_bytes, only.scratch_bytes) == (0, 10 + 20 + 30)
 
 
 @given(graphs("net"))
