@@ -141,13 +141,6 @@ def test_all_missing_columns_are_told_at_once() -> None:
     assert message.startswith("t.csv has no columns workload, task, batch_size and no knob column: one of cpu_cores, ")
 
 
-def test_a_table_without_any_knob_is_refused() -> None:
-    message, hint = _refused((_HEADER + _LINE).replace("gpu_mhz", "mood"))
-    assert "no knob column" in message
-    assert "power_mode" in message
-    assert "--column THEIRS=power_mode" in hint
-
-
 @pytest.mark.parametrize("cell", ["0", "nan", "inf"])
 def test_a_time_that_no_minibatch_takes_is_refused(cell: str) -> None:
     message, hint = _refused(_HEADER + _LINE + _LINE.replace("0.05", cell))

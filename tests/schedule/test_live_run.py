@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +21,11 @@ import pytest
 from onnx import helper, parser
 
 from edgetune.errors import InfeasibleError, InputError, PartialError
+from edgetune.stages.schedule import worker
 from edgetune.stages.schedule.limit import make_limit
 from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.network import least_budget_bytes
+from edgetune.stages.schedule.policies import POLICIES
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.run_inputs import RunInputs, sample_of
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
@@ -298,3 +303,25 @@ def test_an_input_that_cannot_be_made_up_is_to_be_given_in_the_jobs_file(tmp_pat
         sample_of(prepared, None, seed=0)
     assert "inputs: FILE.npz" in refused.value.hint
     assert "--inputs" not in refused.value.hint
+
+
+HEAVY = (
+    "importlib.metadata", "email", "csv", "zipfile", "pydantic", "yaml", "typer", "rich", "scipy", "pyarrow", "onnx",
+    "psutil", "torch", "ortools", "edgetune.artifacts.header", "edgetune.stages.schedule.optimum",
+    "edgetune.stages.schedule.simulation",
+)  # fmt: skip
+
+
+def test_a_ready_worker_has_imported_nothing_heavy():
+    """All that its file imports, at its head and while it runs, and every policy."""
+    imported = re.findall(r"from (edgetune\S+) import|import (onnxruntime)", Path(worker.__file__).read_text())
+    modules = [name or other for name, other in imported if name != "edgetune.workloads.python_file"]
+    assert {"onnxruntime", "edgetune.stages.schedule.live", "edgetune.stages.schedule.loop"} <= set(modules)
+    program = (
+        f"import sys, importlib\nfor name in {modules}: importlib.import_module(name)\n"
+        f"from edgetune.stages.schedule.policies import POLICIES\nfor name in {list(POLICIES)}: POLICIES[name]\n"
+        f"before = set(sys.modules)\nimport numpy, onnxruntime\n"
+        f"print(*(set({list(HEAVY)}) & before))"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.split() == []
