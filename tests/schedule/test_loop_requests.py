@@ -48,30 +48,6 @@ def test_requests_are_answered_as_they_arrive_and_deadlines_are_kept_or_missed()
     assert [(each.met, each.response_ns // MS) for each in loop.requests] == [(True, 30), (False, 45), (None, 20)]
 
 
-def test_a_request_after_others_begins_when_all_are_answered():
-    requests = [Request(0, "one", 0, after=(2,)), Request(1, "one", 0), Request(2, "two", 40 * MS, after=(1,))]
-    loop = run([ONE, TWO], requests)
-    assert ends_ms(loop) == {1: ("ok", 30.0), 2: ("ok", 100.0), 0: ("ok", 120.0)}
-    assert {each.request.number: each.begun_ns for each in loop.requests}[0] == 100 * MS
-
-
-def test_blocked_requests_begin_in_order_of_arrival():
-    seen = []
-
-    class Looking(FirstCome):
-        def choose(self, view):
-            seen.append(list(view.requests))
-            return super().choose(view)
-
-    requests = [Request(0, "one", 0), Request(1, "one", 0, after=(0,)), Request(2, "two", 0)]
-    loop = run([ONE, TWO], requests, policy=Looking())
-    assert [0, 2] in seen
-    assert [1, 2] in seen
-    assert not [numbers for numbers in seen if numbers != sorted(numbers)]
-    assert sorted(loop.state.came) == sorted(loop.state.gone) == [0, 1, 2]
-    assert ends_ms(loop)[1] == ("ok", 50.0), "before the one that it arrived before"
-
-
 @pytest.mark.parametrize(
     ("requests", "message"),
     [
@@ -128,21 +104,6 @@ def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
     assert released == [50.0]
     assert backend.memory.settled
     assert loop.requests[0].failure == "loading layer net1 of net failed: storage broke"
-
-
-def test_requests_that_wait_for_a_failed_request_fail_too():
-    requests = [
-        Request(0, "one", 0),
-        Request(1, "two", 0, after=(0,)),
-        Request(2, "two", 0, after=(1,)),
-        Request(3, "two", 0),
-        Request(4, "two", 300 * MS, after=(2,)),
-    ]
-    loop = run([ONE, TWO], requests, fault=failing(network="one", kind="execute"))
-    assert {number: outcome for number, (outcome, _) in ends_ms(loop).items()} == {
-        0: "failed", 1: "failed", 2: "failed", 3: "ok", 4: "failed",
-    }  # fmt: skip
-    assert loop.requests[2].failure == "request 1, which it comes after, was not answered"
 
 
 def test_thousands_after_thousands_take_no_more_than_they_are():

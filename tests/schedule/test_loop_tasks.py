@@ -97,20 +97,6 @@ def test_branches_run_side_by_side_and_join():
     assert [task.held_bytes for task in loop.tasks] == [4, 4 + 2 + 3, 4 + 2, 2 + 3]
 
 
-def test_the_input_is_brought_by_the_first_execution_and_stays_until_all_that_read_it_have():
-    sources = (layer(output=1, execute_ms=1), layer(output=1, execute_ms=5))
-    network = LayeredNetwork("sources", (*sources, layer(execute_ms=1, after=(0, 1))), input_bytes=50)
-    seen = []
-
-    def watch(view):
-        seen.append([task.bytes for task in view.executions])
-        return view.executions.first
-
-    loop = run([network], batch("sources"), policy=Scripted(watch, watch), workers=2)
-    assert seen == [[51, 51], [1]], "what was ready beside the first needs only its own bytes then"
-    assert [task.held_bytes for task in loop.tasks] == [51, 52, 2]
-
-
 def test_a_budget_that_shrinks_is_seen_and_written_down():
     clock = EventClock()
     loop, backend = loop_of([TWO], batch("two"), clock=clock, budget=1000)
