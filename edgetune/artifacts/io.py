@@ -162,6 +162,7 @@ def from_bytes(data: bytes, *, kind: type[A] | str, name: str) -> Any:
     artifact: type[Any] = class_of(kind)
     is_document = issubclass(artifact, Document)
     columns = () if is_document else [column.name for column in columns_of(artifact.ROW)]
+    form = "yaml" if is_document and form == "csv" else form
     if form == "yaml":
         raw = _parts(load_yaml(text_of(data), name=name), kind=kind, name=name)
     else:
