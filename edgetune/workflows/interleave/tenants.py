@@ -219,7 +219,7 @@ class _Entry:
     batch_size: PositiveInt | None = None
     arrivals: str | None = None
     latency_budget_s: Seconds | None = None
-    weight: PositiveFloat = 1.0
+    weight: PositiveFloat | None = None
     inputs: str | None = None
     handler: str | None = None
     checkpoint: str | None = None
@@ -248,11 +248,11 @@ def _entry(entry: Any, where: str) -> TenantSpec:
     task: Task = "train" if said.infer is None else "infer"
     if wrong := [key for key in _ONLY["infer" if task == "train" else "train"] if key in entry]:
         raise InputError(f"{where}: {wrong[0]} makes no sense for {task}", "leave it out")
-    if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and key not in entry]:
+    if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and entry.get(key) is None]:
         raise InputError(f"{where} lacks {missing[0]}", "e.g. arrivals: 'uniform:30', latency_budget: 80ms")
     tenant = TenantSpec(
-        said.name or "", task, str(entry[task]), said.batch_size, said.arrivals, said.latency_budget_s, said.weight,
-        said.inputs, said.handler, said.checkpoint, said.resume, batch_axis=said.batch_axis,
+        said.name or "", task, str(entry[task]), said.batch_size, said.arrivals, said.latency_budget_s,
+        said.weight or 1.0, said.inputs, said.handler, said.checkpoint, said.resume, batch_axis=said.batch_axis,
     )  # fmt: skip
     _require_files(tenant, f"{where}: ")
     tenant = _as_command(tenant)
