@@ -27,7 +27,7 @@ from edgetune.artifacts.parquet_format import parquet_bytes
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.recognition import refuse_other
 from edgetune.artifacts.rows import rows_of, table_of
-from edgetune.artifacts.table_checks import check_limits, finite_table, typed_table
+from edgetune.artifacts.table_checks import typed_table
 from edgetune.errors import DeviceError
 
 AnyTable = TypeVar("AnyTable", bound="Table")
@@ -128,6 +128,8 @@ class Table(Artifact):
     rows: tuple[Any, ...]
     ROW: ClassVar[type]
     """The dataclass of a row."""
+    LENIENT: ClassVar[bool] = False
+    """See ``typed_table``."""
     HEAD: ClassVar[tuple[str, ...]] = ()
     """Fields of the table as a whole, which files keep beside the header."""
 
@@ -152,11 +154,9 @@ class Table(Artifact):
         Raises:
             InputError: a missing column, or a value that its column cannot hold.
         """
-        typed = cls.check(typed_table(table, cls.ROW, name=name), name=name)
+        typed = cls.check(typed_table(table, cls.ROW, name=name, lenient=cls.LENIENT), name=name)
         make: Any = cls
-        made: AnyTable = make(
-            header, cls.check_rows(rows_of(finite_table(typed, cls.ROW, name=name), cls.ROW), name=name)
-        )
+        made: AnyTable = make(header, cls.check_rows(rows_of(typed, cls.ROW), name=name))
         return made
 
     @classmethod
@@ -169,13 +169,13 @@ class Table(Artifact):
         return None
 
     @classmethod
-    def check(cls, table: Any, *, name: str) -> Any:
-        """Check conditions on the columns of a typed table, and return the table.
+    def check(cls, table: Any, *, name: str) -> Any:  # noqa: ARG003
+        """Check conditions between the columns of a typed table, and return the table.
 
         Raises:
             InputError: a value is impossible; the row is named.
         """
-        return check_limits(finite_table(table, cls.ROW, name=name), cls.ROW, name=name)
+        return table
 
     @classmethod
     def check_rows(cls, rows: tuple[Any, ...], *, name: str) -> tuple[Any, ...]:  # noqa: ARG003

@@ -1,23 +1,28 @@
-"""Columns of a table artifact, derived from its row dataclass: name, storage, unit, limit.
+"""Types of the fields of artifacts: limited numbers, quantities with a unit, and the columns of a table.
 
-A column is one line of the dataclass, and is declared nowhere else:
+A column is one line of the row's dataclass, and is declared nowhere else:
 
     power_w: PositiveFloat | None = None
 
 The suffix of the name is the unit (W). The type declares the content of a cell, the limits of numbers and whether the
 cell may be empty. The default is the value for files without the column. ``Args`` of the docstring describes it. The
-metadata of the Parquet field repeats the unit for other readers.
+metadata of the Parquet field repeats the unit for other readers. Documents have the same types, and quantities as
+people write them (``deadline: 80ms``); pydantic validates and writes them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
+
+from edgetune.errors import InputError
+from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,69 @@ class Limit:
         high_enough = self.lowest is None or (number > self.lowest if self.above else number >= self.lowest)
         return high_enough and (self.highest is None or number <= self.highest)
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Have pydantic check numbers of a field."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, number: float) -> float:
+        if not self.allows(number):
+            raise ValueError(f"a finite number {self.rule}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """How a document writes a number: with its unit.
+
+    Args:
+        read: Returns the number of a text in base units; see ``parse_time_s``.
+        write: Returns the text that ``read`` takes.
+        bare: Whether a number without a unit, zero or more, is in base units.
+    """
+
+    read: Callable[..., float]
+    write: Callable[[Any], Any]
+    bare: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Have pydantic read and write texts."""
+        from pydantic_core import core_schema
+
+        writer = core_schema.plain_serializer_function_ser_schema(self.write)
+        return core_schema.no_info_plain_validator_function(self._parsed, serialization=writer)
+
+    def _parsed(self, said: Any) -> float:
+        from pydantic_core import PydanticCustomError
+
+        if self.bare and isinstance(said, (int, float)) and not isinstance(said, bool) and said >= 0:
+            return said
+        try:
+            if not isinstance(said, str):
+                raise InputError(f"is {said!r}", "write a quantity with its unit, e.g. 80ms")
+            return self.read(said, what="")
+        except InputError as error:
+            why = {"message": error.message.strip(), "hint": error.hint}
+            raise PydanticCustomError("quantity", "{message}", why) from None
+
+
+_ZERO = re.compile(r"\s*0+(?:\.0*)?\s*(?:s|ms|us|µs|ns|min|m|h)\s*")
+
+
+def _instant_s(text: str, *, what: str) -> float:
+    return 0.0 if _ZERO.fullmatch(text) else parse_time_s(text, what=what)
+
+
+def _short(number: float) -> float:
+    return int(number) if float(number).is_integer() else number
+
+
+Seconds = Annotated[float, Quantity(parse_time_s, exact_time)]
+Instant = Annotated[float, Quantity(_instant_s, exact_time)]
+"""Seconds since the begin of a run, which may be zero."""
+Bytes = Annotated[int, Quantity(parse_bytes, exact_bytes)]
+BytesOrNumber = Annotated[float, Quantity(parse_bytes, _short, bare=True)]
 
 PositiveFloat = Annotated[float, Limit("above zero", above=True)]
 PositiveInt = Annotated[int, Limit("above zero", above=True)]

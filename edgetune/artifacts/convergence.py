@@ -22,7 +22,7 @@ from typing import Any, Literal
 from edgetune.artifacts.artifact import Table
 from edgetune.artifacts.columns import FiniteFloat, PositiveFloat, PositiveInt, columns_of
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.table_checks import check_limits, typed_table
+from edgetune.artifacts.table_checks import typed_table
 from edgetune.choices import closest
 from edgetune.errors import InputError
 
@@ -99,13 +99,10 @@ class Convergence(Table):
 
         typed = typed_table(table, ConvergenceRow, name=name)
         _refuse_unknown_columns(table.column_names, name=name)
-        runs = typed.column("epochs").combine_chunks()
-        place = typed.column_names.index("epochs")
-        typed = typed.set_column(place, "epochs", pc.if_else(pc.is_nan(runs), None, runs))
         if "status" not in typed.column_names:
             reached = pc.is_valid(typed.column("epochs"))
             typed = typed.append_column("status", pc.if_else(reached, "reached", "missed"))
-        return check_limits(typed, ConvergenceRow, name=name)
+        return typed
 
     @classmethod
     def check_rows(cls, rows: tuple[ConvergenceRow, ...], *, name: str) -> tuple[ConvergenceRow, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.artifact import Table
 from edgetune.artifacts.columns import arrow_schema, columns_of
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.table_checks import finite_table, typed_table
+from edgetune.artifacts.table_checks import typed_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,7 +129,7 @@ class Evaluation(Table):
         """See ``Table.from_table``."""
         import numpy as np
 
-        table = finite_table(typed_table(table, EvaluationRow, name=name), EvaluationRow, name=name)
+        table = typed_table(table, EvaluationRow, name=name)
         keys = np.zeros(table.num_rows, dtype=np.int64)
         shared = [table.column(name).combine_chunks().dictionary_encode("encode") for name in RUN_COLUMNS]
         for column in shared:

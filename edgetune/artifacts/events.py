@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from edgetune.artifacts.artifact import Table
-from edgetune.artifacts.table_checks import check_limits, first_true
+from edgetune.artifacts.table_checks import first_true
 from edgetune.errors import InputError
 
 _IN_ORDER = (("arrived_s", "started_s"), ("started_s", "finished_s"), ("arrived_s", "finished_s"))
@@ -33,7 +33,6 @@ class Events(Table):
         Raises:
             InputError: a value is impossible or missing; the row is named.
         """
-        table = check_limits(table, cls.ROW, name=name)
         for first, second in _IN_ORDER:
             if first in table.column_names and second in table.column_names:
                 _check_order(table, first, second, name=name)

@@ -28,7 +28,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import KIND, REQUIRED_COLUMNS, VERSION, Profile, ProfileRow, checked_profile
 from edgetune.artifacts.rows import rows_of
-from edgetune.artifacts.table_checks import finite_table, refuse_twice, typed_table
+from edgetune.artifacts.table_checks import refuse_twice, typed_table
 from edgetune.choices import closest, nearest
 from edgetune.errors import InputError
 
@@ -51,7 +51,7 @@ _SAME_IN_ALL = ("workload", "task", "batch_size", "power_mode", "device")
 def foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, name: str) -> Profile:
     """Return the profile in a foreign table; ``data`` is its file, see ``foreign_table``."""
     typed, data_warnings = foreign_table(table, columns, name=name)
-    rows: tuple[ProfileRow, ...] = rows_of(finite_table(typed, ProfileRow, name=name), ProfileRow)
+    rows: tuple[ProfileRow, ...] = rows_of(typed, ProfileRow)
     devices = sorted({row.device for row in rows if row.device is not None})
     conditions: dict[str, Any] = {"device": ", ".join(devices)} if devices else {}
     if any(device.startswith("twin:") for device in devices):
@@ -83,7 +83,7 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> tuple
     unknown = [c for c in table.column_names if c not in meanings and columns.get(c) != LEFT_OUT]
     _refuse_missing(list(used), unknown, name=name)
     found = [theirs for theirs in table.column_names if _INDEX.fullmatch(theirs) is None]
-    typed = typed_table(_renamed(table, meanings), ProfileRow, name=name)
+    typed = typed_table(_renamed(table, meanings), ProfileRow, name=name, lenient=True)
     typed = checked_profile(_in_base_units(typed, meanings), [*used, *found], name=name)
     if typed.num_rows == 0:
         raise InputError(f"{name} has no rows", "give it at least one row of measurements")

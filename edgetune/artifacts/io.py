@@ -160,23 +160,21 @@ def from_bytes(data: bytes, *, kind: type[A] | str, name: str) -> Any:
     form = sniff(data, name=name)
     kind = kind if isinstance(kind, str) else kind_of(kind)
     artifact: type[Any] = class_of(kind)
-    if issubclass(artifact, Document):
-        if form in ("parquet", "json"):
-            upgrade(Raw(table_in(data, form, name=name)[1] or {}, None), kind=kind, name=name)
-            raise InputError(f"{name} is a table, but a {kind} is a document", f"give it a {kind} in YAML or JSON")
-        document = load_yaml(text_of(data), name=name)
-        if not isinstance(document, dict):
-            message = f"{name} is not a {kind}: it holds {type(document).__name__}, not keys and values"
-            raise InputError(message, _as_written(kind))
-        return artifact.read(upgrade(_parts(document), kind=kind, name=name), name=name)
+    is_document = issubclass(artifact, Document)
+    columns = () if is_document else [column.name for column in columns_of(artifact.ROW)]
+    form = "yaml" if is_document and form == "csv" else form
     if form == "yaml":
-        document = load_yaml(text_of(data), name=name)
-        upgrade(Raw(document if isinstance(document, dict) else {}, None), kind=kind, name=name)
-        raise InputError(f"{name} is YAML, but a {kind} is a table", _as_written(kind))
-    table, head = table_in(data, form, [column.name for column in columns_of(artifact.ROW)], name=name)
-    if head is not None:
-        return artifact.read(upgrade(Raw(head, table), kind=kind, name=name), name=name)
-    return _foreign(artifact, table, data, kind=kind, name=name)
+        raw = _parts(load_yaml(text_of(data), name=name), kind=kind, name=name)
+    else:
+        table, head = table_in(data, form, columns, name=name)
+        if head is None and not is_document:
+            return _foreign(artifact, table, data, kind=kind, name=name)
+        raw = Raw(head or {}, table)
+    raw = upgrade(raw, kind=kind, name=name)
+    if is_document != (form == "yaml"):
+        found, wanted = ("YAML", "table") if form == "yaml" else ("a table", "document")
+        raise InputError(f"{name} is {found}, but a {kind} is a {wanted}", _as_written(kind))
+    return artifact.read(raw, name=name)
 
 
 def _foreign(artifact: type[Table], table: Any, data: bytes, *, kind: str, name: str) -> Artifact:
@@ -192,7 +190,11 @@ def _foreign(artifact: type[Table], table: Any, data: bytes, *, kind: str, name:
     raise InputError(f"{name} is not a {kind}: edgetune did not write it", _as_written(kind))
 
 
-def _parts(document: Mapping[str, Any]) -> Raw:
+def _parts(document: Any, *, kind: str, name: str) -> Raw:
+    """Return the head and the rest of a parsed document."""
+    if not isinstance(document, Mapping):
+        message = f"{name} is not {article(kind)}: it holds {type(document).__name__}, not keys and values"
+        raise InputError(message, _as_written(kind))
     head = {key: value for key, value in document.items() if key in Header.__slots__}
     return Raw(head, {key: value for key, value in document.items() if key not in head})
 

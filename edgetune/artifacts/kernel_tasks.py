@@ -16,19 +16,26 @@ networks:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from edgetune import limits
 from edgetune.artifacts.artifact import Raw
-from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from edgetune.artifacts.document import Document, head_of, stated, validated
+from edgetune.artifacts.columns import (
+    Bytes,
+    BytesOrNumber,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Seconds,
+)
+from edgetune.artifacts.document import WITH_UNITS, Document, named
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
 from edgetune.choices import closest
 from edgetune.errors import InputError
-from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
 KIND = "kernel_tasks"
 VERSION = 1
@@ -58,6 +65,21 @@ class KernelBuffer:
     role: Role = "scratch"
 
 
+class _Padded:
+    """Has pydantic add the dimensions of 1 that a file leaves out."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core import core_schema
+
+        def padded(said: Any) -> Any:
+            return (*said, 1, 1)[:3] if isinstance(said, list) and 1 <= len(said) <= 3 else said
+
+        return core_schema.no_info_before_validator_function(padded, handler(source))
+
+
+Dimensions = Annotated[tuple[PositiveInt, PositiveInt, PositiveInt], _Padded()]
+
+
 @dataclass(frozen=True, slots=True)
 class KernelCall:
     """A launch of a network.
@@ -68,7 +90,7 @@ class KernelCall:
         shared_bytes: Shared memory that the launch gives each block.
         arguments: Names of buffers, and values as ``{int: 5}`` or ``{float: 0.5}``; empty if only simulated.
         flop_per_block, bytes_per_block: Cost of one block, for simulation.
-        block_s: Duration of one block alone on a multiprocessor, s, which replaces cost, waits and efficiency.
+        block_time_s: Duration of one block alone on a multiprocessor, s, which replaces cost, waits and efficiency.
         registers: Registers per thread if the kernel is not compiled; ``None`` takes the simulation's default.
         static_shared_bytes: Shared memory that the kernel declares.
         waits_per_block: How often a thread waits for memory or for its block, one wait after another.
@@ -76,17 +98,17 @@ class KernelCall:
     """
 
     kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int = 0
+    grid: Dimensions
+    block: Dimensions
+    shared_bytes: Bytes = 0
     arguments: tuple[str | Mapping[str, float], ...] = ()
-    flop_per_block: float = 0.0
-    bytes_per_block: float = 0.0
-    block_s: float | None = None
-    registers: int | None = None
-    static_shared_bytes: int = 0
-    waits_per_block: int = 0
-    efficiency: float = 1.0
+    flop_per_block: NonNegativeFloat = 0.0
+    bytes_per_block: BytesOrNumber = 0.0
+    block_time_s: Seconds | None = None
+    registers: NonNegativeInt | None = None
+    static_shared_bytes: Bytes = 0
+    waits_per_block: NonNegativeInt = 0
+    efficiency: PositiveFloat = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,68 +147,16 @@ class KernelTask:
 
     name: str
     network: str
-    priority: int = 0
+    priority: NonNegativeInt = 0
     arrivals: str = "closed"
-    deadline_s: float | None = None
-    sms: int | None = None
+    deadline_s: Seconds | None = None
+    sms: PositiveInt | None = None
 
 
 MDTB = "mdtb:"
 """Before the name of a network of the benchmark."""
 VALUES = ("int", "uint", "int64", "uint64", "float", "double")
 """Types of arguments by value."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    kernel: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared: str | None = None
-    arguments: tuple[str | dict[str, float], ...] = ()
-    flop_per_block: NonNegativeFloat = 0.0
-    bytes_per_block: str | NonNegativeFloat = 0.0
-    waits_per_block: NonNegativeInt = 0
-    efficiency: PositiveFloat = 1.0
-    block_time: str | None = None
-    registers: NonNegativeInt | None = None
-    static_shared: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Buffer:
-    shape: tuple[int, ...]
-    dtype: str = "float32"
-    role: Role = "scratch"
-
-
-@dataclass(frozen=True, slots=True)
-class _Network:
-    mdtb: str | None = None
-    sizes: dict[str, int] = field(default_factory=dict)
-    source: str | None = None
-    calls: tuple[_Call, ...] = ()
-    buffers: dict[str, tuple[int, ...] | _Buffer] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    name: str
-    network: str
-    priority: int = 0
-    arrivals: str = "closed"
-    deadline: str | None = None
-    sms: PositiveInt | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    tasks: tuple[_Task, ...]
-    networks: dict[str, str | _Network] = field(default_factory=dict)
-    gpu: str = DEFAULT_GPU
-    policy: str = DEFAULT_POLICY
-    duration: str | None = None
-    seed: NonNegativeInt = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +178,10 @@ class KernelTasks(Document):
     networks: tuple[KernelNetwork, ...] = ()
     gpu: str = DEFAULT_GPU
     policy: str = DEFAULT_POLICY
-    duration_s: float = DEFAULT_DURATION_S
-    seed: int = 0
+    duration_s: Seconds = DEFAULT_DURATION_S
+    seed: NonNegativeInt = 0
 
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = WITH_UNITS
     EXAMPLE = "see edgetune schedule kernels simulate --help, and examples/kernels.yaml"
 
     @classmethod
@@ -221,100 +192,62 @@ class KernelTasks(Document):
             InputError: an unknown key or a missing one, a value of the wrong type, an impossible number, an unknown
                 network, two tasks of one name, a launch of no blocks, a quantity that cannot be parsed.
         """
-        document = validated(raw.body, _Document, name=name, example=cls.EXAMPLE)
-        header = Header.of(stated(raw.head), name=name)
-        limits.check("networks", len(document.networks), name)
-        limits.check("jobs", len(document.tasks), name)
-        if not document.tasks:
+        body = {**raw.body, "networks": named(raw.body.get("networks", {}), "mdtb", name=name, key="networks")}
+        for each in body["networks"]:
+            key = f"networks.{each['name']}.buffers"
+            each["buffers"] = named(each.get("buffers", {}), "shape", name=name, key=key)
+        read = super(KernelTasks, cls).read(Raw(raw.head, body), name=name)
+        limits.check("networks", len(read.networks), name)
+        limits.check("jobs", len(read.tasks), name)
+        if not read.tasks:
             hint = "e.g. tasks: [{name: detect, network: 'mdtb:alexnet', priority: 1}]"
             raise InputError(f"{name} names no tasks", hint)
-        duration = document.duration
-        return cls(
-            header,
-            _tasks(document.tasks, document.networks, name=name),
-            tuple(_network(key, said, name=name) for key, said in document.networks.items()),
-            document.gpu,
-            document.policy,
-            DEFAULT_DURATION_S if duration is None else parse_time_s(duration, what=f"{name}: duration"),
-            document.seed,
-        )
+        _check_tasks(read.tasks, [each.name for each in read.networks], name=name)
+        for network in read.networks:
+            _check_network(network, f"{name}, network {network.name}")
+        return read
 
     def document(self) -> dict[str, Any]:
         """Return the head, what it runs on, a line for each task, and the networks."""
-        head = {key: value for key, value in head_of(self.header).items() if value}
-        whole = {"gpu": self.gpu, "policy": self.policy, "duration": exact_time(self.duration_s), "seed": self.seed}
-        tasks = {"tasks": [_task_words(each) for each in self.tasks]}
-        networks = BlockMapping({each.name: BlockMapping(_network_words(each)) for each in self.networks})
-        return BlockMapping({**head, **whole, **tasks, **({"networks": networks} if networks else {})})
+        keys = self.keys("gpu", "policy", "duration_s", "seed", "tasks", "networks")
+        networks = {each.pop("name"): BlockMapping(each) for each in keys.pop("networks")}
+        for network in networks.values():
+            if "buffers" in network:
+                network["buffers"] = BlockMapping({each.pop("name"): each for each in network["buffers"]})
+        return BlockMapping({**keys, **({"networks": BlockMapping(networks)} if networks else {})})
 
 
-def _tasks(said: Iterable[_Task], networks: Iterable[str], *, name: str) -> tuple[KernelTask, ...]:
-    found: dict[str, KernelTask] = {}
-    for task in said:
-        where = f"{name}, task {task.name}"
+def _check_tasks(tasks: Sequence[KernelTask], networks: Sequence[str], *, name: str) -> None:
+    names = [task.name for task in tasks]
+    for task in tasks:
         if not task.name:
             raise InputError(f"{name}: a task has an empty name", "give it a name, e.g. name: detect")
-        if task.name in found:
+        if names.count(task.name) > 1:
             raise InputError(f"{name}: two tasks are called {task.name}", "give each a name of its own")
-        if task.priority < 0:
-            raise InputError(f"{where}: priority is {task.priority}", "0 is best effort, 1 and more are critical")
-        _check_network(task.network, list(networks), where)
-        deadline_s = None if task.deadline is None else parse_time_s(task.deadline, what=f"{where}: deadline")
-        found[task.name] = KernelTask(task.name, task.network, task.priority, task.arrivals, deadline_s, task.sms)
-    return tuple(found.values())
+        word = task.network
+        if not word.startswith(MDTB) and word not in networks:
+            near = closest(word, networks)
+            hint = f"did you mean {near}?" if near else f"add it under networks, or write {MDTB}{word} of the benchmark"
+            raise InputError(f"{name}, task {task.name} names an unknown network, {word!r}", hint)
 
 
-def _check_network(word: str, known: list[str], where: str) -> None:
-    if word.startswith(MDTB) or word in known:
-        return
-    near = closest(word, known)
-    hint = f"did you mean {near}?" if near else f"add it under networks, or write {MDTB}{word} for the benchmark's"
-    raise InputError(f"{where} names an unknown network, {word!r}", hint)
-
-
-def _network(key: str, said: str | _Network, *, name: str) -> KernelNetwork:
-    where = f"{name}, network {key}"
-    if isinstance(said, str):
-        said = _Network(mdtb=said)
-    if (said.mdtb is None) == (not said.calls):
-        which = "both mdtb and calls" if said.calls else "neither mdtb nor calls"
-        raise InputError(
-            f"{where} has {which}", "write mdtb: alexnet, or calls: [{kernel: k, grid: [49], block: [64]}]"
-        )
-    if said.mdtb is not None and (said.source or said.buffers):
+def _check_network(network: KernelNetwork, where: str) -> None:
+    if (network.mdtb is None) == (not network.calls):
+        which = "both mdtb and calls" if network.calls else "neither mdtb nor calls"
+        hint = "write mdtb: alexnet, or calls: [{kernel: k, grid: [49], block: [64]}]"
+        raise InputError(f"{where} has {which}", hint)
+    if network.mdtb is not None and (network.source or network.buffers):
         raise InputError(f"{where} is a network of the benchmark, and has a source or buffers", "leave them out")
-    if said.sizes and said.mdtb is None:
+    if network.sizes and network.mdtb is None:
         raise InputError(f"{where} has sizes, which are for networks of the benchmark", "leave them out")
-    limits.check("kernel_calls", len(said.calls), where)
-    buffers = tuple(_buffer(each, told, where) for each, told in said.buffers.items())
-    calls = tuple(_call(each, said.buffers, f"{where}, call {number}") for number, each in enumerate(said.calls))
-    return KernelNetwork(key, said.mdtb, dict(said.sizes), said.source, calls, buffers)
-
-
-def _buffer(name: str, told: tuple[int, ...] | _Buffer, where: str) -> KernelBuffer:
-    said = told if isinstance(told, _Buffer) else _Buffer(told)
-    if not said.shape or min(said.shape) < 1:
-        raise InputError(f"{where}: buffer {name} has the shape {list(said.shape)}", "sizes are whole and above zero")
-    return KernelBuffer(name, said.shape, said.dtype, said.role)
-
-
-def _call(said: _Call, buffers: Iterable[str], where: str) -> KernelCall:
-    for argument in said.arguments:
-        _check_argument(argument, list(buffers), where)
-    return KernelCall(
-        said.kernel,
-        _dim(said.grid, f"{where}: grid"),
-        _dim(said.block, f"{where}: block"),
-        _size(said.shared, f"{where}: shared"),
-        said.arguments,
-        said.flop_per_block,
-        _size(said.bytes_per_block, f"{where}: bytes_per_block"),
-        None if said.block_time is None else parse_time_s(said.block_time, what=f"{where}: block_time"),
-        said.registers,
-        _size(said.static_shared, f"{where}: static_shared"),
-        said.waits_per_block,
-        said.efficiency,
-    )
+    limits.check("kernel_calls", len(network.calls), where)
+    for buffer in network.buffers:
+        if not buffer.shape or min(buffer.shape) < 1:
+            message = f"{where}: buffer {buffer.name} has the shape {list(buffer.shape)}"
+            raise InputError(message, "sizes are whole and above zero")
+    for number, call in enumerate(network.calls):
+        for argument in call.arguments:
+            _check_argument(argument, [each.name for each in network.buffers], f"{where}, call {number}")
 
 
 def _check_argument(argument: str | Mapping[str, float], buffers: list[str], where: str) -> None:
@@ -325,59 +258,3 @@ def _check_argument(argument: str | Mapping[str, float], buffers: list[str], whe
     elif len(argument) != 1 or next(iter(argument)) not in VALUES:
         hint = f"write a buffer's name, or a value with its type, one of {', '.join(VALUES)}: {{int: 5}}"
         raise InputError(f"{where}: unknown argument {dict(argument)}", hint)
-
-
-def _dim(sizes: tuple[int, ...], what: str) -> tuple[int, int, int]:
-    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
-        raise InputError(f"{what} is {list(sizes)}", "one to three whole numbers above zero, x first, e.g. [49, 4]")
-    x, y, z = (*sizes, 1, 1)[:3]
-    return x, y, z
-
-
-def _size(said: str | float | None, what: str) -> Any:
-    return parse_bytes(said, what=what) if isinstance(said, str) else said or 0
-
-
-def _task_words(task: KernelTask) -> dict[str, Any]:
-    return _words(
-        name=task.name,
-        network=task.network,
-        priority=task.priority,
-        arrivals=task.arrivals,
-        deadline=None if task.deadline_s is None else exact_time(task.deadline_s),
-        sms=task.sms,
-    )
-
-
-def _network_words(network: KernelNetwork) -> dict[str, Any]:
-    buffers = {
-        each.name: {"shape": list(each.shape), "dtype": each.dtype, "role": each.role} for each in network.buffers
-    }
-    return _words(
-        mdtb=network.mdtb,
-        sizes=dict(network.sizes) or None,
-        source=network.source,
-        calls=[_call_words(each) for each in network.calls] or None,
-        buffers=BlockMapping(buffers) if buffers else None,
-    )
-
-
-def _call_words(call: KernelCall) -> dict[str, Any]:
-    return _words(
-        kernel=call.kernel,
-        grid=list(call.grid),
-        block=list(call.block),
-        shared=exact_bytes(call.shared_bytes) if call.shared_bytes else None,
-        arguments=[each if isinstance(each, str) else dict(each) for each in call.arguments] or None,
-        flop_per_block=call.flop_per_block or None,
-        bytes_per_block=call.bytes_per_block or None,
-        waits_per_block=call.waits_per_block or None,
-        efficiency=None if call.efficiency == 1.0 else call.efficiency,
-        block_time=None if call.block_s is None else exact_time(call.block_s),
-        registers=call.registers,
-        static_shared=exact_bytes(call.static_shared_bytes) if call.static_shared_bytes else None,
-    )
-
-
-def _words(**words: Any) -> dict[str, Any]:
-    return {key: value for key, value in words.items() if value is not None}

@@ -14,7 +14,7 @@ from edgetune.artifacts.artifact import Raw, Table
 from edgetune.artifacts.header import Header, validated_head
 from edgetune.artifacts.profile import Task
 from edgetune.artifacts.rows import rows_of
-from edgetune.artifacts.table_checks import finite_table, typed_table
+from edgetune.artifacts.table_checks import typed_table
 from edgetune.errors import InputError
 
 KIND = "ops"
@@ -118,7 +118,7 @@ class OpsTable(Table):
                 raise InputError(f"{name} has a damaged header: no {field}", "write the file again")
         whole = {field: raw.head[field] for field in cls.HEAD}
         empty = validated_head(cls, {**whole, "header": raw.head, "rows": []}, name=name)
-        table = finite_table(typed_table(raw.body, OpRow, name=name), OpRow, name=name)
+        table = typed_table(raw.body, OpRow, name=name)
         return replace(empty, header=header, rows=rows_of(table, OpRow))
 
     @property

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from edgetune.artifacts.columns import PositiveFloat, PositiveInt, Share
-from edgetune.artifacts.document import check, validated
+from edgetune.artifacts.document import STRICT, validated
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
@@ -36,6 +37,8 @@ class Problem:
         power_peak_budget_w: Highest power sample must not exceed it, W.
         memory_budget_bytes: Most memory that the processes of a point may have resident, bytes.
     """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = STRICT
 
     kind: ProblemKind
     power_budget_w: PositiveFloat | None = None
@@ -74,7 +77,6 @@ def problem_of(document: Any, *, name: str) -> Problem:
     if not isinstance(document, dict):
         message = f"{name} is not a problem: it holds {type(document).__name__}, not keys and values"
         raise InputError(message, "e.g. kind: train and power_budget_w: 30")
-    check(document, Problem, (), name=name)
     epochs = document.get("epochs_to_target")
     if isinstance(epochs, dict):
         document = {**document, "epochs_to_target": [[size, value] for size, value in epochs.items()]}

@@ -9,7 +9,7 @@ from edgetune.artifacts.artifact import Table
 from edgetune.artifacts.columns import FiniteFloat, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import SETTINGS, Mode
-from edgetune.artifacts.table_checks import check_limits, first_true
+from edgetune.artifacts.table_checks import first_true
 from edgetune.errors import InputError
 
 KIND = "profile"
@@ -212,6 +212,7 @@ class Profile(Table):
     rows: tuple[ProfileRow, ...]
 
     ROW = ProfileRow
+    LENIENT = True
     UPGRADES = (lambda raw: raw,)  # version 1 lacks columns, which take their defaults
 
     @classmethod
@@ -221,7 +222,7 @@ class Profile(Table):
 
 
 def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
-    """Check a typed table; return it with non-finite figures of failed rows made null.
+    """Check a typed table, and return it.
 
     Args:
         table: The columns of ``ProfileRow``, typed.
@@ -240,7 +241,6 @@ def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
     measured = pa.repeat(pa.scalar(True), table.num_rows)
     if "status" in table.column_names:
         measured = pc.equal(table.column("status").combine_chunks(), "ok")
-    table = check_limits(table, ProfileRow, name=name, counted=measured)
     row = first_true(pc.and_(measured, pc.is_null(table.column("minibatch_s").combine_chunks())))
     if row is None:
         return table

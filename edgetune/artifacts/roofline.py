@@ -16,15 +16,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
 
 from edgetune.artifacts.artifact import Raw
 from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveFloat
-from edgetune.artifacts.document import Document, head_of, unknown_key, validated
+from edgetune.artifacts.document import STRICT, Document, head_of, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.yaml_document import BlockMapping
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 
 KIND = "roofline"
@@ -178,7 +179,8 @@ def _run_documents(section: Any, *, name: str) -> list[dict[str, Any]]:
     runs = validated({"runs": section}, _Section, name=name, example=Roofline.EXAMPLE).runs
     for column in runs.columns:
         if column not in _COLUMNS:
-            raise unknown_key(column, list(_COLUMNS), ("runs", "columns"), name=name)
+            hint = nearest(column, _COLUMNS, listed=f"known here: {', '.join(_COLUMNS)}")
+            raise InputError(f"{name}: unknown key 'runs.columns.{column}'", hint)
     documents = []
     for mode, row in ((group.mode, row) for group in runs.modes for row in group.rows):
         if len(row) != len(runs.columns):
@@ -191,6 +193,8 @@ def _run_documents(section: Any, *, name: str) -> list[dict[str, Any]]:
 @dataclass(frozen=True, slots=True)
 class _Section:
     """The table under its key, so that messages name it."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = STRICT
 
     runs: _Runs
 

@@ -33,20 +33,31 @@ def missing_column(wanted: str, names: list[str], *, name: str) -> InputError:
     return InputError(message, f"found: {', '.join(names[:12]) or 'no columns'}{', ...' if len(names) > 12 else ''}")
 
 
-def typed_table(table: Any, row_type: type, *, name: str) -> Any:
+def typed_table(table: Any, row_type: type, *, name: str, lenient: bool = False) -> Any:
     """Return the columns of ``row_type`` in a ``pyarrow.Table``, each cast to its type; other columns are left out.
 
+    Args:
+        table: It, its columns in any castable types.
+        row_type: The dataclass of a row.
+        name: The table's name in messages.
+        lenient: Whether rows whose ``status`` is not ``ok`` may have impossible figures.
+
     Raises:
-        InputError: a required column is missing or duplicate, or a value does not fit its column.
+        InputError: a required column is missing or duplicate, or a value does not fit its column or its limits.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    names = table.column_names
+    names, counted = table.column_names, None
     refuse_twice(names, name=name)
+    if lenient:
+        status = table.column("status").combine_chunks() if "status" in names else pa.repeat(None, table.num_rows)
+        counted = pc.fill_null(pc.equal(status.cast(pa.string()), "ok"), True)
     arrays = {}
     for column in columns_of(row_type):
         if column.name in names:
-            arrays[column.name] = _typed(table.column(column.name).combine_chunks(), column, name=name)
+            array = _typed(table.column(column.name).combine_chunks(), column, name=name)
+            arrays[column.name] = _bounded(array, column, name=name, counted=counted)
         elif column.required:
             raise missing_column(column.name, names, name=name)
     return pa.table(arrays)
@@ -85,86 +96,55 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
     return array
 
 
-def finite_table(table: Any, row_type: type, *, name: str) -> Any:
-    """Return a typed table with every number finite: a NaN in a nullable cell becomes an empty cell.
+def _bounded(array: Any, column: Column, *, name: str, counted: Any) -> Any:
+    """Return the cells of a column, its numbers finite and within its limits.
 
-    The loss of a diverged training stays unchanged.
-
-    Raises:
-        InputError: there is another NaN, or an infinity; row and column are named.
+    A NaN in a nullable cell becomes an empty cell. With ``counted``, it does so in other rows only, as an infinity
+    does; their nullable cells may have any number. The loss of a diverged training stays unchanged.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for column in columns_of(row_type):
-        if column.name not in table.column_names or column.name == "loss":
-            continue
-        if column.storage not in ("number", "numbers", "samples"):
-            continue
-        array = table.column(column.name).combine_chunks()
-        if column.storage == "number":
-            if column.nullable and pc.any(pc.is_nan(array)).as_py():
-                array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
-                table = table.set_column(table.column_names.index(column.name), column.name, array)
-            most = _MOST_S if column.unit == "s" else _MOST
-            bad = pc.fill_null(pc.invert(pc.less_equal(pc.abs(array), most)), False)
-        else:
-            bad = _lists_not_finite(array, column)
-        row = first_true(bad)
+    if column.storage in ("numbers", "samples"):
+        row = first_true(_lists_not_finite(array, column))
         if row is not None:
-            cell = array[row].as_py()
-            found = f"{cell:g}" if column.storage == "number" else "a list with a number that is not finite"
-            hint = "leave it empty where there is none" if column.nullable else "write a possible number"
-            rule = f"must be finite, and no {'time' if column.unit == 's' else 'quantity'} is that large"
-            raise InputError(f"{name}, row {row + 1}: {column.name} is {found}", f"{column.name} {rule}; {hint}")
-    return table
+            message = f"{name}, row {row + 1}: {column.name} is a list with a number that is not finite"
+            raise InputError(message, f"{column.name} must be finite")
+    if column.storage not in ("integer", "number") or column.name == "loss":
+        return array
+    if column.nullable:
+        gone = pc.is_nan(array) if counted is None else pc.invert(pc.or_(pc.is_finite(array), counted))
+        if pc.any(gone).as_py():
+            array = pc.if_else(gone, pa.scalar(None, array.type), array)
+    wrong = pc.fill_null(pc.invert(_possible(array, column)), False)
+    row = first_true(wrong if counted is None or not column.nullable else pc.and_(wrong, counted))
+    if row is None:
+        return array
+    limit = "finite" if column.limit is None else " and ".join(filter(None, ("finite", column.limit.rule)))
+    hint = f"{column.name} must be {limit}, and below {_most(column):g}"
+    if column.nullable:
+        hint += "; leave it empty where there is none"
+        hint += "" if counted is None else ", or mark a row that failed with the status failed"
+    raise InputError(f"{name}, row {row + 1}: {column.name} is {array[row].as_py():g}", hint)
 
 
-def check_limits(table: Any, row_type: type, *, name: str, counted: Any = None) -> Any:
-    """Check that every number of a typed table is within the limits of its column, and return the table.
-
-    Args:
-        table: The columns of ``row_type``, typed.
-        row_type: The dataclass of a row.
-        name: The table's name in messages.
-        counted: Whether to check the nullable cells of each row; in other rows non-finite numbers become empty cells.
-            ``None`` checks every row.
-
-    Raises:
-        InputError: a number is beyond the limits; row and column are named.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for column in columns_of(row_type):
-        if column.limit is None or column.name not in table.column_names:
-            continue
-        array = table.column(column.name).combine_chunks()
-        finite, rule = pc.is_finite(array), column.limit.rule
-        wrong = pc.fill_null(pc.invert(_possible(array, finite, column.limit)), False)
-        row = first_true(wrong if counted is None or not column.nullable else pc.and_(wrong, counted))
-        if row is not None:
-            hint = f"{column.name} must be {' and '.join(filter(None, ('finite', rule)))}"
-            if column.nullable:
-                hint += "; leave it empty where there is none"
-                hint += "" if counted is None else ", or mark a row that failed with the status failed"
-            raise InputError(f"{name}, row {row + 1}: {column.name} is {array[row].as_py():g}", hint)
-        if counted is not None and not pc.all(pc.fill_null(finite, True)).as_py():
-            array = pc.if_else(pc.fill_null(finite, True), array, pa.scalar(None, array.type))
-            table = table.set_column(table.column_names.index(column.name), column.name, array)
-    return table
+def _most(column: Column) -> float:
+    return _MOST_S if column.unit == "s" else _MOST
 
 
-def _possible(array: Any, finite: Any, limit: Limit) -> Any:
+def _possible(array: Any, column: Column) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     def bound(value: float) -> float:  # a whole number beside a fraction would be compared as one, with 53 bits
         return int(value) if pa.types.is_integer(array.type) and float(value).is_integer() else value
 
+    possible, limit = pc.is_finite(array), column.limit or Limit("", lowest=None)
+    if column.storage == "number":
+        possible = pc.and_(possible, pc.less_equal(pc.abs(array), _most(column)))
     if limit.lowest is not None:
-        finite = pc.and_(finite, (pc.greater if limit.above else pc.greater_equal)(array, bound(limit.lowest)))
-    return finite if limit.highest is None else pc.and_(finite, pc.less_equal(array, bound(limit.highest)))
+        possible = pc.and_(possible, (pc.greater if limit.above else pc.greater_equal)(array, bound(limit.lowest)))
+    return possible if limit.highest is None else pc.and_(possible, pc.less_equal(array, bound(limit.highest)))
 
 
 def _lists_not_finite(array: Any, column: Column) -> Any:

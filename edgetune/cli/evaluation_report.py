@@ -52,12 +52,12 @@ def report(evaluation: Evaluation, target: Target, opts: EvaluationOptions, term
     """Print the figures, unless standard output carries the table, and draw the figure asked for."""
     from edgetune.cli.plot import draw_kept
     from edgetune.cli.sections import TextSection
-    from edgetune.workflows.report.evaluation import evaluation_answer, section
+    from edgetune.workflows.report import evaluation as figures
 
     if terminal.json:
-        answer(evaluation_answer(evaluation, opts.by))
+        answer(figures.answer(evaluation, opts.by))
     elif target.path is not None:
         if evaluation.header.simulated:
             print_lines(SIMULATED)
-        section(evaluation, TextSection(), opts.by)
+        figures.section(evaluation, TextSection(), opts.by)
     draw_kept(evaluation, opts.plot, terminal.screen, view=None, file=target.file)

@@ -37,11 +37,10 @@ def interleave(opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
     """
     from edgetune.cli.plot import report_finished
     from edgetune.workflows.interleave import interleave as workflow
-    from edgetune.workflows.report.run import report_answer
 
     _check_figure(opts, explain=terminal.explain)
     if not (terminal.dry_run or terminal.explain):
-        report_finished(workflow.interleave(opts, terminal.screen), opts, terminal, report_answer)
+        report_finished(workflow.interleave(opts, terminal.screen), opts, terminal)
         return
     with workflow.requested(opts, terminal.screen) as request:
         if terminal.dry_run:

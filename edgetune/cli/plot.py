@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from edgetune.cli.screen import Screen, answer, print_lines
-from edgetune.cli.sections import TextSection, print_artifact
+from edgetune.cli.sections import TextSection
 from edgetune.errors import ExitCode, InputError
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from edgetune.workflows.kept_rows import FinishedRun
     from edgetune.workflows.kernels.options import ShareOptions
     from edgetune.workflows.schedule.options import ScheduleOptions
-
-Made = TypeVar("Made", bound="Artifact")
 
 
 def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | None = None) -> None:
@@ -107,10 +105,9 @@ def draw_kept(artifact: Artifact, target: str | None, screen: Screen, *, view: s
 
 
 def report_finished(
-    finished: FinishedRun[Made],
+    finished: FinishedRun[Any],
     opts: InterleaveOptions | ScheduleOptions | ShareOptions,
     terminal: Terminal,
-    answer_of: Callable[[Made], Any],
 ) -> None:
     """Print or answer the figures of a run, draw it, and end with the run's exit code.
 
@@ -118,11 +115,13 @@ def report_finished(
         BaseException: the failure that ended the run.
         typer.Exit: a signal stopped the run, or a tenant or policy ended early.
     """
+    from edgetune.workflows.report.sections import answer_of, write_sections
+
     made, target = finished.artifact, finished.target
     if terminal.json:
         answer(answer_of(made))
     elif target.path is not None or not terminal.quiet:  # --quiet leaves standard error empty, not the answer
-        print_artifact(made, TextSection(sys.stderr if target.path is None else None))
+        write_sections(made, TextSection(sys.stderr if target.path is None else None))
     draw_kept(made, opts.plot, terminal.screen, view=opts.view, file=target.file)
     finished.checked()
     if finished.stopped_by is not None:

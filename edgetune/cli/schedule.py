@@ -40,14 +40,13 @@ def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
     """
     from edgetune.cli.plot import report_finished
     from edgetune.cli.schedule_report import report_plan
-    from edgetune.workflows.report.timeline import report_answer
     from edgetune.workflows.schedule.plan import plan_schedule
     from edgetune.workflows.schedule.run import schedule as workflow
 
     if terminal.dry_run:
         report_plan(plan_schedule(opts, terminal.screen), terminal.screen)
     else:
-        report_finished(workflow(opts, terminal.screen), opts, terminal, report_answer)
+        report_finished(workflow(opts, terminal.screen), opts, terminal)
 
 
 @options_class

@@ -109,13 +109,12 @@ def simulate(opts: SimulateOptions, terminal: RunTerminal) -> None:
     """
     from edgetune.cli.plot import report_finished
     from edgetune.workflows.kernels import share
-    from edgetune.workflows.report.kernel_timeline import report_answer
 
     if terminal.dry_run:
         _report_plan(share.plan_simulate(opts, terminal.screen), terminal.screen)
         return
     finished = share.simulate(opts, terminal.screen)
-    report_finished(finished, opts, terminal, report_answer)
+    report_finished(finished, opts, terminal)
 
 
 @command(app, short_help="Share a GPU among tasks kernel by kernel, on a real one: by one policy or several.")
@@ -136,13 +135,12 @@ def run(opts: RunOptions, terminal: RunTerminal) -> None:
     """
     from edgetune.cli.plot import report_finished
     from edgetune.workflows.kernels import share
-    from edgetune.workflows.report.kernel_timeline import report_answer
 
     if terminal.dry_run:
         _report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
         return
     with share.run(opts, terminal.screen) as finished:
-        report_finished(finished, opts, terminal, report_answer)
+        report_finished(finished, opts, terminal)
 
 
 @command(app)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.artifact import Artifact
     from edgetune.plotting.style import Figure
 
 
@@ -79,10 +78,3 @@ def _sentence(columns: Sequence[str], row: Sequence[object]) -> str:
     of = [cell for name, cell in known if name in ("engine", "workload", "policy", "job", "network", "task")]
     figures = [cell if name == "note" else f"{name} {cell}" for name, cell in known[len(of) :]]
     return f"{' '.join(of)}: {', '.join(figures)}"
-
-
-def print_artifact(artifact: Artifact, out: TextSection, **options: Any) -> None:
-    """Print the sections of an artifact's kind."""
-    from edgetune.workflows.report.sections import write_sections
-
-    write_sections(artifact, out, **options)

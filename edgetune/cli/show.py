@@ -1,7 +1,6 @@
 """``edgetune show``: any artifact, for people."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -11,14 +10,6 @@ from edgetune.cli.screen import SIMULATED, Screen, answer, print_document, print
 from edgetune.errors import InputError
 from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
-
-_ANSWERS = {
-    "evaluation": "evaluation:evaluation_answer",
-    "run": "run:report_answer",
-    "timeline": "timeline:report_answer",
-    "kernel_timeline": "kernel_timeline:report_answer",
-}
-"""The figures for machines of kinds with many rows, by the module of ``workflows.report`` and its function."""
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -77,8 +68,9 @@ def show(opts: ShowOptions, terminal: Terminal) -> None:
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.artifact_report import show_header
-    from edgetune.cli.sections import TextSection, print_artifact
+    from edgetune.cli.sections import TextSection
     from edgetune.workflows.parse_options import parse_columns
+    from edgetune.workflows.report.sections import answer_of, write_sections
 
     file, plot = opts.file, opts.plot
     said = parse_columns(opts.column)
@@ -99,12 +91,12 @@ def show(opts: ShowOptions, terminal: Terminal) -> None:
         answer(yaml.safe_load(document)) if terminal.json else print_document(document)
         return
     if terminal.json:
-        answer(_for_machines(artifact))
+        answer(answer_of(artifact))
         return
     if artifact.header.simulated:
         print_lines(SIMULATED)
     show_header(artifact.header)
-    print_artifact(artifact, TextSection(most=0 if terminal.verbose else opts.rows))
+    write_sections(artifact, TextSection(most=0 if terminal.verbose else opts.rows))
 
 
 def _export(file: str, output: str, columns: Mapping[str, str], screen: Screen) -> None:
@@ -130,13 +122,3 @@ def _read(file: str, columns: Mapping[str, str]) -> Any:
     from edgetune.stages.profiling.sweep_journal import stopped_sweep
 
     return stopped_sweep(file) or read_any(file, columns)
-
-
-def _for_machines(artifact: Any) -> object:
-    """Return the whole artifact; of an evaluation, a run or a timeline, which may have a million rows, the figures."""
-    from edgetune.artifacts.plain import plain
-
-    if artifact.header.kind not in _ANSWERS:
-        return plain(artifact)
-    module, _, function = _ANSWERS[artifact.header.kind].partition(":")
-    return getattr(import_module(f"edgetune.workflows.report.{module}"), function)(artifact)

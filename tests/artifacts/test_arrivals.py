@@ -64,13 +64,6 @@ def test_bad_traces_are_told_by_line(text, told, tmp_path):
         read_arrivals(str(path))
 
 
-def test_bytes_that_are_no_text(tmp_path):
-    path = tmp_path / "trace.csv"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_arrivals(str(path))
-
-
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30))
 def test_any_ordered_times_come_back(tmp_path_factory, times):

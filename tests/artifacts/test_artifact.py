@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,12 +12,15 @@ from types import ModuleType
 
 import pytest
 
-from edgetune.artifacts.artifact import Table
+from edgetune.artifacts import profile
+from edgetune.artifacts.artifact import Raw, Table
 from edgetune.artifacts.columns import PositiveFloat, Share
 from edgetune.artifacts.header import DataWarning, Header
-from edgetune.artifacts.io import read, read_any
-from edgetune.artifacts.kinds import ENDINGS, KINDS, TABLE, Kind, current_version
-from edgetune.artifacts.profile import Profile
+from edgetune.artifacts.io import read, read_any, upgrade
+from edgetune.artifacts.kinds import ENDINGS, KINDS, TABLE, Kind, class_of, current_version
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.origin import command_runs, running_command
+from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.errors import DeviceError, InputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -44,7 +49,7 @@ def test_an_artifact_saves_itself_over_its_own_kind_alone(kind, tmp_path):
     assert read_any(str(path)) == artifact
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["profile", "plan"])
 def test_a_header_may_have_keys_of_a_newer_version(kind, tmp_path):
     artifact = golden(kind)
     stated = replace(artifact.header, warnings=(DataWarning("odd", "look again", {"power_w": 1.0}),))
@@ -66,10 +71,6 @@ def test_every_kind_saves_itself_and_becomes_a_table(kind, tmp_path):
     assert kind in artifact._repr_html_()
 
 
-def test_a_unit_is_in_the_metadata_of_its_field():
-    assert golden("profile").to_arrow().schema.field("power_w").metadata == {b"unit": b"W"}
-
-
 def test_what_a_notebook_shows_is_escaped():
     from dataclasses import replace
 
@@ -83,11 +84,6 @@ def test_without_pandas_the_remedy_is_named(monkeypatch):
     with pytest.raises(DeviceError) as caught:
         golden("profile").to_pandas()
     assert "pip install pandas" in caught.value.hint
-
-
-def test_with_pandas_there_is_a_frame():
-    pytest.importorskip("pandas")
-    assert list(golden("profile").to_pandas()["workload"]) == ["resnet18", "resnet18"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +119,85 @@ def test_a_kind_is_a_module_and_a_row(monkeypatch, tmp_path):
     assert "between 0 and 1" in caught.value.hint
     with pytest.raises(InputError, match="row 1: duration_s is -1"):
         read(Mood, str(Mood(made.header, (MoodRow("calm", 1, -1.0),)).save(tmp_path / "negative.parquet")))
+
+
+def test_a_mode_is_built_from_its_knobs_with_native_types():
+    mode = Mode.of({"cpu_cores": 8.0, "mem_mhz": 2133})
+    assert mode == Mode(cpu_cores=8, mem_mhz=2133.0)
+    assert type(mode.cpu_cores) is int
+    assert Mode.of(mode.knobs()) == mode
+
+
+def test_a_mode_reads_as_a_person_would_say_it():
+    assert str(Mode(cpu_cores=4, gpu_mhz=1300.5)) == "4 cores, GPU 1300.5 MHz"
+    assert str(Mode(cpu_mhz=1344, mem_mhz=665.6, power_limit_w=150)) == "CPU 1344 MHz, memory 665.6 MHz, limit 150 W"
+    assert str(Mode()) == "as found"
+
+
+def test_a_profile_row_knows_its_mode_and_point():
+    row = ProfileRow("resnet18", "train", 16, 0.06, cpu_cores=12, gpu_mhz=1300.5)
+    assert row.mode == Mode(cpu_cores=12, gpu_mhz=1300.5)
+    assert str(row.point) == "resnet18 train batch 16 [12 cores, GPU 1300.5 MHz]"
+
+
+def test_a_header_records_the_command_that_runs_and_a_python_program_has_none():
+    with command_runs(["profile", "my net.onnx", "-o", "a.parquet"]):
+        assert Header.new("profile", 2).command == "edgetune profile 'my net.onnx' -o a.parquet"
+    assert Header.new("profile", 2).command == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "recorded"),
+    [
+        (["--", "serve", "--api-key", "s3cret", "--port", "80"], ["--", "serve", "--api-key", "***", "--port", "80"]),
+        (["--", "serve", "--hf_token=s3cret"], ["--", "serve", "--hf_token=***"]),
+        (["--", "env", "AWS_SECRET=s3cret", "run"], ["--", "env", "AWS_SECRET=***", "run"]),
+        (["http://me:s3cret@localhost:80/v1"], ["http://***@localhost:80/v1"]),
+        (["--", "curl", "-H", "Authorization: Bearer s3cret"], ["--", "curl", "-H", "Authorization: ***"]),
+        (["--", "curl", "-H", "X-Api-Key: s3cret"], ["--", "curl", "-H", "X-Api-Key: ***"]),
+        (["--tokens", "128", "--keep-awake", "yes"], ["--tokens", "128", "--keep-awake", "yes"]),
+    ],
+)
+def test_secrets_are_masked_and_nothing_else(words: list[str], recorded: list[str]):
+    with command_runs(["profile", *words]):
+        assert shlex.split(running_command()) == ["edgetune", "profile", *recorded]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_older_version_of_every_kind_has_its_step(kind: str) -> None:
+    assert len(class_of(kind).UPGRADES) == current_version(kind) - 1
+
+
+def test_steps_run_in_order_from_the_version_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def step(word: str) -> object:
+        return lambda raw: replace(raw, body=[*raw.body, word])
+
+    monkeypatch.setattr(profile, "VERSION", 3)
+    monkeypatch.setattr(Profile, "UPGRADES", (step("to 2"), step("to 3")))
+
+    def bodies(version: int) -> object:
+        return upgrade(Raw({"kind": "profile", "version": version}, []), kind="profile", name="it").body
+
+    assert [bodies(1), bodies(2), bodies(3)] == [["to 2", "to 3"], ["to 3"], []]
+    with pytest.raises(InputError, match="newer edgetune: profile version 4, known up to 3"):
+        bodies(4)
+
+
+_HEAVY = ("numpy", "pyarrow", "pydantic", "yaml", "torch", "onnx", "onnxruntime", "scipy")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "artifacts.io",
+        "artifacts.kinds",
+        "devices.discover",
+        "devices.modes",
+        "devices.mode_files",
+        "devices.recorded",
+    ],
+)
+def test_importing_it_imports_nothing_heavy(module: str) -> None:
+    code = f"import sys, edgetune.{module}; print([name for name in {_HEAVY} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

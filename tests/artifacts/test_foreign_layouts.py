@@ -180,7 +180,7 @@ def test_a_batch_size_that_was_not_measured_is_no_row() -> None:
 NAMED = "workload,task,batch_size,{knob},minibatch_s,power_w\nnet,infer,1,{0},0.02,9\nnet,infer,1,{1},0.011,17\n"
 
 
-@pytest.mark.parametrize("knob", ["power_mode", "mode", "nvpmodel", "Power Mode"])
+@pytest.mark.parametrize("knob", ["mode", "Power Mode"])
 def test_a_mode_by_name_is_a_knob(knob: str) -> None:
     rows = _rows(NAMED.format("15W", "MAXN", knob=knob))
     assert [str(row.mode) for row in rows] == ["mode 15W", "mode MAXN"]
@@ -189,7 +189,7 @@ def test_a_mode_by_name_is_a_knob(knob: str) -> None:
 
 @pytest.mark.parametrize(
     ("knob", "first", "second"),
-    [("freq_ghz", "0.9", "1.3"), ("profile", "eco", "fast"), ("threads", "2", "4"), ("dvfs_level", "1.5", "2.5")],
+    [("freq_ghz", "0.9", "1.3"), ("profile", "eco", "fast"), ("threads", "2", "4")],
 )
 def test_rows_that_only_an_unknown_setting_tells_apart_never_become_one(knob: str, first: str, second: str) -> None:
     text = NAMED.replace("{knob}", "{knob},gpu_mhz").replace("{0},", "{0},900,").replace("{1},", "{1},900,")

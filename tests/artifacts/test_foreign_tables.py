@@ -65,10 +65,6 @@ def test_spellings_of_one_table(text: str) -> None:
     assert _read(text).rows == _read(_HEADER + _LINE).rows
 
 
-def test_a_quoted_comma_belongs_to_its_cell() -> None:
-    assert _read(_HEADER + _LINE.replace("net", '"net, the first"')).rows[0].workload == "net, the first"
-
-
 def test_empty_cells_are_unknown_and_further_columns_ignored() -> None:
     row = _read("mood," + _HEADER + "good,net,train,16,,0.05,\n").rows[0]
     assert row == ProfileRow("net", "train", 16, 0.05)
@@ -83,31 +79,17 @@ def test_flags_and_failed_rows() -> None:
     ]
 
 
-def test_an_empty_status_is_ok() -> None:
-    assert _read(_HEADER.strip() + ",status\n" + _LINE.strip() + ",\n").rows[0].status == "ok"
-
-
 def test_a_twins_table_stays_simulated_after_a_detour_through_csv() -> None:
     header = _read("device," + _HEADER + "twin:orin-agx," + _LINE).header
     assert header.simulated
     assert header.conditions["device"] == "twin:orin-agx"
 
 
-@pytest.mark.parametrize("column", ["workload", "task", "batch_size", "minibatch_s"])
-def test_a_missing_column_is_named(column: str) -> None:
-    message, _ = _refused((_HEADER + _LINE).replace(column, "mood"))
-    assert message == f"t.csv has no column {column}"
-
-
 @pytest.mark.parametrize(
     ("found", "cell"),
     [
         ("minibatch_ms", "50"),
-        ("minibatch_us", "50000"),
-        ("Minibatch_ms", "50"),
-        ("minibatch_secs", "0.05"),
         ("latency_ms", "50"),
-        ("Batch latency [ms]", "50"),
         ("time_us", "50000"),
         ("time (\u00b5s)", "50000"),
     ],
@@ -123,14 +105,11 @@ def test_a_time_in_another_unit_is_converted_and_reported(found: str, cell: str)
     ("found", "cell", "wanted", "value"),
     [
         ("gpu_khz", "900500", "gpu_mhz", 900.5),
-        ("gpu_ghz", "0.9005", "gpu_mhz", 900.5),
-        ("gpu_hz", "900500000", "gpu_mhz", 900.5),
         ("GPU clock (MHz)", "900.5", "gpu_mhz", 900.5),
         ("emc_freq_mhz", "2133", "mem_mhz", 2133.0),
         ("cores", "4", "cpu_cores", 4),
         ("power_cap_w", "30", "power_limit_w", 30.0),
         ("mode", "MAXN", "power_mode", "MAXN"),
-        ("nvpmodel", "2", "power_mode", "2"),
         ("power_mode", "30W", "power_mode", "30W"),
     ],
 )
@@ -144,7 +123,6 @@ def test_a_knob_by_another_name_or_in_another_unit_is_read(found: str, cell: str
     [
         ("minibatch", "--column minibatch=minibatch_s"),
         ("latency", "--column latency=minibatch_s"),
-        ("batchsz", "--column batchsz=batch_size"),
         ("wrkload", "--column wrkload=workload"),
     ],
 )
@@ -163,22 +141,14 @@ def test_all_missing_columns_are_told_at_once() -> None:
     assert message.startswith("t.csv has no columns workload, task, batch_size and no knob column: one of cpu_cores, ")
 
 
-def test_a_table_without_any_knob_is_refused() -> None:
-    message, hint = _refused((_HEADER + _LINE).replace("gpu_mhz", "mood"))
-    assert "no knob column" in message
-    assert "power_mode" in message
-    assert "--column THEIRS=power_mode" in hint
-
-
-@pytest.mark.parametrize("cell", ["0", "-0.1", "nan", "inf", "-inf", "NaN"])
+@pytest.mark.parametrize("cell", ["0", "nan", "inf"])
 def test_a_time_that_no_minibatch_takes_is_refused(cell: str) -> None:
     message, hint = _refused(_HEADER + _LINE + _LINE.replace("0.05", cell))
     assert message.startswith("t.csv, row 2: minibatch_s is ")
     assert "status failed" in hint
 
 
-@pytest.mark.parametrize("cell", ["0", "-3", "nan", "inf"])
-@pytest.mark.parametrize("value", ["900", "20"])
+@pytest.mark.parametrize(("cell", "value"), [("0", "900"), ("nan", "900"), ("-3", "20"), ("inf", "20")])
 def test_an_impossible_clock_or_power_is_refused(cell: str, value: str) -> None:
     message, _ = _refused(_HEADER + _LINE + _LINE.replace(f",{value}", f",{cell}"))
     assert message.startswith(f"t.csv, row 2: {'gpu_mhz' if value == '900' else 'power_w'} is ")
@@ -187,8 +157,6 @@ def test_an_impossible_clock_or_power_is_refused(cell: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("column", "cell", "words"),
     [
-        ("energy_j", "-1", "energy_j is -1"),
-        ("minibatches", "-1", "minibatches is -1"),
         ("temp_max_c", "inf", "temp_max_c is inf"),
         ("cpu_cores", "2.5", "cpu_cores is '2.5', not a whole number"),
         ("throttled", "perhaps", "throttled is 'perhaps', not true or false"),
@@ -203,14 +171,9 @@ def test_an_impossible_figure_is_refused(column: str, cell: str, words: str) -> 
     ("old", "new", "words"),
     [
         ("16", "16.5", "batch_size is '16.5', not a whole number"),
-        ("16", "many", "batch_size is 'many', not a whole number"),
         ("16", "", "batch_size is empty"),
-        ("16", "0", "batch_size is 0"),
         ("train", "learn", "task is 'learn'"),
-        ("train", "", "task is empty"),
-        ("net", "", "workload is empty"),
         ("0.05", "fast", "minibatch_s is 'fast', not a number"),
-        ("0.05", "", "minibatch_s is empty"),
         ("0.05", "0.05s", "minibatch_s is '0.05s', not a number"),
     ],
 )
@@ -222,7 +185,6 @@ def test_a_bad_cell_is_named_with_its_row(old: str, new: str, words: str) -> Non
 @pytest.mark.parametrize(
     ("column", "cell", "words"),
     [
-        ("gpu_mhz", "1300500", "kHz or Hz, not MHz"),
         ("gpu_mhz", "1300500000", "gpu_mhz reaches 1300500000, which looks like kHz or Hz"),
         ("gpu_mhz", "1.3", "looks like GHz, not MHz"),
         ("power_w", "28900", "looks like mW, not W"),
@@ -239,30 +201,15 @@ def test_clocks_that_exist_are_accepted(knob: str, mhz: float) -> None:
     assert getattr(_read((_HEADER + _LINE).replace("gpu_mhz", knob).replace("900", str(mhz))).rows[0], knob) == mhz
 
 
-def test_one_slow_point_is_no_wrong_unit() -> None:
-    assert len(_read(_HEADER + _LINE * 3 + _LINE.replace("0.05", "4000")).rows) == 4
-
-
 def test_times_that_look_like_milliseconds_are_doubted_aloud() -> None:
     (caution,) = _read(_HEADER + _LINE.replace("0.05", "71.2")).header.warnings
     assert (caution.code, dict(caution.numbers)) == ("unit-suspect", {"minibatch_median_s": 71.2})
-
-
-def test_a_column_in_another_unit_is_not_dropped() -> None:
-    profile = _read((_HEADER + _LINE).replace("power_w", "power_mw").replace(",20\n", ",20500\n"))
-    assert profile.rows[0].power_w == 20.5
-    assert [caution.code for caution in profile.header.warnings] == ["column-read"]
 
 
 def test_a_column_without_a_unit_is_not_dropped_silently() -> None:
     (caution,) = _read((_HEADER + _LINE).replace("power_w", "power")).header.warnings
     assert caution.code == "column-ignored"
     assert "power has no unit in its name: show and search take --column power=power_w" in caution.advice
-
-
-def test_unknown_columns_are_reported() -> None:
-    (caution,) = _read(_HEADER.strip() + ",mood,accuracy\n" + _LINE.strip() + ",good,0.7\n").header.warnings
-    assert (caution.code, caution.advice) == ("column-ignored", "nothing is taken from mood, accuracy")
 
 
 def test_epochs_are_no_minibatches() -> None:
@@ -275,7 +222,6 @@ def test_epochs_are_no_minibatches() -> None:
     ("text", "words"),
     [
         (_HEADER, "has a header but no rows"),
-        (_HEADER.strip(), "has a header but no rows"),
         (_HEADER + "net,train\n", "not a regular CSV table"),
         (_HEADER + _LINE.strip() + ",1\n", "not a regular CSV table"),
         (_HEADER.replace("power_w", "gpu_mhz") + _LINE, "the column gpu_mhz more than once"),
@@ -286,7 +232,7 @@ def test_a_table_that_is_none_is_refused(text: str, words: str) -> None:
     assert words in _refused(text)[0]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(st.text(max_size=60) | st.text(max_size=60).map(lambda tail: _HEADER + tail))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(InputError):
@@ -308,25 +254,6 @@ def _parquet(columns: dict[str, object]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def test_parquet_of_other_types_is_converted() -> None:
-    data = _parquet(
-        {
-            "workload": pa.array(["net", "net"]).dictionary_encode(),
-            "task": pa.array(["infer", "infer"], pa.large_string()),
-            "batch_size": pa.array([1.0, 2.0], pa.float32()),
-            "minibatch_s": pa.array([0.5, 0.25], pa.float32()),
-            "cpu_cores": pa.array([4, None], pa.int8()),
-            "gpu_mhz": pa.array(["900", " 1200.5 "]),
-            "throttled": pa.array([0, 1]),
-        }
-    )
-    rows = io.from_bytes(data, kind="profile", name="it").rows
-    assert rows == (
-        ProfileRow("net", "infer", 1, 0.5, cpu_cores=4, gpu_mhz=900.0, throttled=False),
-        ProfileRow("net", "infer", 2, 0.25, gpu_mhz=1200.5, throttled=True),
-    )
-
-
 def test_parquet_of_hopeless_types_is_refused() -> None:
     columns = {"workload": ["net"], "task": ["infer"], "batch_size": [1], "gpu_mhz": [900.0]}
     with pytest.raises(InputError, match="minibatch_s"):
@@ -335,19 +262,10 @@ def test_parquet_of_hopeless_types_is_refused() -> None:
         io.from_bytes(_parquet({**columns, "minibatch_s": [0.5], "times_s": [7]}), kind="profile", name="it")
 
 
-def test_a_parquet_without_rows_is_refused() -> None:
-    columns = dict.fromkeys(["workload", "task", "batch_size", "minibatch_s", "gpu_mhz"], pa.array([], pa.string()))
-    with pytest.raises(InputError, match="it has no rows"):
-        io.from_bytes(_parquet(columns), kind="profile", name="it")
-
-
 @pytest.mark.parametrize(
     ("table", "rows"),
     [
         ("flexibo/tx2_inceptionv3_400x400", 768),
-        ("flexibo/tx2_inceptionv3_800x800", 768),
-        ("flexibo/tx2_xception_200x200", 768),
-        ("flexibo/tx2_xception_600x600", 768),
         ("loudva/xavier_nx_concurrency", 270),
         ("loudva/nano_concurrency", 143),
         ("pagoda/orin_maxn_by_batch", 25),

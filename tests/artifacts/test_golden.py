@@ -201,12 +201,12 @@ def test_jobs_v1() -> None:
     _assert_header(jobs.header, "jobs")
     assert jobs.networks == (
         NetworkSource("faces", "zoo:alexnet"),
-        NetworkSource("made", costs="costs.parquet", costs_name="tiny"),
+        NetworkSource("made", costs="costs.parquet", network="tiny"),
     )
     assert jobs.jobs == (
-        Job("photos", ("faces", "made"), "normal:2s,0.5s", (), None, 150, "uniform", 2.5),
-        Job("late", ("made",), "list", (0.0, 0.5, 2.0), after=("photos",)),
-        Job("busy", ("faces",), "poisson", (), 0.8, 10),
+        Job("photos", ("faces", "made"), "normal:2s,0.5s", None, 150, "uniform", 2.5),
+        Job("late", ("made",), (0.0, 0.5, 2.0), after=("photos",)),
+        Job("busy", ("faces",), "poisson", 0.8, 10),
     )
     assert (jobs.memory_bytes, jobs.workers, jobs.policy, jobs.seed) == (536870912, 3, "masa", 7)
 
@@ -263,7 +263,7 @@ def test_kernel_tasks_v1() -> None:
         KernelTask("listen", "small", 1, "poisson:2.5/s"),
     )
     split = KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, None, 40, 1024)
-    merge = KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=2e-05)
+    merge = KernelCall("merge", (7, 1, 1), (128, 1, 1), block_time_s=2e-05)
     buffers = (KernelBuffer("data", (49, 1024), "float32", "input"), KernelBuffer("out", (7,), role="output"))
     assert tasks.networks == (
         KernelNetwork("mine", None, {}, "sort.cu", (split, merge), buffers),

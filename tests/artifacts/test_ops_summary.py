@@ -56,13 +56,7 @@ def test_by_operator_most_work_first():
     assert [(cost.name, cost.rows, cost.macs) for cost in grouped(SMALL, "op")] == [
         ("Conv", 3, 160), ("Flatten", 1, 0), ("Mystery", 1, 0),
     ]  # fmt: skip
-
-
-def test_by_class_a_depthwise_convolution_stands_apart():
     assert [(cost.name, cost.macs) for cost in grouped(SMALL, "class")][:2] == [("conv", 150), ("depthwise", 10)]
-
-
-def test_by_node_keeps_the_order_of_the_graph():
     assert [cost.name for cost in grouped(SMALL, "node")] == ["c1", "c2", "d1", "f", "x"]
 
 

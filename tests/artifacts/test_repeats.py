@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts import repeats
 from edgetune.artifacts.profile import PowerSample, ProfileRow
-from edgetune.artifacts.repeats import one_per_point, together
+from edgetune.artifacts.repeats import one_per_point
 
 ROW = ProfileRow(
     "net", "infer", 4, 0.1, gpu_mhz=600.0, power_w=20.0, power_peak_w=22.0, energy_j=2.0, minibatch_p95_s=0.11,
@@ -33,11 +33,6 @@ def test_rounds_become_their_median() -> None:
     row = the_row(visit(1, 0.1, 20.0), visit(2, 0.3, 29.0), visit(3, 0.12, 21.0))
     assert (row.minibatch_s, row.power_w, row.round) == (0.12, 21.0, None)
     assert the_row(visit(1, 0.1), visit(2, 0.2)).minibatch_s == pytest.approx(0.15)
-
-
-def test_rounds_are_no_duplicates() -> None:
-    found = one_per_point([visit(1), visit(2, 0.2)])
-    assert (found.ignored, found.disagreeing) == (0, 0)
 
 
 def test_interval_spans_all_rounds_and_counts_add_up() -> None:
@@ -77,15 +72,6 @@ def test_attempts_before_a_measurement_are_no_duplicates() -> None:
     assert found.ignored == 0
 
 
-def test_only_attempts_leave_the_newest() -> None:
-    assert the_row(visit(None, status="throttled"), visit(None, status="drifted")).status == "drifted"
-
-
-def test_points_keep_the_order_of_the_table() -> None:
-    rows = [replace(ROW, batch_size=size, round=number) for number in (1, 2) for size in (8, 1)]
-    assert [row.batch_size for row in one_per_point(rows).rows] == [8, 1]
-
-
 @given(st.lists(st.floats(0.01, 10), min_size=1, max_size=9))
 def test_merged_time_lies_among_the_rounds(times_s: list[float]) -> None:
     row = the_row(*(visit(number, time_s) for number, time_s in enumerate(times_s, start=1)))
@@ -112,7 +98,3 @@ def test_every_column_is_either_summed_up_or_the_same_for_all_rounds() -> None:
     }
     assert summed | same == {field.name for field in fields(ProfileRow)}
     assert not summed & same
-
-
-def test_one_round_alone_keeps_its_raw_values() -> None:
-    assert together([visit(2)]) == visit(2)

@@ -121,6 +121,7 @@ def solve(seed: int, *, streams: int | None, limit_s: float) -> Result:
     ran = {name: run(make_policy(name), case) for name in POLICIES}
     over = tuple(name for name, (_, tasks) in ran.items() if max(t.held_bytes for t in tasks) > case.budget_bytes)
     plan = optimum(case, limit_s=limit_s, known=ran["reuse"][1])
+    assert plan is not None, "no plan in this time: raise --limit"
     followed_ns, _ = run(Optimum(plan=plan), case)
     together = not any(request.arrival_ns for request in case.requests)
     policies_ns = {name: response_ns for name, (response_ns, _) in ran.items()}
@@ -189,6 +190,7 @@ def tell_case(seed: int, streams: int | None, limit_s: float) -> None:
     print(f"{asked}; budget {case.budget_bytes}, {case.workers} workers")
     _, known = run(make_policy("reuse"), case)
     plan = optimum(case, limit_s=limit_s, known=known)
+    assert plan is not None, "no plan in this time: raise --limit"
     print(f"optimum {plan.value_ns / MS:g} ms, bound {plan.bound_ns / MS:g} ms")
     for name, policy in (("optimum", Optimum(plan=plan)), ("reuse", make_policy("reuse"))):
         mean_ns, tasks = run(policy, case)

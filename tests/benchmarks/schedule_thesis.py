@@ -132,6 +132,13 @@ def case_of(
     return SchedulingProblem(networks, requests, round(least + memory * (most - least)), workers, streams)
 
 
+def planned(case: SchedulingProblem, limit_s: float) -> LayerSchedule:
+    """Return the best plan that is found in a time."""
+    plan = optimum(case, "makespan", limit_s=limit_s)
+    assert plan is not None, "no plan in this time: raise --limit"
+    return plan
+
+
 class Thesis:
     """The experiments.
 
@@ -153,7 +160,7 @@ class Thesis:
     def _solved(self, **options: object) -> str:
         """Return the solver's times for the cases of some seeds, and how many were proved."""
         found = [
-            optimum(case_of(seed=seed, **options), "makespan", limit_s=self._asked.limit)  # type: ignore[arg-type]
+            planned(case_of(seed=seed, **options), self._asked.limit)  # type: ignore[arg-type]
             for seed in range(self._asked.repeats)
         ]
         proved = sum(plan.proved for plan in found)
@@ -165,7 +172,7 @@ class Thesis:
             ratios = []
             for workers in (1, 2, 3):
                 case = SchedulingProblem({name: network}, [Request(0, name, 0)], 1 << 40, workers)
-                best = optimum(case, "makespan", limit_s=self._asked.limit)
+                best = planned(case, self._asked.limit)
                 ratios.append(f"x{network.service_s * NS / best.value_ns:.2f}")
             yield f"{name}, 1, 2, 3 workers", "differs by network", ", ".join(ratios)
 
@@ -208,7 +215,7 @@ class Thesis:
                 changed = replace(case, networks=_changed(case.networks, share, random.Random(seed)))
                 turned = [Request(number, name, 0) for number, name in enumerate(reversed(case.networks))]
                 other = changed if share else replace(case, requests=turned)
-                plans = [optimum(each, "makespan", limit_s=self._asked.limit) for each in (case, other)]
+                plans = [planned(each, self._asked.limit) for each in (case, other)]
                 taus.append(_tau(*plans))
                 costs.append(self._span_ns(Optimum(plan=plans[0]), changed) / plans[1].value_ns)
             theirs = "deviates significantly" if share == 0.01 else ""
@@ -232,7 +239,7 @@ class Thesis:
                 for words, mine in ratios.items():
                     name, _, storage = words.partition(" ")
                     case = case_of([4, 4], seed=seed, workers=workers, streams=1 if storage else None)
-                    best = optimum(case, "makespan", limit_s=self._asked.limit).value_ns
+                    best = planned(case, self._asked.limit).value_ns
                     mine.append(self._span_ns(make_policy(name), case) / best)
             told = ", ".join(f"{words} {fmean(mine):.3f}" for words, mine in ratios.items())
             yield f"{workers} workers", theirs.get(workers, ""), told

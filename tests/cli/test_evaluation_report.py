@@ -9,7 +9,7 @@ import pytest
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
 from edgetune.cli.sections import TextSection
-from edgetune.workflows.report.evaluation import evaluation_answer, section
+from edgetune.workflows.report.evaluation import answer, section
 
 
 def show_evaluation(evaluation, by="strategy"):
@@ -66,7 +66,7 @@ def test_the_worst_budget_is_shown_and_half_the_problems_decide_how_many_points(
 
 
 def test_missing_figures_are_null_in_json():
-    (result,) = evaluation_answer(evaluation(run(3, 3)))["results"]
+    (result,) = answer(evaluation(run(3, 3)))["results"]
     assert (result["strategy"], result["solved"], result["solvable"]) == ("gmd", 0, 3)
     assert result["mean"] is result["p99"] is result["worst"] is result["measurement_s"] is None
     assert result["mean_low"] is result["mean_high"] is result["points_to_1_percent"] is None

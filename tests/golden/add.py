@@ -163,9 +163,9 @@ def _timeline() -> Timeline:
 
 
 def _jobs() -> Jobs:
-    networks = (NetworkSource("faces", "zoo:alexnet"), NetworkSource("made", costs="costs.parquet", costs_name="tiny"))
+    networks = (NetworkSource("faces", "zoo:alexnet"), NetworkSource("made", costs="costs.parquet", network="tiny"))
     photos = Job("photos", ("faces", "made"), "normal:2s,0.5s", count=150, choose="uniform", deadline_s=2.5)
-    late = Job("late", ("made",), "list", (0.0, 0.5, 2.0), after=("photos",))
+    late = Job("late", ("made",), (0.0, 0.5, 2.0), after=("photos",))
     busy = Job("busy", ("faces",), "poisson", intensity=0.8, count=10)
     return Jobs(_header("jobs"), networks, (photos, late, busy), 512 * 2**20, 3, "masa", 7)
 
@@ -209,7 +209,7 @@ def _kernel_timeline() -> KernelTimeline:
 def _kernel_tasks() -> KernelTasks:
     calls = (
         KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, None, 40, 1024),
-        KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=2e-05),
+        KernelCall("merge", (7, 1, 1), (128, 1, 1), block_time_s=2e-05),
     )
     buffers = (KernelBuffer("data", (49, 1024), "float32", "input"), KernelBuffer("out", (7,), role="output"))
     networks = (

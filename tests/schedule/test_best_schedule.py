@@ -1,17 +1,15 @@
 """What is found before a run is no worse than ``reuse``, whatever the size; and it is followed as costs turn out."""
 
-import json
 import random
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from schedule_builder import MS, batch, chain, layer, loop_of
 
-from edgetune.errors import EdgetuneError
 from edgetune.stages.schedule.best_schedule import MOST_TASKS, best_schedule, lower_bound_ns
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
-from edgetune.stages.schedule.plan import LayerSchedule, SchedulingProblem, Step, schedule_from
+from edgetune.stages.schedule.plan import LayerSchedule, SchedulingProblem, Step
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.reuse import Reuse
@@ -69,11 +67,6 @@ def test_beyond_what_is_proved_it_is_what_reuse_does_and_a_bound(monkeypatch):
     assert not found.proved
 
 
-def test_without_requests_there_is_nothing_to_look_for():
-    with pytest.raises(EdgetuneError, match="no request is known"):
-        best_schedule(problem([chain("a", {})], []), "response", Machine(cores=1))
-
-
 def test_the_bound_is_of_paths_and_of_work():
     fork = LayeredNetwork("f", (layer(execute_ms=3), layer(execute_ms=5, after=[0]), layer(execute_ms=4, after=[0])), 0)
     case = problem([fork], batch("f"), workers=4)
@@ -95,7 +88,7 @@ def test_the_bound_lets_the_shortest_remaining_time_go_first():
     assert lower_bound_ns(case, "response") == (10 + 3) / 2 * MS
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_bound_holds_for_durations_and_arrivals_that_lie_on_no_grid(seed):
     """No policy that keeps the budget is better, nor the plan itself; and few tasks are solved to the rounding."""
     pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install 'edgetune[optimum]'")
@@ -118,11 +111,6 @@ def test_the_bound_holds_for_durations_and_arrivals_that_lie_on_no_grid(seed):
         tasks, answers = ran(make_policy(name), case, machine)
         mean_ns = sum(each.response_ns for each in answers) / len(answers)
         assert mean_ns >= found.bound_ns or max(task.held_bytes for task in tasks) > case.budget_bytes
-
-
-def test_a_plan_survives_json():
-    plan = plan_of([Step(5, "load", "a", 0, 0, 2)], batch("a", "a"))
-    assert schedule_from(json.loads(json.dumps(asdict(plan)))) == plan
 
 
 A = chain("a", {"weights": 5, "load_ms": 2, "execute_ms": 4})
@@ -161,7 +149,7 @@ def test_no_step_overtakes_what_it_would_delay(what):
     assert max(task.held_bytes for task in tasks) <= 100
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_plan_is_followed_to_the_end_whatever_the_durations(seed):
     """Plans are runs of a policy here; durations are up to three times as long, or a third."""
     rng = random.Random(seed)

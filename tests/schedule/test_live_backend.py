@@ -20,7 +20,7 @@ import pytest
 from edgetune.errors import InputError
 from edgetune.stages.schedule import executor
 from edgetune.stages.schedule.costs import network_of
-from edgetune.stages.schedule.executor import PreparedLayers, WholeNetwork
+from edgetune.stages.schedule.executor import PreparedLayers
 from edgetune.stages.schedule.live import LiveTaskBackend
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.network import LayeredNetwork
@@ -91,7 +91,7 @@ def requests(*names: str) -> list[Request]:
     return [Request(number, name, 0) for number, name in enumerate(names)]
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "bulk"])
+@pytest.mark.parametrize("policy", ["linear", "deepeye", "masa", "reuse"])
 def test_layers_answer_what_the_whole_network_answers(policy: str, prepared: dict[str, Prepared]) -> None:
     answers = Kept(prepared)
     asked = requests("branchy", "wide", "branchy", "wide")
@@ -101,18 +101,6 @@ def test_layers_answer_what_the_whole_network_answers(policy: str, prepared: dic
         expected = whole_answer(prepared[request.network], answers.sample(request.number, request.network))
         for name, array in expected.items():
             np.testing.assert_allclose(answers.answers[request.number][name], array, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("form", ["default", "external"])
-def test_whole_networks_are_networks_of_one_layer(form: Any, prepared: dict[str, Prepared]) -> None:
-    answers = Kept(prepared)
-    whole = {name: WholeNetwork(each, form, drop_cache=True) for name, each in prepared.items()}
-    loop = run("bulk", whole, live_networks.networks(prepared), requests("branchy", "wide"), answers)
-    assert [(r.kind, r.network) for r in loop.tasks] == [
-        (kind, name) for name in ("branchy", "wide") for kind in ("load", "execute", "unload")
-    ]
-    expected = whole_answer(prepared["wide"], answers.sample(1, "wide"))
-    np.testing.assert_allclose(answers.answers[1]["answer"], expected["answer"], rtol=1e-4, atol=1e-5)
 
 
 CODE = 4 * MIB
@@ -214,19 +202,6 @@ def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]
         backend.drop(request)
         assert backend._begun == {}
     assert alive == [set(layer.outputs) for layer in prepared["wide"].layers]
-
-
-def test_a_wait_ends_at_its_time_and_when_it_is_woken(prepared: dict[str, Prepared]) -> None:
-    backend = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
-    with closing(backend):
-        assert backend.wait(None) == []  # nothing runs
-        until_ns = backend.now_ns() + 20_000_000
-        assert backend.wait(until_ns) == []
-        assert backend.now_ns() >= until_ns
-        threading.Timer(0.05, backend.wake).start()
-        late_ns = backend.now_ns() + 60_000_000_000
-        assert backend.wait(late_ns) == []
-        assert backend.now_ns() < late_ns
 
 
 def test_a_signal_handler_can_end_a_wait(prepared: dict[str, Prepared]) -> None:

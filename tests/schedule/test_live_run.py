@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import live_networks
 import numpy as np
@@ -19,16 +21,16 @@ import pytest
 from onnx import helper, parser
 
 from edgetune.errors import InfeasibleError, InputError, PartialError
-from edgetune.stages.schedule.exchange import Exchange
+from edgetune.stages.schedule import worker
 from edgetune.stages.schedule.limit import make_limit
 from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.network import least_budget_bytes
+from edgetune.stages.schedule.policies import POLICIES
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.run_inputs import RunInputs, sample_of
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.units import NS
 from edgetune.workloads.prepared import Prepared, check_file, open_prepared
-from edgetune.workloads.python_file import HandlerFile
 
 MIB = 1 << 20
 LIMIT = 128 * MIB
@@ -73,7 +75,7 @@ def test_a_run_stays_within_its_limit(prepared: dict[str, Prepared], inputs: Run
         assert figures.reason
 
 
-@pytest.mark.parametrize("form", ["default", "external"])
+@pytest.mark.parametrize("form", ["external"])
 def test_whole_networks_run_in_both_forms_and_only_the_runtime_keeps_the_limit_by_default(
     form: str, prepared: dict[str, Prepared], inputs: RunInputs
 ) -> None:
@@ -163,20 +165,6 @@ def test_a_run_that_is_stopped_finishes_what_runs_and_gives_up_the_rest(
     assert outcomes(records)[0] == "ok"
     assert {*outcomes(records).values()} == {"ok", "abandoned"}
     assert len(outcomes(records)) == 1000
-
-
-def test_a_run_that_is_stopped_before_it_is_ready_answers_nothing_and_ends_in_order(
-    prepared: dict[str, Prepared], inputs: RunInputs
-) -> None:
-    requests = [Request(n, "wide", 0) for n in range(3)]
-    run = LiveRun(of(prepared, "wide"), requests, LiveOptions("linear", LIMIT), inputs)
-    run.stop()
-    assert outcomes(list(run.records())) == dict.fromkeys(range(3), "abandoned")
-
-
-def test_two_networks_of_one_name_are_refused(prepared: dict[str, Prepared], inputs: RunInputs) -> None:
-    with pytest.raises(InputError, match="two networks have one name: wide, wide"):
-        LiveRun(of(prepared, "wide", "wide"), [], LiveOptions("linear", LIMIT), inputs)
 
 
 def test_requests_come_from_outside_while_it_runs(prepared: dict[str, Prepared], inputs: RunInputs) -> None:
@@ -301,16 +289,6 @@ def test_a_handler_makes_samples_and_takes_answers(
         assert np.load(tmp_path / f"answer-{request}.npy") == pytest.approx(expected[0], rel=1e-4, abs=1e-3)
 
 
-def test_a_handler_gets_numbers_that_have_no_dimension_of_the_batch(
-    prepared: dict[str, Prepared], tmp_path: Path
-) -> None:
-    got: list[Mapping[str, Any]] = []
-    handler = HandlerFile(None, lambda request, line, arrays: got.append(arrays))
-    exchange = Exchange({"branchy": tmp_path}, {"branchy": prepared["branchy"]}, {"branchy": handler})
-    exchange.take(0, "branchy", {"scores": np.zeros((1, 10), np.float32), "peak": np.array(3.0, np.float32)})
-    assert (got[0]["scores"].shape, got[0]["peak"]) == ((10,), 3.0)
-
-
 def test_an_input_that_cannot_be_made_up_is_to_be_given_in_the_jobs_file(tmp_path: Path) -> None:
     """A run of jobs has no ``--inputs``."""
     graph = parser.parse_graph(
@@ -325,3 +303,25 @@ def test_an_input_that_cannot_be_made_up_is_to_be_given_in_the_jobs_file(tmp_pat
         sample_of(prepared, None, seed=0)
     assert "inputs: FILE.npz" in refused.value.hint
     assert "--inputs" not in refused.value.hint
+
+
+HEAVY = (
+    "importlib.metadata", "email", "csv", "zipfile", "pydantic", "yaml", "typer", "rich", "scipy", "pyarrow", "onnx",
+    "psutil", "torch", "ortools", "edgetune.artifacts.header", "edgetune.stages.schedule.optimum",
+    "edgetune.stages.schedule.simulation",
+)  # fmt: skip
+
+
+def test_a_ready_worker_has_imported_nothing_heavy():
+    """All that its file imports, at its head and while it runs, and every policy."""
+    imported = re.findall(r"from (edgetune\S+) import|import (onnxruntime)", Path(worker.__file__).read_text())
+    modules = [name or other for name, other in imported if name != "edgetune.workloads.python_file"]
+    assert {"onnxruntime", "edgetune.stages.schedule.live", "edgetune.stages.schedule.loop"} <= set(modules)
+    program = (
+        f"import sys, importlib\nfor name in {modules}: importlib.import_module(name)\n"
+        f"from edgetune.stages.schedule.policies import POLICIES\nfor name in {list(POLICIES)}: POLICIES[name]\n"
+        f"before = set(sys.modules)\nimport numpy, onnxruntime\n"
+        f"print(*(set({list(HEAVY)}) & before))"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.split() == []

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from schedule_builder import MS, FirstCome, graphs, loop_of
 
 from edgetune.stages.schedule.machine import Machine
-from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.tasks import LayerTask
 
 
 @st.composite
@@ -262,10 +261,3 @@ def test_the_view_of_policies_follows_from_the_events(scenario, workers, shares_
         fault=lambda task: "broke" if (task.request, task.layer) in broken else None,
     )
     loop.run()
-
-
-def test_an_unload_is_a_task_without_a_duration():
-    loop, _ = loop_of([LayeredNetwork("a", (Layer("0", "fc", 5, 0, 0, 0.001, 0.001, ()),))], [Request(0, "a", 0)])
-    loop.run()
-    assert loop.state.find(LayerTask("unload", "a", "a", 0, -1, 5, 0)) is None
-    assert [(task.start_ns, task.end_ns) for task in loop.tasks if task.kind == "unload"] == [(2 * MS, 2 * MS)]

@@ -48,30 +48,6 @@ def test_requests_are_answered_as_they_arrive_and_deadlines_are_kept_or_missed()
     assert [(each.met, each.response_ns // MS) for each in loop.requests] == [(True, 30), (False, 45), (None, 20)]
 
 
-def test_a_request_after_others_begins_when_all_are_answered():
-    requests = [Request(0, "one", 0, after=(2,)), Request(1, "one", 0), Request(2, "two", 40 * MS, after=(1,))]
-    loop = run([ONE, TWO], requests)
-    assert ends_ms(loop) == {1: ("ok", 30.0), 2: ("ok", 100.0), 0: ("ok", 120.0)}
-    assert {each.request.number: each.begun_ns for each in loop.requests}[0] == 100 * MS
-
-
-def test_blocked_requests_begin_in_order_of_arrival():
-    seen = []
-
-    class Looking(FirstCome):
-        def choose(self, view):
-            seen.append(list(view.requests))
-            return super().choose(view)
-
-    requests = [Request(0, "one", 0), Request(1, "one", 0, after=(0,)), Request(2, "two", 0)]
-    loop = run([ONE, TWO], requests, policy=Looking())
-    assert [0, 2] in seen
-    assert [1, 2] in seen
-    assert not [numbers for numbers in seen if numbers != sorted(numbers)]
-    assert sorted(loop.state.came) == sorted(loop.state.gone) == [0, 1, 2]
-    assert ends_ms(loop)[1] == ("ok", 50.0), "before the one that it arrived before"
-
-
 @pytest.mark.parametrize(
     ("requests", "message"),
     [
@@ -113,19 +89,6 @@ def test_a_failed_load_of_shared_weights_fails_only_the_requests_that_need_them(
     assert [task.failure for task in loop.tasks if task.failure] == ["storage broke"]
 
 
-def test_a_load_of_own_weights_that_fails_ends_one_request():
-    fault = failing(kind="load", copy="two#0", layer=1)
-    loop = run([TWO], batch("two", "two"), fault=fault, policy=FirstCome(shares_weights=False))
-    assert [(each.request.number, each.outcome) for each in loop.requests] == [(0, "failed"), (1, "ok")]
-
-
-def test_an_execution_that_fails_ends_its_request_and_leaves_the_weights_to_others():
-    fault = failing(kind="execute", request=0)
-    loop = run([ONE], batch("one", "one"), fault=fault)
-    assert ends_ms(loop) == {0: ("failed", 30.0), 1: ("ok", 50.0)}
-    assert loop.requests[0].failure == "executing layer one0 of one failed: storage broke"
-
-
 @pytest.mark.parametrize("shares_weights", [True, False])
 def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
     long_load = {"weights": 100, "load_ms": 10, "execute_ms": 20}
@@ -141,21 +104,6 @@ def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
     assert released == [50.0]
     assert backend.memory.settled
     assert loop.requests[0].failure == "loading layer net1 of net failed: storage broke"
-
-
-def test_requests_that_wait_for_a_failed_request_fail_too():
-    requests = [
-        Request(0, "one", 0),
-        Request(1, "two", 0, after=(0,)),
-        Request(2, "two", 0, after=(1,)),
-        Request(3, "two", 0),
-        Request(4, "two", 300 * MS, after=(2,)),
-    ]
-    loop = run([ONE, TWO], requests, fault=failing(network="one", kind="execute"))
-    assert {number: outcome for number, (outcome, _) in ends_ms(loop).items()} == {
-        0: "failed", 1: "failed", 2: "failed", 3: "ok", 4: "failed",
-    }  # fmt: skip
-    assert loop.requests[2].failure == "request 1, which it comes after, was not answered"
 
 
 def test_thousands_after_thousands_take_no_more_than_they_are():
@@ -199,11 +147,6 @@ def test_requests_from_outside_that_cannot_be_answered_fail_alone():
     }
 
 
-def test_requests_at_unknown_times_need_to_be_looked_for():
-    with pytest.raises(ValueError, match="how often to look"):
-        run([ONE], [], source=Live(Request(0, "one", 10)))
-
-
 def test_a_stop_finishes_what_runs_and_abandons_the_rest():
     clock = EventClock()
     requests = [*batch("two", "one"), Request(2, "one", 0, after=(1,)), Request(3, "one", 900 * MS)]
@@ -213,16 +156,6 @@ def test_a_stop_finishes_what_runs_and_abandons_the_rest():
     assert [task.end_ns / MS for task in loop.tasks] == [10.0, 30.0, 30.0], "a load, an execution, an unload"
     assert backend.memory.settled
     assert {each.failure for each in loop.requests} == {"the run was stopped"}
-
-
-def test_every_record_is_told_as_it_is_made():
-    told = []
-    loop = run([ONE], batch("one"), on_record=told.append)
-    assert told[0] == loop.budgets[0]
-    assert [each for each in told if each in loop.tasks] == loop.tasks
-    assert len(told) == len(loop.tasks) + len(loop.requests) + len(loop.budgets) == 5
-    assert loop.overhead.decisions > 0
-    assert loop.overhead.decisions_s >= 0
 
 
 def test_where_the_machine_breaks_down_requests_are_written_down():

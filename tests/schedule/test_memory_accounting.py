@@ -1,12 +1,16 @@
-"""The ledger: what is held for how long, by kind, and entries that contradict each other."""
+"""What is held for how long, networks as one layer, and tasks that are ready, in two orders."""
 
 from dataclasses import replace
 
 import pytest
-from schedule_builder import layer
+from hypothesis import given
+from hypothesis import strategies as st
+from schedule_builder import FirstCome, batch, chain, graphs, layer, run
 
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
-from edgetune.stages.schedule.network import LayeredNetwork, as_one_layer
+from edgetune.stages.schedule.network import LayeredNetwork, as_one_layer, least_budget_bytes
+from edgetune.stages.schedule.policies.policy import taken_by
+from edgetune.stages.schedule.request_state import ReadySet
 from edgetune.stages.schedule.tasks import LayerTask
 
 #   0 -> 1 -> 3,  0 -> 2 (an output of the network, as 3 is), 4 reads the input too
@@ -55,18 +59,6 @@ def test_each_kind_is_held_as_long_as_it_is_needed():
     ledger.unload("g", 0)
     assert ledger.settled
     assert ledger.peak_bytes == 1000 + 200 + 300 + 500 + 400 + 4
-
-
-def test_copies_and_requests_have_accounts_of_their_own():
-    ledger = MemoryAccounting({"g": GRAPH})
-    ledger.begin(task("load", 0, copy="g#0"))
-    ledger.begin(task("load", 0, copy="g#1"))
-    for request in (0, 1):
-        ledger.begin(task("execute", 0, request))
-    assert kinds(ledger) == (2000, 200, 2, 14)
-    assert (ledger.freed_bytes([("g#1", 0)]), ledger.freed_bytes([("g#1", 1)])) == (1000, 0)
-    ledger.close(0)
-    assert kinds(ledger) == (2000, 100, 1, 7), "what a request that failed held while it executed is returned, too"
 
 
 def test_mapped_copies_count_once_until_the_last_has_left():
@@ -120,3 +112,68 @@ def test_weights_that_layers_share_count_once_and_leave_with_the_last_of_them():
         ledger.unload("g", index)
         assert ledger.held_bytes == left
     assert ledger.settled
+
+
+def test_a_chain_needs_all_weights_and_its_widest_place():
+    network = chain(
+        "net",
+        {"weights": 10, "output": 100, "scratch": 1, "load_ms": 1, "execute_ms": 2},
+        {"weights": 20, "output": 50, "scratch": 5, "load_ms": 3, "execute_ms": 4},
+        {"weights": 0, "output": 7, "scratch": 0, "load_ms": 9, "execute_ms": 8},
+        input_bytes=3,
+    )
+    whole = as_one_layer(network)
+    (only,) = whole.layers
+    assert (only.weight_bytes, only.output_bytes, only.scratch_bytes) == (30, 7, 100 + 50 + 5 - 7)
+    assert (only.load_s, only.execute_s) == (pytest.approx(0.004), pytest.approx(0.014))
+    assert (whole.input_bytes, only.after, only.name) == (3, (), "net")
+
+
+@given(graphs("net"))
+def test_a_whole_network_needs_at_least_the_memory_of_its_layers(network):
+    whole = as_one_layer(network)
+    (only,) = whole.layers
+    read = {producer for each in network.layers for producer in each.after}
+    assert only.output_bytes == sum(each.output_bytes for i, each in enumerate(network.layers) if i not in read)
+    assert only.weight_bytes == network.weight_bytes
+    assert only.scratch_bytes >= 0
+    assert least_budget_bytes(network) <= least_budget_bytes(whole)
+    assert as_one_layer(whole) == whole
+
+
+@given(graphs("net"), st.booleans())
+def test_a_policy_gets_networks_as_it_takes_them_and_they_run(network, whole):
+    policy = FirstCome()
+    policy.whole = whole
+    (taken,) = taken_by(policy, {"net": network}).values()
+    assert taken == (as_one_layer(network) if whole else network)
+    loop = run([taken], batch("net", "net"), policy=policy)
+    assert [each.outcome for each in loop.requests] == ["ok", "ok"]
+
+
+PLACES = st.tuples(st.integers(0, 30), st.integers(0, 5))
+
+
+def load_of(place, size):
+    return LayerTask("load", "n", "n", place[1], place[0], size, 0)
+
+
+def check_ready(ready, model):
+    tasks = sorted(model.values(), key=lambda each: (each.request, each.layer))
+    assert list(ready) == tasks
+    assert len(ready) == len(tasks)
+    assert ready.first == (tasks[0] if tasks else None)
+    assert ready.smallest == min(tasks, key=lambda each: each.bytes, default=None)
+
+
+@given(st.lists(st.tuples(st.dictionaries(PLACES, st.integers(0, 4), max_size=40), st.sets(PLACES, max_size=120))))
+def test_both_orders_hold_whatever_comes_and_goes(steps):
+    ready, model = ReadySet(), {}
+    for coming, going in steps:
+        new = [load_of(place, size) for place, size in coming.items() if place not in model]
+        ready.add_all(new)
+        model.update({(each.request, each.layer): each for each in new})
+        check_ready(ready, model)
+        gone = [model.pop(place) for place in sorted(going) if place in model]
+        ready.remove_all(gone)
+        check_ready(ready, model)

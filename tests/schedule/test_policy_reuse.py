@@ -50,11 +50,6 @@ def answered_s(loop):
 A = chain("a", (100, 2, 1), (200, 4, 1))
 
 
-def test_requests_for_one_network_share_its_weights():
-    loop = run("reuse", [A], [Request(number, "a", 0) for number in range(10)], budget_bytes=1000)
-    assert loads(loop) == ["a0", "a1"]
-
-
 def test_weights_stay_after_the_queue_for_the_next_request():
     loop = run("reuse", [A], [Request(0, "a", 0), Request(1, "a", 100 * NS)], budget_bytes=1000)
     assert loads(loop) == ["a0", "a1"]

@@ -32,8 +32,8 @@ def test_every_scenario_of_the_study_is_there():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_networks_are_those_of_the_zoo_and_the_table_in_the_readme_names_the_file(path):
     jobs = io.read(Jobs, str(path))
-    assert {network.reference for network in jobs.networks} <= {f"zoo:{name}" for name in NETWORKS}
-    assert all(network.reference == f"zoo:{network.name.partition('-')[0]}" for network in jobs.networks)
+    assert {network.model for network in jobs.networks} <= {f"zoo:{name}" for name in NETWORKS}
+    assert all(network.model == f"zoo:{network.name.partition('-')[0]}" for network in jobs.networks)
     assert (jobs.memory_bytes, jobs.workers) == (512 * 2**20, 2)
     listed = (FOLDER / "README.md").read_text()
     kind, _, ending = path.stem.partition("-") if path.stem.startswith(("closed", "deadline")) else (

@@ -1,18 +1,18 @@
-"""The simulated backend: storage, cores and memory are shared as closed forms say."""
+"""The simulated backend: storage, cores and memory are shared as closed forms say, and the kernel kills above them."""
 
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedule_builder import MS, batch, chain, layer, loop_of, run, times_ms
+from schedule_builder import MS, batch, chain, layer, loop_of
 
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.machine import FITS, Machine, Paging
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.simulation import SimulatedTaskBackend
-from edgetune.stages.schedule.tasks import LayerTask
+from edgetune.stages.schedule.policies import make_policy
+from edgetune.stages.schedule.simulation import SimulatedTaskBackend, SimulationCase, simulate
+from edgetune.stages.schedule.tasks import LayerTask, RequestRecord
 
 NET = LayeredNetwork(
     "net",
@@ -45,14 +45,6 @@ def drain(backend):
     return found
 
 
-def test_nothing_runs_and_nothing_lasts():
-    backend = backend_of()
-    assert list(backend.wait(None)) == []
-    assert (list(backend.wait(7)), backend.now_ns()) == ([], 7)
-    backend.start(execute(2))
-    assert [done.end_ns for done in backend.wait(None)] == [7]
-
-
 def test_a_task_takes_its_time_and_waiting_ends_in_the_middle_when_asked():
     backend = backend_of()
     backend.start(load(0))
@@ -66,35 +58,6 @@ def test_two_loads_share_storage_and_the_longer_goes_on_alone():
     backend.start(load(0))
     backend.start(load(1))
     assert drain(backend) == [("load", 0, 0, 20.0), ("load", 1, 0, 40.0)], "10 each until 20, then 20 alone"
-
-
-def test_storage_serves_as_many_streams_at_full_speed_as_it_can():
-    backend = backend_of(streams=2)
-    for index in (0, 1):
-        backend.start(load(index))
-    assert drain(backend) == [("load", 0, 0, 10.0), ("load", 1, 0, 30.0)]
-    backend = backend_of(streams=2)
-    for copy in ("net", "other", "third"):
-        backend.start(load(0, copy))
-    assert [end for *_, end in drain(backend)] == [15.0, 15.0, 15.0]
-
-
-def test_executions_share_cores_where_these_are_fewer():
-    backend = backend_of(cores=2)
-    for request in range(3):
-        backend.start(execute(0, request))
-    assert [end for *_, end in drain(backend)] == [30.0, 30.0, 30.0]
-    backend = backend_of(cores=3)
-    for request in range(3):
-        backend.start(execute(0, request))
-    assert [end for *_, end in drain(backend)] == [20.0, 20.0, 20.0]
-
-
-def test_loads_and_executions_do_not_share():
-    backend = backend_of(cores=1)
-    backend.start(load(0))
-    backend.start(execute(0))
-    assert [end for *_, end in drain(backend)] == [10.0, 20.0]
 
 
 def test_memory_beyond_the_machine_slows_every_task_until_released():
@@ -190,26 +153,6 @@ def test_pages_of_mapped_weights_are_only_read_again():
     assert backend.now_ns() - begun_ns == (40 + 30 / 2) * MS, "half of 2000 is gone: half of the load once more"
 
 
-def test_other_things_happen_on_the_clock_too():
-    clock = EventClock()
-    happened = []
-    clock.at(5 * MS, lambda: happened.append(clock.now_ns()))
-    run([NET], [Request(0, "net", 2 * MS)], clock=clock)
-    assert happened == [5 * MS]
-
-
-def test_a_fault_is_asked_for_once():
-    asked = []
-
-    def fault(task):
-        asked.append(task.kind)
-        return "broke" if len(asked) == 1 else None
-
-    loop = run([NET], [Request(0, "net", 0), Request(1, "net", 15 * MS)], fault=fault)
-    assert [each.outcome for each in loop.requests] == ["failed", "ok"]
-    assert asked == [task.kind for task in loop.tasks if task.kind != "unload"]
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.sampled_from([0.3, 1.0, 2.7, 9.1])), min_size=1, max_size=6),
@@ -234,13 +177,6 @@ def test_work_is_conserved(tasks, cores, streams):
                 assert last == pytest.approx(max(len(alone) / parallel, 1) * max(alone.values()), abs=1e-4)
 
 
-def test_times_of_a_run_are_whole_nanoseconds():
-    thirds = chain("net", {"weights": 1, "load_ms": 1 / 3, "execute_ms": 1 / 7})
-    loop = run([thirds], batch("net", "net", "net"), workers=3, machine=Machine(cores=2))
-    assert all(type(task.end_ns) is int for task in loop.tasks)
-    assert times_ms(loop)[0] == ("load", 0, 0, 0.0, 0.333333)
-
-
 def test_a_wait_that_ends_within_a_fraction_of_a_nanosecond_ends():
     """The clock counts whole nanoseconds: the rest of 0.0005 ns never passes."""
     mapped = LayeredNetwork("net", (replace(NET.layers[0], mapped_load_s=0.001), NET.layers[1]))
@@ -250,3 +186,50 @@ def test_a_wait_that_ends_within_a_fraction_of_a_nanosecond_ends():
     backend.wait(1 * MS)
     backend.start(load(0, "net/1"))
     assert [end for *_, end in drain(backend)] == pytest.approx([10.0, 11.0, 30.0], abs=2e-6)
+
+
+WEIGHTS, OUTPUT = 80, 10
+NETWORK = chain("a", {"weights": WEIGHTS, "output": OUTPUT, "load_ms": 2, "execute_ms": 3})
+MAPPED = replace(NETWORK, layers=(replace(NETWORK.layers[0], mapped_load_s=0.0),))
+
+
+def killed_run(network, memory_bytes, swap_bytes, *, count=1, policy="bulk", **layer):
+    network = replace(network, layers=(replace(network.layers[0], **layer),))
+    machine = Machine(cores=1, memory_bytes=memory_bytes, swap_bytes=swap_bytes)
+    return simulate(
+        make_policy(policy), SimulationCase({"a": network}, batch(*["a"] * count), memory_bytes, 1, machine)
+    )
+
+
+@pytest.mark.parametrize(
+    ("memory", "swap", "killed"),
+    [(90, 0, False), (89, 0, True), (89, 1, False), (60, 29, True), (60, 30, False), (60, None, False)],
+)
+def test_memory_and_swap_are_the_most(memory, swap, killed):
+    done = killed_run(NETWORK, memory, swap)
+    assert (done.killed is not None) is killed
+    assert sum(isinstance(each, RequestRecord) for each in done.records) == (not killed)
+
+
+def test_what_loading_takes_beside_weights_counts():
+    assert killed_run(NETWORK, 100, 0, policy="linear", load_scratch_bytes=30).killed is not None
+    assert killed_run(NETWORK, 110, 0, policy="linear", load_scratch_bytes=30).killed is None
+
+
+def test_pages_of_files_leave_instead():
+    case = SimulationCase({"a": MAPPED}, batch("a"), 90, 1, Machine(cores=1, memory_bytes=OUTPUT, swap_bytes=0))
+    assert simulate(make_policy("linear"), case).killed is None
+    less = replace(case, machine=replace(case.machine, memory_bytes=OUTPUT - 1))
+    assert simulate(make_policy("linear"), less).killed is not None
+
+
+def test_answers_before_the_end_are_kept():
+    """The second request comes while the first is there: both networks at once are too much."""
+    networks = {"a": NETWORK, "b": chain("b", {"weights": 200, "load_ms": 1, "execute_ms": 1})}
+    machine = Machine(cores=1, memory_bytes=100, swap_bytes=0)
+    done = simulate(make_policy("bulk"), SimulationCase(networks, batch("a", "b"), 100, 1, machine))
+    assert done.killed is not None
+    assert "200" in done.killed.message
+    assert [(each.request.network, each.end_ns) for each in done.records if isinstance(each, RequestRecord)] == [
+        ("a", 5 * MS)
+    ]

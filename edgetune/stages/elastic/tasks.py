@@ -73,7 +73,7 @@ def _call(said: KernelCall) -> Call:
         said.bytes_per_block,
         said.waits_per_block,
         said.efficiency,
-        said.block_s,
+        said.block_time_s,
         resources=resources,
     )
 

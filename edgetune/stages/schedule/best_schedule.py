@@ -60,6 +60,8 @@ def best_schedule(
         for left, streams in (1, None), *([] if once else [(0, case.streams)]):
             left_s = max(begun_s + limit_s - time.perf_counter(), 0.0) / (1 + left)
             solved = _solved(replace(case, streams=streams), objective, left_s, relaxed=bool(left))
+            if solved is None:
+                continue
             if left and not any(layer.shared for each in case.networks.values() for layer in each.layers):
                 bound_ns = max(bound_ns, solved.bound_ns)
             value_ns = _figure_ns(_records(Optimum(plan=solved), case, machine), objective)
@@ -69,7 +71,7 @@ def best_schedule(
     return replace(found, bound_ns=bound_ns, proved=found.value_ns <= bound_ns, took_s=took_s)
 
 
-def _solved(case: SchedulingProblem, objective: Objective, limit_s: float, *, relaxed: bool) -> LayerSchedule:
+def _solved(case: SchedulingProblem, objective: Objective, limit_s: float, *, relaxed: bool) -> LayerSchedule | None:
     """Return what the constraint programme finds, from what ``reuse`` does where no task slows another down."""
     case = replace(case, networks={name: _plain(each) for name, each in case.networks.items()})
     machine = Machine(cores=case.cores or case.workers, streams=case.streams or case.workers)

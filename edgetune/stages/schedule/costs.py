@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
-from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import InputError
 from edgetune.stages.schedule.executor import FORMS, Form
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
-from edgetune.stats import median
 from edgetune.workloads.prepared import Prepared
 
 SAFETY = 1.1
@@ -159,29 +157,6 @@ def with_times_of(network: LayeredNetwork, other: LayeredNetwork) -> LayeredNetw
     """
     pairs = zip(network.layers, other.layers, strict=True)
     layers = tuple(replace(layer, load_s=each.load_s, execute_s=each.execute_s) for layer, each in pairs)
-    return replace(network, layers=layers)
-
-
-def with_observed_times(network: LayeredNetwork, rows: Sequence[TimelineRow]) -> LayeredNetwork:
-    """Return a network whose layers take as long as they took in runs: the median of each load, and of each execution.
-
-    Args:
-        network: The network; a layer keeps the times that no row has.
-        rows: Of one policy.
-    """
-    took_s: dict[tuple[str, int], list[float]] = {}
-    for row in rows:
-        if row.network == network.name and row.status == "ok" and row.layer_index is not None:
-            took_s.setdefault((row.event, row.layer_index), []).append(row.finished_s - (row.started_s or 0.0))
-    layers = tuple(
-        replace(
-            layer,
-            load_s=median(took_s.get(("load", index), [layer.load_s])),
-            execute_s=median(took_s.get(("execute", index), [layer.execute_s])),
-            first_execute_s=None if ("execute", index) in took_s else layer.first_execute_s,
-        )
-        for index, layer in enumerate(network.layers)
-    )
     return replace(network, layers=layers)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
 from edgetune.stages.schedule.requests import Request
@@ -108,24 +108,6 @@ class ScheduleCpModel:
         self.model.clear_hints()
         self.model.add(self._cost < round(than))
 
-    def one_by_one(self) -> list[TaskRecord]:
-        """Return the schedule that always exists: request by request, layer by layer, everything loaded anew."""
-        tasks: list[TaskRecord] = []
-        answered: set[int] = set()
-        left, at = list(self.case.requests), 0
-        while left:
-            request = next(request for request in left if answered.issuperset(request.after))
-            left.remove(request)
-            answered.add(request.number)
-            at, name = max(at, self._ticks(request.arrival_ns)), request.network
-            for index in range(len(self.case.networks[name].layers)):
-                for kind in _BOTH:
-                    start, at = at, at + self._layer_ticks(name, index, kind)
-                    if at > start:
-                        times_ns = (start * self._grid_ns, at * self._grid_ns)
-                        tasks.append(TaskRecord(kind, name, name, index, request.number, 0, *times_ns, 0, 0))
-        return tasks
-
     def start_from(self, known: Sequence[TaskRecord]) -> None:
         """Give the solver a run of the same case as a hint."""
         begun: dict[tuple[str, int], int] = {}
@@ -169,26 +151,11 @@ class ScheduleCpModel:
                     first = min(users, key=lambda number: solver.value(self._executions[number, layer].start))
                     start_ns = solver.value(load.start) * self._grid_ns
                     steps.append(Step(start_ns, "load", name, layer, first, len(users)))
-        return self._plan(steps, objective, solver.objective_value, bound, proved=proved, took_s=took_s)
-
-    def plain_plan(self, objective: Objective, bound: float, *, took_s: float) -> LayerSchedule:
-        """Return the schedule that always exists, see ``one_by_one``."""
-        steps, answers = [], dict[int, int]()
-        for task in self.one_by_one():
-            kind: Literal["load", "execute"] = "load" if task.kind == "load" else "execute"
-            steps.append(Step(task.start_ns, kind, task.network, task.layer, task.request, int(kind == "load")))
-            answers[task.request] = self._ticks(task.end_ns)
-        cost = sum(answers.values()) - self._arrivals if objective == "response" else max(answers.values())
-        return self._plan(steps, objective, cost, max(bound, 0.0), proved=False, took_s=took_s)
-
-    def _plan(
-        self, steps: list[Step], objective: Objective, cost: float, bound: float, *, proved: bool, took_s: float
-    ) -> LayerSchedule:
-        mean_of = len(self.case.requests) if objective == "response" else 1
+        unit_ns = self._grid_ns / (len(self.case.requests) if objective == "response" else 1)
+        steps.sort(key=lambda step: (step.start_ns, step.kind, step.request, step.layer))
         return LayerSchedule(
-            tuple(sorted(steps, key=lambda step: (step.start_ns, step.kind, step.request, step.layer))), objective,
-            round(cost) * self._grid_ns / mean_of, math.ceil(bound - _ROUNDING) * self._grid_ns / mean_of, proved,
-            self.case.streams or self.case.workers, self.case.cores or self.case.workers, took_s,
+            tuple(steps), objective, round(solver.objective_value) * unit_ns, math.ceil(bound - _ROUNDING) * unit_ns,
+            proved, self.case.streams or self.case.workers, self.case.cores or self.case.workers, took_s,
             self.case.arrivals_ns,
         )  # fmt: skip
 

@@ -27,13 +27,13 @@ def arrivals_of(job: Job) -> ArrivalSpec:
         InputError: the process is unknown; a time is not above zero; a trace cannot be read; the
             job has neither a gap nor an intensity, or both.
     """
-    word, _, rest = job.arrivals.partition(":")
+    word, _, rest = job.words.partition(":")
     process, where = PROCESSES.get(word), f"job {job.name}"
     lacks = word in ("trace", "list") and not (rest or job.times_s)
     if process is None or lacks or (rest and process.parse is None):
         known = [example for each in PROCESSES.values() for example in each.examples]
         hint = f"write {', '.join(known)}, live, or times, e.g. [0s, 1.5s]"
-        raise InputError(f"{where}: unknown arrivals {job.arrivals!r}", hint)
+        raise InputError(f"{where}: unknown arrivals {job.words!r}", hint)
     if process.dues is None and job.intensity is not None:
         raise InputError(f"{where} has an intensity, and its arrivals have no mean gap", "e.g. arrivals: normal")
     if process.dues is not None and bool(rest) == (job.intensity is not None):
@@ -43,7 +43,7 @@ def arrivals_of(job: Job) -> ArrivalSpec:
     if not rest:
         return ArrivalSpec(word, spacing=word, times_s=job.times_s)
     with blaming(where):
-        return parse_arrivals(job.arrivals)
+        return parse_arrivals(job.words)
 
 
 def times_s(

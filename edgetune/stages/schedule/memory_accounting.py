@@ -44,10 +44,10 @@ class MemoryAccounting:
     Args:
         networks: By name; their bytes are what is entered.
         maps_weights: Whether copies of the same weights count once, as files do that are mapped more than once; else
-            each copy counts.
+            each copy counts. ``None``: those of layers that are mapped count once.
     """
 
-    def __init__(self, networks: Mapping[str, LayeredNetwork], *, maps_weights: bool = False) -> None:
+    def __init__(self, networks: Mapping[str, LayeredNetwork], *, maps_weights: bool | None = False) -> None:
         self.held_bytes = 0
         self.peak_bytes = 0
         """The most that was held at once."""
@@ -139,7 +139,9 @@ class MemoryAccounting:
 
     def _parts(self, copy: str, network: str, index: int) -> dict[_Part, int]:
         """Return the parts of a layer's weights, which belong to the copy or to the network whose files are mapped."""
-        layer, owner = self._networks[network].layers[index], network if self._maps_weights else copy
+        layer = self._networks[network].layers[index]
+        mapped = layer.mapped_load_s is not None if self._maps_weights is None else self._maps_weights
+        owner = network if mapped else copy
         return {(owner, index): layer.own_weight_bytes, **{(owner, file): size for file, size in layer.shared}}
 
     def _new_bytes(self, parts: Mapping[_Part, int]) -> int:

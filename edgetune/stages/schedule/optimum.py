@@ -41,10 +41,8 @@ _LEAST_S = 0.1
 def optimum(
     case: SchedulingProblem, objective: Objective = "response", *, limit_s: float = DEFAULT_LIMIT_S,
     known: Sequence[TaskRecord] = (), relaxed: bool = False,
-) -> LayerSchedule:  # fmt: skip
-    """Return the best schedule that is found in a time, and what none can be better than.
-
-    Where none is found in time, that is request by request, layer by layer.
+) -> LayerSchedule | None:  # fmt: skip
+    """Return the best schedule that is found in a time, and what none can be better than; ``None`` if none is found.
 
     Args:
         case: The requests and the machine.
@@ -52,7 +50,6 @@ def optimum(
         limit_s: Time limit of the search, its repetition included, s.
         known: The tasks of a run of the same case by a policy, to start from: what is found is no worse, if that run
             kept within what the programme allows.
-
         relaxed: Whether durations that lie on no grid of some thousand steps are rounded down instead of up: the bound
             then holds for every schedule, and the plan is one to follow in its order only.
 
@@ -65,13 +62,13 @@ def optimum(
         return LayerSchedule((), objective, 0.0, 0.0, True, 1, 1, 0.0, {})
     model = ScheduleCpModel(cp_model.CpModel(), case, relaxed=relaxed)
     model.build(objective)
-    model.start_from(known or model.one_by_one())
+    model.start_from(known)
     workers = 1 if case.tasks <= _FEW_TASKS else _WORKERS
     solver = _solver(cp_model, limit_s, workers)
     status = solver.solve(model.model)
     bound, took_s = solver.best_objective_bound, solver.wall_time
     if status == cp_model.UNKNOWN:
-        return model.plain_plan(objective, bound, took_s=took_s)
+        return None
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         raise EdgetuneError(
             f"there is no schedule within {format_bytes(case.budget_bytes)} ({solver.status_name(status)})",

@@ -8,9 +8,8 @@ loop                        unload D ---- D                             nothing 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from edgetune.errors import PartialError
 from edgetune.serving.clock import EventClock
@@ -66,7 +65,7 @@ class SimulatedTaskBackend:
         self, clock: EventClock, networks: Mapping[str, LayeredNetwork], *, budget_bytes: int, machine: Machine,
         fault: Callable[[LayerTask], str | None] = lambda _: None,
     ) -> None:  # fmt: skip
-        self.memory = MemoryAccounting(networks)
+        self.memory = MemoryAccounting(networks, maps_weights=None)
         """The bytes that are physically held."""
         self._clock, self._networks, self._machine, self._fault = clock, networks, machine, fault
         self.peak_bytes = 0
@@ -80,8 +79,6 @@ class SimulatedTaskBackend:
         """Bytes of weights that are no pages of files."""
         self._loaded_from: dict[tuple[str, int], str] = {}
         """The network of loaded weights, by copy and layer."""
-        self._copies: Counter[tuple[str, int]] = Counter()
-        """The number of copies of mapped weights, by network and layer, which share one memory."""
         self._rates: list[float] = []
         """The speed of each running task, until a task begins or ends, or memory is released."""
         self._progress_ns = clock.now_ns()
@@ -94,10 +91,6 @@ class SimulatedTaskBackend:
         """Return the memory budget, bytes."""
         return self._budget_bytes
 
-    def set_budget(self, budget_bytes: int) -> None:
-        """Change the budget from now on."""
-        self._budget_bytes = budget_bytes
-
     def start(self, task: LayerTask) -> None:
         """Begin a load or an execution."""
         self._progress()
@@ -106,17 +99,17 @@ class SimulatedTaskBackend:
         if task.kind == "execute":
             self.memory.begin(task)
             alone_ns, touched = round(self._execute_s(task, layer) * NS), _touched_bytes(network, task.layer)
-        elif self._maps_again(task, layer):
-            alone_ns, touched = round((layer.mapped_load_s or 0.0) * NS), 0
-            wait_ns = self._still_read_ns(task)
         else:
+            self._loaded_from[task.copy, task.layer] = task.network
             before_bytes = self.memory.by_kind["weights"]
-            self.memory.begin(_held_as(task, layer))
-            new_bytes = self.memory.by_kind["weights"] - before_bytes
-            self._own_weights_bytes += new_bytes if layer.mapped_load_s is None else 0
-            there_s, new = layer.mapped_load_s or 0.0, new_bytes / layer.weight_bytes if layer.shared else 1.0
+            self.memory.begin(task)
+            new_bytes, mapped = self.memory.by_kind["weights"] - before_bytes, layer.mapped_load_s is not None
+            self._own_weights_bytes += 0 if mapped else new_bytes
+            there_s, new = layer.mapped_load_s or 0.0, new_bytes / max(layer.weight_bytes, 1)
             alone_ns = round((new * layer.load_s + (1 - new) * there_s) * NS)
-            beside, touched = layer.load_scratch_bytes, new_bytes + layer.load_scratch_bytes
+            wait_ns = self._still_read_ns(task) if mapped else 0.0
+            beside = layer.load_scratch_bytes if new else 0
+            touched = new_bytes + beside
         self._running.append(_Running(task, self.now_ns(), wait_ns, alone_ns, alone_ns, touched, beside))
         self.peak_bytes = max(self.peak_bytes, self._held_bytes())
         self._kill_above_limit()
@@ -140,14 +133,6 @@ class SimulatedTaskBackend:
                 "give it more memory, or a policy that needs less; rows until then are kept",
             )
 
-    def _maps_again(self, task: LayerTask, layer: Layer) -> bool:
-        """Note a load, and return whether its weights are mapped already, so that it shares their memory."""
-        self._loaded_from[task.copy, task.layer] = task.network
-        if layer.mapped_load_s is None:
-            return False
-        self._copies[task.network, task.layer] += 1
-        return self._copies[task.network, task.layer] > 1
-
     def _still_read_ns(self, load: LayerTask) -> float:
         """Return the time, alone, until another load of the same weights ends, ns."""
         which = ("load", load.network, load.layer)
@@ -155,18 +140,13 @@ class SimulatedTaskBackend:
         return max((max(each.wait_ns, 0.0) + each.left_ns for each in same), default=0.0)
 
     def _release(self, copy: str, index: int) -> bool:
-        """Release weights; return whether their memory is free now, which another copy may share."""
-        network = self._loaded_from.pop((copy, index))
-        layer = self._networks[network].layers[index]
-        mapped = layer.mapped_load_s is not None
-        if mapped:
-            self._copies[network, index] -= 1
-            if self._copies[network, index]:
-                return False
+        """Release weights; return whether their memory is free now, which another copy or layer may share."""
+        layer = self._networks[self._loaded_from.pop((copy, index))].layers[index]
         before_bytes = self.memory.by_kind["weights"]
-        self.memory.unload(network if mapped else copy, index)
-        self._own_weights_bytes -= 0 if mapped else before_bytes - self.memory.by_kind["weights"]
-        return True
+        self.memory.unload(copy, index)
+        freed_bytes = before_bytes - self.memory.by_kind["weights"]
+        self._own_weights_bytes -= freed_bytes if layer.mapped_load_s is None else 0
+        return bool(freed_bytes)
 
     def _held_bytes(self) -> int:
         return self.memory.held_bytes + sum(each.beside_bytes for each in self._running)
@@ -272,11 +252,6 @@ class SimulatedTaskBackend:
         if layer.mapped_load_s is not None:  # pages of files are what leaves: nothing is written, and read again
             extra_s = min(extra_s, paging.share_gone(held_bytes, limit_bytes) * layer.load_s)
         return running.alone_ns / (running.alone_ns + extra_s * NS)
-
-
-def _held_as(task: LayerTask, layer: Layer) -> LayerTask:
-    """Return a load as it is accounted for: mapped weights have one copy."""
-    return task if layer.mapped_load_s is None else replace(task, copy=task.network)
 
 
 def _touched_bytes(network: LayeredNetwork, index: int) -> int:

@@ -11,10 +11,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from edgetune.artifacts.columns import PositiveFloat, PositiveInt
-from edgetune.artifacts.document import validated
+from edgetune.artifacts.columns import PositiveFloat, PositiveInt, Seconds
+from edgetune.artifacts.document import WITH_UNITS, validated
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
@@ -209,12 +209,14 @@ def tenants_of_document(document: Any, *, name: str) -> tuple[TenantSpec, ...]:
 class _Entry:
     """A tenant as a file describes it."""
 
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = WITH_UNITS
+
     name: str | None = None
     infer: str | None = None
     train: str | None = None
     batch_size: PositiveInt | None = None
     arrivals: str | None = None
-    latency_budget: str | None = None
+    latency_budget_s: Seconds | None = None
     weight: PositiveFloat | None = None
     inputs: str | None = None
     handler: str | None = None
@@ -244,13 +246,11 @@ def _entry(entry: Any, where: str) -> TenantSpec:
     task: Task = "train" if said.infer is None else "infer"
     if wrong := [key for key in _ONLY["infer" if task == "train" else "train"] if key in entry]:
         raise InputError(f"{where}: {wrong[0]} makes no sense for {task}", "leave it out")
-    if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and getattr(said, key) is None]:
+    if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and entry.get(key) is None]:
         raise InputError(f"{where} lacks {missing[0]}", "e.g. arrivals: 'uniform:30', latency_budget: 80ms")
-    reference, budget = str(entry[task]), said.latency_budget
-    budget_s = None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget")
     tenant = TenantSpec(
-        said.name or "", task, reference, said.batch_size, said.arrivals, budget_s, said.weight or 1.0,
-        said.inputs, said.handler, said.checkpoint, said.resume, batch_axis=said.batch_axis,
+        said.name or "", task, str(entry[task]), said.batch_size, said.arrivals, said.latency_budget_s,
+        said.weight or 1.0, said.inputs, said.handler, said.checkpoint, said.resume, batch_axis=said.batch_axis,
     )  # fmt: skip
     _require_files(tenant, f"{where}: ")
     tenant = _as_command(tenant)

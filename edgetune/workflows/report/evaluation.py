@@ -37,7 +37,7 @@ def section(evaluation: Evaluation, out: SectionWriter, by: str = "workload") ->
     draw_views(evaluation, out)
 
 
-def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str, Any]:
+def answer(evaluation: Evaluation, by: str = "strategy") -> dict[str, Any]:
     """Return the figures for machines: shares and seconds; ``None`` for an unknown one."""
     results = []
     for names, merit in _rows(evaluation.runs, by):
@@ -47,10 +47,10 @@ def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str,
         }
         del figures["name"]
         results.append(dict(zip(("strategy", "workload"), names, strict=False)) | figures)
-    answer = {"simulated": evaluation.header.simulated, **dict(evaluation.header.conditions), "results": results}
+    told = {"simulated": evaluation.header.simulated, **dict(evaluation.header.conditions), "results": results}
     if flatters(evaluation):
-        answer["warning"] = FLATTERS
-    return answer
+        told["warning"] = FLATTERS
+    return told
 
 
 FLATTERS = "on a twin roofline's figures flatter: its model of time is the twin's own; judge it on measured tables"

@@ -42,7 +42,7 @@ def section(timeline: KernelTimeline, out: SectionWriter) -> None:
         out.figure(partial(figure.draw, timeline), f"{policy} over time")
 
 
-def report_answer(timeline: KernelTimeline) -> dict[str, Any]:
+def answer(timeline: KernelTimeline) -> dict[str, Any]:
     """Return the figures for machines: the header, and the figures of every policy."""
     return {"header": plain(timeline.header), "policies": plain(summarise(timeline))}
 

@@ -1,4 +1,4 @@
-"""Costs of layers in a report: sizes and times of each."""
+"""Costs of layers in a report: of each network together, then of each layer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,19 @@ if TYPE_CHECKING:
     from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 
 
+_TIMES = ("load_s", "cold_load_s", "execute_s")
+
+
 def section(costs: LayerCosts, out: SectionWriter) -> None:
-    """Write a line for each layer."""
+    """Write a line for each network, with its layer of the largest memory, then one for each layer."""
+    out.table(
+        ("network", "layers>", "weights>", "load>", "from storage>", "execute>", "hungriest layer", "holds>"),
+        [
+            _network(name, form, [row for row in costs.rows if (row.network, row.form) == (name, form)])
+            for name, form in dict.fromkeys((row.network, row.form) for row in costs.rows)
+        ],
+    )
+    out.space()
     out.table(
         ("network", "layer", "kind", "after", "weights>", "outputs>", "peak>", "load>", "from storage>", "execute>",
          "ci95>", "samples>", "status"),
@@ -24,7 +35,7 @@ def section(costs: LayerCosts, out: SectionWriter) -> None:
                 " ".join(map(str, row.after or ())) or None,
                 format_bytes(row.weight_bytes), format_bytes(row.output_bytes),
                 cell(row.peak_bytes, format_bytes),
-                *(total_cell([value_s]) for value_s in (row.load_s, row.cold_load_s, row.execute_s)),
+                *(_total([getattr(row, column)]) for column in _TIMES),
                 _interval(row), len(row.execute_samples_s) or None,
                 row.status if row.reason is None else f"{row.status}: {row.reason}",
             )
@@ -33,7 +44,28 @@ def section(costs: LayerCosts, out: SectionWriter) -> None:
     )  # fmt: skip
 
 
-def total_cell(values_s: Sequence[float | None]) -> str | None:
+def _network(name: str, form: str, layers: Sequence[LayerCostRow]) -> tuple[object, ...]:
+    """Return the totals of a network; without times where a layer has none."""
+    whole = all(row.status == "ok" for row in layers)
+    shared = [dict(zip(row.shared_files, row.shared_bytes, strict=True)) for row in layers]  # which count once
+    own_bytes = sum(row.weight_bytes - sum(of.values()) for row, of in zip(layers, shared, strict=True))
+    weight_bytes = own_bytes + sum({file: size for of in shared for file, size in of.items()}.values())
+    hungriest = max(layers, key=_held_bytes)
+    return (
+        name if form == "layers" else f"{name}, {form}", len(layers), format_bytes(weight_bytes),
+        *(_total([getattr(row, column) for row in layers if whole]) for column in _TIMES),
+        hungriest.layer, format_bytes(_held_bytes(hungriest)),
+    )  # fmt: skip
+
+
+def _held_bytes(row: LayerCostRow) -> int:
+    """Return the bytes of an executing layer without its inputs; the peak of a whole network includes its weights."""
+    if row.form != "layers" and row.peak_bytes is not None:
+        return row.peak_bytes
+    return row.weight_bytes + max(row.output_bytes + row.scratch_bytes, row.peak_bytes or 0)
+
+
+def _total(values_s: Sequence[float | None]) -> str | None:
     """Return the sum of the known times; a layer without weights has no time of loading from storage."""
     known = [value_s for value_s in values_s if value_s is not None]
     return format_si(sum(known), "s") if known else None

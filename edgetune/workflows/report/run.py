@@ -39,7 +39,7 @@ def section(run: Run, out: SectionWriter) -> None:
         out.figure(partial(FigureView("run", "timeline", {"engine": engine}).draw, run), f"{engine} over time")
 
 
-def report_answer(run: Run) -> dict[str, Any]:
+def answer(run: Run) -> dict[str, Any]:
     """Return the figures for machines: the header, and a summary per engine and per turn."""
     from edgetune.artifacts.plain import plain
     from edgetune.stages.interleave.summary import summarise

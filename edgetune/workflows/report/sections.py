@@ -7,10 +7,12 @@ Installed packages add rows. The order of the rows is the order of a page.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from edgetune.artifacts.artifact import Artifact
+from edgetune.artifacts.plain import plain
 from edgetune.plotting.page import SectionWriter
 from edgetune.plugins import Registry
 
@@ -43,6 +45,13 @@ def write_sections(artifact: Artifact, out: SectionWriter, **options: Any) -> No
         if name.partition(".")[0] == artifact.header.kind:
             SECTIONS[name](artifact, out, **options)
             options = {}
+
+
+def answer_of(artifact: Artifact) -> Any:
+    """Return the figures of an artifact for machines: ``answer`` beside its section, else the whole of it."""
+    name = next((each for each in SECTIONS if each.partition(".")[0] == artifact.header.kind), None)
+    module = None if name is None else sys.modules[SECTIONS[name].__module__]
+    return getattr(module, "answer", plain)(artifact)
 
 
 def page_order(kind: str) -> int:

@@ -44,7 +44,7 @@ def section(timeline: Timeline, out: SectionWriter) -> None:
         out.figure(partial(FigureView("timeline", "gantt", {"policy": policy}).draw, timeline), f"{policy} over time")
 
 
-def report_answer(timeline: Timeline) -> dict[str, Any]:
+def answer(timeline: Timeline) -> dict[str, Any]:
     """Return the figures for machines: the header, and a summary per policy and per turn."""
     from edgetune.artifacts.plain import plain
     from edgetune.stages.schedule.summary import summarise

@@ -28,7 +28,7 @@ from edgetune.stages.schedule.tasks import Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.workflows.reporting import OnAdvance
 from edgetune.workflows.schedule.plan import SchedulePlan
-from edgetune.workflows.schedule.planned import enough_observed, plan_figures, planned
+from edgetune.workflows.schedule.planned import plan_figures, planned
 from edgetune.workflows.schedule.turns import TurnResult, keep, unanswered
 from edgetune.workflows.stopping import Stopping
 
@@ -47,10 +47,8 @@ class LiveRunner:
 
     def __init__(self, plan: SchedulePlan, inputs: RunInputs, rows: RowsFile | None = None) -> None:
         self._plan, self._inputs, self._rows, self._believed = plan, inputs, rows, plan.believed
-        self._observed: dict[str, list[TimelineRow]] = {}
-        """Rows of each policy that plans ahead, for the plan of its next turn."""
-        self._plans: dict[tuple[str, tuple[Request, ...], bool], LayerSchedule] = {}
-        """By policy, requests, and whether the durations of earlier turns were used: a search takes long."""
+        self._plans: dict[tuple[str, tuple[Request, ...]], LayerSchedule] = {}
+        """By policy and requests: a search takes long."""
 
     def total(self, requests: Sequence[Request]) -> int | None:
         """See ``TurnRunner``; of lines that come from outside the number is unknown."""
@@ -98,7 +96,6 @@ class LiveRunner:
         if failure is not None:
             conditions["killed"] = {"at_s": killed_s, "bytes": rows[-1].peak_bytes}
         if found is not None:
-            self._observed.setdefault(policy.words, []).extend(rows)
             conditions["plan"] = plan_figures(found)
         return TurnResult(rows, conditions, failure)
 
@@ -106,11 +103,10 @@ class LiveRunner:
         """Return the schedule to follow, made before the clock starts; ``None`` for a policy that follows none."""
         if not policy.policy.plans_ahead or not requests:
             return None
-        observed = self._observed.get(policy.words, [])
-        which = (policy.words, tuple(requests), enough_observed(observed))
+        which = (policy.words, tuple(requests))
         if which not in self._plans:
             budget_bytes = self._run_of(policy, requests).rehearse().budget_bytes or self._plan.limit_bytes
-            self._plans[which] = planned(self._plan, policy, requests, budget_bytes - UNSTEADY_BYTES, observed)
+            self._plans[which] = planned(self._plan, policy, requests, budget_bytes - UNSTEADY_BYTES)
         return self._plans[which]
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:

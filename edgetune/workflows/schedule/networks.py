@@ -53,25 +53,6 @@ class JobNetwork:
 
 
 @dataclass(frozen=True, slots=True)
-class CostTable:
-    """A table of layer costs.
-
-    Args:
-        networks: By name.
-        sha256: Hashes of the models by name, if known.
-        device: The measuring device.
-        cores: Number of its cores.
-        host: The table's figures of the machine.
-    """
-
-    networks: Mapping[str, LayeredNetwork]
-    sha256: Mapping[str, str]
-    device: str | None
-    cores: int | None
-    host: Host
-
-
-@dataclass(frozen=True, slots=True)
 class Scenario:
     """The networks of a file of jobs.
 
@@ -114,7 +95,7 @@ def read_located_jobs(file: str) -> Jobs:
 
     networks = (
         replace(
-            each, reference=located(each.reference), costs=located(each.costs), inputs=located(each.inputs),
+            each, model=located(each.model), costs=located(each.costs), inputs=located(each.inputs),
             handler=located(each.handler),
         )
         for each in jobs.networks
@@ -138,26 +119,26 @@ def known_networks(
     Raises:
         InputError: the costs of a network are unknown, or a live run has a network with costs but no model.
     """
-    tables: dict[str, CostTable] = {}
-    for file in dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks)))):
-        tables[file] = _costs(file)
+    files = dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks))))
+    tables = {file: read(LayerCosts, file) for file in files}
     wide = tables.get(costs_file or "")
-    models = shlex.join(dict.fromkeys(source.reference or "" for source in jobs.networks if source.costs is None))
+    models = shlex.join(dict.fromkeys(source.model or "" for source in jobs.networks if source.costs is None))
     known = [
         _simulated_only(source, source.costs, tables, simulate=simulate)
         if source.costs is not None
         else _modelled(
             source,
             wide,
-            open_reference(source.reference or "", folder, reporter, make=not simulate, within_bytes=limit_bytes),
+            open_reference(source.model or "", folder, reporter, make=not simulate, within_bytes=limit_bytes),
             simulate,
             models,
         )
         for source in jobs.networks
     ]
-    devices = sorted({table.device for table in tables.values() if table.device is not None})
-    cores = min((table.cores for table in tables.values() if table.cores is not None), default=None)
-    host = None if len(tables) != 1 else _named_as(next(iter(tables.values())).host, known)
+    told = [table.header.conditions for table in tables.values()]
+    devices = sorted({each["device"] for each in told if each.get("device") is not None})
+    cores = min((each["usable_cores"] for each in told if each.get("usable_cores") is not None), default=None)
+    host = None if len(tables) != 1 else _named_as(host_of(next(iter(tables.values()))), known)
     return Scenario(known, ", ".join(devices) or None, cores, host)
 
 
@@ -173,13 +154,13 @@ def _named_as(host: Host, known: Sequence[JobNetwork]) -> Host:
 
 
 def _simulated_only(
-    source: NetworkSource, costs: str, tables: Mapping[str, CostTable], *, simulate: bool
+    source: NetworkSource, costs: str, tables: Mapping[str, LayerCosts], *, simulate: bool
 ) -> JobNetwork:
     """Return a network from its costs alone."""
     if not simulate:
         message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
         raise InputError(message, "name a model for it, or simulate it: edgetune schedule run --simulate")
-    name, networks = source.costs_name or source.name, tables[costs].networks
+    name, networks = source.network or source.name, networks_of(tables[costs])
     if name not in networks:
         raise InputError(f"{costs} has no network {name!r}", f"it has {', '.join(networks)}")
     network = replace(networks[name], name=source.name)
@@ -187,7 +168,7 @@ def _simulated_only(
 
 
 def _modelled(
-    source: NetworkSource, wide: CostTable | None, prepared: Prepared | None, simulate: bool, models: str
+    source: NetworkSource, wide: LayerCosts | None, prepared: Prepared | None, simulate: bool, models: str
 ) -> JobNetwork:
     """Return a network with a model; its costs are looked up by its name or by that of the model.
 
@@ -198,16 +179,19 @@ def _modelled(
         simulate: Whether only bytes and times are needed, and no files.
         models: All models of the jobs, as words of a command: one table is to have the costs of each.
     """
-    reference = source.reference or ""
+    reference = source.model or ""
     names = [
         source.name,
         reference.rpartition(":")[2],
         model_name(Path(reference)),
         *([prepared.network] if prepared else []),
     ]
-    name = None if wide is None else next((name for name in names if name in wide.networks), None)
-    costed = None if wide is None or name is None else wide.networks[name]
-    if wide is not None and prepared is not None and wide.sha256.get(name or "") not in (None, prepared.source_sha256):
+    networks = {} if wide is None else networks_of(wide)
+    name = next((name for name in names if name in networks), None)
+    costed = None if name is None else networks[name]
+    listed = () if wide is None else wide.header.inputs.get("networks", ())
+    measured = next((each["sha256"] for each in listed if each["name"] == name and each.get("sha256")), None)
+    if prepared is not None and measured not in (None, prepared.source_sha256):
         message = f"the costs of {source.name} are of another model than the one in {prepared.folder}"
         raise InputError(message, "measure it again with edgetune schedule profile")
     known = _choose(source, prepared, costed, simulate=simulate, models=models)
@@ -228,7 +212,7 @@ def _choose(
     source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool, models: str
 ) -> JobNetwork:
     """Return a network with its costs: those of a separate table take precedence over those of its folder."""
-    origin: dict[str, Any] = {"reference": source.reference}
+    origin: dict[str, Any] = {"reference": source.model}
     if prepared is not None:
         origin["sha256"] = prepared.source_sha256
     if prepared is not None and prepared.check_peak_bytes is not None:
@@ -263,14 +247,6 @@ def _check_same_layers(name: str, costed: LayeredNetwork, prepared: Prepared) ->
                 message = f"the costs of {name} are of a layer {layer.name} with {told} bytes of {what}; the one in "
                 batch = f"(batch size {prepared.batch_size})"
                 raise InputError(f"{message}{prepared.folder} {batch} has {found}", hint)
-
-
-def _costs(file: str) -> CostTable:
-    costs = read(LayerCosts, file)
-    told = costs.header.inputs.get("networks", ())
-    hashes = {each["name"]: each["sha256"] for each in told if each.get("sha256")}
-    cores, device = (costs.header.conditions.get(name) for name in ("usable_cores", "device"))
-    return CostTable(networks_of(costs), hashes, device, cores, host_of(costs))
 
 
 def open_reference(

@@ -1,54 +1,38 @@
-"""The schedule that a policy follows which plans ahead: made before a run, and anew with durations of earlier turns."""
+"""The schedule that a policy follows which plans ahead, made before a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from edgetune.artifacts.timeline import TimelineRow
 from edgetune.stages.schedule.best_schedule import best_schedule
-from edgetune.stages.schedule.costs import with_observed_times, with_times_of
+from edgetune.stages.schedule.costs import with_times_of
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.requests import Request
 from edgetune.units import NS
 from edgetune.workflows.schedule.plan import SchedulePlan
 
-_ENOUGH_TURNS = 3
-"""The median of fewer is moved by one turn in which other programs took the cores."""
 
-
-def planned(
-    plan: SchedulePlan, policy: PolicyChoice, requests: Sequence[Request], budget_bytes: int,
-    observed: Sequence[TimelineRow] = (),
-) -> LayerSchedule:  # fmt: skip
+def planned(plan: SchedulePlan, policy: PolicyChoice, requests: Sequence[Request], budget_bytes: int) -> LayerSchedule:
     """Return the best schedule of requests that is found in time.
 
-    It keeps to the bytes that the runtime accounts for, safety included, and takes layers for as long as they really
-    take: as they took in earlier turns, once there are enough turns for a disturbed one not to matter; or as they were
-    measured.
+    It keeps to the bytes that the runtime accounts for, safety included, and takes layers for as long as they were
+    measured to take.
 
     Args:
         plan: The plan of the command.
         policy: The policy that follows it.
         requests: All requests of the turn.
         budget_bytes: Memory for tasks.
-        observed: Rows of earlier turns of the policy on this machine.
 
     Raises:
         DeviceError: OR-Tools is missing.
     """
     networks = {name: with_times_of(each, plan.networks[name]) for name, each in plan.believed.items()}
-    if enough_observed(observed):
-        networks = {name: with_observed_times(each, observed) for name, each in networks.items()}
     case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=plan.scenario.cores)
     objective = cast("Objective", policy.options.get("variant", "response"))
     return best_schedule(case, objective, plan.host.machine, limit_s=plan.plan_within_s)
-
-
-def enough_observed(rows: Sequence[TimelineRow]) -> bool:
-    """Return whether there are rows of so many turns that a plan takes durations from them."""
-    return len({row.turn for row in rows}) >= _ENOUGH_TURNS
 
 
 def plan_figures(found: LayerSchedule) -> Mapping[str, Any]:

@@ -1,17 +1,72 @@
-"""The published policies on networks so small that what each must do can be written down."""
+"""Every policy keeps the promises of its kind, and published ones do what can be written down."""
 
 import pytest
 
+from contracts.schedule_contract import SchedulePolicyContract
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.policies import POLICIES, make_policy
 from edgetune.stages.schedule.policies.policy import taken_by
+from edgetune.stages.schedule.policies.request_order import PASSES
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.stages.schedule.state import Parallelism
 from edgetune.units import NS
+
+
+class TestBulk(SchedulePolicyContract):
+    policy, keeps_budget = "bulk", False  # alone on the machine, it may be larger than the budget
+    passes = 0
+
+
+class TestLinear(SchedulePolicyContract):
+    policy, passes = "linear", 0
+
+
+class TestDeepEye(SchedulePolicyContract):
+    policy, passes = "deepeye", 0
+
+
+class TestDeepEyeAsInTheThesis(SchedulePolicyContract):
+    policy, keeps_budget = "deepeye:greedy", False
+
+
+class TestPartial(SchedulePolicyContract):
+    policy = "partial"
+
+
+class TestFirstComeFirstServed(SchedulePolicyContract):
+    policy = "fcfs"
+
+
+class TestShortestJobFirst(SchedulePolicyContract):
+    policy = "sjf"
+
+
+class TestShortestNetworkFirst(SchedulePolicyContract):
+    policy = "snf"
+
+
+class TestRoundRobin(SchedulePolicyContract):
+    policy = "rr"
+
+
+class TestMasa(SchedulePolicyContract):
+    policy = "masa"
+
+
+class TestMasaAsPublished(SchedulePolicyContract):
+    policy, keeps_budget = "masa:code", False
+
+
+class TestMasaWithMappedWeights(SchedulePolicyContract):
+    policy = "masa:mapped"
+
+
+class TestReuse(SchedulePolicyContract):
+    policy, passes = "reuse", PASSES
 
 
 def chain(name, *layers):
@@ -122,14 +177,6 @@ def test_more_workers_do_not_slow_masa_down_where_storage_serves_one_load():
 
     assert ends("masa") == [68, 48, 52, 54, 54, 54, 54]
     assert ends("masa:mapped") == [68, 48, 48, 48, 48, 48, 48]
-
-
-@pytest.mark.parametrize("policy", ["linear", "deepeye", "bulk"])
-def test_policies_that_serve_one_request_at_a_time_hold_the_same_in_both_accounts(policy, monkeypatch):
-    peaks = [run(policy, [A, B], "aabb").state.memory.peak_bytes]
-    monkeypatch.setattr(POLICIES[policy], "maps_weights", True)
-    peaks.append(run(policy, [A, B], "aabb").state.memory.peak_bytes)
-    assert peaks[0] == peaks[1]
 
 
 def test_the_published_code_of_masa_lets_the_shortest_network_go_first():
