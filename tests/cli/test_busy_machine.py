@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.io import read
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
 from edgetune.cli.screen import Screen
@@ -166,13 +164,3 @@ def test_a_sweep_on_a_busy_machine_warns_once(edgetune, monkeypatch, tmp_path):
     assert ended.code == 0, ended.err
     (told,) = [line for line in ended.err.splitlines() if "other processes" in line]
     assert told.startswith("warning: points-busy: other processes used up to 50% of the CPUs")
-
-
-def test_a_plan_from_a_busy_machine_says_so(edgetune, monkeypatch, tmp_path):
-    monkeypatch.setattr(ContentionWatch, "share", lambda watch: 0.5)
-    plan = tmp_path / "plan.yaml"
-    asked = ("search", "zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx", "--latency-budget", "100ms")
-    ended = edgetune(*asked, "--batch-sizes", "1", "--modes", "MAXN", "-o", str(plan))
-    assert ended.code == 0, ended.err
-    (caution,) = (each for each in read(Plan, str(plan)).header.warnings if each.code == "points-busy")
-    assert caution.numbers == {"points": 1, "others_cpu_share_max": 0.5}

@@ -18,14 +18,9 @@ def test_arguments_without_a_subcommand_go_to_the_command_itself(edgetune, argv)
 def test_a_misspelt_subcommand_is_told_from_a_missing_file(edgetune):
     ended = edgetune("search", "evalute", TABLE)
     assert_two_lines(ended, 2)
-    assert "nowhere.csv does not exist" in edgetune("search", "nowhere.csv").err
 
 
 def test_a_file_that_is_nearly_called_like_a_subcommand_is_a_file(edgetune, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("evaluat").write_bytes(Path(TABLE).read_bytes())
     assert edgetune("search", "evaluat", "--power-budget", "30W").code == 0
-
-
-def test_several_tables_are_one(edgetune):
-    assert edgetune("search", TABLE, TABLE, "--quiet").code == 0

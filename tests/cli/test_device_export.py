@@ -61,26 +61,6 @@ def test_the_shell_script_sets_the_mode_and_restores_it(edgetune, plan, tmp_path
     assert run("set") == 1
 
 
-@pytest.mark.parametrize("words", [
-    ("--format", "shel"),
-    ("--format", "nvpmodel", "-d", "jetson-nano"),
-    ("--format", "shell", "-d", "host"),
-    ("--format", "shell", "-d", "jetson\nExecStart=/x"),
-])  # fmt: skip
-def test_bad_input_is_refused(edgetune, plan, words):
-    ended = edgetune("device", "export", plan, *words)
-    assert_two_lines(ended, 2)
-
-
-@pytest.mark.parametrize(("device", "mode"), [("nvidia:0", "gpu_mhz: 900"), ("host", "cpu_mhz: 2000")])
-def test_modes_of_other_devices_are_set_by_edgetune_alone(edgetune, tmp_path, device, mode):
-    text = PLAN.replace("twin:orin-agx", device).replace("  simulated: true\n", "")
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text.replace("cpu_cores: 8, cpu_mhz: 1344, gpu_mhz: 726.75, mem_mhz: 2133", mode))
-    ended = edgetune("device", "export", str(plan), "--format", "shell")
-    assert_two_lines(ended, 2)
-
-
 def test_a_plan_without_a_mode_or_with_a_knob_that_the_device_lacks_is_refused(edgetune, plan, tmp_path):
     mode = "cpu_cores: 8, cpu_mhz: 1344, gpu_mhz: 726.75, mem_mhz: 2133"
     for wrong in ("", "power_limit_w: 30", "gpu_mhz: 727"):

@@ -6,7 +6,6 @@ import sys
 from datetime import datetime
 
 import pytest
-from command_line import assert_two_lines
 from terminal import Terminal
 
 from edgetune.testing.fake_board import make_board
@@ -42,19 +41,6 @@ def test_a_reader_that_has_enough_ends_it_quietly(root):
     assert process.wait(60) == 0
     assert process.stderr.read() == b""
     process.stderr.close()
-
-
-def test_this_machine_can_be_watched_too(edgetune):
-    (line,) = edgetune("device", "watch", "host", "--count", "1").out.splitlines()
-    document = json.loads(line)
-    assert (document["device"], document["simulated"]) == ("host", False)
-
-
-@pytest.mark.parametrize(
-    "words", ["twin:orin-agx", "host --count 0", "host --interval 0", "host --interval 1w", "host --root /", "hots"]
-)
-def test_devices_that_cannot_be_watched_are_two_lines(edgetune, words):
-    assert_two_lines(edgetune("device", "watch", *words.split()), 2)
 
 
 def test_a_terminal_gets_the_same_lines_until_ctrl_c(root):

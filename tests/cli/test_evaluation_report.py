@@ -56,15 +56,6 @@ def test_the_interval_of_the_mean_is_that_of_problems_drawn_anew(capsys):
     assert capsys.readouterr().out.splitlines()[3].split()[4] == interval
 
 
-def test_the_worst_budget_is_shown_and_half_the_problems_decide_how_many_points(capsys):
-    one = run(10, 0)
-    some = replace(one, excess=np.array([0.0] * 9 + [0.47]), points_to_1_percent=np.array([9.0] * 5 + [math.nan] * 5))
-    show_evaluation(evaluation(some))
-    assert capsys.readouterr().out.splitlines()[3].split()[5:10] == ["0.00", "47.00", "47.00", "10", "3/9"]
-    show_evaluation(evaluation(replace(some, points_to_1_percent=np.array([9.0] * 4 + [math.nan] * 6))))
-    assert capsys.readouterr().out.splitlines()[3].split()[9] == "3/-"
-
-
 def test_missing_figures_are_null_in_json():
     (result,) = evaluation_answer(evaluation(run(3, 3)))["results"]
     assert (result["strategy"], result["solved"], result["solvable"]) == ("gmd", 0, 3)

@@ -67,7 +67,6 @@ def test_a_driver_that_does_not_answer_costs_its_readings_and_the_setting_of_mod
     assert readings["power_w"]["VIN"]
     set_to = edgetune("device", "set", "jetson", "cpu_mhz=972", *root)
     assert_two_lines(set_to, ExitCode.DEVICE)
-    assert "gpu-gpc-0/min_freq cannot be read: its driver did not answer" in set_to.err
     assert edgetune("device", "restore", "jetson", *root).code == 0
     assert board.settings() == before
 

@@ -16,7 +16,6 @@ from edgetune.artifacts import file_operations, io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.rows_file import RowsFile, completed, left_rows
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.errors import InputError
 
 TWIN = ("--device", "twin:orin-agx")
 INTERLEAVE = ("interleave", "plan.yaml", *TWIN, "--duration", "2s")
@@ -134,14 +133,6 @@ def test_a_file_of_rows_cut_at_any_byte_is_read_to_its_last_whole_row(folder):
     assert len(io.read(Run, str(rows.path)).rows) == 4
 
 
-def test_a_file_that_does_not_say_so_is_not_completed(folder):
-    text = '{\n"kind": "run",\n"rows": [\n{"a": 1},\n{"b"'
-    assert completed(text) == text
-    Path("cut.json").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError):
-        io.read(Run, "cut.json")
-
-
 def test_the_rows_of_two_runs_lie_apart_and_links_are_not_followed(folder):
     victim = folder / "victim"
     (folder / ".run.parquet.rows.json").symlink_to(victim)
@@ -204,13 +195,3 @@ def test_a_disk_that_is_full_in_the_middle_has_the_run_elsewhere(edgetune, folde
     assert io.read(Run, str(elsewhere / "run.parquet")).rows
     assert hidden(folder) == []
     assert not (folder / "run.parquet").exists()
-
-
-def test_nothing_is_kept_beside_standard_output(edgetune, folder):
-    assert edgetune(*INTERLEAVE, "-o", "-").code == 0
-    assert hidden(folder) == []
-
-
-def test_a_refused_run_leaves_nothing(edgetune, folder):
-    assert edgetune("schedule", "run", "jobs.yaml", "--simulate", "--memory", "1KiB").code == 3
-    assert hidden(folder) == []

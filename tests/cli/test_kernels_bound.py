@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.kernel_timeline import KernelTimeline
@@ -63,9 +62,3 @@ def test_where_none_is_admitted(edgetune):
     assert ended.code == 3
     least = re.search(r"from --admit-within (\d+)% on", ended.err)[1]
     assert edgetune(*SIMULATE, "--policy", "elastic", "--admit-within", f"{least}%").code == 0
-
-
-@pytest.mark.parametrize("words", [["--policy", "sequential"], ["--admit-within", "much"]])
-def test_bad_input(edgetune, words):
-    ended = edgetune(*SIMULATE, "--admit-within", "10%", *words)
-    assert_two_lines(ended, 2)

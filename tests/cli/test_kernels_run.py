@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from command_line import assert_two_lines
-from gpu_tasks import NETWORK, SOURCE, TASKS
+from gpu_tasks import SOURCE, TASKS
 
 from edgetune.artifacts import io
 from edgetune.artifacts.kernel_timeline import KernelTimeline
@@ -81,7 +81,6 @@ def test_the_figures_are_shown_before_the_gpu_is_closed(edgetune, tasks, fake, m
     monkeypatch.setattr(gpu_session, "open_gpu_session", failing_at_closing)
     ended = edgetune(*RUN, "-o", "kernels.parquet")
     assert ended.code == 4
-    assert "urgent" in ended.out
     assert (tasks / "kernels.parquet").exists()
 
 
@@ -198,39 +197,6 @@ def test_requests_that_failed_are_reported_at_the_end_and_the_table_is_there(edg
     assert {row.status for row in io.read(KernelTimeline, "k.parquet").rows} >= {"ok", "failed"}
 
 
-def test_an_unwritable_cache_prevents_no_run(edgetune, tasks, fake, monkeypatch):
-    (tasks / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tasks / "file"))
-    fake()
-    assert edgetune(*RUN, "--duration", "2ms", "-o", "t.parquet").code == 0
-    ended = edgetune(*CALIBRATE, "--quiet")
-    assert_two_lines(ended, 2)
-    assert edgetune(*CALIBRATE, "--quiet", "-o", "costs.yaml").code == 0
-
-
-@pytest.mark.parametrize("command", [RUN, CALIBRATE], ids=["run", "calibrate"])
-def test_a_device_that_is_no_nvidia_gpu(edgetune, tasks, command):
-    ended = edgetune(*command, "--device", "host")
-    assert_two_lines(ended, 2)
-    assert "'host'" in ended.err
-
-
-def test_a_source_that_does_not_compile_is_reported_with_its_line(edgetune, tasks, fake):
-    fake()
-    (tasks / "scale.cu").write_text(SOURCE.replace("2 * x[i]", "2 * z[i]"))
-    ended = edgetune(*RUN, "--quiet")
-    assert_two_lines(ended, 2)
-    assert "line 4" in ended.err
-
-
-def test_a_network_without_source_is_refused_before_a_gpu_is_looked_for(edgetune, tasks):
-    bare = NETWORK.replace("source: scale.cu", "").replace("arguments: [x, y, {int: 1000}]", "block_time: 9us")
-    (tasks / "tasks.yaml").write_text(TASKS.replace(f"large:{NETWORK}", f"large:{bare}"))
-    ended = edgetune(*RUN)
-    assert_two_lines(ended, 2)
-    assert "tasks.yaml: task normal: network large has no source" in ended.err
-
-
 def test_calibration_is_kept_and_used(edgetune, tasks, fake):
     fake()
     ended = edgetune(*CALIBRATE, "--json")
@@ -243,11 +209,3 @@ def test_calibration_is_kept_and_used(edgetune, tasks, fake):
     fake()
     assert edgetune(*RUN, "-o", "k.parquet").code == 0
     assert io.read(KernelTimeline, "k.parquet").header.conditions["gpu"]["launch_s"] == costs.reaction_s
-
-
-def test_calibration_to_a_file(edgetune, tasks, fake):
-    fake(FakeCudaGpu(sm_count=132))
-    ended = edgetune(*CALIBRATE, "--sms", "16", "-o", "costs.yaml")
-    assert ended.code == 0, ended.err
-    assert read_costs(tasks / "costs.yaml").sm_count == 16
-    assert not (tasks / "cache").exists()

@@ -98,7 +98,6 @@ def test_a_race_that_the_gpu_hides_is_shown_by_the_cpu(edgetune, source, fake):
     fake()
     ended = edgetune(*FILES, source(RACY), *CHECK, "--json")
     assert ended.code == 5
-    assert "last is racy by itself on the CPU: " in ended.err
     assert told(ended)["last"]["check"]["answer"] == "racy"
     assert told(ended)["last"]["check_on_gpu"]["answer"] == "equal"
 
@@ -131,7 +130,6 @@ def test_a_kernel_that_does_not_end_on_the_cpu_is_not_run_on_the_gpu(edgetune, s
     text = SCALE.replace("x[i] *= 2.0f;", "x[i * 100000] *= 2.0f;")
     ended = edgetune(*FILES, source(text + SHIFT), *CHECK, "--json")
     assert ended.code == 5
-    assert "scale does not run to its end on the CPU: " in ended.err
     assert told(ended)["scale"]["check"]["answer"] == "fails"
     assert "not run to its end on the CPU" in told(ended)["scale"]["check_on_gpu"]["why"]
     assert told(ended)["shift"]["check_on_gpu"]["answer"] == "equal"
@@ -155,24 +153,12 @@ def test_no_cuda_is_reported_in_two_lines(edgetune, source, fake, monkeypatch):
     fake(fails_with=None)
     ended = edgetune(*FILES, file, *CHECK)
     assert_two_lines(ended, 4)
-    assert "without --device the check runs on the CPU" in ended.err
     fake(gpus=0)
     ended = edgetune(*FILES, file, *CHECK)
-    assert "without --device the check runs on the CPU" in ended.err
     fake()
     ended = edgetune(*FILES, file, "--check", "-d", "nvidia:3", "--quiet")
     assert_two_lines(ended, 4)
-    assert "there is no GPU 3" in ended.err
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     ended = edgetune(*FILES, file, *CHECK)
     assert_two_lines(ended, 4)
-
-
-def test_a_device_is_an_nvidia_gpu_to_check_on(edgetune, source, tmp_path):
-    ended = edgetune(*FILES, source(SCALE), "--check", "--device", "host", "-o", str(tmp_path / "out.ptx"))
-    assert_two_lines(ended, 2)
-    assert "'host'" in ended.err
-    assert not (tmp_path / "out.ptx").exists()
-    ended = edgetune(*FILES, source(SCALE), "--device", "nvidia:0")
-    assert_two_lines(ended, 2)

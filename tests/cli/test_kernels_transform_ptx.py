@@ -47,7 +47,6 @@ def test_the_forms_go_to_standard_output(edgetune, file):
     ended = edgetune(*COMMAND, file(GOOD))
     assert ended.code == 0
     assert ".visible .entry scale__grid(.param .u64 scale_param_0, .param .u32 scale_param_1," in ended.out
-    assert ".param .align 4 .b8 edgetune_launch[32]" in ended.out
     assert ended.err == ""
 
 
@@ -77,43 +76,6 @@ def test_a_launch_is_given_or_guessed(edgetune, file):
     assert ended.out.splitlines()[-1] == "guessed launch: scale grid=4 block=64 p0=float32[65536] p1=int32:256"
     ended = edgetune(*COMMAND, file(KERNEL), "--launch", LAUNCH)
     assert ended.code == 0, ended.err
-    assert "given" in ended.out
-
-
-def test_a_guess_that_does_not_suit_says_nothing(edgetune, file):
-    far = KERNEL.replace("mul.wide.s32 %rd2, %r5, 4;", "mul.wide.s32 %rd2, %r5, 4096;")
-    ended = edgetune(*COMMAND, file(far), "--check", "--quiet")
-    assert_two_lines(ended, 5)
-    assert "scale cannot be checked by a guessed launch: crash: " in ended.err
-    assert "--launch 'scale grid=4 block=64 p0=float32[65536] p1=int32:256'" in ended.err
-    assert "unclear" in ended.out
-
-
-def test_nothing_is_guessed_for_a_struct(edgetune, file):
-    ended = edgetune(*COMMAND, file(KERNEL.replace(".param .u32 scale_param_1", ".param .b8 scale_param_1[4]")),
-                     "--check", "--quiet")  # fmt: skip
-    assert_two_lines(ended, 5)
-    assert "it has no launch, and none can be guessed for its parameters (u64[8], b8[4])" in ended.err
-
-
-def test_an_original_that_does_not_do_is_told(edgetune, file):
-    ended = edgetune(*COMMAND, file(KERNEL), "--launch", LAUNCH.replace("256", "100"), "--quiet")
-    assert_two_lines(ended, 5)
-
-
-def test_an_instruction_that_the_check_does_not_know_leaves_the_others(edgetune, file):
-    unknown = GOOD.replace("scale", "other").replace("add.rn.f32 %f2, %f1, %f1", "suq.width.b32 %f2, [%rd1]")
-    ended = edgetune(*COMMAND, file(GOOD + unknown.partition(".address_size 64")[2]), "--check", "--quiet",
-                     "--launch", LAUNCH.replace("scale", "other"))  # fmt: skip
-    assert_two_lines(ended, 5)
-    assert "does not know the instruction suq.width.b32" in ended.err
-    assert "equal" in ended.out
-
-
-@pytest.mark.parametrize("words", [("--arch", "sm_87"), ("--instantiate", "scale<float>"), ("--include", ".")])
-def test_options_for_source_are_refused(edgetune, file, words):
-    ended = edgetune(*COMMAND, file(GOOD), *words)
-    assert_two_lines(ended, 2)
 
 
 SOURCE = """// launch scale<float, 2> grid=3 block=64 x=float32[256] n=int32:150
@@ -139,13 +101,6 @@ def test_cuda_is_compiled_to_ptx_first(edgetune, file, tmp_path):
         assert f".entry scale_int_3{form}(" in out.read_text()
     assert_two_lines(edgetune(*COMMAND, file("__global__ void k() { x; }", "k.cu")), 2)
     assert_two_lines(edgetune(*COMMAND, file(SOURCE, "k.cu"), "--arch", "sm_1"), 2)
-
-
-def test_an_architecture_is_a_choice(edgetune, file):
-    ended = edgetune(*COMMAND, file(SOURCE, "k.cu"))
-    assert ".target sm_87" in ended.out
-    ended = edgetune(*COMMAND, file(SOURCE, "k.cu"), "--arch", "sm_90")
-    assert ".target sm_90" in ended.out
 
 
 def test_ptx_is_read_from_standard_input(edgetune, monkeypatch, tmp_path):

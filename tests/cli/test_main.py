@@ -40,22 +40,12 @@ def test_each_error_ends_with_its_code_and_two_lines(kind, code, monkeypatch, ca
     assert capsys.readouterr().err == "error: it broke\nhint: mend it\n"
 
 
-def test_line_breaks_in_a_message_do_not_make_more_lines(monkeypatch, capsys):
-    end_with(InputError("it\nbroke", "mend\n  it"), monkeypatch)
-    assert capsys.readouterr().err == "error: it broke\nhint: mend it\n"
-
-
 def test_a_message_cannot_steer_the_terminal_or_flood_it(monkeypatch, capsys):
     end_with(InputError("\x1b]0;owned\x07" + "x" * 99_999, "mend it"), monkeypatch)
     error, hint = capsys.readouterr().err.splitlines()
     assert error.isprintable()
     assert len(error) < 1100
     assert hint == "hint: mend it"
-
-
-def test_a_mistake_of_the_user_is_two_lines_when_verbose_too(edgetune):
-    assert_two_lines(edgetune("zoo", "list", "--verbose"), 2)
-    assert_two_lines(edgetune("search", "missing.parquet", "--power-budget", "30W", "--verbose"), 2)
 
 
 def test_the_unexpected_is_named_and_traced_only_when_verbose(monkeypatch, capsys):
@@ -144,7 +134,7 @@ def test_a_full_disk_behind_standard_output_is_two_lines():
     ]
 
 
-@pytest.mark.parametrize("words", ["--help", "device", "zoo", "doctor"])
+@pytest.mark.parametrize("words", ["--help", "device"])
 def test_a_closed_standard_output_is_two_lines(words):
     done = bash(f"{sys.executable} -m edgetune {words} >&-")
     assert done.returncode == 2

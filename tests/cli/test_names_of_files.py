@@ -84,15 +84,6 @@ def test_stored_names_are_unicode_and_others_stay():
         assert as_found(name) == name
 
 
-def test_names_that_a_library_cannot_open_are_refused_in_two_lines(edgetune_raw):
-    ended = edgetune_raw("schedule", "prepare", "small.onnx", "-o", f"prepared-{BYTE}")
-    assert ended.code == 2
-    error, hint = ended.lines[-2:]
-    assert "UTF-8" in error
-    assert hint.startswith("hint: rename")
-    assert_harmless(ended.err)
-
-
 @pytest.mark.parametrize("name", ["zoo:squeezenet", "zoo:x"])
 def test_no_folder_or_file_shadows_a_network_of_the_zoo(edgetune_raw, told, name):
     told("schedule", "prepare", "small.onnx", "-o", "prepared")

@@ -29,7 +29,6 @@ def test_a_table_is_written_and_summed_up(edgetune, tmp_path):
     ended = edgetune(*TWIN, *MODES, "--batch-sizes", "1,4", "-o", str(target))
     assert (ended.code, ended.out) == (0, "")
     assert "SIMULATED" in ended.err
-    assert f"wrote {target}" in ended.err
     profile = io.read_profile(str(target))
     assert [(row.batch_size, row.gpu_mhz) for row in profile.rows] == [
         (batch, clock) for batch in (1, 4) for clock in (318.75, 828.75, 1300.5)
@@ -41,15 +40,6 @@ def test_a_table_is_written_and_summed_up(edgetune, tmp_path):
 def test_quiet_still_says_simulated_and_nothing_else(edgetune, tmp_path):
     ended = edgetune(*TWIN, "-o", str(tmp_path / "p.parquet"), "--quiet")
     assert ended.err.splitlines() == ["SIMULATED: these figures come from a model, not from a device."]
-
-
-def test_the_twin_says_which_runtime_it_models_and_refuses_another(edgetune, tmp_path):
-    ended = edgetune(*TWIN, "-o", str(tmp_path / "p.parquet"))
-    assert any(line.startswith("note: ") and "eager PyTorch" in line for line in ended.err.splitlines())
-    asked = edgetune(*TWIN, "--engine", "ort", "-o", str(tmp_path / "q.parquet"))
-    assert_two_lines(asked, 2)
-    assert "eager PyTorch" in asked.lines[0]
-    assert_two_lines(edgetune("search", *TWIN[1:], "--latency-budget", "1s", "--engine", "ort"), 2)
 
 
 def test_the_same_command_again_measures_nothing(edgetune, tmp_path):
@@ -65,24 +55,6 @@ def test_the_same_command_again_measures_nothing(edgetune, tmp_path):
     assert fresh.code == 0
 
 
-@pytest.mark.parametrize("content", [b"my thesis", b""])
-def test_a_file_that_is_something_else_is_not_overwritten(edgetune, tmp_path, content):
-    target = tmp_path / "p.parquet"
-    target.write_bytes(content)
-    assert_two_lines(edgetune(*TWIN, "-o", str(target)), 2)
-    assert target.read_bytes() == content
-    assert edgetune(*TWIN, "-o", str(target), "--fresh").code == (2 if content else 0)
-    assert edgetune(*TWIN, "-o", str(target), "--fresh", "--force").code == 0
-
-
-def test_another_request_does_not_replace_a_table(edgetune, tmp_path):
-    target = tmp_path / "p.parquet"
-    edgetune(*TWIN, "-o", str(target))
-    before = target.read_bytes()
-    assert_two_lines(edgetune(*TWIN, "--minibatches", "7", "-o", str(target)), 2)
-    assert target.read_bytes() == before
-
-
 def test_json_names_the_file_and_the_rows(edgetune, tmp_path):
     target = tmp_path / "p.parquet"
     ended = edgetune(*TWIN, *MODES, "-o", str(target), "--json", "--quiet")
@@ -96,7 +68,6 @@ def test_dry_run_says_points_time_and_energy(edgetune, tmp_path):
     target = tmp_path / "p.parquet"
     ended = edgetune(*TWIN, *MODES, "-o", str(target), "--dry-run")
     assert ended.code == 0
-    assert "3 points on twin:orin-agx; time " in ended.out
     assert " J (" in ended.out or "kJ (" in ended.out
     assert not target.exists()
     machine = json.loads(edgetune(*TWIN, *MODES, "--dry-run", "--json").out)
@@ -147,33 +118,15 @@ def test_a_full_disk_loses_nothing(tmp_path):
 
 BAD = {
     "no such network": ["zoo:squeezenot", "--task", "infer"],
-    "no such file": ["nowhere.onnx", "--task", "infer"],
     "not a model": ["{folder}/text.onnx", "--task", "infer"],
-    "a folder": ["{folder}", "--task", "infer"],
     "no task": ["kernel:matmul:256"],
-    "misspelt task": ["zoo:squeezenet", "--task", "inferr"],
     "batch of zero": ["zoo:squeezenet", "--task", "infer", "--batch-sizes", "1,0"],
-    "batch of words": ["zoo:squeezenet", "--task", "infer", "--batch-sizes", "one"],
-    "no mode of this name": ["zoo:squeezenet", "--task", "infer", "--modes", "MAXM"],
     "no such knob": ["zoo:squeezenet", "--task", "infer", "--modes", "gpu_mzh=300"],
-    "a target above one": ["zoo:squeezenet", "--task", "infer", "--target-ci", "200%"],
-    "a timeout without unit": ["zoo:squeezenet", "--task", "infer", "--point-timeout", "10"],
     "cooling without a thermometer": ["zoo:squeezenet", "--task", "infer", "--cool-to", "50C"],
-    "a temperature without unit": ["zoo:squeezenet", "--task", "infer", "--cool-to", "50"],
-    "a cooling time without unit": ["zoo:squeezenet", "--task", "infer", "--cool-timeout", "5"],
-    "no round at all": ["zoo:squeezenet", "--task", "infer", "--interleave-repeats", "0"],
-    "no inputs file": ["zoo:squeezenet", "--task", "infer", "--inputs", "nowhere.npz"],
-    "a dimension without size": ["zoo:squeezenet", "--task", "infer", "--dim", "sequence"],
     "an unknown precision": ["zoo:squeezenet", "--task", "infer", "--precision", "fp23"],
-    "a batch size of many digits": ["zoo:squeezenet", "--task", "infer", "--batch-sizes", "9" * 5000],
-    "a dimension of many digits": ["zoo:squeezenet", "--task", "infer", "--dim", "x=" + "9" * 5000],
     "a dimension given twice": ["zoo:squeezenet", "--task", "infer", "--dim", "x=1", "--dim", "x=2"],
     "a folder as output": ["zoo:squeezenet", "--task", "infer", "-o", "{folder}"],
-    "no name as output": ["zoo:squeezenet", "--task", "infer", "-o", ""],
-    "a very long name as output": ["zoo:squeezenet", "--task", "infer", "-o", "x" * 300],
-    "an output folder that is not there": ["zoo:squeezenet", "--task", "infer", "-o", "/nowhere/p.parquet"],
     "an output that cannot be": ["zoo:squeezenet", "--task", "infer", "-o", "/proc/p.parquet"],
-    "a file for a folder": ["zoo:squeezenet", "--task", "infer", "-o", "{folder}/text.onnx/p.parquet"],
 }
 
 
@@ -191,10 +144,7 @@ def test_a_device_that_is_not_here_is_4(edgetune, device):
 
 TRAINING = {
     "raises": "def make(batch_size):\n    raise ValueError('no data here')\n",
-    "raises in its step": "def step():\n    raise ValueError('no data')\ndef make(batch_size):\n    return step\n",
     "returns no step": "def make(batch_size):\n    return 3\n",
-    "has no make": "x = 1\n",
-    "is no python": "def make(:\n",
     "never returns": "import time\ndef make(batch_size):\n    return lambda: time.sleep(3600)\n",
 }
 
@@ -231,7 +181,6 @@ def test_a_hung_point_costs_one_point_and_ends_with_5(edgetune, tmp_path):
     assert ended.code == 5, ended.err
     rows = io.read_profile(str(target)).rows
     assert {row.batch_size: row.status for row in rows} == {1: "ok", 8: "failed", 2: "ok"}
-    assert "1 of 3 points" in ended.err
 
 
 SLOW = textwrap.dedent("""
@@ -295,4 +244,3 @@ def test_without_a_task_a_network_infers_and_a_python_file_trains(edgetune, tmp_
     (tmp_path / "trainer.py").write_text("def make(batch_size):\n    return lambda: sum(range(1000)) * 0.0\n")
     ended = edgetune("profile", str(tmp_path / "trainer.py"), "--device", "host", "--minibatches", "3", "--dry-run")
     assert ended.code == 0, ended.err
-    assert "trainer train" in ended.out

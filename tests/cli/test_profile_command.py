@@ -112,31 +112,6 @@ def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start, worke
     assert 0.01 < min(small.times_s) < 0.03 < min(large.times_s)
 
 
-def test_calls_of_step_win_over_optimisers(edgetune, tmp_path):
-    pytest.importorskip("torch")
-    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
-    script.write_text(
-        "import time, torch, edgetune\n"
-        "net = torch.nn.Linear(1, 1)\noptimiser = torch.optim.SGD(net.parameters(), lr=0.1)\n"
-        "while True:\n    for _ in range(4):\n        time.sleep(0.005)\n        optimiser.step()\n"
-        "    edgetune.step()\n"
-    )
-    assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
-    assert min(rows(table)[0].times_s) > 0.02
-
-
-def test_a_step_of_two_optimisers_is_one_step(edgetune, tmp_path):
-    pytest.importorskip("torch")
-    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
-    script.write_text(
-        "import time, torch\nnet = torch.nn.Linear(1, 1)\n"
-        "pair = [torch.optim.SGD(net.parameters(), lr=0.1) for _ in range(2)]\n"
-        "while True:\n    for each in pair:\n        time.sleep(0.01)\n        each.step()\n"
-    )
-    assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
-    assert 0.02 < min(rows(table)[0].times_s) < 0.04
-
-
 ACCUMULATES = """
 import argparse, time, torch
 parser = argparse.ArgumentParser()
@@ -163,23 +138,6 @@ def test_accumulated_gradients_count_all_samples_at_the_batch_size_of_the_script
     assert row.batch_size == 8
     assert 0.02 <= min(row.times_s) < 0.08
     assert "4 backward passes is 4 minibatches" in row.reason
-    assert "the default of --batch-size" in ended.err
-
-
-def test_a_round_of_several_optimisers_is_one_minibatch(edgetune, tmp_path):
-    pytest.importorskip("torch")
-    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
-    script.write_text(
-        "import time, torch\nd, g = torch.nn.Linear(8, 1), torch.nn.Linear(4, 8)\n"
-        "od, og = torch.optim.RMSprop(d.parameters()), torch.optim.RMSprop(g.parameters())\n"
-        "while True:\n    for _ in range(5):\n        time.sleep(0.01)\n"
-        "        d(torch.randn(8, 8)).mean().backward()\n        od.step()\n    time.sleep(0.03)\n"
-        "    d(g(torch.randn(8, 4))).mean().backward()\n    og.step()\n"
-    )
-    assert edgetune("profile", str(script), *QUICK, "-o", str(table)).code == 0
-    (row,) = rows(table)
-    assert min(row.times_s) > 0.08
-    assert "2 optimisers step 5 and 1 times" in row.reason
 
 
 def test_training_in_a_process_that_the_script_starts_is_followed(edgetune, tmp_path):
@@ -206,26 +164,14 @@ def test_step_does_nothing_elsewhere_and_hides_from_other_programs():
     ("options", "words"),
     [
         ((), ("nosuchprogram",)),
-        ((), ("/tmp",)),
         ((), ("sh", "-c", "echo boom >&2; exit 7")),
         ((), ("sh", "-c", "kill -SEGV $$")),
-        ((), ("sh", "-c", "sleep 300 & exit 0")),
         ((), ("sh", "-c", "(setsid sleep 300 &) ; exit 0")),
-        (("--step-pattern", "s"), ("sh", "-c", "sleep 300 & echo s; sleep 0.02; echo s")),
         (("--step-pattern", "s"), ("sh", "-c", "(while sleep 0.05; do echo t; done) & echo s; echo s")),
         (("--point-timeout", "1s"), ("sleep", "300")),
-        (("--step-pattern", "step"), ("echo", "hello")),
-        (("--step-pattern", "step"), ("true",)),
-        (("--step-pattern", "step", "--point-timeout", "1s"), ("sleep", "300")),
         (("--step-pattern", "s"), ("sh", "-c", "for i in 1 2 3; do echo s; sleep 0.02; done; exit 3")),
-        (("--step-pattern", "("), ("true",)),
         (("--step-pattern", "x*"), ("true",)),
-        (("--step-pattern", "x", "--steps"), ("true",)),
-        (("--steps",), ("true",)),
-        (("--batch-sizes", "4"), ("true",)),
         ((), ("echo", "{bach}")),
-        ((), ("echo", "{gpu_mhz}")),
-        ((), ()),
     ],
 )
 def test_a_command_that_cannot_be_measured_is_refused(edgetune, tmp_path, options, words):
@@ -246,8 +192,7 @@ def test_output_that_arrives_in_bunches_is_refused(edgetune, tmp_path):
         (
             ("--steps",),
             (sys.executable, "-c", "import edgetune, time\ni = 1\nwhile 1: edgetune.step(); time.sleep(i); i = 0"),
-        ),
-        (("--step-pattern", "s"), ("sh", "-c", "echo s; sleep 1; while :; do sleep 0.001; echo s; done")),
+        )
     ],
 )
 def test_short_steps_after_a_long_one_are_no_bunch(edgetune, tmp_path, option, words):
@@ -261,10 +206,7 @@ DAEMON = "import os, signal\nif os.fork():\n    os._exit(0)\nos.setsid()\nif not
 @pytest.mark.parametrize(
     "code",
     [
-        "import sys; sys.exit(0)",
         "import os; os._exit(0)",
-        "import edgetune; edgetune.step()",
-        "import edgetune, sys; [edgetune.step() for _ in range(4)]; sys.exit(3)",
         "import edgetune; edgetune.step(); raise ValueError('boom')",
         DAEMON,
         "while True:\n  try: __import__('time').sleep(9)\n  except KeyboardInterrupt: pass",

@@ -1,7 +1,6 @@
 """``--ops``: a simulated device runs what a table of operators says, and says where that came from."""
 
 import pytest
-import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
@@ -59,21 +58,9 @@ def test_another_table_is_another_request(edgetune, tmp_path, ops):
     assert edgetune(*request).code == 2
 
 
-def test_a_live_search_takes_one_too(edgetune, ops):
-    ended = edgetune("search", "squeezenet", *TWIN, "--ops", ops, "--power-budget", "30W", "--quiet")
-    assert ended.code == 0, ended.err
-    plan = yaml.safe_load(ended.out)
-    assert plan["configuration"]["batch_size"] == 8
-    assert plan["inputs"]["ops"]["name"] == ops
-
-
 BAD = {
     "another batch size": ("zoo:squeezenet", *TWIN, "--batch-sizes", "8,16"),
     "another task": ("zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx"),
-    "another precision": ("zoo:squeezenet", *TWIN, "--precision", "fp16"),
-    "another network": ("zoo:resnet18", *TWIN),
-    "no such name": ("squeezenit", *TWIN),
-    "a dimension": ("zoo:squeezenet", *TWIN, "--dim", "sequence=3"),
     "a live device": ("zoo:squeezenet", "--task", "train", "--device", "host"),
 }
 
@@ -81,11 +68,3 @@ BAD = {
 @pytest.mark.parametrize("words", BAD.values(), ids=BAD)
 def test_bad_requests_are_two_lines_and_2(edgetune, ops, words):
     assert_two_lines(edgetune("profile", *words, "--ops", ops), 2)
-
-
-def test_a_table_is_no_simulation(edgetune, ops, tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nsqueezenet,train,8,300,0.2\n")
-    request = ("profile", "squeezenet", "--task", "train", "--device", f"recorded:{path}", "--ops", ops)
-    assert_two_lines(edgetune(*request), 2)
-    assert_two_lines(edgetune("search", str(path), "--power-budget", "30W", "--ops", ops), 2)

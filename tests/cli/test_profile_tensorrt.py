@@ -4,7 +4,6 @@ There is no GPU: the child process imports the fakes ``fakes.tensorrt`` and ``fa
 which compute nothing. Their figures are no measurements.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -63,18 +62,3 @@ def test_an_engine_file_is_measured_at_the_batch_it_was_built_for(edgetune, libr
     assert_two_lines(refused, 2)
     path.write_bytes(path.read_bytes()[:-1])
     assert_two_lines(edgetune("profile", str(path), "--device", "host"), 2)
-
-
-def test_layers_on_the_gpu_in_place_of_the_dla_are_refused_or_told(edgetune, libraries, tmp_path):
-    words = (*WORDS, "--precision", "fp16", "--dla-core", "0", "-o", str(tmp_path / "net.parquet"))
-    refused = edgetune(*words)
-    assert_two_lines(refused, 2)
-    allowed = edgetune(*words, "--allow-gpu-fallback")
-    assert allowed.code == 0, allowed.err
-    notes = [json.loads(path.read_text(encoding="utf-8"))["note"] for path in (tmp_path / "cache").rglob("*.json")]
-    assert [note for note in notes if note]
-
-
-@pytest.mark.parametrize("device", ["twin:orin-agx"])
-def test_a_simulated_device_runs_no_engine(edgetune, device):
-    assert_two_lines(edgetune("profile", "zoo:squeezenet", "--engine", "tensorrt", "--device", device), 2)

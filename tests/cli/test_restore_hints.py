@@ -134,27 +134,6 @@ def test_the_hint_of_every_board_that_is_not_restored_leads_to_one_that_is(edget
     assert left.kernel.settings() == left.before
 
 
-def test_settings_missing_in_a_new_kernel_are_listed_and_the_rest_is_restored(edgetune, tmp_path):
-    left = Left(tmp_path / "root", "run")
-    names_a_file_that_went_away(left)
-    refused = edgetune("device", "restore", *left.named)
-    assert f"/{GONE} is not put back to 921600000: the board shows no such setting now" in refused.err
-    assert left.kernel.settings() == left.before
-    assert left.path.exists()
-    forgotten = edgetune("device", "restore", *left.named, "--forget", "--json")
-    (told,) = json.loads(forgotten.out)["restored"]
-    assert f"/{GONE} is not put back to 921600000" in told
-    assert told.endswith("this is forgotten now")
-    assert not left.path.exists()
-
-
-def test_forgetting_puts_back_first_what_can_be(edgetune, tmp_path):
-    left = Left(tmp_path / "root", "run")
-    forgotten = edgetune("device", "restore", *left.named, "--forget")
-    assert "jetson was put back as it was found" in " ".join(forgotten.out.split())
-    assert left.kernel.settings() == left.before
-
-
 def test_a_dry_run_changes_nothing_and_cannot_forget(edgetune, tmp_path):
     left = Left(tmp_path / "root", "kept")
     before, text = left.kernel.settings(), left.path.read_bytes()

@@ -55,15 +55,9 @@ def test_a_dash_is_the_file_itself(capfdbinary):
 
 
 BAD = {
-    "an unknown network": ("roofline", "ops", "zoo:resnet19"),
-    "a file that is not there": ("roofline", "ops", "nowhere.onnx"),
     "an unknown task": (*RESNET, "--task", "learn"),
-    "an unknown grouping": (*RESNET, "--by", "operator"),
     "a batch of none": (*RESNET, "--batch-size", "0"),
-    "an unknown precision": (*RESNET, "--precision", "fp23"),
-    "an unknown dimension": (*RESNET, "--dim", "sequence=3"),
     "a folder that is not there": (*RESNET, "-o", "/nowhere/ops.parquet"),
-    "an unknown subcommand": ("roofline", "fit"),
 }
 
 

@@ -110,15 +110,9 @@ def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
 
 
 BAD = {
-    "a phase that is none": ("{model}", "--phase", "warm-up"),
     "a context that is none": ("{model}", "--context", "12,many"),
-    "a context of no tokens": ("{model}", "--context", "0"),
-    "a phase and a dimension": ("{model}", "--phase", "decode", "--dim", "past=3"),
     "a phase of a network without": ("zoo:resnet18", "--phase", "decode"),
-    "a phase of no network": ("--phase", "decode"),
-    "training": ("{model}", "--train"),
     "tuning of several points": ("{model}", "--tune", "5%"),
-    "measured times of several points": ("{model}", "--profile", "p.parquet"),
 }
 
 

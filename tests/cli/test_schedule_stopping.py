@@ -33,7 +33,6 @@ def test_a_signal_ends_a_simulation_between_events_and_what_there_was_is_written
     monkeypatch.setattr(FirstComeFirstServed, "choose", interrupted)
     ended = edgetune("schedule", "run", "jobs.yaml", "--simulate", "--policy", "fcfs,bulk", "-o", "t.parquet")
     assert ended.code == 128 + signal.SIGINT
-    assert "stopping after the tasks that run" in ended.err
     assert len(asked) < 30
     rows = io.read(Timeline, "t.parquet").rows
     assert {row.policy for row in rows} == {"fcfs"}

@@ -60,18 +60,6 @@ def test_a_relative_of_other_knobs_or_of_few_points_is_left_out(search, tmp_path
     knobs = write(tmp_path / "knobs.parquet", rows_of("knobs", cpu=CPU[:1], gpu=(*GPU, 500.0)))
     ended = search(good, single, knobs, good)
     assert f"relatives: good train (12 points of {good})" in ended.err
-    assert f"single train of {single} (1 point, and 5 are needed)" in ended.err
-    assert f"knobs train of {knobs} (it varies gpu_mhz, the search cpu_mhz, gpu_mhz)" in ended.err
-
-
-def test_a_folder_and_auto_are_refused(search, tmp_path):
-    folder = search(tmp_path)
-    assert_two_lines(folder, 2)
-    assert folder.lines == [f"error: {tmp_path} is a folder, not a file", "hint: name a file in it"]
-    auto = search("auto")
-    assert_two_lines(auto, 2)
-    write(tmp_path / "auto", rows_of("one"))
-    assert "relatives: one train (12 points of auto)" in search("auto").err
 
 
 def test_another_device_or_another_board_is_refused(search, tmp_path):

@@ -40,7 +40,6 @@ def blind(monkeypatch):
 def test_without_a_power_sensor_a_power_budget_is_refused_at_once(edgetune, blind, options):
     ended = edgetune(*LIVE, *options, "--quiet")
     assert_two_lines(ended, 4)
-    assert "the sensor is at lunch" in ended.lines[0]
 
 
 def test_the_answer_is_kept_running_on_a_real_device_alone(edgetune, few_minibatches, tmp_path):
@@ -48,14 +47,12 @@ def test_the_answer_is_kept_running_on_a_real_device_alone(edgetune, few_minibat
     words = ("search", str(tmp_path / "small.onnx"), "--batch-sizes", "1,2", "--soak", "1s")
     ended = edgetune(*words, "--device", "host")
     assert ended.code == 0, ended.err
-    assert "soak of " in ended.err
     assert yaml.safe_load(ended.out)["conditions"]["soak_s"] == 1.0
     assert "soak" not in edgetune(*words, "--device", "host", "--dry-run").err
     refused = edgetune(*words, "--device", "twin:orin-agx")
     assert_two_lines(refused, 2)
     pair = edgetune(*words, "--device", "host", "--kind", "infer+infer", "--arrival-rate", "10/s")
     assert_two_lines(pair, 2)
-    assert "--soak confirms one network" in pair.err
 
 
 def test_measured_points_are_a_profile_that_the_next_search_reuses(edgetune, tmp_path):
@@ -89,11 +86,6 @@ def test_points_that_would_be_lost_are_not_overwritten(edgetune, tmp_path):
     ended = edgetune(*LIVE, "--power-budget", "25W", "--points", str(path))
     assert_two_lines(ended, 2)
     assert path.read_bytes() == b"a night of measurements"
-
-
-@pytest.mark.parametrize("target", ["-", "/nowhere/points.parquet"])
-def test_points_need_a_file(edgetune, target):
-    assert_two_lines(edgetune(*LIVE, "--power-budget", "25W", "--points", target), 2)
 
 
 def test_infeasible_keeps_the_points(edgetune, tmp_path):
@@ -142,7 +134,7 @@ def test_a_stopped_search_keeps_its_points(tmp_path, number, code):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--precision", "fp16"), ("--dim", "sequence=8"), ("--point-timeout", "3s"), ("--inputs", "x.npz")],
+    [("--precision", "fp16")],
 )
 def test_options_of_measuring_are_refused_for_a_table(edgetune, tmp_path, option, value):
     path = tmp_path / "table.csv"

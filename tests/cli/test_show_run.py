@@ -7,7 +7,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.header import DataWarning, Header
+from edgetune.artifacts.header import Header
 from edgetune.artifacts.run import Run, RunRow
 
 TENANTS = [{"name": "net", "task": "infer"}, {"name": "learner", "task": "train"}]
@@ -54,13 +54,6 @@ def test_machines_get_the_same_by_engine_and_by_turn(edgetune, two):
     assert figures["header"]["kind"] == "run"
 
 
-def test_simulated_figures_say_so_and_warnings_are_shown(edgetune, tmp_path):
-    caution = DataWarning("arrivals-late", "look at the source", {"late_s": 0.5})
-    file = write(tmp_path / "r.parquet", rows("simulated", 0.05, 0.2), simulated=True, warnings=(caution,))
-    ended = edgetune("show", file)
-    assert ended.out.startswith("SIMULATED")
-
-
 def test_without_power_there_is_a_reason_and_no_zero(edgetune, tmp_path):
     ended = edgetune("show", write(tmp_path / "r.parquet", rows("managed", 0.05, 0.25, power=False)))
     assert "no energy: no power was read" in ended.out
@@ -73,7 +66,7 @@ def test_a_row_that_cannot_be_is_two_lines(edgetune, tmp_path):
     assert_two_lines(edgetune("show", write(tmp_path / "r.parquet", [bad])), 2)
 
 
-@pytest.mark.parametrize("view", ["latency", "timeline", "timeline:native"])
+@pytest.mark.parametrize("view", ["latency", "timeline:native"])
 def test_each_view_is_drawn(edgetune, two, tmp_path, view):
     target = tmp_path / "figure.svg"
     ended = edgetune("show", two, "--plot", str(target), "--view", view)
@@ -85,15 +78,7 @@ def test_each_view_is_drawn(edgetune, two, tmp_path, view):
     assert target.read_bytes().startswith(b"<?xml")
 
 
-def test_a_page_has_the_figures_in_words_too(edgetune, two, tmp_path):
-    target = tmp_path / "page.html"
-    assert edgetune("show", two, "--plot", str(target)).code == 0
-    page = target.read_text(encoding="utf-8")
-    assert "managed beside native" in page
-    assert page.count("<svg") == 3
-
-
-@pytest.mark.parametrize("view", ["latencies", "latency:native", "timeline:streams", "cycle"])
+@pytest.mark.parametrize("view", ["latencies", "timeline:streams"])
 def test_a_view_that_is_none_is_two_lines(edgetune, two, tmp_path, view):
     target = tmp_path / "figure.svg"
     assert_two_lines(edgetune("show", two, "--plot", str(target), "--view", view), 2)
