@@ -8,21 +8,33 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from chain_inputs import TRAINING, small_network
 from command_line import assert_two_lines
-from small_network import TRAINING, small_network
 
+from edgetune.artifacts import io
+from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read
-from edgetune.artifacts.run import Run
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.artifacts.run import Run, RunRow
 from edgetune.cli.main import run
+from edgetune.cli.sections import TextSection
+from edgetune.devices.host import open_host
 from edgetune.errors import InputError
 from edgetune.stages.interleave.engines import ENGINES, Engine
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.native import Native
+from edgetune.stages.interleave.summary import summarise
 from edgetune.workflows.interleave import turns
+from edgetune.workflows.interleave.points import TenantMeasurements, measure_shared
+from edgetune.workflows.interleave.tenants import TenantSpec
 from edgetune.workflows.interleave.turns import Turns
+from edgetune.workflows.report.run import compared, section
+from edgetune.workloads.resolve import resolve
 
 TWIN = ("--device", "twin:orin-agx")
 
@@ -338,3 +350,125 @@ def measured(edgetune):
     sizes = ("--batch-sizes", "2", "--device", "host", "--modes", "as-found", "-o", "small.parquet")
     assert edgetune("profile", "small.onnx", "--task", "infer", *sizes).code == 0
     return "small.parquet"
+
+
+# While rates and power budgets change
+
+PAIR = ("interleave", "--device", "twin:orin-agx", "--infer", "zoo:mobilenet_v2", "--train", "zoo:resnet18", "-q")
+MODES = "cpu_cores=4,cpu_mhz=1651.2,mem_mhz=3199,gpu_mhz=318.75:1300.5:4"
+
+
+def rows_of(path, event):
+    return [row for row in io.read(Run, str(path)).rows if row.event == event]
+
+
+def test_a_budget_cut_in_the_middle_is_met_within_three_sensor_periods_and_held(edgetune, tmp_path):
+    file = tmp_path / "run.parquet"
+    ended = edgetune(
+        *PAIR, "--arrivals", "uniform:30", "--latency-budget", "400ms", "--adapt", "--power-budget", "30W,20W@60s",
+        "--modes", MODES, "--duration", "2m", "-o", str(file),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    power = rows_of(file, "power")
+    period_s = power[1].finished_s - power[0].finished_s
+    after = [row for row in power if row.finished_s > 60.0 + 3 * period_s]
+    assert len(after) > 50
+    assert max(row.power_w for row in after) <= 20.0
+    assert {row.power_budget_w for row in after} == {20.0}
+    assert max(row.power_w for row in power if row.finished_s <= 60.0) > 20.0
+    assert sum(not row.met for row in rows_of(file, "request")) <= 1
+
+
+# What is said of a run
+
+
+class Terminal(StringIO):
+    def isatty(self):
+        return True
+
+
+def request(engine, k, wait_s, tenant="mobilenet"):
+    due_s = k + 0.1
+    return RunRow(engine, "request", k + wait_s, tenant, 0, float(k), float(k), due_s, k + wait_s <= due_s, k, 1, 1)
+
+
+def step(engine, k, samples=16, tenant="resnet18"):
+    row = RunRow(engine, "train", k + 0.9, tenant, started_s=k + 0.5, minibatch=k, batch_size=16, samples=samples)
+    return replace(row, loss=2.0)
+
+
+def run_of(rows, *, simulated=False):
+    return Run(Header.new("run", 1, conditions={"device": "host", "simulated": simulated}), tuple(rows))
+
+
+@pytest.fixture
+def both():
+    rows = [request(engine, k, wait_s) for engine, wait_s in (("managed", 0.05), ("native", 0.2)) for k in range(5)]
+    rows += [step("managed", k) for k in range(4)] + [step("native", k) for k in range(5)]
+    return run_of(rows)
+
+
+def said(run, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    section(run, TextSection(stream))
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [120, 40])
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(both, width, monkeypatch):
+    lines = said(both, width, monkeypatch)
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).replace(",", " ").replace(":", " ").split()
+    assert words.count("mobilenet") == words.count("resnet18") == 2
+    assert {"managed", "native", "violations", "samples/s", "answers", "trains", "idle"} <= set(words)
+
+
+def test_engines_are_compared_with_native_at_any_position(both):
+    (line,) = compared(summarise(both))
+    assert line.startswith("managed beside native: 0 violations instead of 5, p99 50% of the budget instead of 200%")
+    assert compared(summarise(run_of([step("managed", 0)]))) == []
+    first, second = compared(summarise(run_of([step("streams", 0), step("managed", 0, 8), step("simulated", 0, 32)])))
+    assert first == "managed beside streams: trains 0.50 times as fast"
+    assert second == "simulated beside streams: trains 2.00 times as fast"
+
+
+def test_several_jobs_are_compared_each_with_itself():
+    rows = [
+        step("native", 0, 10, "a"),
+        step("native", 0, 10, "b"),
+        step("managed", 0, 9, "a"),
+        step("managed", 0, 8, "b"),
+    ]
+    assert compared(summarise(run_of(rows))) == ["managed beside native: trains 0.80 to 0.90 times as fast"]
+
+
+# Minibatches measured while the tenants take turns
+
+JOB = """
+import os, time
+
+def make(batch_size):
+    def step():
+        if batch_size == 8:
+            os._exit(3)
+        time.sleep(batch_size * 0.001)
+    step.save = step.load = lambda path: None
+    return step
+"""
+
+
+def test_a_batch_size_that_crashes_leaves_the_others_to_be_measured(tmp_path):
+    tenants, points = [], {}
+    for name, sizes in (("a", (4, 8, 2)), ("b", (4,))):
+        path = tmp_path / f"{name}.py"
+        path.write_text(JOB)
+        tenants.append(TenantMeasurements(TenantSpec(name, "train", str(path)), resolve(str(path))))
+        points[name] = [Point(tenants[-1].workload.name, "train", size, Mode()) for size in sizes]
+    device = open_host()
+    rows = measure_shared(device, tenants, points, seed=0)
+    assert [(row.batch_size, row.status) for row in rows["a"]] == [(4, "ok"), (8, "failed"), (2, "ok")]
+    assert "exit code 3" in rows["a"][1].reason
+    assert [row.status for row in rows["b"]] == ["ok"]
+    assert rows["a"][0].minibatch_s > rows["a"][2].minibatch_s > 0.002

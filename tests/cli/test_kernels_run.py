@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 from command_line import assert_two_lines
-from gpu_tasks import SOURCE, TASKS
 
 from edgetune.artifacts import io
 from edgetune.artifacts.kernel_timeline import KernelTimeline
@@ -22,6 +21,30 @@ from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from fakes.cuda_handles import CUresult
 from fakes.cuda_state import ticking
+
+SOURCE = """
+__global__ void scale(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+"""
+NETWORK = """
+    source: scale.cu
+    buffers: {x: {shape: [1000], role: input}, y: {shape: [1000], role: output}}
+    calls: [{kernel: scale, grid: [8], block: [128], arguments: [x, y, {int: 1000}]}]
+"""
+TASKS = f"""kind: kernel_tasks
+version: 1
+policy: elastic
+duration: 20ms
+tasks:
+- {{name: urgent, network: small, priority: 1, arrivals: 'uniform:500/s', deadline: 1ms}}
+- {{name: normal, network: large}}
+networks:
+  small:{NETWORK}
+  large:{NETWORK}
+"""
+
 
 RUN = ("schedule", "kernels", "run", "tasks.yaml")
 CALIBRATE = ("schedule", "kernels", "calibrate")

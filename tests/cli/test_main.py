@@ -1,26 +1,24 @@
 """The one error boundary: two lines, the documented exit code, no traceback, whatever went wrong."""
 
+import ast
 import errno
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import warnings
+from pathlib import Path
 
 import pytest
 from command_line import assert_two_lines
+from hostile import UNICODE, assert_harmless
 
+import edgetune
 from edgetune.cli import main as boundary
+from edgetune.cli import removed, screen
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, NotRestoredError, PartialError
 from edgetune.version import __version__
-
-
-@pytest.fixture(autouse=True)
-def keep_signal_handlers():
-    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
 
 
 def end_with(error: BaseException, monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
@@ -169,3 +167,64 @@ def test_ctrl_c_while_libraries_load_ends_without_words():
     )
     done = bash(f"{sys.executable} -c {shlex.quote(program)}")
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+@pytest.fixture(params=[*removed.REPLACED, "search --drawn", "device was"])
+def words(request, monkeypatch):
+    """The words of a removed command or option; two of a made table, so that there is always one of each."""
+    monkeypatch.setitem(removed.REPLACED, "search --drawn", "look at it")
+    monkeypatch.setitem(removed.REPLACED, "device was", "look at edgetune device list")
+    return request.param
+
+
+def test_removed_commands_and_options_are_answered_by_their_replacement(edgetune, words):
+    ended = edgetune(*words.split())
+    assert_two_lines(ended, 2)
+    assert f"'{words}' was removed" in ended.lines[0]
+    assert ended.lines[1] == f"hint: {removed.REPLACED[words]}"
+
+
+def test_a_file_of_the_name_of_a_removed_command_is_read(edgetune, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(removed.REPLACED, "search was", "look at it")
+    (tmp_path / "was").write_text("no table")
+    ended = edgetune("search", "was")
+    assert_two_lines(ended, 2)
+    assert "removed" not in ended.err
+
+
+# Everything that is printed goes through one module
+
+PACKAGE = Path(edgetune.__file__).parent
+PRINTS = {"print", "sys.stdout.write", "sys.stderr.write", "typer.echo", "typer.secho", "click.echo", "os.system"}
+LAST = {name.rpartition(".")[2] for name in PRINTS}
+ALLOWED = {
+    "cli/screen.py": "the one module",
+    "devices/guardian/program.py": "the guardian, which is isolated from the cli, prints by one_line",
+    "stages/interleave/worker.py": "into the log of a child process, which log_tail shows visibly",
+}
+
+
+def calls(path):
+    """Return what a module prints by."""
+    called = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    return {ast.unparse(each) for each in called if getattr(each, "attr", getattr(each, "id", "")) in LAST} & PRINTS
+
+
+def test_no_other_module_prints():
+    modules = [path for path in PACKAGE.rglob("*.py") if "testing" not in path.parts]
+    assert len(modules) > 500
+    printing = {str(path.relative_to(PACKAGE)) for path in modules if calls(path)}
+    assert printing <= set(ALLOWED), printing - set(ALLOWED)
+
+
+def test_warnings_of_libraries_are_one_visible_line():
+    before = warnings.formatwarning
+    try:
+        screen.show_warnings()
+        shown = warnings.formatwarning(UserWarning(UNICODE), UserWarning, f"/lib{UNICODE}.py", 3)
+    finally:
+        warnings.formatwarning = before
+    assert shown.count("\n") == 1
+    assert_harmless(shown)
+    assert "\\u202e" in shown

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from chain_inputs import small_network
 from command_line import assert_two_lines
 from hostile import assert_harmless
-from small_network import small_network
 
 from edgetune.artifacts import io
 from edgetune.artifacts.file_names import as_found, storable

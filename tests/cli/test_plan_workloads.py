@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 import yaml
+from chain_inputs import small_network
 from command_line import assert_two_lines
-from small_network import small_network
 
 from edgetune.artifacts.io import read
 from edgetune.artifacts.plan import Plan

@@ -1,4 +1,4 @@
-"""``edgetune profile``: on the twin, which is quick; what it prints, keeps, resumes and refuses."""
+"""``edgetune profile`` on the twin and the host: what it prints, keeps, resumes and refuses."""
 
 import json
 import os
@@ -6,11 +6,17 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
+from pathlib import Path
 from statistics import median
 
+import numpy as np
+import onnx
+import onnx.parser
 import pytest
 import yaml
 from command_line import assert_two_lines
+from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts import io
 from edgetune.artifacts.row_figures import mean_minibatch_s
@@ -244,3 +250,179 @@ def test_without_a_task_a_network_infers_and_a_python_file_trains(edgetune, tmp_
     (tmp_path / "trainer.py").write_text("def make(batch_size):\n    return lambda: sum(range(1000)) * 0.0\n")
     ended = edgetune("profile", str(tmp_path / "trainer.py"), "--device", "host", "--minibatches", "3", "--dry-run")
     assert ended.code == 0, ended.err
+
+
+# The largest batch size
+
+
+def test_largest_batch_within_a_budget_is_measured(edgetune, tmp_path):
+    """The network takes much memory and little time: a sample and its answer are 1 MiB each."""
+    table, network = tmp_path / "p.parquet", tmp_path / "wide.onnx"
+    graph = onnx.parser.parse_graph("wide (float[n,262144] x) => (float[n,262144] y) { y = Relu(x) }")
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), network)
+    ended = edgetune(
+        "profile", str(network), "--device", "host", "--batch-sizes", "4,max", "--memory-budget", "300MiB",
+        "--minibatches", "5", "-o", str(table),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    small, large = io.read_profile(str(table)).rows
+    assert small.batch_size == 4 < large.batch_size
+    assert small.memory_peak_bytes < large.memory_peak_bytes < 1.1 * (300 << 20)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--device", "twin:orin-agx", "--batch-sizes", "max"),
+        ("--device", "host", "--batch-sizes", "max", "--memory-budget", "1MiB"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(edgetune, tmp_path, options):
+    ended = edgetune("profile", "zoo:squeezenet", *options, "-o", str(tmp_path / "p.parquet"))
+    assert_two_lines(replace(ended, err="\n".join(ended.lines[-2:])), 2)
+
+
+# Models and training files that cannot be used
+
+
+def save(path, *, op="Relu", domain="", shape=("batch", 4), weights=()):
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
+    node = helper.make_node(op, ["x", *(weight.name for weight in weights)], ["y"], domain=domain)
+    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    graph = helper.make_graph([node], "net", inputs, outputs, initializer=list(weights))
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def outside(location: str) -> onnx.TensorProto:
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=location)
+    return tensor
+
+
+MODELS = {
+    "weights outside the folder": {"op": "Add", "weights": [outside("../../etc/passwd")]},
+    "weights at an absolute path": {"op": "Add", "weights": [outside("/etc/passwd")]},
+    "a missing weights file": {"op": "Add", "weights": [outside("weights.bin")]},
+    "a dimension nobody fixed": {"shape": ("batch", "length")},
+}
+
+
+@pytest.mark.parametrize("device", ["host"])
+@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
+def test_a_bad_onnx_file_is_two_lines(edgetune, tmp_path, made, device):
+    model = save(tmp_path / "net.onnx", **made)
+    target = tmp_path / "p.parquet"
+    words = ("profile", str(model), "--task", "infer", "--device", device, "-o", str(target), "--quiet")
+    ended = edgetune(*words)
+    assert_two_lines(ended, 2)
+    assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
+    assert_two_lines(edgetune(*words, "--dry-run"), 2)
+
+
+def half_known(path):
+    nodes = [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Frob", ["z"], ["y"], domain="elsewhere")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("batch", 4)) for name in "xy"]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("elsewhere", 1)]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:])
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+    return str(path)
+
+
+def test_an_unknown_operator_on_the_twin_is_a_warning_in_the_table_and_in_the_plan(edgetune, tmp_path):
+    model, table = half_known(tmp_path / "net.onnx"), tmp_path / "p.parquet"
+    live = (model, "--task", "infer", "--device", "twin:orin-agx")
+    ended = edgetune("profile", *live, "-o", str(table))
+    assert ended.code == 0
+    assert "unmodelled-operators" in ended.err
+    plan = edgetune("search", *live, "--batch-sizes", "1", "--objective", "throughput").out
+    assert "unmodelled-operators" in plan
+
+
+def test_a_live_search_in_which_nothing_works_is_bad_input_with_its_own_hint(edgetune, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("def make(batch_size):\n    raise ValueError('no data')\n")
+    words = ("search", str(path), "--task", "train", "--device", "host", "--batch-sizes", "1,2")
+    ended = edgetune(*words, "--objective", "throughput", "--strategy", "exhaustive")
+    assert_two_lines(ended, 2)
+
+
+# The batch: told, recorded, set with --batch-axis, and refused where there is none
+
+HOST = ("--task", "infer", "--device", "host", "--minibatches", "3")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+def written(name, nodes, inputs, weights, kind=TensorProto.FLOAT):
+    graph = helper.make_graph(
+        [helper.make_node(op, names.split(), [made], **attributes) for op, names, made, attributes in nodes],
+        name,
+        [helper.make_tensor_value_info(each, kind, shape) for each, shape in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, each) for each, array in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{name}.onnx")
+    return Path(f"{name}.onnx").name
+
+
+def weights(*shape):
+    return np.full(shape, 0.01, np.float32)
+
+
+def points():
+    nodes = [
+        ("MatMul", "x w", "a", {}), ("Relu", "a", "b", {}), ("MatMul", "b v", "c", {}),
+        ("ReduceMax", "c", "y", {"axes": [0], "keepdims": 0, "name": "pool"}),
+    ]  # fmt: skip
+    return written("points", nodes, {"x": [4096, 3]}, {"w": weights(3, 64), "v": weights(64, 32)})
+
+
+def recurrent():
+    nodes = [("LSTM", "x w r", "y", {"hidden_size": 16, "name": "lstm"})]
+    return written("lstm", nodes, {"x": [50, 1, 40]}, {"w": weights(1, 64, 40), "r": weights(1, 64, 16)})
+
+
+def test_a_network_without_a_batch_is_measured_as_exported(edgetune):
+    ended = edgetune("profile", points(), *HOST, "-o", "p.parquet")
+    assert ended.code == 0, ended.err
+    assert "points: no batch axis, measured as exported, one run a minibatch" in ended.err
+    header = io.read_profile("p.parquet").header
+    assert header.inputs["workload"]["batch"] == {
+        "axes": {}, "exported": 1, "why": "node 'pool' (ReduceMax) combines what lies along axis 0 of 'x'"
+    }  # fmt: skip
+    assert header.conditions["fed"] == [
+        {"name": "x", "dtype": "float32", "shape": [4096, 3], "values": "uniform in [0, 1)"}
+    ]
+    assert [row.batch_size for row in io.read_profile("p.parquet").rows] == [1]
+
+
+@pytest.mark.parametrize("command", [("profile", "-b", "4", *HOST), ("schedule", "prepare", "-b", "4")])  # fmt: skip
+def test_another_batch_size_is_refused_where_there_is_no_batch(edgetune, command):
+    words = command[:1] if command[0] == "profile" else command[:2]
+    ended = edgetune(*words, points(), *command[len(words) :])
+    assert_two_lines(ended, 2)
+
+
+def test_the_batch_of_a_recurrence_is_its_second_axis(edgetune):
+    ended = edgetune("profile", recurrent(), *HOST, "-b", "1,4", "-o", "p.parquet", "--verbose")
+    assert "lstm: batch axis 1, exported for 1, measured at 1, 4" in ended.err
+    assert io.read_profile("p.parquet").header.inputs["workload"]["batch"]["axes"] == {"x": 1}
+
+
+def test_the_batch_axis_belongs_to_the_request(edgetune):
+    network = written("relu", [("Relu", "x", "y", {})], {"x": [8, 16]}, {})
+    first = edgetune("profile", network, *HOST, "-o", "p.parquet")
+    assert "batch axis 0, exported for 8, measured at 8" in first.err
+    again = edgetune("profile", network, *HOST, "-o", "p.parquet", "--batch-axis", "none")
+    assert again.code == 2
+    assert "no batch axis, measured as exported" in again.err
+    fresh = edgetune("profile", network, *HOST, "-o", "p.parquet", "--batch-axis", "x=1", "--fresh")
+    assert "batch axis 1, exported for 16, measured at 16" in fresh.err
+    assert io.read_profile("p.parquet").header.inputs["workload"]["batch_axis"] == "x=1"

@@ -1,17 +1,26 @@
 """``edgetune schedule run --simulate``: jobs in, a timeline and its figures out; and what is refused."""
 
 import json
+import os
+import signal
+import threading
+from types import SimpleNamespace
 
 import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.jobs import Job
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.timeline import Timeline
 from edgetune.cli.screen import SIMULATED
+from edgetune.serving.sources import LineArrivals
 from edgetune.stages.schedule.policies import POLICIES
+from edgetune.stages.schedule.policies.classic import FirstComeFirstServed
 from edgetune.stages.schedule.policies.policy import SchedulePolicy, in_order
+from edgetune.workflows.schedule import live
+from edgetune.workflows.schedule.live import feeding
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
 faces,conv1,conv,1000000,100000,0.010,0.020
@@ -252,3 +261,63 @@ def test_no_word_of_a_file_of_jobs_is_an_unexpected_error(edgetune_raw, jobs, tm
             ended = simulate(edgetune_raw, "jobs.json", "--json", "--force")
             assert ended.code in (0, 2, 3), (odd, arrivals, ended.err)
             assert ended.code == 0 or len(ended.err.removeprefix(f"{SIMULATED}\n").splitlines()) == 2, ended.err
+
+
+STOPPING_COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
+faces,conv1,conv,1000000,100000,0.010,0.020
+faces,fc6,fc,30000000,1000,0.300,0.010
+"""
+STOPPING_JOBS = """kind: jobs
+version: 1
+memory: 64MiB
+networks: {faces: {costs: costs.csv}}
+jobs: [{name: photos, networks: [faces], arrivals: periodic:100ms, count: 1000}]
+"""
+
+
+def test_a_signal_ends_a_simulation_between_events_and_what_there_was_is_written(edgetune, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "costs.csv").write_text(STOPPING_COSTS)
+    (tmp_path / "jobs.yaml").write_text(STOPPING_JOBS)
+    real, asked = FirstComeFirstServed.choose, []
+
+    def interrupted(self, view):
+        asked.append(view.now_ns)
+        if len(asked) == 20:
+            signal.raise_signal(signal.SIGINT)
+        return real(self, view)
+
+    monkeypatch.setattr(FirstComeFirstServed, "choose", interrupted)
+    ended = edgetune("schedule", "run", "jobs.yaml", "--simulate", "--policy", "fcfs,bulk", "-o", "t.parquet")
+    assert ended.code == 128 + signal.SIGINT
+    assert len(asked) < 30
+    rows = io.read(Timeline, "t.parquet").rows
+    assert {row.policy for row in rows} == {"fcfs"}
+    assert {row.reason for row in rows if row.status == "abandoned"} == {"the run was stopped"}
+
+
+class Run:
+    """Takes requests, and notes when it was told that no more come."""
+
+    figures = SimpleNamespace(base_bytes=1)
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.ended = threading.Event()
+
+    def ask(self, network: str, *, job: str, due_s: float | None) -> None:
+        self.asked += 1
+
+    def end(self) -> None:
+        self.ended.set()
+
+
+def test_standard_input_that_is_closed_ends_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(write)
+    os.close(read)
+    monkeypatch.setattr(live, "LineArrivals", lambda: LineArrivals(read))
+    run = Run()
+    with feeding(run, Job("photos", ("faces",), "live"), (0,), None):  # type: ignore[arg-type]
+        assert run.ended.wait(60)
+    assert run.asked == 0

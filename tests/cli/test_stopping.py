@@ -9,8 +9,8 @@ import sys
 import time
 
 import pytest
+from chain_inputs import small_network
 from hints import misplaced
-from small_network import small_network
 
 from edgetune.artifacts import io
 

@@ -1,6 +1,9 @@
-"""Terminals that are narrow, that are lost, and that hostile names would steer."""
+"""Terminals that are narrow, that are lost, and that hostile names would steer; tables and progress on them."""
 
 import json
+import re
+import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,11 @@ from hostile import FILE_NAME, UNICODE
 from terminal import Terminal
 
 from edgetune.artifacts import io
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.cli import progress, screen
+from edgetune.cli.screen import Screen
+from edgetune.stages.profiling.point_state import Loading, Sampling
 
 GOLDEN = sorted(path for path in (Path(__file__).parents[1] / "golden").iterdir() if path.suffix != ".py")
 WIDTHS = (0, 1, 5, 21)
@@ -136,3 +144,119 @@ def test_a_search_that_ignores_a_lost_terminal_works_to_the_end(tmp_path):
     terminal.read_until(b"step 2:")
     assert terminal.hang_up() == 0
     assert "points_measured: 7" in (tmp_path / "plan.yaml").read_text(encoding="utf-8")
+
+
+# Tables on screens of any width, and in pipes
+
+COLUMNS = ("what", "size>", "note")
+ROWS = [
+    ("short", 1, "a note of several words, which is long"),
+    ("a name with many words", 22, ""),
+    ("x", None, "brief"),
+]
+
+
+class TextTerminal(StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def drawn_lines(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def draw(width: int | None) -> list[str]:
+        out = StringIO() if width is None else TextTerminal()
+        monkeypatch.setenv("COLUMNS", str(width or 10))
+        screen.table(COLUMNS, ROWS, stream=out)
+        return out.getvalue().splitlines()
+
+    return draw
+
+
+def test_a_pipe_gets_one_line_for_each_row(drawn_lines):
+    assert drawn_lines(None) == [
+        "what                    size  note",
+        "short                      1  a note of several words, which is long",
+        "a name with many words    22",
+        "x                          -  brief",
+    ]
+
+
+def test_a_screen_that_is_wide_enough_looks_the_same(drawn_lines):
+    assert drawn_lines(80) == drawn_lines(None)
+
+
+def test_a_last_column_that_would_be_a_ribbon_goes_below_its_row(drawn_lines):
+    assert drawn_lines(36) == [
+        "what                    size",
+        "short                      1",
+        "      a note of several words,",
+        "      which is long",
+        "a name with many words    22",
+        "x                          -",
+        "      brief",
+    ]
+
+
+@pytest.mark.parametrize("width", range(26, 80))
+def test_no_word_is_lost_on_any_screen(drawn_lines, width):
+    _, *drawn = drawn_lines(width)
+    _, *plain = drawn_lines(None)
+    assert sorted(" ".join(drawn).split()) == sorted(" ".join(plain).split())
+    assert all(len(line) <= width for line in drawn)
+
+
+def test_prose_folds_between_words_on_a_terminal_only(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    text = "no power: --power-budget cannot be checked"
+    assert screen.folded(text, StringIO()) == text
+    assert screen.folded(text, TextTerminal()).splitlines() == ["no power:", "--power-budget", "cannot be checked"]
+
+
+# What is said while something long goes on
+
+
+def on_terminal(monkeypatch):
+    """Make standard error a terminal of 80 columns; not in a fixture, after which pytest captures it again."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stderr", TextTerminal())
+    return sys.stderr
+
+
+def lines_of(terminal):
+    return [line.strip() for line in re.split(r"\r|\n|\x1b\[[0-9;?]*[A-Za-z]", terminal.getvalue()) if line.strip()]
+
+
+POINT = Point("net", "infer", 4, Mode(gpu_mhz=600))
+
+
+def test_a_bar_shows_the_point_that_is_measured_below_it(monkeypatch):
+    terminal = on_terminal(monkeypatch)
+    screen = Screen()
+    with screen.bar("measuring kernels", 3) as advance:
+        advance(1, "measuring kernels")
+        screen.points(Sampling(POINT, 20, 0.05, (0.04, 0.06), 12.0))
+        progress._open[-1].refresh()
+    lines = lines_of(terminal)
+    assert "1/3" in " ".join(lines)
+    assert any(line.startswith("50 ms (40 ms, 60 ms), 20 minibatches, at most 12 s left: net infer") for line in lines)
+    screen.point(Loading(POINT))  # without a bar there is no place for it
+    assert lines_of(terminal) == lines
+
+
+def test_without_a_terminal_nothing_is_shown_and_nothing_is_reported(capsys):
+    screen = Screen()
+    assert screen.points is None
+    with screen.bar("measuring", None) as advance, screen.timing("managed", 10.0):
+        assert advance is None
+    assert capsys.readouterr() == ("", "")
+
+
+def test_quiet_is_quiet_on_a_terminal_too(monkeypatch):
+    terminal = on_terminal(monkeypatch)
+    screen = Screen(quiet=True)
+    with screen.bar("measuring", 2) as advance, screen.timing("managed", 10.0):
+        assert (advance, screen.points) == (None, None)
+    assert terminal.getvalue() == ""

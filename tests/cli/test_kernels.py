@@ -1,6 +1,8 @@
-"""``edgetune schedule kernels simulate``: tasks in, a timeline and its figures out; and what is refused."""
+"""``edgetune schedule kernels simulate`` and ``bench`` on the model of a GPU."""
 
 import itertools
+import json
+import re
 import signal
 
 import pytest
@@ -8,7 +10,11 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.kernel_timeline import KernelTimeline
+from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
+from edgetune.testing.fake_clock import FakeClock
+from fakes.cuda_driver import FakeCuda
+from fakes.cuda_gpu import FakeCudaGpu
 
 TASKS = """kind: kernel_tasks
 version: 1
@@ -146,3 +152,128 @@ def test_a_kernel_that_cannot_be_elastic_is_launched_whole_as_on_a_gpu(edgetune,
         assert ended.code == 0, ended.err
         assert ("of elastic forms" in ended.out) is forms
         assert ("task normal: c is launched whole, as it cannot be elastic: a loop may wait" in ended.err) is not forms
+
+
+# The worst case of critical latency, and --admit-within
+
+
+def network(kernel: str, block_time: str) -> str:
+    call = f"{{kernel: {kernel}, grid: [8], block: [128], block_time: {block_time}}}"
+    return f"\n    calls: [{call}, {call}]"
+
+
+BOUND_TASKS = f"""kind: kernel_tasks
+version: 1
+gpu: orin-nano
+duration: 50ms
+tasks:
+- {{name: urgent, network: small, priority: 1, arrivals: 'uniform:100/s'}}
+- {{name: quick, network: quick}}
+- {{name: slow, network: slow}}
+networks:
+  small:{network("a", "500us")}
+  quick:{network("b", "20us")}
+  slow:{network("c", "400us")}
+"""
+BOUND_SIMULATE = ("schedule", "kernels", "simulate", "tasks.yaml", "-o", "k.parquet")
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks.yaml").write_text(BOUND_TASKS)
+
+
+def test_the_worst_case_is_told_beside_the_slowest_request(edgetune):
+    ended = edgetune(*BOUND_SIMULATE, "--policy", "sequential,multistream,elastic")
+    assert ended.code == 0, ended.err
+    told = re.sub(r"\s+", " ", ended.out)
+    for policy in ("multistream", "elastic"):
+        assert f"worst case by {policy}: urgent takes at most " in told
+        assert "2 kernels x 400 µs (block of c of slow); the slowest took " in told
+    assert "worst case by sequential" not in told
+    assert "a bound leaves out what kernels beside each other cost" in told
+    header = io.read(KernelTimeline, "k.parquet").header
+    assert set(header.conditions["bounds"]) == {"multistream", "elastic"}
+    assert header.conditions["refused"] == []
+
+
+def test_a_task_that_would_break_it_is_left_out_by_all_policies(edgetune):
+    ended = edgetune(*BOUND_SIMULATE, "--policy", "sequential,elastic", "--admit-within", "10%")
+    assert ended.code == 0, ended.err
+    timeline = io.read(KernelTimeline, "k.parquet")
+    assert {row.task for row in timeline.rows if row.event == "launch"} == {"urgent", "quick"}
+    assert len(timeline.header.conditions["refused"]) == 1
+
+
+def test_where_none_is_admitted(edgetune):
+    ended = edgetune(*BOUND_SIMULATE, "--policy", "elastic", "--admit-within", "1%", "--quiet")
+    assert ended.code == 3
+    least = re.search(r"from --admit-within (\d+)% on", ended.err)[1]
+    assert edgetune(*BOUND_SIMULATE, "--policy", "elastic", "--admit-within", f"{least}%").code == 0
+
+
+# The benchmark
+
+SHORT = ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms")
+
+
+def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_path):
+    file = tmp_path / "bench.json"
+    words = ("--gpu", "orin-nano", "--policy", "sequential", "--duration", "30ms")
+    ended = edgetune(*SHORT, *words, "--json", "--quiet", "-o", str(file))
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert document["simulated"] is True
+    assert document["device"] == "orin-nano"
+    assert "no caches" in document["model"]["note"]
+    (figures,) = document["workloads"]
+    assert (figures["workload"], figures["turns"]) == ("A", 1)
+    (policy,) = figures["policies"]
+    assert policy["throughput_x"]["value"] == 1.0
+    assert policy["p50_x"]["value"] > 1.0  # it waits for cifarnet
+    assert {each["device"] for each in figures["published"]} == {"rtx-2060", "xavier"}
+    assert json.loads(file.read_text(encoding="utf-8")) == document
+
+
+def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkeypatch):
+    from edgetune.stages.elastic import bench as module
+
+    real, asked = module.bench, []
+
+    def bench(workload, *arguments, **options):
+        asked.append(workload.name)
+        if workload.name == "B":
+            raise KeyboardInterrupt
+        return real(workload, *arguments, **options)
+
+    monkeypatch.setattr(module, "bench", bench)
+    file = tmp_path / "bench.json"
+    ended = edgetune(*SHORT, "B", "C", "--policy", "sequential", "-o", str(file))
+    assert ended.code == 130, ended.err
+    assert asked == ["A", "B"]
+    assert [each["workload"] for each in json.loads(file.read_text(encoding="utf-8"))["workloads"]] == ["A"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--load", "100%"], ["B", "--duration", "9999h"], ["--device", "nvidia:0", "--assume", "host=1us"]],
+)
+def test_bad_input(edgetune, words):
+    ended = edgetune("schedule", "kernels", "bench", "--quiet", *words)
+    assert_two_lines(ended, 2)
+
+
+@pytest.mark.slow  # real kernels are compiled by the real compiler
+def test_on_a_gpu_that_is_a_fake(edgetune, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    clock, opened = FakeClock(), gpu_session.open_gpu_session
+    given = {"module": FakeCuda([FakeCudaGpu(sm_count=132)], clock), "now_ns": clock.now_ns, "sleep_s": clock.sleep_s}
+    monkeypatch.setattr(gpu_session, "open_gpu_session", lambda index, **options: opened(index, **{**options, **given}))
+    words = ("--device", "nvidia:0", "--sms", "16", "--policy", "sequential,elastic", "--duration", "20ms", "--json")
+    ended = edgetune(*SHORT, *words)
+    assert ended.code == 0, ended.err
+    assert "SIMULATED" not in ended.err
+    document = json.loads(ended.out)
+    assert (document["simulated"], document["gpu"]["sm_count"]) == (False, 16)
+    assert [policy["policy"] for policy in document["workloads"][0]["policies"]] == ["sequential", "elastic"]
