@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -16,9 +15,7 @@ import pytest
 from command_line import assert_two_lines
 from terminal import Terminal
 
-from edgetune.artifacts import io
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Plan
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.control import JetsonControl
 from edgetune.devices.jetson.knobs import find_knobs, presets_of
@@ -32,8 +29,6 @@ from edgetune.workflows.device.options import WatchOptions
 from edgetune.workflows.device.prometheus import exposition
 from edgetune.workflows.device.watch import Snapshot, open_watched
 from edgetune.workloads.zoo import NETWORKS
-
-TABLE = "workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,train,16,300,0.20,12\nnet,train,16,900,0.09,29\n"
 
 
 def test_the_list_says_why_a_device_is_not_here(edgetune):
@@ -55,12 +50,6 @@ def test_a_device_says_what_it_can_do_and_why_not(edgetune):
     assert facts["modes"]["knobs"]["gpu_mhz"][-1] == 1300.5
 
 
-def test_a_table_is_a_device(edgetune, tmp_path):
-    (tmp_path / "t.csv").write_text(TABLE)
-    ended = edgetune("device", f"recorded:{tmp_path / 't.csv'}", "--modes", "all")
-    assert [line.strip() for line in ended.out.splitlines()] == ["gpu_mhz", "300", "900"]
-
-
 def test_zoo_lists_every_network(edgetune):
     ended = edgetune("zoo")
     assert [line.split()[0] for line in ended.out.splitlines()] == ["name", *NETWORKS]
@@ -79,21 +68,6 @@ def test_zoo_exports_a_network(edgetune, tmp_path):
     assert (ended.code, ended.out, ended.err) == (0, "", f"wrote {target}\n")
     shape = onnx.load(target).graph.input[0].type.tensor_type.shape
     assert [dimension.dim_value for dimension in shape.dim] == [3, 3, 224, 224]
-
-
-def test_show_prints_any_artifact(edgetune, tmp_path):
-    table, plan, trace = tmp_path / "t.csv", tmp_path / "plan.yaml", tmp_path / "trace.parquet"
-    table.write_text(TABLE)
-    search = ("search", str(table), "--power-budget", "30W", "--strategy", "exhaustive", "-o", str(plan))
-    assert edgetune(*search, "--trace", str(trace)).code == 0
-    assert edgetune("show", str(plan)).out == plan.read_text(encoding="utf-8")
-    shown = edgetune("show", str(trace)).out
-    assert "trace version 1" in shown
-    assert "within_budget" not in shown
-    assert len([line for line in shown.splitlines() if line.lstrip().startswith(("1 ", "2 "))]) == 2
-    for path in (table, plan, trace):
-        assert json.loads(edgetune("show", str(path), "--json").out)
-    assert io.read(Plan, str(plan)).configuration.batch_size == 16
 
 
 # The mode of a plan for nvpmodel and sh, tried on a fake board
@@ -348,9 +322,3 @@ def test_it_serves_on_the_loopback_address_and_ends_after_its_count(root):
             assert answer.read().endswith(b"\n")
         assert process.wait(60) == 0
         assert process.stderr.read() == ""
-
-
-def test_a_port_in_use_is_two_lines(edgetune, root):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        assert_two_lines(edgetune("device", "watch", "jetson", "--root", str(root), "--prometheus", port), 2)

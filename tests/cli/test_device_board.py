@@ -17,14 +17,10 @@ import psutil
 import pytest
 from command_line import Ended, assert_two_lines
 
-from edgetune.cli.screen import Screen
 from edgetune.devices.guardian.journal import Journals
-from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_jetson import apply_line, guard, open_fake, request_line
 from edgetune.testing.fake_kernel import FakeKernel, Killed
-from edgetune.workflows.device.device import restore
-from edgetune.workflows.device.options import RestoreOptions
 
 PATIENCE_S = 60.0
 SLOWEST = "cpu_cores=1,cpu_mhz=102,gpu_mhz=76.8"
@@ -200,15 +196,6 @@ def test_a_command_that_cannot_be_started_is_two_lines_and_the_board_is_put_back
         assert board.journals == []
 
 
-def test_a_mode_that_was_left_in_place_is_there_again_after_the_command(edgetune, board):
-    assert edgetune("device", "set", *board.named, "cpu_cores=2").code == 0
-    kept = board.kernel.settings()
-    assert edgetune("device", "set", *board.named, SLOWEST, "--", "true").code == 0
-    assert board.kernel.settings() == kept
-    assert edgetune("device", "restore", *board.named).code == 0
-    assert board.as_found
-
-
 def test_asked_to_end_it_ends_the_command_and_puts_the_board_back(board, running, tmp_path):
     end = f"echo asked > {tmp_path / 'end'}; exit 0"
     process = running(*script(f"trap '{end}' TERM", "echo ready", "while :; do sleep 0.05; done"))
@@ -288,31 +275,6 @@ def test_a_second_edgetune_names_the_holder_of_the_board_and_the_time(edgetune, 
     (line,) = edgetune("device", "watch", *board.named, "--count", "1").out.splitlines()
     assert json.loads(line)["mode"]["cpu_cores"] == 1
     assert not board.as_found
-
-
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("flock") is None, reason="only root can be several users")
-def test_a_board_is_restored_while_another_user_holds_its_lock(edgetune, board):
-    assert edgetune("device", "set", *board.named, SLOWEST).code == 0
-    for folder in (board.root, *board.root.parents):
-        if folder.name.startswith(("pytest-", "popen-", "test_")):
-            folder.chmod(folder.stat().st_mode | 0o011)
-    lock = board.root / "run/edgetune/jetson.lock"
-    stranger = subprocess.Popen(
-        ["flock", str(lock), "sh", "-c", "echo held; read _"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=12345, group=12345, extra_groups=(),
-    )  # fmt: skip
-    try:
-        assert stranger.stdout.readline() == b"held\n"
-        ended = edgetune("device", "restore", *board.named)
-        told = " ".join(ended.err.split())
-        assert f"note: the board is in use by another edgetune: process {stranger.pid} of user 12345 (flock" in told
-        assert told.endswith("; jetson is put back all the same")
-        assert ended.code == 0
-        assert board.as_found
-        assert_two_lines(edgetune("device", "set", *board.named, SLOWEST), 4)  # measuring and setting it keeps out
-    finally:
-        stranger.kill()
-        stranger.communicate()
 
 
 # Exit code 6 is no dead end: each situation in which it comes about, and its hint followed to the letter
@@ -428,16 +390,6 @@ def test_the_hint_of_every_board_that_is_not_restored_leads_to_one_that_is(edget
     assert left.kernel.settings() == left.before
 
 
-def test_a_dry_run_changes_nothing_and_cannot_forget(edgetune, tmp_path):
-    left = Left(tmp_path / "root", "kept")
-    before, text = left.kernel.settings(), left.path.read_bytes()
-    looked = edgetune("device", "restore", *left.named, "--dry-run", "--json")
-    (told,) = json.loads(looked.out)["would_restore"]
-    assert f"/{GPU}/max_freq from 76800000 to 921600000" in told
-    assert (left.kernel.settings(), left.path.read_bytes()) == (before, text)
-    assert edgetune("device", "restore", *left.named, "--dry-run", "--forget").code == 2
-
-
 @pytest.fixture
 def stopped(tmp_path):
     """A board in a mode that a process holds, which was stopped: it hears neither Ctrl-C nor SIGTERM."""
@@ -470,16 +422,3 @@ def test_a_stopped_holder_is_ended_when_that_is_asked_for_and_the_board_is_put_b
     assert edgetune(*command, "--yes").code == 0
     assert process.wait() == -signal.SIGKILL
     assert kernel.settings() == before
-
-
-def test_a_refusal_ends_nothing(edgetune, stopped, monkeypatch):
-    kernel, before, process = stopped
-    asked = []
-    options = RestoreOptions(name="jetson", root=str(kernel.root), force=True)
-    with pytest.raises(DeviceError):
-        restore(options, Screen(True), lambda question: bool(asked.append(question)))
-    assert f"end process {process.pid}" in asked[0]
-    assert process.poll() is None
-    assert kernel.settings() != before
-    assert edgetune("device", "restore", "--yes").code == 2
-    assert edgetune("device", "restore", "--force", "--dry-run").code == 2

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -22,18 +21,14 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.cli.main import run
-from edgetune.cli.sections import TextSection
 from edgetune.devices.host import open_host
 from edgetune.errors import InputError
-from edgetune.stages.interleave.engines import ENGINES, Engine
-from edgetune.stages.interleave.policies import POLICIES
-from edgetune.stages.interleave.policies.native import Native
 from edgetune.stages.interleave.summary import summarise
 from edgetune.workflows.interleave import turns
 from edgetune.workflows.interleave.points import TenantMeasurements, measure_shared
 from edgetune.workflows.interleave.tenants import TenantSpec
 from edgetune.workflows.interleave.turns import Turns
-from edgetune.workflows.report.run import compared, section
+from edgetune.workflows.report.run import compared
 from edgetune.workloads.resolve import resolve
 
 TWIN = ("--device", "twin:orin-agx")
@@ -154,41 +149,6 @@ def test_standard_input_is_for_one_turn_in_real_time(edgetune, network, monkeypa
     monkeypatch.chdir(network)
     ended = edgetune(*live("--arrivals", "-", *more))
     assert_two_lines(ended, 2)
-
-
-def test_a_simulation_of_this_host_says_that_it_is_one(edgetune, network, monkeypatch):
-    monkeypatch.chdir(network)
-    ended = edgetune(*live("--engine", "simulated", "-o", "run.parquet"))
-    assert ended.code == 0, ended.err
-    assert ended.err.startswith("SIMULATED")
-    assert read(Run, str(network / "run.parquet")).header.simulated
-
-
-def test_a_full_disk_costs_the_rows_and_not_the_figures(edgetune, plan):
-    ended = edgetune("interleave", plan, *TWIN, "--duration", "2s", "-o", "/dev/full")
-    assert ended.code == 2
-
-
-def test_a_policy_and_an_engine_are_rows_of_their_tables(edgetune, plan, tmp_path, monkeypatch):
-    class Resting(Native):
-        name = "resting"
-
-        def decide(self, snapshot):
-            return super().decide(replace(snapshot, jobs=[]))
-
-    monkeypatch.setitem(POLICIES, "resting", Resting)
-    monkeypatch.setitem(ENGINES, "dozing", Engine("dozing", "resting", simulated=True))
-    path = str(tmp_path / "run.parquet")
-    common = ("interleave", plan, *TWIN, "--duration", "5s", "-o", path)
-    assert edgetune(*common, "--engine", "dozing,simulated").code == 0
-    assert {row.engine for row in read(Run, path).rows if row.event == "train"} == {"simulated"}
-    assert edgetune(*common, "--policy", "resting").code == 0
-    found = read(Run, path)
-    assert ({row.event for row in found.rows} & {"request", "train"}) == {"request"}
-    assert found.header.conditions["policy"] == "resting"
-    assert_two_lines(edgetune(*common, "--engine", "dozing", "--policy", "managed"), 2)
-    monkeypatch.delitem(ENGINES, "dozing")
-    assert_two_lines(edgetune(*common, "--engine", "dozing"), 2)
 
 
 def test_turns_before_a_failed_engine_are_kept(edgetune, plan, tmp_path, monkeypatch):
@@ -333,25 +293,6 @@ def test_requests_from_standard_input(shell, network):
     )
 
 
-@pytest.mark.parametrize(("option", "file"), [("--checkpoint", "state.pt")])
-def test_a_script_that_cannot_save_or_load_is_refused_before_anything_is_measured(
-    edgetune, network, monkeypatch, *, option, file
-):
-    (network / "train.py").write_text("def make(batch_size):\n    return lambda: open('ran', 'a').write('x')\n")
-    monkeypatch.chdir(network)
-    ended = edgetune(*live(option, file, "--profile", measured(edgetune)))
-    assert ended.code == 2
-    assert "measured small" not in ended.err
-    assert not (network / "ran").exists()
-
-
-def measured(edgetune):
-    """Measure the network alone, so that only the training is left to measure."""
-    sizes = ("--batch-sizes", "2", "--device", "host", "--modes", "as-found", "-o", "small.parquet")
-    assert edgetune("profile", "small.onnx", "--task", "infer", *sizes).code == 0
-    return "small.parquet"
-
-
 # While rates and power budgets change
 
 PAIR = ("interleave", "--device", "twin:orin-agx", "--infer", "zoo:mobilenet_v2", "--train", "zoo:resnet18", "-q")
@@ -382,11 +323,6 @@ def test_a_budget_cut_in_the_middle_is_met_within_three_sensor_periods_and_held(
 # What is said of a run
 
 
-class Terminal(StringIO):
-    def isatty(self):
-        return True
-
-
 def request(engine, k, wait_s, tenant="mobilenet"):
     due_s = k + 0.1
     return RunRow(engine, "request", k + wait_s, tenant, 0, float(k), float(k), due_s, k + wait_s <= due_s, k, 1, 1)
@@ -408,23 +344,6 @@ def both():
     return run_of(rows)
 
 
-def said(run, width, monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("NO_COLOR", "1")
-    stream = Terminal()
-    section(run, TextSection(stream))
-    return stream.getvalue().splitlines()
-
-
-@pytest.mark.parametrize("width", [120, 40])
-def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(both, width, monkeypatch):
-    lines = said(both, width, monkeypatch)
-    assert max(map(len, lines)) <= width
-    words = " ".join(lines).replace(",", " ").replace(":", " ").split()
-    assert words.count("mobilenet") == words.count("resnet18") == 2
-    assert {"managed", "native", "violations", "samples/s", "answers", "trains", "idle"} <= set(words)
-
-
 def test_engines_are_compared_with_native_at_any_position(both):
     (line,) = compared(summarise(both))
     assert line.startswith("managed beside native: 0 violations instead of 5, p99 50% of the budget instead of 200%")
@@ -432,16 +351,6 @@ def test_engines_are_compared_with_native_at_any_position(both):
     first, second = compared(summarise(run_of([step("streams", 0), step("managed", 0, 8), step("simulated", 0, 32)])))
     assert first == "managed beside streams: trains 0.50 times as fast"
     assert second == "simulated beside streams: trains 2.00 times as fast"
-
-
-def test_several_jobs_are_compared_each_with_itself():
-    rows = [
-        step("native", 0, 10, "a"),
-        step("native", 0, 10, "b"),
-        step("managed", 0, 9, "a"),
-        step("managed", 0, 8, "b"),
-    ]
-    assert compared(summarise(run_of(rows))) == ["managed beside native: trains 0.80 to 0.90 times as fast"]
 
 
 # Minibatches measured while the tenants take turns

@@ -129,15 +129,6 @@ def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, ta
     assert cuda.leaked() == []
 
 
-def test_part_of_the_gpu(edgetune, tasks, fake):
-    cuda = fake(FakeCudaGpu(sm_count=132))
-    ended = edgetune(*RUN, "--sms", "16", "-o", "k.parquet", "--json")
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)["header"]["conditions"]
-    assert (told["gpu"]["sm_count"], told["part_of_the_gpu"]) == (16, True)
-    assert {each.sm_count for each in cuda.launches} == {16}
-
-
 def test_blocks_write_down_where_they_ran_and_are_drawn(edgetune, tasks, fake):
     def timer(memory, launch):
         memory.view(int.from_bytes(launch.arguments[0], "little"), np.uint64, 1)[0] = launch.start_ns

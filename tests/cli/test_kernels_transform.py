@@ -7,10 +7,8 @@ from functools import partial
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.stages.elastic import cpu_equivalence
 from edgetune.stages.elastic.cuda import context, driver
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, write_costs
-from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
@@ -35,36 +33,6 @@ def source(tmp_path, monkeypatch):
         return str(file)
 
     return write
-
-
-def test_a_file_is_written_and_the_rest_is_reported(edgetune, source, tmp_path):
-    out = tmp_path / "out.ptx"
-    ended = edgetune("schedule", "kernels", "transform", source(GOOD + BAD), "-o", str(out), "--explain")
-    assert ended.code == 0
-    assert "scale__grid(" in out.read_text(encoding="utf-8")
-
-
-def test_persistent_forms_are_made_and_checked_on_request(edgetune, source, tmp_path):
-    out = tmp_path / "out.ptx"
-    words = ("--persistent", "--check", "--explain", "-o", str(out))
-    ended = edgetune("schedule", "kernels", "transform", source(GOOD), *words)
-    assert ended.code == 0, ended.err
-    assert "scale__persistent(" in out.read_text(encoding="utf-8")
-    assert "  persistent: scale__persistent" in ended.out
-    assert "equal" in ended.out
-
-
-def test_bad_arguments(edgetune, source, tmp_path):
-    file = source(GOOD)
-    assert_two_lines(edgetune("schedule", "kernels", "transform", str(tmp_path / "none.cu")), 2)
-    assert_two_lines(edgetune("schedule", "kernels", "transform", file, "-o", file), 2)
-    assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--include", str(tmp_path / "none")), 2)
-    ended = edgetune("schedule", "kernels", "transform", file, "--launch", "scales grid=1 block=1")
-    assert_two_lines(ended, 2)
-    assert_two_lines(edgetune("schedule", "kernels", "transform", file, "--launch", "scale grid=x block=1"), 2)
-    for words in ("", "scale", "scale block=32"):
-        ended = edgetune("schedule", "kernels", "transform", file, "--launch", words)
-        assert_two_lines(ended, 2)
 
 
 def test_answers_for_machines(edgetune, source):
@@ -114,14 +82,6 @@ KERNEL = """.version 8.0
 """
 LAUNCH = "scale grid=3 block=64 x=float32[256] n=int32:150"
 PTX_GOOD = f"// launch {LAUNCH}\n{KERNEL}"
-SPIN = """.visible .entry lock(.param .u64 lock_param_0)
-{
-  .reg .pred %p<2>; .reg .b32 %r<2>; .reg .b64 %rd<2>;
-  ld.param.u64 %rd1, [lock_param_0];
-$L: atom.global.cas.b32 %r1, [%rd1], 0, 1; setp.ne.s32 %p1, %r1, 0; @%p1 bra $L;
-  ret;
-}
-"""
 COMMAND = ("schedule", "kernels", "transform")
 
 
@@ -141,17 +101,6 @@ def test_the_forms_go_to_standard_output(edgetune, file):
     assert ended.err == ""
 
 
-def test_a_file_is_written_and_a_foreign_one_is_kept(edgetune, file, tmp_path):
-    out = tmp_path / "out.ptx"
-    ended = edgetune(*COMMAND, file(PTX_GOOD + SPIN), "-o", str(out))
-    assert ended.code == 0
-    assert edgetune(*COMMAND, file(PTX_GOOD), "-o", str(out)).code == 0, "its own files it replaces"
-    foreign = file(KERNEL, "other.ptx")
-    assert_two_lines(edgetune(*COMMAND, file(PTX_GOOD), "-o", foreign), 2)
-    ended = edgetune(*COMMAND, file(PTX_GOOD), "-o", str(tmp_path / "out.cu"))
-    assert_two_lines(ended, 2)
-
-
 def test_forms_are_compared_with_the_original_without_a_compiler(edgetune, file, monkeypatch):
     monkeypatch.setenv("PATH", "")
     ended = edgetune(*COMMAND, file(PTX_GOOD), "--check", "--json")
@@ -159,14 +108,6 @@ def test_forms_are_compared_with_the_original_without_a_compiler(edgetune, file,
     check = json.loads(ended.out)["kernels"][0]["check"]
     assert (check["answer"], check["launch"]) == ("equal", "given")
     assert check["sequences"] > 20
-
-
-def test_a_launch_is_given_or_guessed(edgetune, file):
-    ended = edgetune(*COMMAND, file(KERNEL), "--check", "--explain")
-    assert ended.code == 0, ended.err
-    assert ended.out.splitlines()[-1] == "guessed launch: scale grid=4 block=64 p0=float32[65536] p1=int32:256"
-    ended = edgetune(*COMMAND, file(KERNEL), "--launch", LAUNCH)
-    assert ended.code == 0, ended.err
 
 
 SOURCE = """// launch scale<float, 2> grid=3 block=64 x=float32[256] n=int32:150
@@ -280,29 +221,6 @@ def test_a_race_that_the_gpu_hides_is_shown_by_the_cpu(edgetune, source, fake):
     assert told(ended)["last"]["check_on_gpu"]["answer"] == "equal"
 
 
-def test_a_form_that_is_wrong_on_the_gpu_alone(edgetune, source, fake):
-    def spoil(memory, launch):
-        memory.view(int.from_bytes(launch.arguments[0], "little"), "float32", 256)[9] = 7
-
-    fake({"scale__block2": FakeCudaKernel((8, 4, 32), 1000, spoil)})
-    ended = edgetune(*FILES, source(SCALE), *CHECK, "--json")
-    assert ended.code == 5
-    assert told(ended)["scale"]["check"]["answer"] == "equal"
-    assert told(ended)["scale"]["check_on_gpu"]["answer"] == "different"
-
-
-@pytest.mark.parametrize(
-    "kernel", [FakeCudaKernel((8, 4), 1000, fails=700), FakeCudaKernel((8, 4), None)], ids=["fails", "hangs"]
-)
-def test_kernels_after_a_failed_one_are_not_checked(edgetune, source, fake, kernel):
-    fake({"scale": kernel})
-    ended = edgetune(*FILES, source(SCALE + SHIFT), *CHECK, "--json")
-    assert ended.code == 5
-    shift = told(ended)["shift"]["check_on_gpu"]
-    assert (shift["answer"], shift["launch"]) == ("not tried", "none")
-    assert shift["why"].startswith("scale failed before it")
-
-
 def test_a_kernel_that_does_not_end_on_the_cpu_is_not_run_on_the_gpu(edgetune, source, fake):
     cuda = fake()
     text = SCALE.replace("x[i] *= 2.0f;", "x[i * 100000] *= 2.0f;")
@@ -312,18 +230,6 @@ def test_a_kernel_that_does_not_end_on_the_cpu_is_not_run_on_the_gpu(edgetune, s
     assert "not run to its end on the CPU" in told(ended)["scale"]["check_on_gpu"]["why"]
     assert told(ended)["shift"]["check_on_gpu"]["answer"] == "equal"
     assert not any("scale" in each.symbol for each in cuda.launches)
-
-
-def test_a_kernel_that_the_cpu_does_not_run_is_checked_on_the_gpu(edgetune, source, fake, monkeypatch):
-    def lacking(*arguments, **options):
-        raise UnknownInstructionError("the interpreter does not know the instruction", "check on a GPU")
-
-    fake()
-    monkeypatch.setattr(cpu_equivalence, "check", lacking)
-    ended = edgetune(*FILES, source(SCALE), *CHECK, "--json")
-    assert ended.code == 0, ended.err
-    assert told(ended)["scale"]["check"]["answer"] == "not tried"
-    assert told(ended)["scale"]["check_on_gpu"]["answer"] == "equal"
 
 
 def test_no_cuda_is_reported_in_two_lines(edgetune, source, fake, monkeypatch):

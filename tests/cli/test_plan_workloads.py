@@ -113,15 +113,6 @@ def test_two_inference_tables_make_a_plan_that_runs_both(edgetune, there):
     assert_two_lines(refused, 2)
 
 
-def test_a_network_beside_itself_has_a_name_for_each_role(edgetune, there):
-    assert edgetune("profile", "small.onnx", "--task", "infer", *SIZES, "-o", "points.parquet", "--fresh").code == 0
-    pair = ("--kind", "infer+infer", "--background", "small", "--background-batch", "2")
-    assert edgetune("search", "points.parquet", *pair, *ANSWERS, "-q", "-o", "twice.yaml").code == 0
-    tenants = tenants_of_options(InterleaveOptions("twice.yaml"), read(Plan, "twice.yaml"))
-    assert [(each.name, each.answers, each.batch_size) for each in tenants][1] == ("small-background", False, 2)
-    assert tenants[0].name == "small"
-
-
 @pytest.mark.parametrize(
     "change", [lambda path: path.write_text(path.read_text(encoding="utf-8") + "\n"), lambda path: path.unlink()]
 )

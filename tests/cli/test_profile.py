@@ -6,9 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import onnx
@@ -19,7 +17,6 @@ from command_line import assert_two_lines
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts import io
-from edgetune.artifacts.row_figures import mean_minibatch_s
 
 TWIN = ("profile", "zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx")
 MODES = ("--modes", "gpu_mhz=318:1300:3")
@@ -61,15 +58,6 @@ def test_the_same_command_again_measures_nothing(edgetune, tmp_path):
     assert fresh.code == 0
 
 
-def test_json_names_the_file_and_the_rows(edgetune, tmp_path):
-    target = tmp_path / "p.parquet"
-    ended = edgetune(*TWIN, *MODES, "-o", str(target), "--json", "--quiet")
-    answer = json.loads(ended.out)
-    assert answer["file"] == str(target)
-    assert [row["gpu_mhz"] for row in answer["rows"]] == [318.75, 828.75, 1300.5]
-    assert answer["conditions"]["simulated"] is True
-
-
 def test_dry_run_says_points_time_and_energy(edgetune, tmp_path):
     target = tmp_path / "p.parquet"
     ended = edgetune(*TWIN, *MODES, "-o", str(target), "--dry-run")
@@ -79,20 +67,6 @@ def test_dry_run_says_points_time_and_energy(edgetune, tmp_path):
     machine = json.loads(edgetune(*TWIN, *MODES, "--dry-run", "--json").out)
     assert machine["points"] == 3
     assert machine["energy_j"] > 0
-
-
-def test_rounds_are_rows_and_a_search_takes_the_median_of_their_means(edgetune, tmp_path):
-    target = tmp_path / "p.parquet"
-    words = (*TWIN[:-1], "twin:orin-agx?noise=on", "--interleave-repeats", "3", "-o", str(target))
-    ended = edgetune(*words)
-    assert ended.code == 0
-    profile = io.read_profile(str(target))
-    assert [row.round for row in profile.rows] == [1, 2, 3]
-    assert profile.header.conditions["rounds"]["count"] == 3
-    plan = edgetune("search", str(target), "--objective", "throughput", "--json", "--quiet")
-    assert json.loads(plan.out)["measured"]["minibatch_s"] == median(mean_minibatch_s(row) for row in profile.rows)
-    assert "has these points already" in edgetune(*words).err
-    assert_two_lines(edgetune(*TWIN, "-o", str(target)), 2)  # another request
 
 
 def test_profile_pipes_into_search(tmp_path):
@@ -225,33 +199,6 @@ def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, 
     assert "resuming: 1 of 1 points are done; --fresh starts over" in resumed.err
 
 
-def test_a_table_measured_from_other_inputs_of_the_same_name_is_not_the_answer(edgetune, tmp_path):
-    import numpy as np
-
-    from edgetune.workloads.zoo import NETWORKS
-
-    inputs, target = tmp_path / "inputs.npz", tmp_path / "p.parquet"
-    words = ("profile", "zoo:lstm", "--task", "infer", "--device", "host", "--minibatches", "2", "-o", str(target))
-    spec = NETWORKS["lstm"].inputs[0]
-    name, shape = spec.name, (1, *spec.shape)
-    np.savez(inputs, **{name: np.zeros(shape, dtype=np.int64)})
-    assert edgetune(*words, "--inputs", str(inputs)).code == 0
-    assert "has these points already" in edgetune(*words, "--inputs", str(inputs)).err
-    np.savez(inputs, **{name: np.ones(shape, dtype=np.int64)})
-    ended = edgetune(*words, "--inputs", str(inputs))
-    assert_two_lines(ended, 2)
-
-
-def test_without_a_task_a_network_infers_and_a_python_file_trains(edgetune, tmp_path):
-    target = tmp_path / "p.parquet"
-    ended = edgetune("profile", "zoo:squeezenet", "--device", "twin:orin-agx", "-o", str(target))
-    assert ended.code == 0, ended.err
-    assert [row.task for row in io.read_profile(str(target)).rows] == ["infer"]
-    (tmp_path / "trainer.py").write_text("def make(batch_size):\n    return lambda: sum(range(1000)) * 0.0\n")
-    ended = edgetune("profile", str(tmp_path / "trainer.py"), "--device", "host", "--minibatches", "3", "--dry-run")
-    assert ended.code == 0, ended.err
-
-
 # The largest batch size
 
 
@@ -268,18 +215,6 @@ def test_largest_batch_within_a_budget_is_measured(edgetune, tmp_path):
     small, large = io.read_profile(str(table)).rows
     assert small.batch_size == 4 < large.batch_size
     assert small.memory_peak_bytes < large.memory_peak_bytes < 1.1 * (300 << 20)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--device", "twin:orin-agx", "--batch-sizes", "max"),
-        ("--device", "host", "--batch-sizes", "max", "--memory-budget", "1MiB"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(edgetune, tmp_path, options):
-    ended = edgetune("profile", "zoo:squeezenet", *options, "-o", str(tmp_path / "p.parquet"))
-    assert_two_lines(replace(ended, err="\n".join(ended.lines[-2:])), 2)
 
 
 # Models and training files that cannot be used
@@ -384,11 +319,6 @@ def points():
     return written("points", nodes, {"x": [4096, 3]}, {"w": weights(3, 64), "v": weights(64, 32)})
 
 
-def recurrent():
-    nodes = [("LSTM", "x w r", "y", {"hidden_size": 16, "name": "lstm"})]
-    return written("lstm", nodes, {"x": [50, 1, 40]}, {"w": weights(1, 64, 40), "r": weights(1, 64, 16)})
-
-
 def test_a_network_without_a_batch_is_measured_as_exported(edgetune):
     ended = edgetune("profile", points(), *HOST, "-o", "p.parquet")
     assert ended.code == 0, ended.err
@@ -408,12 +338,6 @@ def test_another_batch_size_is_refused_where_there_is_no_batch(edgetune, command
     words = command[:1] if command[0] == "profile" else command[:2]
     ended = edgetune(*words, points(), *command[len(words) :])
     assert_two_lines(ended, 2)
-
-
-def test_the_batch_of_a_recurrence_is_its_second_axis(edgetune):
-    ended = edgetune("profile", recurrent(), *HOST, "-b", "1,4", "-o", "p.parquet", "--verbose")
-    assert "lstm: batch axis 1, exported for 1, measured at 1, 4" in ended.err
-    assert io.read_profile("p.parquet").header.inputs["workload"]["batch"]["axes"] == {"x": 1}
 
 
 def test_the_batch_axis_belongs_to_the_request(edgetune):

@@ -1,7 +1,6 @@
 """``edgetune profile`` and ``search`` on a fake board: a table, and the board as it was, whoever is killed when."""
 
 import contextlib
-import json
 import os
 import pty
 import re
@@ -134,13 +133,6 @@ def test_as_found_is_a_request_that_is_known_again(edgetune, board):
     assert "has these points already" in edgetune(*as_found).err
 
 
-def test_a_preset_that_is_withheld_is_refused_before_anything_is_set(edgetune, board):
-    ended = edgetune(*board.profile, "--modes", "7W")
-    assert_two_lines(ended, 4)
-    assert board.kernel.writes == []
-    assert not board.table.exists()
-
-
 # Ended early.
 
 
@@ -185,14 +177,6 @@ def test_the_next_run_restores_and_reports_settings_of_a_run_killed_with_its_gua
     assert len(io.read_profile(str(board.table)).rows) == 3
 
 
-def test_restored_settings_are_reported_also_when_the_run_then_fails(edgetune, board, running, tmp_path):
-    kill_with_guardian(running())
-    (tmp_path / "net.py").write_text("def make(batch_size):\n    raise OSError('no data set')\n")
-    ended = edgetune("profile", *board.on, "-o", str(tmp_path / "other"), "--modes", "15W")
-    assert ended.code == 2
-    assert board.restored()
-
-
 def test_when_the_guardian_alone_is_killed_its_point_fails_and_the_sweep_goes_on(board, running):
     process = running()
     guardian_of(process).kill()
@@ -234,13 +218,6 @@ def test_a_live_search_within_a_power_budget_gives_a_plan_and_puts_the_board_bac
     ended = edgetune(*live, "--power-budget", "1W", "--max-points", "1")
     assert ended.code == 3
     assert board.restored()
-
-
-def test_a_live_search_of_the_board_as_found_answers_with_that(edgetune, board):
-    ended = edgetune("search", *board.on, "--batch-sizes", "1", "--modes", "as-found", "--json", "--quiet")
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["configuration"]["mode"] == {}
-    assert board.kernel.writes == []
 
 
 # Real keys on a real terminal: whatever is typed, the board is as it was found

@@ -112,34 +112,6 @@ def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start, worke
     assert 0.01 < min(small.times_s) < 0.03 < min(large.times_s)
 
 
-ACCUMULATES = """
-import argparse, time, torch
-parser = argparse.ArgumentParser()
-parser.add_argument("--batch-size", type=int, default=8)
-batch = parser.parse_args().batch_size
-model = torch.nn.Linear(16, 2)
-optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-for number in range(100000):
-    time.sleep(0.02)
-    (model(torch.randn(batch, 16)).square().mean() / 4).backward()
-    if number % 4 == 3:
-        optimiser.step()
-        optimiser.zero_grad()
-"""
-
-
-def test_accumulated_gradients_count_all_samples_at_the_batch_size_of_the_script(edgetune, tmp_path):
-    pytest.importorskip("torch")
-    script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
-    script.write_text(ACCUMULATES)
-    ended = edgetune("profile", str(script), *QUICK, "-o", str(table))
-    assert ended.code == 0, ended.err
-    (row,) = rows(table)
-    assert row.batch_size == 8
-    assert 0.02 <= min(row.times_s) < 0.08
-    assert "4 backward passes is 4 minibatches" in row.reason
-
-
 def test_training_in_a_process_that_the_script_starts_is_followed(edgetune, tmp_path):
     pytest.importorskip("torch")
     script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
@@ -184,20 +156,6 @@ def test_output_that_arrives_in_bunches_is_refused(edgetune, tmp_path):
     words = (sys.executable, "-c", code)
     ended = edgetune("profile", *QUICK, "--step-pattern", "step", "-o", str(tmp_path / "p"), "--force", "--", *words)
     assert_two_lines(ended, 2)
-
-
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        (
-            ("--steps",),
-            (sys.executable, "-c", "import edgetune, time\ni = 1\nwhile 1: edgetune.step(); time.sleep(i); i = 0"),
-        )
-    ],
-)
-def test_short_steps_after_a_long_one_are_no_bunch(edgetune, tmp_path, option, words):
-    ended = edgetune("profile", *QUICK, *option, "-o", str(tmp_path / "p.parquet"), "--", *words)
-    assert ended.code == 0, ended.err
 
 
 DAEMON = "import os, signal\nif os.fork():\n    os._exit(0)\nos.setsid()\nif not os.fork():\n    signal.pause()\n"
@@ -367,14 +325,6 @@ def test_several_are_compared_and_kept(edgetune, tmp_path):
     ]  # fmt: skip
 
 
-def test_the_answer_for_machines(edgetune):
-    words = "sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.02; echo took 3.5 ms; done'"
-    ended = edgetune(*MEASURE, "--json", "--step-pattern", "took (?P<value>[0-9.]+)", words)
-    (row,) = json.loads(ended.out)["rows"]
-    assert row["minibatch_s"] > 0.015  # a line may be read late
-    assert (row["own_value"], row["own_unit"]) == (3.5, "ms")
-
-
 def test_a_board_keeps_its_mode_and_gives_power(edgetune, tmp_path):
     board = Board(tmp_path)
     ended = edgetune("measure", "--device", "jetson", "--root", str(board.root), "--runs", "20", "--", "sleep", "0.05")
@@ -390,10 +340,7 @@ def test_an_operator_that_no_shell_reads_is_refused(edgetune, words):
     assert_two_lines(ended, 2)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [(), ("nosuchprogram",), ("--device", "twin:orin-agx", "true")],
-)
+@pytest.mark.parametrize("words", [(), ("nosuchprogram",), ("--device", "twin:orin-agx", "true")])
 def test_what_cannot_be_measured_is_refused(edgetune, words):
     ended = edgetune("measure", "--runs", "3", *words)
     assert_two_lines(ended, 2)

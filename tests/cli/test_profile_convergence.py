@@ -71,8 +71,7 @@ def test_dry_run_trains_nothing(edgetune, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more",
-    [["--task", "infer"], ["--batch-sizes", "481"], ["--target-accuracy", "0%"], ["--optimizer", "sgd"]],
+    "more", [["--task", "infer"], ["--batch-sizes", "481"], ["--target-accuracy", "0%"], ["--optimizer", "sgd"]]
 )
 def test_invalid_training_requests_are_refused(edgetune, more):
     ended = edgetune(*words("-o", "c.parquet", *more))

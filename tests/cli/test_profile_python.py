@@ -146,28 +146,6 @@ def test_an_interpreter_that_cannot_run_the_network_is_refused(edgetune, make, c
     assert_two_lines(ended, code)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def make(batch_size):\n    import nosuchmodule\n",
-        "import os\ndef make(batch_size):\n    return lambda: os._exit(3)\n",
-    ],
-)
-def test_a_file_that_fails_in_the_other_python_is_refused(edgetune, source):
-    Path("train.py").write_text(source)
-    ended = edgetune("profile", "train.py", "--python", OLDEST, *QUICK)
-    assert_two_lines(ended, 2)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("small.onnx", "--task", "train"), ("small.onnx", "--task", "infer", "--device", "twin:orin-agx")],
-)
-def test_what_another_python_does_not_run_is_refused(edgetune, words):
-    ended = edgetune("profile", "--python", OLDEST, *QUICK, *words)
-    assert_two_lines(ended, 2)
-
-
 @pytest.mark.parametrize("jetpack", [4, 5])
 def test_the_manual_says_how_to_get_a_python_for_edgetune_as_the_doctor_does(jetpack):
     assert all(command in manual.page("jetson") for command in REMEDIES[jetpack].commands)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
@@ -80,20 +79,6 @@ def test_a_stopped_sweep_says_what_is_kept_is_shown_and_counted_and_goes_on(edge
     assert sweep("-b", sizes).code == 0
     assert [row.batch_size for row in rows_of(sweep.path)] == [1, 4, 8, 16]
     assert not journal.exists()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("--precision", "fp16"), ("-t", "train")],
-)
-def test_an_unsuitable_table_is_refused_with_the_first_difference(edgetune, sweep, words):
-    assert sweep("-b", "1").code == 0
-    before = Path(sweep.path).read_bytes()
-    for dry in ((), ("--dry-run",)):
-        ended = edgetune(*SWEEP, "--modes", "MAXN", "-b", "4", *words, "-o", sweep.path, *dry)
-        assert_two_lines(ended, 2)
-    assert Path(sweep.path).read_bytes() == before
-    assert sweep("-b", "4", *(word for word in words if word != "train"), "--fresh").code in (0, 2)
 
 
 def test_another_network_and_other_software_are_refused(edgetune, sweep):
@@ -171,33 +156,6 @@ def test_a_table_merges_into_itself_and_repeats_stay(edgetune, sweep, tmp_path):
     assert told["rows"] == 2
 
 
-@pytest.mark.parametrize("words", [("--precision", "fp16")])
-def test_tables_that_do_not_fit_are_refused_with_the_first_difference(edgetune, sweep, tmp_path, words):
-    other = str(tmp_path / "other.parquet")
-    assert sweep("-b", "1").code == 0
-    assert edgetune(*SWEEP, "--modes", "MAXN", "-b", "4", *words, "-o", other).code == 0
-    ended = edgetune("merge", sweep.path, other, "-o", str(tmp_path / "whole.parquet"))
-    assert_two_lines(ended, 2)
-    assert not (tmp_path / "whole.parquet").exists()
-
-
-def test_tables_of_others_merge_by_device_and_network(edgetune, tmp_path):
-    header = "device,net,task,batch_size,mode,lat,power_w\n"
-    for name, row in (
-        ("a", "nano,net,infer,1,5W,20,4\n"),
-        ("b", "nano,net,infer,1,MAXN,11,9\n"),
-        ("c", "tx2,net,infer,1,MAXN,8,9\n"),
-    ):
-        (tmp_path / f"{name}.csv").write_text(header + row)
-    a, b, c, whole = (str(tmp_path / name) for name in ("a.csv", "b.csv", "c.csv", "whole.parquet"))
-    said = ("--column", "net=workload", "--column", "lat=minibatch_ms")
-    ended = edgetune("merge", a, b, *said, "-o", whole)
-    assert ended.code == 0, ended.err
-    assert [(row.power_mode, row.minibatch_s) for row in rows_of(whole)] == [("5W", 0.02), ("MAXN", 0.011)]
-    ended = edgetune("merge", a, c, *said, "-o", str(tmp_path / "ac.parquet"))
-    assert_two_lines(ended, 2)
-
-
 # A sweep on several boards
 
 SHARDS_SWEEP = ("profile", "zoo:squeezenet", "-b", "1,2", "-m", "grid:8", "-d", "twin:orin-agx", "-q")
@@ -225,15 +183,6 @@ def test_the_merged_shards_are_the_sweep_of_one_board(shards, capsys):
     assert {row.board for row in all_of.rows} == {"b1", "b2"}
     assert len(all_of.rows) == len(one.rows) + 2 * 3 + 3  # the anchors of two boards, each twice
     assert run([*SHARDS_SWEEP, "-o", "all.parquet"]) == 0  # the request of one board is answered
-
-
-def test_a_common_board_is_a_view(shards, capsys):
-    run(["merge", "s1.parquet", "s2.parquet", "--common", "-o", "common.parquet"])
-    assert read_profile("common.parquet").header.conditions["on_common_board"] is True
-    capsys.readouterr()
-    assert run(["merge", "common.parquet", "s1.parquet", "-o", "more.parquet"]) == 2
-    assert "no measured figures" in capsys.readouterr().err
-    assert run(["merge", "s1.parquet", "--common", "-o", "more.parquet"]) == 2
 
 
 def test_a_shard_resumes_and_is_planned_with_both_visits_to_its_anchors(folder, capsys):
@@ -295,18 +244,6 @@ def test_without_batch_sizes_all_that_were_measured_are_taken(edgetune, tmp_path
     assert [(row.batch_size, row.gpu_mhz) for row in rows] == [(16, 300), (16, 900), (32, 900)]
 
 
-def test_a_mode_that_is_named_must_be_there(edgetune, tmp_path, device):
-    words = ("profile", "resnet18", "--device", device, "--task", "train", "--batch-sizes", "32")
-    ended = edgetune(*words, "--modes", "gpu_mhz=300", "-o", str(tmp_path / "p.parquet"))
-    assert_two_lines(ended, 2)
-
-
-def test_a_search_takes_the_name_too(edgetune, device):
-    ended = edgetune("search", "resnet18", "--device", device, "--task", "train", "--power-budget", "30W", "--quiet")
-    assert ended.code == 0, ended.err
-    assert yaml.safe_load(ended.out)["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 32}
-
-
 BAD = {
     "no such task": ("tiny", "--task", "infer"),
     "no such batch size": ("resnet18", "--task", "train", "--batch-sizes", "8,16"),
@@ -360,43 +297,7 @@ def assert_two_lines_after_label(ended, words):
     assert words in lines[1]
 
 
-def test_another_table_is_another_request(edgetune, tmp_path, ops):
-    target = tmp_path / "p.parquet"
-    request = ("profile", "zoo:squeezenet", *TWIN, "--batch-sizes", "8", "-o", str(target))
-    assert edgetune(*request).code == 0
-    assert edgetune(*request, "--ops", ops).code == 2
-    assert edgetune(*request, "--ops", ops, "--fresh").code == 0
-    assert "has these points already" in edgetune(*request, "--ops", ops).err
-    assert edgetune(*request).code == 2
-
-
-OPS_BAD = {
-    "another batch size": ("zoo:squeezenet", *TWIN, "--batch-sizes", "8,16"),
-    "another task": ("zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx"),
-    "a live device": ("zoo:squeezenet", "--task", "train", "--device", "host"),
-}
-
-
-@pytest.mark.parametrize("words", OPS_BAD.values(), ids=OPS_BAD)
-def test_bad_requests_are_two_lines_and_2(edgetune, ops, words):
-    assert_two_lines(edgetune("profile", *words, "--ops", ops), 2)
-
-
 # Tables beside each other
-
-COMPARE_SWEEP = (
-    "profile",
-    "zoo:squeezenet",
-    "-t",
-    "infer",
-    "--device",
-    "twin:orin-agx",
-    "--modes",
-    "MAXN",
-    "-q",
-    "-b",
-    "1,4",
-)
 
 
 @pytest.fixture
@@ -453,16 +354,6 @@ def test_the_check_of_continuous_integration(edgetune, tables):
     )
 
 
-@pytest.mark.parametrize(("factor", "code"), [(0.1, 0), (1.5, 5), (10.0, 5)])
-def test_a_check_on_a_busy_machine_fails_unless_it_is_surely_no_slower(edgetune, tables, factor, code):
-    before, changed = tables
-    after = changed(factor, others_cpu_share=0.5)
-    ended = edgetune("compare", before, after, "--fail-above", "3%")
-    assert ended.code == code, ended.out
-    assert ("fails: cannot tell" in ended.out) == (factor == 1.5)
-    assert ("fails: slower" in ended.out) == (factor == 10.0)
-
-
 def test_a_point_that_fails_or_is_missing_now_fails_the_check(edgetune, tables):
     before, changed = tables
     first, last = changed.table.rows
@@ -473,16 +364,6 @@ def test_a_point_that_fails_or_is_missing_now_fails_the_check(edgetune, tables):
     assert ended.code == 5
     assert f"fails: missing: {last.point}" in ended.out
     assert edgetune("compare", before, changed(rows=(first,)), "--fail-above", "3%", "--allow-missing").code == 0
-
-
-def test_the_figure_is_drawn(edgetune, tables, tmp_path):
-    pytest.importorskip("matplotlib")
-    before, changed = tables
-    target = tmp_path / "ratios.svg"
-    ended = edgetune("compare", before, changed(1.1), "--plot", str(target))
-    assert ended.code == 0, ended.err
-    assert b"<svg" in target.read_bytes()
-    assert_two_lines(edgetune("compare", before, before, "--plot", before), 2)
 
 
 def test_tables_of_others_are_compared(edgetune, tmp_path):
@@ -499,13 +380,3 @@ def test_tables_of_others_are_compared(edgetune, tmp_path):
     ended = edgetune("compare", str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), *said)
     assert ended.code == 0, ended.err
     assert "2.000  cannot tell" in ended.out
-
-
-def test_python_gives_the_same(tables):
-    import edgetune
-
-    before, changed = tables
-    (found,) = edgetune.compare([before, edgetune.read(changed(1.2))], fail_above=0.03)
-    assert [each.verdict() for each in found.joined.points] == ["slower", "slower"]
-    assert len(found.regressions) == 3
-    assert ": time 1.200 (1.200 to 1.200), slower; " in str([found])

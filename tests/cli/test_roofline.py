@@ -76,14 +76,6 @@ def test_bad_requests_are_two_lines_and_2(edgetune, words):
     assert_two_lines(edgetune(*words), 2)
 
 
-def test_many_times_the_least_time_is_no_memory_bound(edgetune):
-    ended = edgetune("roofline", "zoo:squeezenet", "--device", "twin:orin-agx", "--batch-sizes", "1,16")
-    assert ended.code == 0, ended.err
-    first, second = (line.split() for line in ended.out.splitlines() if line.split()[:1] in (["1"], ["16"]))
-    assert first[-2:] == ["host-bound", "static-bound"]
-    assert second[-2:] == ["memory-bound", "memory-bound"]
-
-
 # Inputs from a file
 
 COUNTED = """<ir_version: 8, opset_import: ["" : 17]> net (float[1,8] x, int64[1] count) => (float[n,8] y)
@@ -146,15 +138,6 @@ def test_each_phase_is_an_operating_point_with_its_own_intensity(edgetune, small
     assert found["decode"]["conditions"]["tokens"] == 4
     intensity = {phase: answer["totals"]["intensity_flop_per_byte"] for phase, answer in found.items()}
     assert intensity["prefill"] > 5 * intensity["decode"]
-
-
-def test_the_fused_view_says_what_it_saves(edgetune):
-    one, fused = (
-        json.loads(edgetune("roofline", "ops", "zoo:resnet18", "--json", *more).out) for more in ((), ("--fused",))
-    )
-    assert fused["totals"]["macs"] == one["totals"]["macs"]
-    assert fused["totals"]["bytes_moved"] < one["totals"]["bytes_moved"]
-    assert fused["conditions"]["unfused"]["bytes_moved"] == one["totals"]["bytes_moved"]
 
 
 PHASES_BAD = {
@@ -237,28 +220,6 @@ def test_a_simulated_pass_is_measured_at_its_own_lengths(edgetune, peaks, model)
     assert long["measured_s"] > 8 * short["measured_s"]
 
 
-def test_a_model_larger_than_a_known_memory_is_reported(edgetune, peaks, model):
-    words = (model(LARGE), *peaks, "--no-measure", "--phase", "decode", "--context", "2048,131072")
-    assert [each["fits"] for each in answered(edgetune, *words)["tokens"]] == [True, False]
-
-
-def test_dim_is_one_point_and_a_model_of_few_positions_has_a_shorter_default(edgetune, peaks, model):
-    one = answered(edgetune, model(SMALL), *peaks, "--no-measure", "--dim", "tokens=3", "--dim", "past=9")["tokens"]
-    assert [(each["name"], each["tokens"]) for each in one] == [("extend 9", 3)]
-    few = model(SMALL + "positions: 100\n", "few.yaml")
-    assert [each["name"] for each in answered(edgetune, few, *peaks, "--no-measure")["tokens"]] == [
-        "prefill 99", "decode 99"
-    ]  # fmt: skip
-
-
-def test_a_configuration_on_a_real_device_is_not_run_and_that_is_said_once(edgetune, model, tmp_path):
-    path = tmp_path / "host.yaml"
-    write(Roofline(Header.new(KIND, VERSION), "host", (Roof(Mode(), "fp32", 1e12, 1e11),), ()), path)
-    ended = edgetune("roofline", model(SMALL), "--device", "host", "--peaks", str(path), "--context", "64,128")
-    assert ended.code == 0
-    assert ended.err.count("note:") == 1
-
-
 def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
     plan = tmp_path / "plan.yaml"
     words = ("--device", TWIN, "--modes", "gpu_mhz=318|828|1300,mem_mhz=2133|3199", "--tune", "10%", "-o", str(plan))
@@ -266,19 +227,6 @@ def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
     ended = edgetune("roofline", model(SMALL), *words, *pick)
     assert ended.code == 0, ended.err
     assert read(Plan, str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
-
-
-TOKENS_BAD = {
-    "a context that is none": ("{model}", "--context", "12,many"),
-    "a phase of a network without": ("zoo:resnet18", "--phase", "decode"),
-    "tuning of several points": ("{model}", "--tune", "5%"),
-}
-
-
-@pytest.mark.parametrize("case", TOKENS_BAD)
-def test_invalid_requests_are_refused_tokens(edgetune, peaks, model, case):
-    words = [word.format(model=model(SMALL)) for word in TOKENS_BAD[case]]
-    assert_two_lines(edgetune("roofline", *words, *peaks, "--no-measure"), 2)
 
 
 def test_the_measured_answers_of_a_server_stand_beside_the_bounds(edgetune, peaks, model, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from command_line import assert_two_lines
 from onnx import TensorProto, helper
 
-from edgetune.artifacts.io import read, read_profile, write
+from edgetune.artifacts.io import read, read_profile
 from edgetune.artifacts.roofline import Roofline
 from edgetune.cli.main import run
 from edgetune.stages.roofline.balance import balance
@@ -45,14 +45,6 @@ def test_the_twin_measured_is_what_was_published_of_the_board(maxn):
     assert found.dynamic.peak_flops_per_j == pytest.approx(0.26e12, rel=0.05)
 
 
-@pytest.mark.parametrize("network", ["mobilenet_v3_large", "bert_large"])
-def test_every_network_of_the_study_is_bound_by_memory_at_batch_1(edgetune, maxn, network):
-    ended = edgetune("roofline", f"zoo:{network}", *TWIN, "--peaks", str(maxn), "--json", "--no-measure")
-    assert ended.code == 0, ended.err
-    (placed,) = json.loads(ended.out)["placements"]
-    assert placed["bound"] == "memory"
-
-
 def test_an_eager_framework_is_placed_by_its_bytes_and_those_of_a_fused_runtime_are_printed(edgetune, maxn):
     """Pagoda (2025), 7.2: all networks stay memory-bound, whatever their batch size."""
     ended = edgetune(
@@ -73,22 +65,10 @@ def test_times_come_from_a_table(edgetune, maxn, tmp_path):
     assert tabled == pytest.approx(measured)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("--device", "host"), (*TWIN, "--precision", "fp16")],
-)
+@pytest.mark.parametrize("arguments", [("--device", "host"), (*TWIN, "--precision", "fp16")])
 def test_peaks_that_do_not_fit_are_refused(edgetune, maxn, arguments):
     ended = edgetune("roofline", "zoo:squeezenet", *arguments, "--peaks", str(maxn), "--no-measure")
     assert_two_lines(ended, 2)
-
-
-EIGHT = ("--modes", "cpu_cores=12,cpu_mhz=1651.2|2201.6,gpu_mhz=726.75|1300.5,mem_mhz=2133|3199")
-
-
-def test_beyond_four_modes_the_next_clocks_are_planned(edgetune):
-    """What the highest of eight modes becomes with one knob lower: three more modes to run the network in."""
-    machine = json.loads(edgetune("roofline", "zoo:squeezenet", *TWIN, *EIGHT, "--quick", "--dry-run", "--json").out)
-    assert (machine["network_modes"], machine["next_clock_modes"]) == (1, 3)
 
 
 def test_a_dry_run_of_tuning_measures_nothing_either(edgetune, maxn, tmp_path):
@@ -111,24 +91,6 @@ def test_a_search_takes_the_roofline_as_a_first_guess(edgetune, maxn, tmp_path):
     assert_two_lines(refused, 2)
 
 
-def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
-    from edgetune.stages.search.strategies import roofline
-
-    seen = []
-    made = roofline.RooflineSearch.__init__
-
-    def note(self, *arguments, hints, **named):
-        seen.append(hints)
-        made(self, *arguments, hints=hints, **named)
-
-    monkeypatch.setattr(roofline.RooflineSearch, "__init__", note)
-    asked = ("search", "zoo:squeezenet", "-t", "train", *TWIN, "--batch-sizes", "4,16", "--modes", "grid:50")
-    edgetune(*asked, "--power-budget", "30W", "--roofline", str(maxn), "--max-points", "4")
-    assert seen[0].balance_flop_per_byte == pytest.approx(89.4, rel=0.05)
-    assert [totals.batch_size for totals in seen[0].operators] == [4, 16]
-    assert seen[0].operators[1].flops > 3.9 * seen[0].operators[0].flops
-
-
 def test_layers_are_timed(edgetune, maxn):
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "16", "--layers")
     answer = json.loads(edgetune(*asked, "--json").out)
@@ -143,47 +105,6 @@ def test_a_network_and_its_layers_are_drawn(edgetune, maxn, tmp_path, name):
     ended = edgetune(*asked, "--plot", str(file))
     assert ended.code == 0, ended.err
     assert b"squeezenet" in file.read_bytes()
-
-
-@pytest.fixture(scope="module")
-def tuning_peaks(tmp_path_factory):
-    """Peaks of the twin in the modes that --tune measures."""
-    from edgetune.artifacts.io import write
-    from edgetune.cli.screen import Screen
-    from edgetune.devices.discover import open_device
-    from edgetune.workflows.roofline.peaks import measured_peaks
-    from edgetune.workflows.roofline.tune import peak_modes
-
-    device = open_device("twin:orin-agx")
-    file = tmp_path_factory.mktemp("tuning") / "peaks.yaml"
-    write(
-        measured_peaks(device, peak_modes(device.modes.space), ["tf32"], quick=True, reporter=Screen(quiet=True)), file
-    )
-    return file
-
-
-@pytest.mark.parametrize("network", ["resnet50"])
-def test_tuning_saves_energy_within_the_slowdown_as_measured(edgetune, tuning_peaks, network):
-    asked = ("roofline", f"zoo:{network}", *TWIN, "--peaks", str(tuning_peaks), "--tune", "5%", "--json")
-    ended = edgetune(*asked)
-    assert ended.code == 0, ended.err
-    plan = json.loads(ended.out)
-    tune = plan["conditions"]["tune"]
-    assert 0.005 < tune["measured_saving_share"] < 0.5
-    assert tune["measured_slowdown_share"] <= 0.05
-    assert plan["search"]["points_measured"] <= 6
-    slower = plan["measured"]["minibatch_s"] / tune["reference_minibatch_s"] - 1
-    assert slower == pytest.approx(tune["measured_slowdown_share"])
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [(*TWIN, "--tune", "5%"), ("zoo:squeezenet", "--device", "host", "--tune", "5%")],
-)
-def test_tuning_that_cannot_be_is_two_lines(edgetune, arguments):
-    ended = edgetune("roofline", *arguments)
-    assert ended.code in (2, 4)
-    assert_two_lines(ended, ended.code)
 
 
 @pytest.fixture(scope="module")
@@ -334,21 +255,6 @@ def save(path, nodes, *, domains=(), shape=("batch", 4)):
 RELU = ("Relu", "")
 
 
-def test_a_dimension_that_depends_on_values_is_that_of_a_run(edgetune, tmp_path):
-    nodes = [
-        helper.make_node("NonZero", ["x"], ["found"]), helper.make_node("Cast", ["found"], ["y"], to=TensorProto.FLOAT),
-    ]  # fmt: skip
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, None])
-    model = helper.make_model(
-        helper.make_graph(nodes, "net", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
-    )
-    onnx.save(model, tmp_path / "net.onnx")
-    ended = edgetune("roofline", "ops", str(tmp_path / "net.onnx"))
-    assert ended.code == 0
-    assert re.search(r"unmodelled +0", ended.out)
-
-
 @pytest.mark.parametrize("domain", ["", "elsewhere"])
 def test_an_unknown_operator_is_in_the_ledger_named_and_strict_refuses(edgetune, peaks, tmp_path, domain):
     model = save(tmp_path / "net.onnx", [RELU, ("Frob", domain)], domains=[domain] if domain else [])
@@ -361,31 +267,10 @@ def test_an_unknown_operator_is_in_the_ledger_named_and_strict_refuses(edgetune,
     assert placed.code == 0
 
 
-def test_an_empty_graph_is_refused(edgetune, peaks, tmp_path):
-    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])]
-    model = helper.make_model(helper.make_graph([], "net", ends, ends), opset_imports=[helper.make_opsetid("", 17)])
-    onnx.save(model, tmp_path / "net.onnx")
-    for asked in (("ops", str(tmp_path / "net.onnx")), (str(tmp_path / "net.onnx"), *TWIN, "--peaks", str(peaks))):
-        ended = edgetune("roofline", *asked)
-        assert_two_lines(ended, 2)
-
-
 # Peaks
 
 
-@pytest.mark.parametrize("name", ["matmul"])
-def test_a_single_kernel_is_no_roofline(edgetune, tmp_path, monkeypatch, name):
-    from edgetune.workflows.roofline import peaks
-    from edgetune.workloads.kernels import BenchmarkKernel
-
-    monkeypatch.setattr(peaks, "plan_kernels", lambda *_, **__: [BenchmarkKernel.square(name, 4096, "tf32")])
-    ended = edgetune("roofline", *TWIN, "--quiet", "-o", str(tmp_path / "r.yaml"))
-    assert_two_lines(ended, 2)
-    assert not (tmp_path / "r.yaml").exists()
-
-
 def test_without_a_power_sensor_time_is_drawn_and_energy_is_absent_with_its_reason(edgetune, tmp_path, monkeypatch):
-    from dataclasses import replace
 
     from edgetune.devices import discover
     from edgetune.devices.capabilities import Absent
@@ -403,17 +288,6 @@ def test_without_a_power_sensor_time_is_drawn_and_energy_is_absent_with_its_reas
 
 
 # Precisions
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("kernel:matmul:256", "host", "fp16"), ("zoo:squeezenet", "twin:orin-agx", "fp8")],
-)
-def test_a_precision_that_cannot_be_measured_so(edgetune, tmp_path, words):
-    model, device, precision = words
-    asked = ("profile", model, "-t", "infer", "-d", device, "--precision", precision, "-o", str(tmp_path / "p.parquet"))
-    ended = edgetune(*asked, "--quiet")
-    assert_two_lines(ended, 2)
 
 
 def test_fp32_with_and_without_tf32(edgetune, tmp_path):
@@ -494,38 +368,3 @@ def test_a_measured_row_wins(edgetune, folder, network):
 def test_modes_are_chosen_among_those_asked_for(edgetune, folder):
     ended = tuned(edgetune, folder, "resnet50", "--modes", "gpu_mhz=1134.75|1300.5,cpu_mhz=2201.6", "--json")
     assert json.loads(ended.out)["configuration"]["mode"]["gpu_mhz"] == 1134.75
-
-
-def test_a_table_with_points_twice_and_rows_that_failed(edgetune, folder, tmp_path):
-    """The newest counts; the mode that would win has failed, and another wins."""
-    profile = read_profile(str(folder / "resnet50.parquet"))
-    best = json.loads(tuned(edgetune, folder, "resnet50", "--json").out)["configuration"]["mode"]
-    failed = {"status": "failed", "reason": "crashed", "minibatch_s": None, "power_w": None, "energy_j": None}
-    rows = tuple(replace(row, **failed) if row.mode.knobs() == pytest.approx(best) else row for row in profile.rows)
-    file = tmp_path / "broken.parquet"
-    write(replace(profile, rows=(*rows, rows[0])), file)
-    ended = tuned(edgetune, folder, "resnet50", "--json", table=file)
-    assert ended.code == 0, ended.err
-    plan = json.loads(ended.out)
-    assert plan["configuration"]["mode"] != pytest.approx(best)
-    assert "duplicate-points" in [caution["code"] for caution in plan["warnings"]]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("zoo:resnet50",), ("zoo:resnet50", "--peaks", "peaks.yaml", "--batch-sizes", "4")],
-)
-def test_invalid_requests_are_two_lines(edgetune, folder, monkeypatch, arguments):
-    monkeypatch.chdir(folder)
-    (folder / "other.yaml").write_text(
-        (folder / "peaks.yaml").read_text(encoding="utf-8").replace("twin:orin-agx", "host")
-    )
-    ended = edgetune("roofline", *arguments, "--tune", "5%", "--device", "recorded:resnet50.parquet")
-    assert_two_lines(ended, 2)
-
-
-def test_a_table_without_power_is_refused(edgetune, folder, tmp_path):
-    profile, file = read_profile(str(folder / "resnet50.parquet")), tmp_path / "dark.parquet"
-    write(replace(profile, rows=tuple(replace(row, power_w=None, energy_j=None) for row in profile.rows)), file)
-    ended = tuned(edgetune, folder, "resnet50", table=file)
-    assert ended.code == 2

@@ -47,13 +47,6 @@ def test_options_reach_the_folder(edgetune, tmp_path):
     assert prepared.options == {"dimensions": {}, "optimise": "basic", "split_bytes": 1 << 20, "whole": False}
 
 
-def test_other_options_do_not_replace_what_is_there(edgetune, tmp_path):
-    edgetune("schedule", "prepare", "zoo:squeezenet", "--whole", "--quiet")
-    ended = edgetune("schedule", "prepare", "zoo:squeezenet", "--quiet")
-    assert_two_lines(ended, 2)
-    assert len(open_prepared(tmp_path / "prepared" / "squeezenet").layers) == 1
-
-
 def test_a_damaged_folder_is_written_again_only_when_asked(edgetune, tmp_path):
     edgetune("schedule", "prepare", "zoo:squeezenet", "--quiet")
     weights = next((tmp_path / "prepared/squeezenet").glob("000-*.weights"))
@@ -140,13 +133,6 @@ def test_a_folder_of_prepared_networks_is_measured_whole(edgetune):
     assert not any(key.endswith("_samples_s") for row in answer["rows"] for key in row)
 
 
-def test_a_dry_run_says_how_much_there_is_to_do(edgetune, tmp_path):
-    ended = edgetune("schedule", "profile", "tiny.onnx", "--cold", "--dry-run")
-    assert ended.out.splitlines() == ["tiny: 2 layers", "6 figures of 2 layers; time 6 s or less"]
-    assert json.loads(edgetune("schedule", "profile", "tiny.onnx", "--dry-run", "--json").out)["figures"] == 4
-    assert not (tmp_path / "costs.parquet").exists()
-
-
 def test_layers_that_fail_are_rows_and_the_exit_code(edgetune):
     edgetune("schedule", "prepare", "tiny.onnx", "-o", "here", "--quiet")
     weights = Path("here/tiny/001-last.weights")
@@ -157,10 +143,7 @@ def test_layers_that_fail_are_rows_and_the_exit_code(edgetune):
     assert "failed" in edgetune("show", "costs.parquet").out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["empty"], ["one/tiny", "two/tiny"]],
-)
+@pytest.mark.parametrize("words", [["empty"], ["one/tiny", "two/tiny"]])
 def test_invalid_requests_are_refused(edgetune, tmp_path, words):
     (tmp_path / "empty").mkdir()
     for folder in ("one", "two"):

@@ -149,13 +149,6 @@ def test_a_line_is_an_arrival(shell, folder):
     assert [(row.job, row.status, row.met) for row in requests] == [("batch", "ok", True)] * 4
 
 
-@pytest.mark.parametrize("more", [["--simulate"], ["--policy", "masa,reuse"]])
-def test_lines_can_be_read_only_once_and_in_real_time(edgetune, folder, more):
-    (folder / "jobs.yaml").write_text(JOBS.replace("count: 2", "arrivals: live"))
-    ended = edgetune(*RUN, *more)
-    assert_two_lines(ended, 2)
-
-
 def test_a_control_group_that_was_asked_for_and_cannot_be_made_is_two_lines(edgetune, folder, monkeypatch):
     from edgetune.stages.schedule import live_run
     from edgetune.stages.schedule.cgroups import MemoryLimit

@@ -5,8 +5,6 @@ import hashlib
 import io as streams
 import json
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -33,7 +31,6 @@ net,train,16,600,0.12,20
 net,train,16,900,0.09,29
 net,train,16,1300,0.07,41
 """
-TWO_TASKS = TABLE + "net,infer,1,300,0.01,10\nnet,infer,4,300,0.03,11\n"
 
 
 @pytest.fixture
@@ -110,22 +107,6 @@ def test_rates_follow_from_the_mean_and_latencies_from_the_95th_percentile(edget
         assert measured.get("minibatch_p95_s", measured["minibatch_s"]) == pytest.approx(figures_s[1])
 
 
-REPLAYS = {"points": ("--max-points", "10"), "prior knowledge": ("--like", "like.csv")}  # fmt: skip
-
-
-@pytest.mark.parametrize("options", REPLAYS.values(), ids=REPLAYS)
-def test_a_frugal_replay_of_a_table_says_how_many_points_it_used(edgetune, tmp_path, monkeypatch, options):
-    monkeypatch.chdir(tmp_path)
-    rows = [f"net,train,16,{300 + 50 * n},{1 / (300 + 50 * n)},{10 + n}\n" for n in range(40)]
-    (tmp_path / "table.csv").write_text(TABLE.splitlines(keepends=True)[0] + "".join(rows))
-    (tmp_path / "like.csv").write_text((tmp_path / "table.csv").read_text(encoding="utf-8").replace("net", "other"))
-    ended = edgetune("search", "table.csv", "--power-budget", "30W", *options)
-    plan = yaml.safe_load(ended.out)
-    assert plan["search"]["strategy"] == "roofline"
-    assert f"; {plan['search']['points_measured']} of 40 points used\n" in ended.err
-    assert plan["search"]["points_measured"] <= 10
-
-
 def test_the_points_nearest_to_the_answer_and_why_they_lost(edgetune, table):
     budget = ("--power-budget", "28.5W")
     ended = edgetune("search", table, *budget, "--top", "4", "--json")
@@ -138,11 +119,6 @@ def test_the_points_nearest_to_the_answer_and_why_they_lost(edgetune, table):
     }
     assert edgetune("search", table, *budget, "--top", "2", "-q").err == ""
     assert_two_lines(edgetune("search", table, *budget, "--top", "0"), 2)
-
-
-def test_a_table_is_no_network_to_measure(edgetune, table):
-    ended = edgetune("search", table, "--device", "twin:orin-agx", "--power-budget", "30W")
-    assert_two_lines(ended, 2)
 
 
 def test_a_pipe_keeps_the_hash_of_what_came_through(edgetune, monkeypatch):
@@ -174,17 +150,6 @@ def test_infeasible_ends_with_3_and_keeps_the_trace(edgetune, table, tmp_path):
     ended = edgetune("search", table, "--power-budget", "5W", "--strategy", "exhaustive", "--trace", str(trace))
     assert_two_lines(ended, 3)
     assert len(io.read(Trace, str(trace)).rows) == 4
-
-
-def test_the_kind_follows_the_table_or_is_asked_for(edgetune, tmp_path):
-    path = tmp_path / "two.csv"
-    path.write_text(TWO_TASKS)
-    ended = edgetune("search", str(path), "--power-budget", "30W")
-    assert_two_lines(ended, 2)
-    options = ("--power-budget", "30W", "--kind", "infer", "--objective", "throughput")
-    plan = yaml.safe_load(edgetune("search", str(path), *options).out)
-    assert plan["problem"]["kind"] == "infer"
-    assert plan["search"]["strategy"] == "exhaustive"
 
 
 def test_simulated_figures_say_so_even_when_quiet(edgetune, tmp_path):
@@ -232,13 +197,6 @@ def test_a_live_search_measures_only_what_it_asks_for(edgetune):
     assert plan["search"]["points_measured"] <= 6
     assert plan["conditions"]["simulated"] is True
     assert ended.err.count("step ") == plan["search"]["points_measured"]
-
-
-def test_a_dry_run_says_how_many_points_the_default_takes(edgetune):
-    words = ("--task", "infer", "--arrival-rate", "60/s", "--latency-budget", "1s", "--dry-run", "--json")
-    many = [*LIVE[:-1], "1,2,4,8", *words]
-    answer = json.loads(edgetune(*many).out)
-    assert (answer["strategy"], answer["offered"], answer["points"]) == ("roofline", 52, 12)
 
 
 @pytest.fixture
@@ -365,62 +323,6 @@ def test_infeasible_keeps_the_points(edgetune, tmp_path):
     )
     assert ended.code == 3
     assert len(io.read_profile(points).rows) == 3
-
-
-def test_nothing_measured_leaves_no_file(edgetune, blind, tmp_path):
-    points = tmp_path / "points.parquet"
-    assert edgetune(*LIVE_TRAIN, "--power-budget", "30W", "--points", str(points)).code == 4
-    assert not points.exists()
-
-
-TRAIN = """
-import time
-def make(batch_size):
-    def step():
-        time.sleep(3600 if batch_size == 8 else 0.005)
-    return step
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)]
-)
-def test_a_stopped_search_keeps_its_points(tmp_path, number, code):
-    script, points = tmp_path / "train.py", tmp_path / "points.parquet"
-    script.write_text(TRAIN)
-    argv = ["search", str(script), "--task", "train", "--device", "host", "--batch-sizes", "1,2,8", "--points"]
-    command = [sys.executable, "-m", "edgetune", *argv, str(points), "--strategy", "exhaustive", "--verbose"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        while not line.startswith("step 2:"):
-            assert line, "ended before its second point"
-            line = process.stderr.readline()
-        process.send_signal(number)
-        rest = process.stderr.read()
-    assert process.returncode == code, rest
-    assert "Traceback" not in rest
-    assert f"measured are in {points}: the same command goes on" in rest
-    assert [row.batch_size for row in io.read_profile(str(points)).rows] == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--precision", "fp16")],
-)
-def test_options_of_measuring_are_refused_for_a_table(edgetune, tmp_path, option, value):
-    path = tmp_path / "table.csv"
-    path.write_text("workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,train,8,300,0.2,12\n")
-    ended = edgetune("search", str(path), option, value)
-    assert_two_lines(ended, 2)
-
-
-def test_a_live_search_gives_a_point_up_after_the_time_it_is_reported(edgetune, tmp_path):
-    path = tmp_path / "slow.py"
-    path.write_text("import time\ndef make(batch_size):\n    return lambda: time.sleep(60)\n")
-    ended = edgetune("search", str(path), "--task", "train", "--device", "host", "--batch-sizes", "1",
-                     "--point-timeout", "1s", "--quiet")  # fmt: skip
-    assert_two_lines(ended, 2)
 
 
 def test_a_network_of_one_batch_size_needs_none_named_to_be_searched(edgetune, tmp_path):

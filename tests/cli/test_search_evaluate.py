@@ -176,12 +176,6 @@ def test_changing_rates(edgetune, infer, tmp_path):
     assert run.measurement_s[3:].tolist() == [0.0] * 21
 
 
-@pytest.mark.parametrize("words", [("--scale", "0/s"), ("--arrivals", "nowhere.csv")])  # fmt: skip
-def test_bad_traffic_is_two_lines(edgetune, infer, words):
-    ended = edgetune("search", "evaluate", infer, "--family", "dynamic", *words)
-    assert_two_lines(ended, 2)
-
-
 def show_evaluation(evaluation, by="strategy"):
     section(evaluation, TextSection(), by)
 
@@ -200,16 +194,6 @@ def run(
 
 def evaluation(*runs: EvaluationRun) -> Evaluation:
     return Evaluation(Header.new("evaluation", 1, conditions={"family": "infer"}), runs)
-
-
-def test_a_row_per_workload_and_one_for_all(capsys):
-    runs = (run(10, 0, 0.5, workload="a"), run(30, 0, 0.1, workload="b"), run(10, 1, 12.5, workload="a", strategy="x"))
-    show_evaluation(evaluation(*runs), "workload")
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:]]
-    assert [(row[0], row[1], row[4]) for row in rows] == [
-        ("gmd", "a", "50.00"), ("gmd", "b", "10.00"), ("gmd", "all", "20.00"), ("x", "a", "1250")
-    ]  # fmt: skip
-    assert rows[0][-4:] == ["10", "3/7", "12", "ms"]
 
 
 def test_the_interval_of_the_mean_is_that_of_problems_drawn_anew(capsys):

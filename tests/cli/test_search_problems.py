@@ -7,12 +7,11 @@ from itertools import product
 
 import pytest
 import yaml
-from command_line import assert_two_lines
+from command_line import assert_two_lines, drawn
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.artifacts.run import Run
 from edgetune.stages.search.strategies import STRATEGIES
@@ -59,7 +58,7 @@ def test_two_networks_from_two_tables(edgetune, tables):
 BACK_TO_BACK = "no arrival rate was given: batches run back to back"
 
 
-@pytest.mark.parametrize("strategy", [*STRATEGIES, None])
+@pytest.mark.parametrize("strategy", drawn([*STRATEGIES, None], 4))
 def test_without_an_arrival_rate_the_latency_is_the_time_of_a_batch(edgetune, tables, strategy):
     chosen = [] if strategy is None else ["--strategy", strategy]
     if strategy == "staircase":
@@ -73,21 +72,6 @@ def test_without_an_arrival_rate_the_latency_is_the_time_of_a_batch(edgetune, ta
     (warning,) = plan["warnings"]
     assert warning["code"] == "back-to-back"
     assert warning["advice"].startswith(BACK_TO_BACK)
-
-
-def test_a_live_plan_without_an_arrival_rate_is_interleaved_with_arrivals_given_then(edgetune, tmp_path):
-    path = str(tmp_path / "plan.yaml")
-    live = ("--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301", "--batch-sizes", "1,4", "--task", "infer")
-    budgets = ("--power-budget", "30W", "--latency-budget", "80ms")
-    ended = edgetune("search", "zoo:squeezenet", *live, *budgets, "-o", path)
-    assert ended.code == 0
-    measured = io.read(Plan, path).measured
-    assert measured.latency_s == measured.minibatch_s
-    run = ("interleave", path, "--device", "twin:orin-agx", "--duration", "2s")
-    ended = edgetune(*run)
-    assert_two_lines(ended, 2)
-    ended = edgetune(*run, "--arrivals", "uniform:10", "-o", str(tmp_path / "run.parquet"))
-    assert ended.code == 0, ended.err
 
 
 def test_time_to_accuracy_weighs_the_epochs_of_each_batch_size(edgetune, tables, tmp_path):
@@ -143,16 +127,6 @@ def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_mea
     assert plan["warnings"][0]["code"] == "not-measured"
 
 
-def test_with_no_time_what_was_measured_earlier_answers(edgetune, tmp_path):
-    points = str(tmp_path / "points.parquet")
-    live = ("--task", "infer", "--batch-sizes", "1,4", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301")
-    words = ("search", "zoo:squeezenet", *live, "--power-budget", "30W", "--arrival-rate", "10/s")
-    assert edgetune(*words, "--points", points).code == 0
-    plan = plan_of(edgetune(*words, "--strategy", "auto", "--time-budget", "10ms", "--known", points))
-    assert plan["measured"]["power_w"] <= 30
-    assert plan["search"]["points_measured"] == 0
-
-
 def test_wavering_power_is_measured_again_and_counted(edgetune, tables):
     words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "33.5W", "--strategy", "exhaustive")
     plan = json.loads(edgetune(*words, "--json", "--power-noise", "1.5%", "--max-points", "9").out)
@@ -197,16 +171,6 @@ def test_the_noise_of_gradients_stands_in_for_a_table_of_epochs(edgetune, accura
     for wrong in (["0"], ["nan"], ["9", "--samples", "9"], ["9", *accuracy[4:6]]):
         assert_two_lines(edgetune(*words, *wrong), 2)
     assert_two_lines(edgetune("search", accuracy[1], "--noise-scale", "9"), 2)
-
-
-def test_points_of_another_network_are_not_mixed_in(edgetune, tmp_path):
-    points = str(tmp_path / "points.parquet")
-    live = ("--task", "infer", "--batch-sizes", "1,4", "--device", "twin:orin-agx", "--objective", "throughput")
-    assert edgetune("search", "zoo:squeezenet", *live, "--points", points).code == 0
-    ended = edgetune("search", "zoo:alexnet", *live, "--points", points)
-    assert_two_lines(ended, 2)
-    ended = edgetune("search", "zoo:alexnet", *live, "--known", points)
-    assert ended.code == 0
 
 
 # Relatives from files, and what is left out of them
@@ -319,7 +283,7 @@ def named(tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize("strategy", [*STRATEGIES, "auto", None])
+@pytest.mark.parametrize("strategy", drawn([*STRATEGIES, "auto", None], 4))
 def test_modes_by_name_are_searched_or_a_strategy_that_can_is_named(edgetune, named, strategy):
     words = ("search", named, "--kind", "infer", "--power-budget", "20W")
     chosen = () if strategy is None else ("--strategy", strategy)
@@ -332,26 +296,6 @@ def test_modes_by_name_are_searched_or_a_strategy_that_can_is_named(edgetune, na
     assert plan["configuration"] == {"mode": {"power_mode": "30W"}, "batch_size": 1}
     assert plan["measured"]["minibatch_s"] == 0.011
     assert plan["measured"]["power_w"] == 17.0
-
-
-def test_names_beside_clocks_that_say_the_same_are_no_axis(edgetune, tmp_path):
-    path = tmp_path / "both.csv"
-    path.write_text(
-        "workload,task,batch_size,power_mode,gpu_mhz,minibatch_s,power_w\n"
-        "net,train,8,15W,400,0.2,10\nnet,train,8,30W,700,0.11,19\nnet,train,8,MAXN,1300,0.08,35\n"
-    )
-    plan = plan_of(edgetune("search", str(path), "--power-budget", "20W", "--strategy", "auto"))
-    assert plan["configuration"]["mode"] == {"gpu_mhz": 700, "power_mode": "30W"}
-    assert plan["search"]["strategy"] == "roofline"
-
-
-def test_names_for_some_of_the_modes_only_are_refused(edgetune, tmp_path):
-    path = tmp_path / "some.csv"
-    path.write_text(
-        "workload,task,batch_size,power_mode,minibatch_s,power_w\nnet,train,8,15W,0.2,10\nnet,train,8,,0.11,19\n"
-    )
-    ended = edgetune("search", str(path), "--power-budget", "20W")
-    assert_two_lines(ended, 2)
 
 
 def test_a_table_of_named_modes_is_a_device(edgetune, named, tmp_path):
@@ -393,36 +337,5 @@ def test_a_plan_of_named_modes_runs_on_its_own_table(edgetune, named, plan, tmp_
     assert all(row.met for row in requests)
 
 
-OWN = "net_name;lat;f;draw\nresnet18;20,25;900;9500\nresnet18;11,5;1300;17500\n"
 SAID = ("--column", "net_name=workload", "--column", "lat=minibatch_ms", "--column", "f=gpu_mhz")
 SAID += ("--column", "draw=power_mw", "--column", "task=infer", "--column", "batch_size=1")
-
-
-def test_a_table_is_converted_once_for_the_commands_that_rename_nothing(edgetune, tmp_path):
-    path, ours = tmp_path / "own.csv", str(tmp_path / "ours.parquet")
-    path.write_text(OWN)
-    ended = edgetune("show", str(path), *SAID, "-o", ours)
-    assert ended.code == 0, ended.err
-    words = ("-t", "infer", "-b", "1", "-o", str(tmp_path / "p.parquet"))
-    assert edgetune("profile", "resnet18", "--device", f"recorded:{ours}", *words).code == 0
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("--column", "lat=power_w", "--column", "lat=energy_j")],
-)
-def test_invalid_columns_are_refused(edgetune, tmp_path, words):
-    path = tmp_path / "own.csv"
-    path.write_text(OWN)
-    for command in ("search", "show"):
-        ended = edgetune(command, str(path), *words)
-        assert_two_lines(ended, 2)
-
-
-def test_rows_of_several_devices_are_not_searched_as_one(edgetune, tmp_path):
-    path = tmp_path / "two.csv"
-    path.write_text(
-        "device,workload,task,batch_size,gpu_mhz,minibatch_s,power_w\na,net,train,8,900,0.2,10\nb,net,train,8,700,0.1,19\n"
-    )
-    ended = edgetune("search", str(path), "--power-budget", "20W")
-    assert_two_lines(ended, 2)

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,11 +59,6 @@ def test_a_view_that_is_none_is_two_lines(edgetune, table, tmp_path):
     assert_two_lines(edgetune("show", str(trace), "--view", "front"), 2)
 
 
-@pytest.mark.parametrize("target", ["figure.jpg", "/nowhere/figure.svg"])
-def test_a_figure_that_cannot_be_written_is_two_lines(edgetune, table, target):
-    assert_two_lines(edgetune("show", table, "--plot", target), 2)
-
-
 @pytest.fixture
 def table_rows(tmp_path):
     lines = [f"net,train,16,{100 + row},{1 / (100 + row)},{5 + row / 100}" for row in range(30)]
@@ -78,12 +72,6 @@ def test_as_many_rows_as_asked_for_and_how_many_are_left(edgetune, table_rows):
     assert ended.code == 0, ended.err
     assert [line.split()[0] for line in ended.out.splitlines()[-5:-1]] == ["100", "101", "102", "103"]
     assert ended.out.splitlines()[-1] == "... and 26 more rows (--rows 0 prints all)"
-
-
-@pytest.mark.parametrize("rows", ["0"])
-def test_all_rows(edgetune, table_rows, rows):
-    ended = edgetune("show", str(table_rows), "--rows", rows)
-    assert ended.out.splitlines()[-1].split()[0] == "129"
 
 
 def test_a_table_of_another_program_has_the_energy_of_its_plan(edgetune, tmp_path):
@@ -151,11 +139,6 @@ def test_without_power_there_is_a_reason_and_no_zero(edgetune, tmp_path):
     assert " J" not in ended.out
 
 
-def test_a_row_that_cannot_be_is_two_lines(edgetune, tmp_path):
-    bad = replace(rows("managed", 0.05, 0.25)[0], started_s=9.0)
-    assert_two_lines(edgetune("show", write(tmp_path / "r.parquet", [bad])), 2)
-
-
 @pytest.mark.parametrize("view", ["latency", "timeline:native"])
 def test_each_view_is_drawn(edgetune, two, tmp_path, view):
     target = tmp_path / "figure.svg"
@@ -166,13 +149,6 @@ def test_each_view_is_drawn(edgetune, two, tmp_path, view):
     other = {"latency": None, "native": "managed"}.get(engine or word, "native")
     assert (f"not drawn: {other} (" in ended.err) == (other is not None)
     assert target.read_bytes().startswith(b"<?xml")
-
-
-@pytest.mark.parametrize("view", ["latencies", "timeline:streams"])
-def test_a_view_that_is_none_is_two_lines_run(edgetune, two, tmp_path, view):
-    target = tmp_path / "figure.svg"
-    assert_two_lines(edgetune("show", two, "--plot", str(target), "--view", view), 2)
-    assert not target.exists()
 
 
 _GOLDEN = Path(__file__).parents[1] / "golden" / "roofline-v1.yaml"
@@ -189,11 +165,6 @@ def test_peaks_energy_and_where_they_come_from(edgetune):
     wanted = "1300.5 3199 fp32 14.7 TFLOP/s 164 GB/s 89.42 17.9 W 3.86 +-0.05 141.4 +-2.5 1.2% measured"
     assert " ".join(full.split()) == wanted
     assert " ".join(low.split()) == "726.75 2133 fp32 8.50 TFLOP/s 104 GB/s 81.81 - - - - inferred"
-
-
-def test_for_machines(edgetune):
-    found = json.loads(edgetune("show", str(_GOLDEN), "--json").out)
-    assert (found["header"]["kind"], found["roofs"][0]["flop_j"], len(found["runs"])) == ("roofline", 3.86e-12, 3)
 
 
 @pytest.mark.parametrize("name", ["figure.svg"])

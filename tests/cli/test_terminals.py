@@ -183,10 +183,6 @@ def test_a_pipe_gets_one_line_for_each_row(drawn_lines):
     ]
 
 
-def test_a_screen_that_is_wide_enough_looks_the_same(drawn_lines):
-    assert drawn_lines(80) == drawn_lines(None)
-
-
 def test_a_last_column_that_would_be_a_ribbon_goes_below_its_row(drawn_lines):
     assert drawn_lines(36) == [
         "what                    size",
@@ -199,12 +195,12 @@ def test_a_last_column_that_would_be_a_ribbon_goes_below_its_row(drawn_lines):
     ]
 
 
-@pytest.mark.parametrize("width", range(26, 80))
-def test_no_word_is_lost_on_any_screen(drawn_lines, width):
-    _, *drawn = drawn_lines(width)
+def test_no_word_is_lost_on_any_screen(drawn_lines):
     _, *plain = drawn_lines(None)
-    assert sorted(" ".join(drawn).split()) == sorted(" ".join(plain).split())
-    assert all(len(line) <= width for line in drawn)
+    for width in range(26, 81):
+        _, *drawn = drawn_lines(width)
+        assert sorted(" ".join(drawn).split()) == sorted(" ".join(plain).split())
+        assert all(len(line) <= width for line in drawn)
 
 
 def test_prose_folds_between_words_on_a_terminal_only(monkeypatch):
