@@ -108,25 +108,16 @@ def test_what_bash_asks_is_answered(edgetune, monkeypatch, line, expected):
 
 def test_completion_loads_no_library_that_commands_load_late():
     code = f"import sys; from edgetune.cli.main import run; run([]); print(sorted(set({LATE}) & set(sys.modules)))"
-    words = {"COMP_WORDS": "edgetune\nprofile\n--dry", "COMP_CWORD": "2", VARIABLE: "complete_bash"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | words, check=True
-    )
+    env = {**os.environ, "COMP_WORDS": "edgetune\nprofile\n--dry", "COMP_CWORD": "2", VARIABLE: "complete_bash"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert done.stdout == "--dry-run\n[]\n"
 
 
 @pytest.mark.parametrize(("line", "code"), [("edgetune ", 0), ("edgetune profile model.on", 1)])
 def test_fish_asks_for_one_line_a_word_and_whether_there_is_one(edgetune, monkeypatch, line, code):
-    asked = {
-        VARIABLE: "complete_fish",
-        "_TYPER_COMPLETE_ARGS": line,
-        "COMP_WORDS": "",
-        "COMP_CWORD": "0",
-        "COLUMNS": "",
-    }
-    for name, value in asked.items():
+    asked = {VARIABLE: "complete_fish", "_TYPER_COMPLETE_ARGS": line, "COMP_WORDS": "", "COMP_CWORD": "0"}
+    for name, value in {**asked, "COLUMNS": "80", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
     assert dict(row.split("\t") for row in edgetune().out.split("\n") if row) == ({} if code else COMMANDS)
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "is-args")
     assert edgetune().code == code

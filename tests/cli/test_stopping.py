@@ -114,7 +114,7 @@ def test_a_search_in_a_table_tells_the_best_so_far(folder, number, code):
     [
         (SIGNALS[0], "roofline --device host", "measuring peaks", "--quick runs fewer"),
         (
-            SIGNALS[1], "interleave --infer small.onnx --train hangs.py --arrivals uniform:4 --latency-budget 1s -d host",
+            SIGNALS[1], "interleave --infer small.onnx --train hangs.py --arrivals uniform:4 --latency-budget 1s",
             "measuring", "profile MODEL -o FILE, then --profile FILE",
         ),
         (
