@@ -3,7 +3,7 @@
 import gc
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field
 from functools import wraps
 from pathlib import Path
@@ -79,7 +79,8 @@ class DefaultGroup(LazyGroup):
 
 
 _CONTEXT = "ctx"
-_HEADINGS = get_args(Group)
+_USUAL = "Usual"
+_HEADINGS = ("Arguments", _USUAL, *get_args(Group))
 _LAST = ("batch_axis", "dim", "root", "seed", "force")
 """Fields whose options come last in their group: few people need them."""
 
@@ -161,8 +162,8 @@ class GroupedDefaultGroup(DefaultGroup):
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write a section per group of a command's options, in the order of ``_HEADINGS``; the arguments come first."""
-    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{heading: [] for heading in _HEADINGS}}
+    """Write a section per group of a command's options, in the order of ``_HEADINGS``."""
+    sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in _HEADINGS}
     for parameter in sorted(command.get_params(ctx), key=lambda each: each.name in _LAST):
         record = parameter.get_help_record(ctx)
         if record is not None:
@@ -176,7 +177,12 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, short_help: str | None = None, default: bool = False
+    app: typer.Typer,
+    name: str | None = None,
+    *,
+    short_help: str | None = None,
+    default: bool = False,
+    usual: Sequence[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register ``function(opts: Options, terminal: Terminal)`` as a command of ``app``.
 
@@ -188,34 +194,39 @@ def command(
         name: Of the command; the function's by default.
         short_help: Its line in the list of subcommands; the first of its help by default.
         default: Whether it is the command of ``app`` itself, beside which the subcommands are.
+        usual: Fields whose options ``--help`` lists first, in this order, where a command has many.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         label = name or function.__name__.replace("_", "-")
         if default:
-            app.callback()(_runner(function))
+            app.callback()(_runner(function, usual))
         elif isinstance(app, LazyApp):
             line = short_help or (function.__doc__ or "").partition("\n")[0]
-            app.subcommands[label] = Subcommand(line, lambda: _build(label, function))
+            app.subcommands[label] = Subcommand(line, lambda: _build(label, _runner(function, usual)))
         else:
-            app.command(label, cls=GroupedCommand)(_runner(function))
+            app.command(label, cls=GroupedCommand)(_runner(function, usual))
         return function
 
     return register
 
 
-def _build(name: str, function: Callable[..., None]) -> Any:
-    """Return the click command that runs ``function``."""
+def _build(name: str, run: Callable[..., None]) -> Any:
+    """Return the click command of ``_runner``'s function."""
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-    alone.command(name, cls=GroupedCommand)(_runner(function))
+    alone.command(name, cls=GroupedCommand)(run)
     return get_command(alone)
 
 
-def _runner(function: Callable[..., None]) -> Callable[..., None]:
+def _runner(function: Callable[..., None], usual: Sequence[str]) -> Callable[..., None]:
     """Return a function of all options, by name, that fills the options classes which ``function`` takes."""
     hints = get_type_hints(function)
     kinds = [hints[name] for name in inspect.signature(function).parameters]
-    parameters = [_parameter(*field) for kind in kinds if kind is not typer.Context for field in declared(kind)]
+    fields = [field for kind in kinds if kind is not typer.Context for field in declared(kind)]
+    first = {name: place for place, name in enumerate(usual)}
+    assert first.keys() <= {field.name for field, *_ in fields}, usual
+    parameters = [_parameter(*field, usual=field[0].name in first) for field in fields]
+    parameters.sort(key=lambda each: first.get(each.name, len(first)))
     if typer.Context in kinds:
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
 
@@ -234,7 +245,7 @@ def _runner(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Parameter:
+def _parameter(field: Field[Any], inner: Any, shown: Option, *, usual: bool) -> inspect.Parameter:
     missing = field.default is MISSING and field.default_factory is MISSING
     default: Any = ... if missing else None if shown.repeatable else field.default
     names = shown.names or (f"--{field.name.replace('_', '-')}",)
@@ -250,7 +261,7 @@ def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Paramete
             autocompletion=values,
             metavar=shown.metavar,
             help=shown.help,
-            rich_help_panel=shown.group,
+            rich_help_panel=_USUAL if usual else shown.group,
             min=shown.least,
             max=shown.most,
         )

@@ -12,7 +12,10 @@ from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 app = LazyApp(GroupedDefaultGroup)
 
 
-@command(app, default=True)
+_USUAL = ("task", "batch_sizes", "device", "modes", "precision", "peaks", "tune", "layers", "quick", "output", "plot")
+
+
+@command(app, default=True, usual=_USUAL)
 def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Context) -> None:
     """Measure the peaks of a device, in time and in energy, and say what bounds a network on it.
 

@@ -25,7 +25,7 @@ def schedule(ctx: typer.Context) -> None:
         print_document(ctx.get_help())
 
 
-@command(app)
+@command(app, usual=("policy", "memory", "simulate", "costs", "prepared", "workers", "turns", "output", "plot"))
 def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
     """Run jobs under a memory budget, for real or simulated, by one policy or several in alternation.
 
