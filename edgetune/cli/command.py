@@ -28,7 +28,7 @@ _NEAR = 0.75
 
 
 class DefaultGroup(LazyGroup):
-    """A group that is itself a command: its callback with its options and arguments.
+    """A group that is itself a command: its callback with its options, listed by group in ``--help``, and arguments.
 
     The first word selects a subcommand if it names one; otherwise all words belong to the group itself. A file with
     the name of a subcommand is written ``./NAME``.
@@ -45,9 +45,15 @@ class DefaultGroup(LazyGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Leave a subcommand's words in ``ctx.args``; parse all others as the group's own.
 
+        Words after ``--`` are joined to one argument where there are ``sources``, measured on a named device.
+
         Raises:
             InputError: the first word is a removed subcommand, or nearly a subcommand, and is no file.
         """
+        if "--" in args and any(each.name == "sources" for each in self.get_params(ctx)):
+            before = args[: args.index("--")]
+            if any(word.startswith(("-d", "--device")) for word in before):
+                args = _join_command(args)
         if args and args[0] in self.list_commands(ctx):
             ctx.args = args
             return args
@@ -76,6 +82,11 @@ class DefaultGroup(LazyGroup):
         """Return the words of the usage line: those of the group itself, for subcommands are listed below."""
         pieces: list[str] = super().collect_usage_pieces(ctx)
         return [piece for piece in pieces if piece != self.subcommand_metavar]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section per group, then the subcommands."""
+        write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
 
 
 _CONTEXT = "ctx"
@@ -144,23 +155,6 @@ def _join_command(args: list[str]) -> list[str]:
     return [*args[:place], "--", COMMAND_PREFIX + shlex.join(args[place + 1 :])]
 
 
-class GroupedDefaultGroup(DefaultGroup):
-    """A command with subcommands beside it, whose ``--help`` lists its options by group."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Join the words after ``--`` to one argument where there are ``sources``, measured on a named device."""
-        if "--" in args and any(each.name == "sources" for each in self.get_params(ctx)):
-            before = args[: args.index("--")]
-            if any(word.startswith(("-d", "--device")) for word in before):
-                args = _join_command(args)
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write a section per group, then the subcommands."""
-        write_options(self, ctx, formatter)
-        self.format_commands(ctx, formatter)
-
-
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
     """Write a section per group of a command's options, in the order of ``_HEADINGS``."""
     sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in _HEADINGS}
@@ -190,7 +184,7 @@ def command(
     argument ``ctx: typer.Context`` gives the function its own help text.
 
     Args:
-        app: With ``cls=GroupedDefaultGroup`` where a command has subcommands beside it.
+        app: A ``LazyApp(DefaultGroup)`` where a command has subcommands beside it.
         name: Of the command; the function's by default.
         short_help: Its line in the list of subcommands; the first of its help by default.
         default: Whether it is the command of ``app`` itself, beside which the subcommands are.

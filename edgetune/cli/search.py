@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from edgetune.cli.app import LazyApp
-from edgetune.cli.command import GroupedDefaultGroup, PlanningTerminal, Terminal, command
+from edgetune.cli.command import DefaultGroup, PlanningTerminal, Terminal, command
 from edgetune.workflows.search.options import EvaluationOptions, SearchOptions
 
-app = LazyApp(GroupedDefaultGroup)
+app = LazyApp(DefaultGroup)
 
 
 _USUAL = (

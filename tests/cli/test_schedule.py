@@ -111,7 +111,7 @@ def in_a_folder_with_a_tiny_network(tmp_path, monkeypatch):
 def test_a_model_becomes_a_table_from_which_it_can_be_simulated(edgetune, tmp_path):
     ended = edgetune("schedule", "profile", "tiny.onnx", "--repeats", "6", "-o", "costs.parquet")
     assert (ended.code, ended.out) == (0, "")
-    assert [line.split()[0] for line in ended.err.splitlines()[-2:]] == ["network", "tiny"]
+    assert [line.split()[0] for line in ended.err.splitlines()[-3:]] == ["network", "tiny", "tiny"]
     costs = read(LayerCosts, "costs.parquet")
     assert [row.weight_bytes for row in costs.rows] == [4 * 16 * 32, 4 * 32 * 64]
     (listed,) = costs.header.inputs["networks"]
