@@ -123,15 +123,8 @@ class PlanningTerminal(Terminal):
     """The terminal options of a command with a dry run."""
 
     dry_run: Annotated[
-        bool, Option("Print what would be measured and how long it may take.", ("--dry-run",), "Output")
+        bool, Option("Print what would be done, and how long it may take.", ("--dry-run",), "Output")
     ] = False
-
-
-@options_class
-class RunTerminal(Terminal):
-    """The terminal options of a command that can say what it would run."""
-
-    dry_run: Annotated[bool, Option("Print what would run and what it needs.", ("--dry-run",), "Output")] = False
 
 
 class GroupedCommand(TyperCommand):
