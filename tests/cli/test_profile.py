@@ -202,6 +202,7 @@ def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, 
 # The largest batch size
 
 
+@pytest.mark.slow
 def test_largest_batch_within_a_budget_is_measured(edgetune, tmp_path):
     """The network takes much memory and little time: a sample and its answer are 1 MiB each."""
     table, network = tmp_path / "p.parquet", tmp_path / "wide.onnx"

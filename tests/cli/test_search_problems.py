@@ -58,7 +58,7 @@ def test_two_networks_from_two_tables(edgetune, tables):
 BACK_TO_BACK = "no arrival rate was given: batches run back to back"
 
 
-@pytest.mark.parametrize("strategy", drawn([*STRATEGIES, None], 4))
+@pytest.mark.parametrize("strategy", drawn([*STRATEGIES, None], 3))
 def test_without_an_arrival_rate_the_latency_is_the_time_of_a_batch(edgetune, tables, strategy):
     chosen = [] if strategy is None else ["--strategy", strategy]
     if strategy == "staircase":
@@ -283,7 +283,7 @@ def named(tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize("strategy", drawn([*STRATEGIES, "auto", None], 4))
+@pytest.mark.parametrize("strategy", drawn([*STRATEGIES, "auto", None], 3))
 def test_modes_by_name_are_searched_or_a_strategy_that_can_is_named(edgetune, named, strategy):
     words = ("search", named, "--kind", "infer", "--power-budget", "20W")
     chosen = () if strategy is None else ("--strategy", strategy)
