@@ -225,16 +225,6 @@ def test_measured_figures_are_printed_though_a_file_cannot_be_written(edgetune, 
 # Models, peaks and precisions that cannot be used
 
 
-@pytest.fixture(scope="module")
-def peaks(tmp_path_factory):
-    """The twin's peaks, measured once."""
-    from edgetune.cli.main import run
-
-    file = tmp_path_factory.mktemp("peaks") / "peaks.yaml"
-    assert run(["roofline", *TWIN, "--quick", "-o", str(file), "--quiet", "--json"]) == 0
-    return file
-
-
 def save(path, nodes, *, domains=(), shape=("batch", 4)):
     """A network from ``x`` to ``y`` of these operators, in one chain: (type, domain)."""
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
@@ -256,14 +246,14 @@ RELU = ("Relu", "")
 
 
 @pytest.mark.parametrize("domain", ["", "elsewhere"])
-def test_an_unknown_operator_is_in_the_ledger_named_and_strict_refuses(edgetune, peaks, tmp_path, domain):
+def test_an_unknown_operator_is_in_the_ledger_named_and_strict_refuses(edgetune, maxn, tmp_path, domain):
     model = save(tmp_path / "net.onnx", [RELU, ("Frob", domain)], domains=[domain] if domain else [])
     table = edgetune("roofline", "ops", model)
     assert table.code == 0
     assert re.search(r"unmodelled +1 +50\.0% +Frob", table.out)
     strict = edgetune("roofline", "ops", model, "--strict")
     assert_two_lines(strict, 2)
-    placed = edgetune("roofline", model, *TWIN, "--peaks", str(peaks))
+    placed = edgetune("roofline", model, *TWIN, "--peaks", str(maxn))
     assert placed.code == 0
 
 
@@ -318,53 +308,40 @@ def test_all_open_dimensions_are_refused_at_once_with_a_hint_that_works(edgetune
 # Tuning on a recorded device: foreseen from peaks, chosen among a table's rows
 
 MODES = "cpu_mhz=1036.8|2201.6,gpu_mhz=318.75|522.75|726.75|930.75|1134.75|1300.5,mem_mhz=665.6|2133|3199"
-NETWORKS = ("resnet50", "lstm")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Tables of two networks in 36 modes, and peaks of the same device in 12 of its modes."""
+def tune(tmp_path_factory):
+    """A table of 36 modes, peaks of the same device in 12 of them, and the words that tune with both."""
     folder = tmp_path_factory.mktemp("recorded")
-    for network in NETWORKS:
-        table = ("-t", "infer", "--modes", MODES, "-o", str(folder / f"{network}.parquet"), "--quiet")
-        assert run(["profile", f"zoo:{network}", *TWIN, *table]) == 0
+    table, peaks = str(folder / "resnet50.parquet"), str(folder / "peaks.yaml")
+    assert run(["profile", "zoo:resnet50", *TWIN, "-t", "infer", "--modes", MODES, "-o", table, "--quiet"]) == 0
     clocks = "gpu_mhz=318.75|726.75|1134.75|1300.5,mem_mhz=665.6|2133|3199"
-    assert run(["roofline", *TWIN, "--modes", clocks, "-o", str(folder / "peaks.yaml"), "--quiet", "--json"]) == 0
-    return folder
+    assert run(["roofline", *TWIN, "--modes", clocks, "-o", peaks, "--quiet", "--json"]) == 0
+    return table, ("roofline", "zoo:resnet50", "--tune", "5%", "-d", f"recorded:{table}", "--peaks", peaks, "--json")
 
 
-def tuned(edgetune, folder, network, *more, table=None):
-    recorded = f"recorded:{table or folder / f'{network}.parquet'}"
-    peaks = ("--peaks", str(folder / "peaks.yaml"))
-    return edgetune("roofline", f"zoo:{network}", "--tune", "5%", "--device", recorded, *peaks, *more)
-
-
-def energies(rows):
-    """Time and energy of a minibatch by mode."""
-    return {row.mode: (row.minibatch_s, row.energy_j) for row in rows}
-
-
-@pytest.mark.parametrize("network", NETWORKS)
-def test_a_measured_row_wins(edgetune, folder, network):
-    ended = tuned(edgetune, folder, network, "--json")
+def test_a_measured_row_wins(edgetune, tune):
+    table, words = tune
+    ended = edgetune(*words)
     assert ended.code == 0, ended.err
-    plan, rows = json.loads(ended.out), read_profile(str(folder / f"{network}.parquet")).rows
+    plan, rows = json.loads(ended.out), read_profile(table).rows
     assert len(rows) == 36
     winner = next(row for row in rows if row.mode.knobs() == pytest.approx(plan["configuration"]["mode"]))
     assert plan["measured"]["minibatch_s"] == winner.minibatch_s
     assert plan["measured"]["power_w"] == winner.power_w
-    known, tune = energies(rows), plan["conditions"]["tune"]
+    known, found = {row.mode: (row.minibatch_s, row.energy_j) for row in rows}, plan["conditions"]["tune"]
     reference = max(known, key=lambda mode: tuple(mode.knobs().values()))
-    assert tune["reference"] == pytest.approx(reference.knobs())
+    assert found["reference"] == pytest.approx(reference.knobs())
     within = {mode: joules for mode, (seconds, joules) in known.items() if seconds <= 1.05 * known[reference][0]}
     assert winner.mode in within
     least = 1 - min(within.values()) / known[reference][1]
     saving = 1 - within[winner.mode] / known[reference][1]
-    assert tune["measured_saving_share"] == pytest.approx(saving)
+    assert found["measured_saving_share"] == pytest.approx(saving)
     assert saving > 0.7 * least > 0
     assert plan["search"]["points_measured"] <= 6
 
 
-def test_modes_are_chosen_among_those_asked_for(edgetune, folder):
-    ended = tuned(edgetune, folder, "resnet50", "--modes", "gpu_mhz=1134.75|1300.5,cpu_mhz=2201.6", "--json")
+def test_modes_are_chosen_among_those_asked_for(edgetune, tune):
+    ended = edgetune(*tune[1], "--modes", "gpu_mhz=1134.75|1300.5,cpu_mhz=2201.6")
     assert json.loads(ended.out)["configuration"]["mode"]["gpu_mhz"] == 1134.75
