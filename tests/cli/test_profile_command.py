@@ -112,6 +112,7 @@ def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start, worke
     assert 0.01 < min(small.times_s) < 0.03 < min(large.times_s)
 
 
+@pytest.mark.slow
 def test_training_in_a_process_that_the_script_starts_is_followed(edgetune, tmp_path):
     pytest.importorskip("torch")
     script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
@@ -229,7 +230,9 @@ ENDLESS = [
 """Options and commands: whole runs, lines, and a script."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, signal.SIGKILL]
+)
 def test_nothing_is_left_whatever_ends_edgetune(tmp_path, number):
     """Side by side: each takes seconds to end what does not end by itself."""
     running = []
