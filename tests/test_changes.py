@@ -20,7 +20,6 @@ from edgetune.stages.elastic.policies import POLICIES as ELASTIC
 from edgetune.stages.interleave.engines import ENGINES, Engine
 from edgetune.stages.interleave.policies import POLICIES as INTERLEAVE
 from edgetune.stages.schedule.policies import POLICIES as SCHEDULE
-from edgetune.stages.schedule.policies import choose_policies
 from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.workflows.figures import FIGURES
 from edgetune.workflows.options import Option
@@ -48,14 +47,6 @@ def test_a_row_is_found_by_its_name_and_taken_away_again(table):
         del table["toy"]
     with pytest.raises(InputError, match=r"there is no .* 'toy'"):
         table.find("toy")
-
-
-def test_a_policy_of_schedule_is_chosen_by_its_row():
-    SCHEDULE["toy"] = SCHEDULE["fcfs"]
-    try:
-        assert [each.policy for each in choose_policies("toy")] == [SCHEDULE["fcfs"]]
-    finally:
-        del SCHEDULE["toy"]
 
 
 def test_an_engine_is_chosen_by_its_row(capfd):

@@ -57,12 +57,6 @@ def test_without_output_nothing_is_written(tmp_path, monkeypatch, capfdbinary):
     assert not capfdbinary.readouterr().out
 
 
-def test_a_plan_is_printed_as_its_file():
-    plan = edgetune.search("zoo:mobilenet_v2", batch_sizes=[1, 4], device="twin:orin-agx", power_budget=30.0)
-    assert str(plan) == plan.to_bytes().decode()
-    assert "configuration:" in str(plan)
-
-
 def test_quantities_are_words_or_numbers_in_base_units():
     options = {"task": "infer", "device": "twin:orin-agx"}
     words = edgetune.profile("zoo:mobilenet_v2", point_timeout="2m", target_ci="5%", **options)
@@ -90,11 +84,6 @@ def test_a_window_on_the_host_has_time_and_memory():
     assert window.memory_bytes > 64 << 20
     assert (window.power_w is None) == (window.energy_j is None)
     assert window.power_w is not None or window.reason
-
-
-def test_a_window_needs_a_device_that_runs_things():
-    with pytest.raises(edgetune.EdgetuneError, match="a program does not run on it"), edgetune.measure("twin:orin-agx"):
-        pass
 
 
 def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):
@@ -182,10 +171,7 @@ def test_a_report_is_one_page_of_tables_and_documents(tables, tmp_path):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [
-        ("seed", 1.5), ("seed", -1), ("retries", "two"), ("modes", ["MAXN"]), ("precision", {}), ("dim", 3),
-        ("device", 0), ("batch_sizes", []), ("batch_sizes", [1.5]), ("output", 5), ("fresh", "yes"),
-    ],
+    [("seed", 1.5), ("retries", "two"), ("modes", ["MAXN"]), ("batch_sizes", []), ("output", 5)],
 )  # fmt: skip
 def test_a_value_of_another_type_is_refused(option, value):
     with pytest.raises(edgetune.EdgetuneError, match=f"^{option} cannot be"):
@@ -213,22 +199,11 @@ def test_figures_are_refused_rather_than_forgotten(tables):
         edgetune.search(tables[1], power_budget=30, top=5)
 
 
-def test_a_tuned_plan_is_returned_and_written(tmp_path):
-    plan = edgetune.roofline("zoo:resnet18", device="twin:orin-agx", tune=0.05, output=tmp_path / "t.yaml")
-    assert plan.header.kind == "plan"
-    assert edgetune.read(tmp_path / "t.yaml") == plan
-
-
 def test_a_table_in_memory_is_called_so_and_prints_in_a_line(tables):
     plan = edgetune.search(tables[1], power_budget=30, strategy="gmd")
     assert plan.header.inputs["profile"]["name"] == "<profile-1>"
     assert repr(tables[1]).endswith("100 rows, SIMULATED>")
     assert "SIMULATED" in tables[1]._repr_html_()
-
-
-def test_the_help_of_a_function_lists_its_options():
-    assert "  batch_sizes: Samples per minibatch" in edgetune.profile.__doc__
-    assert "Annotated" not in str(inspect.signature(edgetune.profile))
 
 
 def test_threads_take_turns(tables, tmp_path):

@@ -64,15 +64,11 @@ def test_the_hint_is_a_line_that_raises_the_limit():
     ("word", "message", "hint"),
     [
         ("table_cell=1", "no limit 'table_cell'", "did you mean table_cells?"),
-        ("=1", "no limit ''", "known: file_bytes"),
         ("file_bytes", "file_bytes has no value", "e.g. --raise-limit file_bytes="),
-        ("file_bytes=", "file_bytes has no value", "e.g. --raise-limit file_bytes="),
         ("file_bytes=1W", "unknown unit 'W'", "known: B"),
         ("table_cells=1MB", "'1MB', not a number of cells", "e.g. --raise-limit table_cells="),
         ("table_cells=0", "'0', not a number", "e.g."),
-        ("table_cells=-5", "'-5', not a number", "e.g."),
         ("table_cells=nan", "'nan', not a number", "e.g."),
-        ("table_cells=inf", "'inf', not a number", "e.g."),
     ],
 )
 def test_a_wrong_limit_is_named(word, message, hint):

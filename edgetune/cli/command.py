@@ -3,7 +3,7 @@
 import gc
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field
 from functools import wraps
 from pathlib import Path
@@ -28,7 +28,7 @@ _NEAR = 0.75
 
 
 class DefaultGroup(LazyGroup):
-    """A group that is itself a command: its callback with its options and arguments.
+    """A group that is itself a command: its callback with its options, listed by group in ``--help``, and arguments.
 
     The first word selects a subcommand if it names one; otherwise all words belong to the group itself. A file with
     the name of a subcommand is written ``./NAME``.
@@ -45,9 +45,15 @@ class DefaultGroup(LazyGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Leave a subcommand's words in ``ctx.args``; parse all others as the group's own.
 
+        Words after ``--`` are joined to one argument where there are ``sources``, measured on a named device.
+
         Raises:
             InputError: the first word is a removed subcommand, or nearly a subcommand, and is no file.
         """
+        if "--" in args and any(each.name == "sources" for each in self.get_params(ctx)):
+            before = args[: args.index("--")]
+            if any(word.startswith(("-d", "--device")) for word in before):
+                args = _join_command(args)
         if args and args[0] in self.list_commands(ctx):
             ctx.args = args
             return args
@@ -77,9 +83,15 @@ class DefaultGroup(LazyGroup):
         pieces: list[str] = super().collect_usage_pieces(ctx)
         return [piece for piece in pieces if piece != self.subcommand_metavar]
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section per group, then the subcommands."""
+        write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
 
 _CONTEXT = "ctx"
-_HEADINGS = get_args(Group)
+_USUAL = "Usual"
+_HEADINGS = ("Arguments", _USUAL, *get_args(Group))
 _LAST = ("batch_axis", "dim", "root", "seed", "force")
 """Fields whose options come last in their group: few people need them."""
 
@@ -111,15 +123,8 @@ class PlanningTerminal(Terminal):
     """The terminal options of a command with a dry run."""
 
     dry_run: Annotated[
-        bool, Option("Print what would be measured and how long it may take.", ("--dry-run",), "Output")
+        bool, Option("Print what would be done, and how long it may take.", ("--dry-run",), "Output")
     ] = False
-
-
-@options_class
-class RunTerminal(Terminal):
-    """The terminal options of a command that can say what it would run."""
-
-    dry_run: Annotated[bool, Option("Print what would run and what it needs.", ("--dry-run",), "Output")] = False
 
 
 class GroupedCommand(TyperCommand):
@@ -143,26 +148,9 @@ def _join_command(args: list[str]) -> list[str]:
     return [*args[:place], "--", COMMAND_PREFIX + shlex.join(args[place + 1 :])]
 
 
-class GroupedDefaultGroup(DefaultGroup):
-    """A command with subcommands beside it, whose ``--help`` lists its options by group."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Join the words after ``--`` to one argument where there are ``sources``, measured on a named device."""
-        if "--" in args and any(each.name == "sources" for each in self.get_params(ctx)):
-            before = args[: args.index("--")]
-            if any(word.startswith(("-d", "--device")) for word in before):
-                args = _join_command(args)
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write a section per group, then the subcommands."""
-        write_options(self, ctx, formatter)
-        self.format_commands(ctx, formatter)
-
-
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write a section per group of a command's options, in the order of ``_HEADINGS``; the arguments come first."""
-    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{heading: [] for heading in _HEADINGS}}
+    """Write a section per group of a command's options, in the order of ``_HEADINGS``."""
+    sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in _HEADINGS}
     for parameter in sorted(command.get_params(ctx), key=lambda each: each.name in _LAST):
         record = parameter.get_help_record(ctx)
         if record is not None:
@@ -176,7 +164,12 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, short_help: str | None = None, default: bool = False
+    app: typer.Typer,
+    name: str | None = None,
+    *,
+    short_help: str | None = None,
+    default: bool = False,
+    usual: Sequence[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register ``function(opts: Options, terminal: Terminal)`` as a command of ``app``.
 
@@ -184,38 +177,43 @@ def command(
     argument ``ctx: typer.Context`` gives the function its own help text.
 
     Args:
-        app: With ``cls=GroupedDefaultGroup`` where a command has subcommands beside it.
+        app: A ``LazyApp(DefaultGroup)`` where a command has subcommands beside it.
         name: Of the command; the function's by default.
         short_help: Its line in the list of subcommands; the first of its help by default.
         default: Whether it is the command of ``app`` itself, beside which the subcommands are.
+        usual: Fields whose options ``--help`` lists first, in this order, where a command has many.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         label = name or function.__name__.replace("_", "-")
         if default:
-            app.callback()(_runner(function))
+            app.callback()(_runner(function, usual))
         elif isinstance(app, LazyApp):
             line = short_help or (function.__doc__ or "").partition("\n")[0]
-            app.subcommands[label] = Subcommand(line, lambda: _build(label, function))
+            app.subcommands[label] = Subcommand(line, lambda: _build(label, _runner(function, usual)))
         else:
-            app.command(label, cls=GroupedCommand)(_runner(function))
+            app.command(label, cls=GroupedCommand)(_runner(function, usual))
         return function
 
     return register
 
 
-def _build(name: str, function: Callable[..., None]) -> Any:
-    """Return the click command that runs ``function``."""
+def _build(name: str, run: Callable[..., None]) -> Any:
+    """Return the click command of ``_runner``'s function."""
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-    alone.command(name, cls=GroupedCommand)(_runner(function))
+    alone.command(name, cls=GroupedCommand)(run)
     return get_command(alone)
 
 
-def _runner(function: Callable[..., None]) -> Callable[..., None]:
+def _runner(function: Callable[..., None], usual: Sequence[str]) -> Callable[..., None]:
     """Return a function of all options, by name, that fills the options classes which ``function`` takes."""
     hints = get_type_hints(function)
     kinds = [hints[name] for name in inspect.signature(function).parameters]
-    parameters = [_parameter(*field) for kind in kinds if kind is not typer.Context for field in declared(kind)]
+    fields = [field for kind in kinds if kind is not typer.Context for field in declared(kind)]
+    first = {name: place for place, name in enumerate(usual)}
+    assert first.keys() <= {field.name for field, *_ in fields}, usual
+    parameters = [_parameter(*field, usual=field[0].name in first) for field in fields]
+    parameters.sort(key=lambda each: first.get(each.name, len(first)))
     if typer.Context in kinds:
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
 
@@ -234,7 +232,7 @@ def _runner(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Parameter:
+def _parameter(field: Field[Any], inner: Any, shown: Option, *, usual: bool) -> inspect.Parameter:
     missing = field.default is MISSING and field.default_factory is MISSING
     default: Any = ... if missing else None if shown.repeatable else field.default
     names = shown.names or (f"--{field.name.replace('_', '-')}",)
@@ -250,7 +248,7 @@ def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Paramete
             autocompletion=values,
             metavar=shown.metavar,
             help=shown.help,
-            rich_help_panel=shown.group,
+            rich_help_panel=_USUAL if usual else shown.group,
             min=shown.least,
             max=shown.most,
         )

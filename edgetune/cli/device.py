@@ -7,7 +7,7 @@ import shlex
 import typer
 
 from edgetune.cli.app import LazyApp
-from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, command
+from edgetune.cli.command import AnswerTerminal, DefaultGroup, command
 from edgetune.cli.screen import Screen, agreed, answer, print_document, print_folded, print_json_line, print_lines
 from edgetune.errors import InputError
 from edgetune.workflows.device.options import (
@@ -20,7 +20,7 @@ from edgetune.workflows.device.options import (
     WatchOptions,
 )
 
-app = LazyApp(GroupedDefaultGroup)
+app = LazyApp(DefaultGroup)
 
 
 @command(app, default=True)

@@ -26,7 +26,13 @@ class InterleaveTerminal(PlanningTerminal):
     )
 
 
-@command(app)
+_USUAL = (
+    "infer", "train", "arrivals", "latency_budget", "power_budget", "device", "engine", "duration", "adapt", "output",
+    "plot",
+)  # fmt: skip
+
+
+@command(app, usual=_USUAL)
 def interleave(opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
     """Answer requests in time, and train in the time that is left.
 

@@ -10,7 +10,12 @@ from edgetune.workflows.profile.options import ProfileCommandOptions
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@command(app)
+_USUAL = (
+    "task", "batch_sizes", "device", "modes", "output", "minibatches", "target_ci", "convergence", "dim", "fresh",
+)  # fmt: skip
+
+
+@command(app, usual=_USUAL)
 def profile(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
     """Measure a network: time, power and energy per minibatch, for batch sizes and power modes.
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import typer
 
 from edgetune.cli.app import LazyApp
-from edgetune.cli.command import GroupedDefaultGroup, PlanningTerminal, Terminal, command
+from edgetune.cli.command import DefaultGroup, PlanningTerminal, Terminal, command
 from edgetune.cli.screen import answer, print_document, print_lines
 from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 
-app = LazyApp(GroupedDefaultGroup)
+app = LazyApp(DefaultGroup)
 
 
-@command(app, default=True)
+_USUAL = ("task", "batch_sizes", "device", "modes", "precision", "peaks", "tune", "layers", "quick", "output", "plot")
+
+
+@command(app, default=True, usual=_USUAL)
 def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Context) -> None:
     """Measure the peaks of a device, in time and in energy, and say what bounds a network on it.
 

@@ -1,14 +1,12 @@
 """``edgetune schedule``: several networks in little memory, and what is known and made for that beforehand."""
 
 from functools import partial
-from typing import Annotated
 
 import typer
 
 from edgetune.cli.app import LazyApp, Subcommand, load
-from edgetune.cli.command import PlanningTerminal, RunTerminal, Terminal, command
+from edgetune.cli.command import PlanningTerminal, command
 from edgetune.cli.screen import print_document
-from edgetune.workflows.options import Option, options_class
 from edgetune.workflows.schedule.options import LayerProfileOptions, PreparationOptions, ScheduleOptions
 
 app = LazyApp()
@@ -25,8 +23,8 @@ def schedule(ctx: typer.Context) -> None:
         print_document(ctx.get_help())
 
 
-@command(app)
-def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
+@command(app, usual=("policy", "memory", "simulate", "costs", "prepared", "workers", "turns", "output", "plot"))
+def run(opts: ScheduleOptions, terminal: PlanningTerminal) -> None:
     """Run jobs under a memory budget, for real or simulated, by one policy or several in alternation.
 
     Networks are prepared first where they are not. Every load, execution, unload and request becomes a row of the
@@ -49,15 +47,8 @@ def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
         report_finished(workflow(opts, terminal.screen), opts, terminal)
 
 
-@options_class
-class PrepareTerminal(Terminal):
-    """Of a command that can say what it would write."""
-
-    dry_run: Annotated[bool, Option("Print what would be written; write nothing.", ("--dry-run",), "Output")] = False
-
-
 @command(app)
-def prepare(opts: PreparationOptions, terminal: PrepareTerminal) -> None:
+def prepare(opts: PreparationOptions, terminal: PlanningTerminal) -> None:
     """Split networks into layers once: a graph and a file of weights for each, and a manifest.
 
     A layer is an operator with weights and those without that follow it. Its weights are loaded when it is scheduled,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgetune.cli.app import LazyApp
-from edgetune.cli.command import RunTerminal, Terminal, command
+from edgetune.cli.command import PlanningTerminal, Terminal, command
 from edgetune.cli.screen import Screen, print_document
 from edgetune.workflows.kernels.options import (
     BenchOptions,
@@ -93,7 +93,7 @@ def shrink(opts: ShrinkOptions, terminal: Terminal) -> None:
 
 
 @command(app)
-def simulate(opts: SimulateOptions, terminal: RunTerminal) -> None:
+def simulate(opts: SimulateOptions, terminal: PlanningTerminal) -> None:
     """Share a GPU among tasks kernel by kernel, on a model of it: by one policy or several.
 
     Every launch, request and stay of blocks on a multiprocessor becomes a row of the timeline that is written; latency
@@ -118,7 +118,7 @@ def simulate(opts: SimulateOptions, terminal: RunTerminal) -> None:
 
 
 @command(app, short_help="Share a GPU among tasks kernel by kernel, on a real one: by one policy or several.")
-def run(opts: RunOptions, terminal: RunTerminal) -> None:
+def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
     """Share a GPU among tasks kernel by kernel: by one policy or several.
 
     Kernels are made elastic and compiled for the GPU at hand; inputs and weights are made up. Every launch and request

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from edgetune.cli.app import LazyApp
-from edgetune.cli.command import GroupedDefaultGroup, PlanningTerminal, Terminal, command
+from edgetune.cli.command import DefaultGroup, PlanningTerminal, Terminal, command
 from edgetune.workflows.search.options import EvaluationOptions, SearchOptions
 
-app = LazyApp(GroupedDefaultGroup)
+app = LazyApp(DefaultGroup)
 
 
-@command(app, default=True)
+_USUAL = (
+    "kind", "power_budget", "latency_budget", "arrival_rate", "objective", "task", "batch_sizes", "device", "modes",
+    "strategy", "output",
+)  # fmt: skip
+
+
+@command(app, default=True, usual=_USUAL)
 def search(opts: SearchOptions, terminal: PlanningTerminal) -> None:
     """Find the best power mode and batch size within budgets, and print a plan.
 
@@ -31,7 +37,10 @@ def search(opts: SearchOptions, terminal: PlanningTerminal) -> None:
     workflow.search(opts, terminal.screen, lambda answer: report(answer, opts, terminal))
 
 
-@command(app, short_help="Compare strategies with the best answers of measured tables.")
+@command(
+    app, short_help="Compare strategies with the best answers of measured tables.",
+    usual=("family", "strategies", "sample", "seeds", "noise", "by", "output", "plot"),
+)  # fmt: skip
 def evaluate(opts: EvaluationOptions, terminal: Terminal) -> None:
     """Replay a family of problems against tables and hold each strategy's answers against the best there is.
 

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from edgetune.cli.app import LazyApp
-from edgetune.cli.command import AnswerTerminal, command
+from edgetune.cli.command import AnswerTerminal, DefaultGroup, command
 from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
 
@@ -15,22 +13,16 @@ if TYPE_CHECKING:
 
     from edgetune.workloads.zoo import Input
 
-app = LazyApp()
+app = LazyApp(DefaultGroup)
 
 
-@app.callback()
-def zoo(
-    ctx: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="As in other commands: only the answer.")] = False,
-) -> None:
+@command(app, default=True)
+def zoo(terminal: AnswerTerminal) -> None:
     """List the networks defined in edgetune, and export them as ONNX files.
 
     Any command that takes a model takes zoo:NAME.
     """
-    del quiet  # nothing is printed beside the answer
-    if ctx.invoked_subcommand is None:
-        show_networks(json=json)
+    show_networks(json=terminal.json)
 
 
 @command(app, "list")

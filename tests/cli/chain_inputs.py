@@ -1,4 +1,4 @@
-"""Small inputs for commands that end a chain: a plan, costs and jobs, kernel tasks, a table, a kernel, a model."""
+"""Small inputs for commands: a plan, costs and jobs, kernel tasks, a table, a kernel, networks, a training file."""
 
 from pathlib import Path
 
@@ -42,6 +42,18 @@ TABLE = "device,workload,task,batch_size,gpu_mhz,mem_mhz,minibatch_s,power_w\n" 
     f"board,net,train,16,{gpu},{mem},{60 / gpu + 8 / mem},{8 + (gpu / 400) ** 2 + mem / 600}\n"
     for gpu in (300, 600, 900) for mem in (600, 2100)
 )  # fmt: skip
+TRAINING = """
+import time
+steps = []
+
+def make(batch_size):
+    def step():
+        time.sleep(0.004)
+        steps.append(batch_size)
+        return 1.0 / len(steps)
+    step.save = lambda path: open(path, "w").write(str(len(steps)))
+    return step
+"""
 KERNEL = "__global__ void scale(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= 2.0f; }\n"
 
 
@@ -66,3 +78,18 @@ def write_inputs(folder: Path) -> None:
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "tiny", [x], [y], [weights])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "tiny.onnx")
+
+
+def small_network(folder: Path) -> Path:
+    """Write small.onnx, two products of a vector with a matrix, and train.py; return the folder."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [64, 64], [0.01] * 64 * 64)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 64]) for name in "xy")
+    graph = helper.make_graph(nodes, "small", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, folder / "small.onnx")
+    (folder / "train.py").write_text(TRAINING)
+    return folder

@@ -37,6 +37,14 @@ CASES = {
     "edgetune schedule kernels run tasks.yaml --device ": {"nvidia:0", "jetson"},
     "edgetune schedule kernels shrink k.cu --gpu orin": {"orin-agx", "orin-nano"},
 }
+AFTER_A_COLON = {
+    "edgetune profile zoo:resnet": {"resnet18", "resnet50"},
+    "edgetune profile x.onnx --device twin:": {"orin-agx"},
+    "edgetune prfile nothing": set(),
+    "edgetune --version": {"--version"},
+    "edgetune --version pro": {"profile"},
+}
+"""After a colon, at which bash splits words, and after other words before."""
 
 
 FIRST_TAB = "[[ $funcstack[1] == _edgetune ]] && _edgetune_completion  # the first TAB, which loads this file\n"
@@ -67,7 +75,7 @@ def test_each_row_of_values_is_of_a_command_and_names_words():
 
 def in_bash(line: str) -> list[str]:
     """Return what bash offers after ``line``, whose words it splits at colons too."""
-    words = " ".join(f"'{word}'" for word in re.findall("(?<= )$|[^ :]+|:", line))
+    words = " ".join(f"'{word}'" for word in split_as_bash(line))
     script = f"""
         source {FOLDER}/edgetune.bash
         COMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
@@ -79,46 +87,40 @@ def in_bash(line: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(("line", "expected"), CASES.items())
-def test_bash_completes(line, expected):
-    assert set(in_bash(line)) == expected
+def split_as_bash(line: str) -> list[str]:
+    return re.findall("(?<= )$|[^ :]+|:", line)
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("edgetune profile zoo:resnet", {"resnet18", "resnet50"}),
-        ("edgetune profile x.onnx --device twin:", {"orin-agx"}),
-        ("edgetune prfile nothing", set()),
-        ("edgetune --version", {"--version"}),
-        ("edgetune --version pro", {"profile"}),
-    ],
-)
-def test_bash_completes_after_a_colon_and_whatever_came_before(line, expected):
-    assert set(in_bash(line)) == expected
+@pytest.mark.parametrize("line", ["edgetune zoo ex", "edgetune profile zoo:resnet"])
+def test_bash_completes(line):
+    assert set(in_bash(line)) == (CASES | AFTER_A_COLON)[line]
 
 
-def asked(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code with the variables that a completion script sets."""
-    return subprocess.run(
-        [sys.executable, "-c", f"import sys; from edgetune.cli.main import run; {code}"],
-        capture_output=True, check=False, text=True, env={**os.environ, **variables},
-    )  # fmt: skip
+@pytest.mark.parametrize(("line", "expected"), (CASES | AFTER_A_COLON).items())
+def test_what_bash_asks_is_answered(edgetune, monkeypatch, line, expected):
+    """In this process, with the variables that the script of bash sets."""
+    words = split_as_bash(line)
+    asked = {VARIABLE: "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
+    for name, value in {**asked, "COLUMNS": "80"}.items():
+        monkeypatch.setenv(name, value)
+    assert set(edgetune().out.split()) == expected
 
 
 def test_completion_loads_no_library_that_commands_load_late():
-    code = f"run([]); print(sorted(set({LATE}) & set(sys.modules)))"
-    words = {"COMP_WORDS": "edgetune\nprofile\n--dry", "COMP_CWORD": "2"}
-    assert asked(code, **words, **{VARIABLE: "complete_bash"}).stdout == "--dry-run\n[]\n"
+    code = f"import sys; from edgetune.cli.main import run; run([]); print(sorted(set({LATE}) & set(sys.modules)))"
+    env = {**os.environ, "COMP_WORDS": "edgetune\nprofile\n--dry", "COMP_CWORD": "2", VARIABLE: "complete_bash"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout == "--dry-run\n[]\n"
 
 
 @pytest.mark.parametrize(("line", "code"), [("edgetune ", 0), ("edgetune profile model.on", 1)])
-def test_fish_asks_for_one_line_a_word_and_whether_there_is_one(line, code):
-    variables = {VARIABLE: "complete_fish", "_TYPER_COMPLETE_ARGS": line}
-    done = asked("sys.exit(run([]))", **variables, _TYPER_COMPLETE_FISH_ACTION="get-args")
-    offered = dict(row.split("\t") for row in done.stdout.split("\n") if row)
-    assert offered == ({} if code else COMMANDS)
-    assert asked("sys.exit(run([]))", **variables, _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == code
+def test_fish_asks_for_one_line_a_word_and_whether_there_is_one(edgetune, monkeypatch, line, code):
+    asked = {VARIABLE: "complete_fish", "_TYPER_COMPLETE_ARGS": line, "COMP_WORDS": "", "COMP_CWORD": "0"}
+    for name, value in {**asked, "COLUMNS": "80", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}.items():
+        monkeypatch.setenv(name, value)
+    assert dict(row.split("\t") for row in edgetune().out.split("\n") if row) == ({} if code else COMMANDS)
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "is-args")
+    assert edgetune().code == code
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import assert_two_lines
 
 from edgetune.devices.guardian.client import LAUNCHER
 from edgetune.devices.software import REMEDIES
@@ -61,41 +60,11 @@ def test_both_onnx_runtimes_are_a_conflict(monkeypatch):
     assert doctor.conflicts(None) == []
 
 
-def test_permissions_follow_the_files(tmp_path):
-    assert {p["state"] for p in doctor.permissions(tmp_path)} == {"absent"}
-    counter = tmp_path / "sys/class/powercap/intel-rapl:0/energy_uj"
-    counter.parent.mkdir(parents=True)
-    counter.write_text("1\n")
-    assert doctor.permissions(tmp_path)[0] == {"what": "CPU power (RAPL)", "state": "yes", "note": str(counter)}
-
-
-def test_the_report_is_for_people_and_for_machines(edgetune):
-    people, machines = edgetune("doctor"), edgetune("doctor", "--json")
-    assert (people.code, machines.code) == (0, 0)
-    assert {device["name"] for device in json.loads(machines.out)["devices"]} >= {"host", "twin:orin-agx"}
-
-
 def test_a_missing_core_library_ends_with_4(edgetune, monkeypatch):
     real = doctor.version_of
     monkeypatch.setattr(doctor, "version_of", lambda name: None if name == "scipy" else real(name))
     ended = edgetune("doctor")
     assert ended.code == 4
-
-
-def test_abilities_of_each_device_are_listed_with_reasons_for_missing_ones():
-    able = doctor.examine(Path("/"))["abilities"]
-    assert {"host", "twin:orin-agx"} <= set(able)
-    assert able["twin:orin-agx"]["modes"] == "cpu_cores, cpu_mhz, gpu_mhz, mem_mhz"
-    assert able["twin:orin-agx"]["temperature"].startswith("no: the twin has no thermal model")
-    assert "cpu_cores" in able["host"]["modes"]
-
-
-def test_a_missing_library_of_the_core_does_not_silence_the_doctor(monkeypatch):
-    def broken(_name):
-        raise ImportError("No module named 'pydantic'")
-
-    monkeypatch.setattr("edgetune.devices.discover.open_device", broken)
-    assert doctor.abilities("twin:orin-agx") == {"anything": "no: No module named 'pydantic'"}
 
 
 def can(report):
@@ -128,27 +97,6 @@ def test_an_unprivileged_user_learns_what_needs_root(tmp_path):
     assert "set named modes" not in found
 
 
-def test_abilities_that_root_lacks_too_are_reported_as_such(tmp_path):
-    make_board(tmp_path, "jetson-agx-orin-64gb", debugfs="locked", labels="none", container=True)
-    report = examine_board(tmp_path)
-    assert can(report)["set memory clock"]["state"] == "no"
-    assert can(report)["read power"]["state"] == "no"
-
-
-def test_a_board_that_lists_no_cores_is_described_all_the_same(tmp_path):
-    report = examine_board(fake_jetson(tmp_path, release(36, "4.3")))
-    assert report["model"] == "NVIDIA Jetson AGX Orin Developer Kit"
-    assert report["power_mode"] is None
-    assert can(report)["set modes"]["state"] == "no"
-    assert can(report)["read temperatures"] == {
-        "what": "read temperatures", "state": "no", "note": "this kernel shows no thermal zones"
-    }  # fmt: skip
-
-
-def test_the_folder_of_no_board_is_two_lines(edgetune, tmp_path):
-    assert_two_lines(edgetune("doctor", "--root", str(tmp_path)), 4)
-
-
 def test_settings_left_by_an_earlier_run_are_reported(edgetune, tmp_path):
     make_board(tmp_path)
     assert journal_row("jetson", tmp_path)["note"] == "every setting is as found"
@@ -157,14 +105,6 @@ def test_settings_left_by_an_earlier_run_are_reported(edgetune, tmp_path):
     assert journal_row("jetson", tmp_path)["note"].startswith("a mode set to stay: edgetune device restore jetson")
     (tmp_path / "var/lib/edgetune/jetson.run.json").touch()
     assert "was killed" in journal_row("jetson", tmp_path)["note"]
-
-
-def test_a_journal_that_only_root_may_see_is_not_taken_for_none(monkeypatch, tmp_path):
-    def forbidden(_folder):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "iterdir", forbidden)
-    assert journal_row("jetson", tmp_path)["state"] == "hidden"
 
 
 LINE = (
@@ -259,13 +199,6 @@ def test_root_needs_no_line_unless_it_came_by_sudo(monkeypatch, tmp_path):
     assert report["sudoers"].startswith("#123456 ALL=(root)")
 
 
-@pytest.mark.usefixtures("user")
-def test_without_sudo_there_is_no_line(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    report = examine_guardian(["jetson"], Path("/"), tmp_path / "none")
-    assert (report["state"], report["sudoers"]) == ("no", None)
-
-
 def test_files_that_root_would_run_and_others_can_change_are_reported(monkeypatch, tmp_path):
     launcher = environment(tmp_path / "edgetune")
     module = tmp_path / "edgetune/lib/python3.10/site-packages/edgetune/__init__.py"
@@ -295,16 +228,3 @@ def test_the_python_of_the_script_counts_wherever_its_links_lead(tmp_path):
     (tmp_path / "edgetune/bin/python3").unlink()
     (tmp_path / "edgetune/bin/python3").symlink_to(mine)
     assert mine in changeable(launcher)
-
-
-def test_nothing_can_be_changed_where_nothing_is(tmp_path):
-    assert changeable(tmp_path / "edgetune-guardian") == []
-
-
-def test_the_guardian_is_told_the_devices_that_it_sets(tmp_path):
-    here = ["host", "nvidia:0", "twin:orin-agx"]
-    assert doctor.guarded_devices(here, tmp_path, jetson=False) == ["nvidia:0"]
-    (tmp_path / doctor.CPU_CLOCK).parent.mkdir(parents=True)
-    (tmp_path / doctor.CPU_CLOCK).touch()
-    assert doctor.guarded_devices(here, tmp_path, jetson=False) == ["nvidia:0", "host"]
-    assert doctor.guarded_devices([], tmp_path, jetson=True) == ["jetson", "jetson?beyond-caps=on"]

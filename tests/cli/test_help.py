@@ -108,6 +108,14 @@ def test_help_fits_a_terminal_of_80_columns(monkeypatch, edgetune):
         assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
+def test_a_command_of_many_options_lists_about_ten_usual_ones_first(edgetune):
+    for path in commands():
+        text = edgetune(*path, "--help").out
+        usual = text.partition("\nUsual:\n")[2].partition("\n\n")[0]
+        every, first = (sum(line.startswith("  -") for line in part.splitlines()) for part in (text, usual))
+        assert first in range(7, 12) or (first == 0 and every < 22), (path, every, first)
+
+
 def test_only_the_subcommand_that_is_asked_for_is_built(monkeypatch, capsys):
     built = []
     for name, each in kernels.subcommands.items():

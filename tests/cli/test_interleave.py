@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,18 +12,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
+from chain_inputs import TRAINING, small_network
 from command_line import assert_two_lines
-from small_network import TRAINING, small_network
 
+from edgetune.artifacts import io
+from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read
-from edgetune.artifacts.run import Run
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Point
+from edgetune.artifacts.run import Run, RunRow
 from edgetune.cli.main import run
+from edgetune.devices.host import open_host
 from edgetune.errors import InputError
-from edgetune.stages.interleave.engines import ENGINES, Engine
-from edgetune.stages.interleave.policies import POLICIES
-from edgetune.stages.interleave.policies.native import Native
+from edgetune.stages.interleave.summary import summarise
 from edgetune.workflows.interleave import turns
+from edgetune.workflows.interleave.options import InterleaveOptions
+from edgetune.workflows.interleave.plan_workloads import workloads_of
+from edgetune.workflows.interleave.points import TenantMeasurements, measure_shared
+from edgetune.workflows.interleave.tenants import TenantSpec, tenants_of_options
 from edgetune.workflows.interleave.turns import Turns
+from edgetune.workflows.report.run import compared
+from edgetune.workloads.resolve import resolve
 
 TWIN = ("--device", "twin:orin-agx")
 
@@ -80,19 +92,9 @@ def test_a_pipe_from_search(shell, plan):
     "more",
     [
         ("--arrivals", "uniform:-4"),
-        ("--arrivals", "sometimes"),
         ("--engine", "native"),
-        ("--engine", "natve"),
-        ("--policy", "managd"),
-        ("--duration", "0s"),
         ("--plot", "figure.jpg"),
-        ("--view", "latency"),
-        ("--infer", "zoo:resnet18"),
         ("--power-budget", "30W,20W"),
-        ("--arrivals", "uniform:40", "--power-budget", "nothing"),
-        ("--explain", "--plot", "run.svg"),
-        ("--handler", "nothing.py"),
-        ("--inputs", "nothing.npz"),
         ("--arrivals", "-"),
     ],
 )
@@ -100,42 +102,11 @@ def test_invalid_requests_are_refused(edgetune, plan, more):
     assert_two_lines(edgetune("interleave", plan, *TWIN, *more), 2)
 
 
-@pytest.mark.parametrize("more", [("--arrivals", "uniform:400"), ("--latency-budget", "20ms")])
+@pytest.mark.parametrize("more", [("--arrivals", "uniform:400")])
 def test_an_infeasible_rate_is_refused_with_the_nearest_feasible_one(edgetune, plan, more):
     ended = edgetune("interleave", plan, *TWIN, *more)
     assert ended.code == 3
     assert [line.partition(":")[0] for line in ended.lines[-2:]] == ["error", "hint"]
-
-
-@pytest.mark.parametrize(
-    ("of", "more"),
-    [
-        ("--infer", ("--arrivals", "uniform:4", "--latency-budget", "1s", "--checkpoint", "x")),
-        ("--train", ("--arrivals", "uniform:4")),
-        ("--train", ("--handler", __file__)),
-    ],
-)
-def test_options_of_a_network_that_is_not_there_are_refused(edgetune, of, more):
-    ended = edgetune("interleave", of, "zoo:lstm", *more, *TWIN)
-    assert_two_lines(ended, 2)
-
-
-def test_a_plan_of_another_device_is_refused(edgetune, plan):
-    ended = edgetune("interleave", plan, "--device", "host")
-    assert ended.code == 2
-
-
-def test_best_effort_runs_what_is_refused_otherwise_and_says_what_it_costs(edgetune, plan, tmp_path):
-    too_fast = ("--arrivals", "uniform:60", "--latency-budget", "100ms", "--best-effort", "--duration", "10s")
-    ended = edgetune("interleave", plan, *TWIN, *too_fast, "--json", "-o", str(tmp_path / "run.parquet"))
-    assert ended.code == 0, ended.err
-
-
-def test_a_dry_run_writes_nothing(edgetune, plan, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    ended = edgetune("interleave", plan, *TWIN, "--dry-run")
-    assert ended.code == 0
-    assert list(tmp_path.iterdir()) == []
 
 
 TENANTS = """
@@ -165,17 +136,9 @@ def test_four_tenants_from_a_file(edgetune, tmp_path):
     ("old", "new"),
     [
         ("version: 1", "version: 7"),
-        ("name: sound", "name: camera"),
-        ("batch_size: 4", "batch_size: 0"),
-        ("weight: 2", "weight: -1"),
         ("weight: 2", "wieght: 2"),
         ("latency_budget: 400ms, ", ""),
-        ("latency_budget: 400ms", "latency_budget: null"),
-        ("arrivals: 'poisson:5'", "arrivals: null"),
-        ("infer: zoo:lstm", "train: zoo:lstm"),
-        ("batch_size: 8, weight: 2", "batch_size: many"),
         ("batch_size: 8, weight: 2", "checkpoint: tenants.yaml"),
-        ("batch_size: 8}", "checkpoint: same}\n- {name: third, train: zoo:lstm, checkpoint: same}"),
     ],
 )
 def test_a_bad_file_of_tenants(edgetune, tmp_path, monkeypatch, *, old, new):
@@ -186,56 +149,11 @@ def test_a_bad_file_of_tenants(edgetune, tmp_path, monkeypatch, *, old, new):
     assert_two_lines(ended, 2)
 
 
-@pytest.mark.parametrize("more", [("--turns", "2"), ("--engine", "managed,native"), ("--engine", "managed,simulated")])
+@pytest.mark.parametrize("more", [("--engine", "managed,native")])
 def test_standard_input_is_for_one_turn_in_real_time(edgetune, network, monkeypatch, more):
     monkeypatch.chdir(network)
     ended = edgetune(*live("--arrivals", "-", *more))
     assert_two_lines(ended, 2)
-
-
-def test_standard_input_is_for_one_tenant(edgetune, network, monkeypatch):
-    monkeypatch.chdir(network)
-    one = "{{name: {}, infer: small.onnx, arrivals: '-', latency_budget: 1s}}"
-    entries = "\n".join(f"- {one.format(name)}" for name in ("a", "b"))
-    Path("tenants.yaml").write_text(f"kind: tenants\nversion: 1\ntenants:\n{entries}\n", encoding="utf-8")
-    ended = edgetune("interleave", "tenants.yaml", "--device", "host")
-    assert_two_lines(ended, 2)
-
-
-def test_a_simulation_of_this_host_says_that_it_is_one(edgetune, network, monkeypatch):
-    monkeypatch.chdir(network)
-    ended = edgetune(*live("--engine", "simulated", "-o", "run.parquet"))
-    assert ended.code == 0, ended.err
-    assert ended.err.startswith("SIMULATED")
-    assert read(Run, str(network / "run.parquet")).header.simulated
-
-
-def test_a_full_disk_costs_the_rows_and_not_the_figures(edgetune, plan):
-    ended = edgetune("interleave", plan, *TWIN, "--duration", "2s", "-o", "/dev/full")
-    assert ended.code == 2
-    assert "wrote" not in ended.err
-
-
-def test_a_policy_and_an_engine_are_rows_of_their_tables(edgetune, plan, tmp_path, monkeypatch):
-    class Resting(Native):
-        name = "resting"
-
-        def decide(self, snapshot):
-            return super().decide(replace(snapshot, jobs=[]))
-
-    monkeypatch.setitem(POLICIES, "resting", Resting)
-    monkeypatch.setitem(ENGINES, "dozing", Engine("dozing", "resting", simulated=True))
-    path = str(tmp_path / "run.parquet")
-    common = ("interleave", plan, *TWIN, "--duration", "5s", "-o", path)
-    assert edgetune(*common, "--engine", "dozing,simulated").code == 0
-    assert {row.engine for row in read(Run, path).rows if row.event == "train"} == {"simulated"}
-    assert edgetune(*common, "--policy", "resting").code == 0
-    found = read(Run, path)
-    assert ({row.event for row in found.rows} & {"request", "train"}) == {"request"}
-    assert found.header.conditions["policy"] == "resting"
-    assert_two_lines(edgetune(*common, "--engine", "dozing", "--policy", "managed"), 2)
-    monkeypatch.delitem(ENGINES, "dozing")
-    assert_two_lines(edgetune(*common, "--engine", "dozing"), 2)
 
 
 def test_turns_before_a_failed_engine_are_kept(edgetune, plan, tmp_path, monkeypatch):
@@ -270,21 +188,6 @@ def test_requests_arrive_once_all_is_ready(edgetune, network, monkeypatch):
     assert requests[0].finished_s < 0.3
 
 
-def test_native_and_streams_are_simulated_with_the_contention_of_the_twin(edgetune, plan, tmp_path):
-    file = str(tmp_path / "run.parquet")
-    engines = ("--engine", "simulated,simulated-native,simulated-streams", "--policy", "native-full")
-    refused = edgetune("interleave", plan, *TWIN, "--engine", "simulated-native", "--policy", "managed")
-    assert_two_lines(refused, 2)
-    ended = edgetune("interleave", plan, *TWIN, *engines, "--duration", "10s", "-o", file)
-    assert ended.code == 0, ended.err
-    rows = read(Run, file).rows
-    longest = {
-        name: max(row.finished_s - row.started_s for row in rows if row.engine == name and row.event == "request")
-        for name in ("simulated", "simulated-native", "simulated-streams")
-    }
-    assert longest["simulated"] == longest["simulated-native"] > longest["simulated-streams"]  # one policy here
-
-
 @pytest.mark.slow  # a minute of five live engines, which other programs on the machine make longer
 def test_every_engine_for_real(shell, network):
     several = "managed,native,streams,simulated,simulated-native"
@@ -305,18 +208,6 @@ def test_every_engine_for_real(shell, network):
     assert not found.header.simulated
     trained = sum(row.event == "train" for row in managed)
     assert trained <= int((network / "state.txt").read_text(encoding="utf-8")) < trained + 10
-
-
-@pytest.mark.slow
-def test_a_simulation_beside_managed_takes_the_times_of_the_turn_before(edgetune, network, monkeypatch):
-    monkeypatch.chdir(network)
-    ended = edgetune(*live("--engine", "managed,simulated", "--turns", "2", "-o", "run.parquet"))
-    assert ended.code == 0, ended.err
-    assert ended.err.count("from the times of") == 1
-    assert "simulated, turn 2, from the times of turn 1: " in ended.err
-    rows = [row for row in read(Run, str(network / "run.parquet")).rows if row.event == "train" and row.turn == 1]
-    managed, simulated = (sum(row.engine == engine for row in rows) for engine in ("managed", "simulated"))
-    assert 0.5 < simulated / managed < 2
 
 
 def test_a_training_that_diverges_ends_alone_and_the_command_with_5(edgetune, network, monkeypatch):
@@ -358,19 +249,12 @@ def test_a_script_as_it_is_trains_step_by_step(edgetune, network, monkeypatch):
     assert {row.status for row in rows if row.event == "request"} == {"ok"}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [(("--engine", "streams"), "has all workloads in one process"), (("--checkpoint", "c"), "own checkpoints"),
-     (("--train-batch-size", "8"), "no option for its batch size")],
-)  # fmt: skip
-def test_a_script_that_cannot_run_so_is_refused_before_anything_is_measured(
-    edgetune, network, monkeypatch, options, words
-):
+@pytest.mark.parametrize("options", [("--engine", "streams"), ("--train-batch-size", "8")])
+def test_a_script_that_cannot_run_so_is_refused_before_anything_is_measured(edgetune, network, monkeypatch, options):
     monkeypatch.chdir(network)
     (network / "train.py").write_text("open('ran', 'w')\n")
     ended = edgetune(*live(*options, "-o", "run.parquet"))
     assert_two_lines(ended, 2)
-    assert words in ended.err
     assert not (network / "ran").exists()
 
 
@@ -414,21 +298,223 @@ def test_requests_from_standard_input(shell, network):
     )
 
 
-@pytest.mark.parametrize(("option", "file"), [("--checkpoint", "state.pt"), ("--resume", "train.py")])
-def test_a_script_that_cannot_save_or_load_is_refused_before_anything_is_measured(
-    edgetune, network, monkeypatch, *, option, file
-):
-    (network / "train.py").write_text("def make(batch_size):\n    return lambda: open('ran', 'a').write('x')\n")
-    monkeypatch.chdir(network)
-    ended = edgetune(*live(option, file, "--profile", measured(edgetune)))
-    assert ended.code == 2
-    assert option in ended.lines[-1]
+# While rates and power budgets change
+
+PAIR = ("interleave", "--device", "twin:orin-agx", "--infer", "zoo:mobilenet_v2", "--train", "zoo:resnet18", "-q")
+MODES = "cpu_cores=4,cpu_mhz=1651.2,mem_mhz=3199,gpu_mhz=318.75:1300.5:4"
+
+
+def rows_of(path, event):
+    return [row for row in io.read(Run, str(path)).rows if row.event == event]
+
+
+def test_a_budget_cut_in_the_middle_is_met_within_three_sensor_periods_and_held(edgetune, tmp_path):
+    file = tmp_path / "run.parquet"
+    ended = edgetune(
+        *PAIR, "--arrivals", "uniform:30", "--latency-budget", "400ms", "--adapt", "--power-budget", "30W,20W@60s",
+        "--modes", MODES, "--duration", "2m", "-o", str(file),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    power = rows_of(file, "power")
+    period_s = power[1].finished_s - power[0].finished_s
+    after = [row for row in power if row.finished_s > 60.0 + 3 * period_s]
+    assert len(after) > 50
+    assert max(row.power_w for row in after) <= 20.0
+    assert {row.power_budget_w for row in after} == {20.0}
+    assert max(row.power_w for row in power if row.finished_s <= 60.0) > 20.0
+    assert sum(not row.met for row in rows_of(file, "request")) <= 1
+
+
+# What is said of a run
+
+
+def request(engine, k, wait_s, tenant="mobilenet"):
+    due_s = k + 0.1
+    return RunRow(engine, "request", k + wait_s, tenant, 0, float(k), float(k), due_s, k + wait_s <= due_s, k, 1, 1)
+
+
+def step(engine, k, samples=16, tenant="resnet18"):
+    row = RunRow(engine, "train", k + 0.9, tenant, started_s=k + 0.5, minibatch=k, batch_size=16, samples=samples)
+    return replace(row, loss=2.0)
+
+
+def run_of(rows, *, simulated=False):
+    return Run(Header.new("run", 1, conditions={"device": "host", "simulated": simulated}), tuple(rows))
+
+
+@pytest.fixture
+def both():
+    rows = [request(engine, k, wait_s) for engine, wait_s in (("managed", 0.05), ("native", 0.2)) for k in range(5)]
+    rows += [step("managed", k) for k in range(4)] + [step("native", k) for k in range(5)]
+    return run_of(rows)
+
+
+def test_engines_are_compared_with_native_at_any_position(both):
+    (line,) = compared(summarise(both))
+    assert line.startswith("managed beside native: 0 violations instead of 5, p99 50% of the budget instead of 200%")
+    assert compared(summarise(run_of([step("managed", 0)]))) == []
+    first, second = compared(summarise(run_of([step("streams", 0), step("managed", 0, 8), step("simulated", 0, 32)])))
+    assert first == "managed beside streams: trains 0.50 times as fast"
+    assert second == "simulated beside streams: trains 2.00 times as fast"
+
+
+# Minibatches measured while the tenants take turns
+
+JOB = """
+import os, time
+
+def make(batch_size):
+    def step():
+        if batch_size == 8:
+            os._exit(3)
+        time.sleep(batch_size * 0.001)
+    step.save = step.load = lambda path: None
+    return step
+"""
+
+
+def test_a_batch_size_that_crashes_leaves_the_others_to_be_measured(tmp_path):
+    tenants, points = [], {}
+    for name, sizes in (("a", (4, 8, 2)), ("b", (4,))):
+        path = tmp_path / f"{name}.py"
+        path.write_text(JOB)
+        tenants.append(TenantMeasurements(TenantSpec(name, "train", str(path)), resolve(str(path))))
+        points[name] = [Point(tenants[-1].workload.name, "train", size, Mode()) for size in sizes]
+    device = open_host()
+    rows = measure_shared(device, tenants, points, seed=0)
+    assert [(row.batch_size, row.status) for row in rows["a"]] == [(4, "ok"), (8, "failed"), (2, "ok")]
+    assert "exit code 3" in rows["a"][1].reason
+    assert [row.status for row in rows["b"]] == ["ok"]
+    assert rows["a"][0].minibatch_s > rows["a"][2].minibatch_s > 0.002
+
+
+# A plan is run as it is: it names its files, and nothing that it knows is measured again
+
+ANSWERS = ("--latency-budget", "2s", "--arrival-rate", "40/s")
+SIZES = ("--batch-sizes", "1,2", "--device", "host")
+WORKLOADS_PAIR = ("--kind", "train+infer", "--background", "train.py", "--background-batch", "4")
+RUN = ("--duration", "500ms", "-o", "run.parquet")
+NEVER_AGAIN = "nothing is measured again"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of a network, a training file, and plans made of them live: of one, and of both."""
+    from edgetune.cli.main import run
+
+    made = small_network(tmp_path_factory.mktemp("planned"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(made)
+        assert run(["search", "small.onnx", "--task", "infer", *SIZES, *ANSWERS, "-q", "-o", "one.yaml"]) == 0
+        assert run(["search", "small.onnx", *WORKLOADS_PAIR, *SIZES, *ANSWERS, "-q", "-o", "both.yaml"]) == 0
+    return made
+
+
+@pytest.fixture
+def there(folder, tmp_path, monkeypatch):
+    """The folder as the working directory."""
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def measured_again(err):
+    return "measuring" in err or "measured small" in err or "measured train" in err
+
+
+def test_a_live_plan_names_each_file_as_given_and_absolute_with_its_hash(folder):
+    plan = yaml.safe_load((folder / "both.yaml").read_text(encoding="utf-8"))
+    for role, file, name in (("workload", "small.onnx", "small"), ("background", "train.py", "train")):
+        path = folder / file
+        expected = {"name": name, "reference": file, "path": str(path), "sha256": resolve(str(path)).sha256}
+        if role == "workload":
+            expected["batch"] = {"axes": {"x": 0}, "exported": None, "why": "its symbol is 'batch'"}
+        assert plan["inputs"][role] == expected
+
+
+@pytest.mark.parametrize("plan", ["both.yaml"])
+def test_a_live_plan_runs_as_it_is_and_measures_nothing_again(edgetune, there, plan):
+    ended = edgetune("interleave", plan, *RUN)
+    assert ended.code == 0, ended.err
+    assert NEVER_AGAIN in ended.err
+    assert not measured_again(ended.err)
+    run = read(Run, "run.parquet")
+    assert {row.status for row in run.rows if row.event == "request"} == {"ok"}
+    assert run.header.conditions["device"] == "host"
+    assert run.header.inputs["tenants"][0]["path"] == str(there / "small.onnx")
+
+
+def test_only_what_the_plan_does_not_know_is_measured(edgetune, there):
+    ended = edgetune("interleave", "one.yaml", "--train", "train.py", "--train-batch-size", "4", *RUN)
+    assert ended.code == 0, ended.err
+    assert "measuring 1 point, " in ended.err
+    assert "measured train train batch 4" in ended.err
     assert "measured small" not in ended.err
-    assert not (network / "ran").exists()
 
 
-def measured(edgetune):
-    """Measure the network alone, so that only the training is left to measure."""
-    sizes = ("--batch-sizes", "2", "--device", "host", "--modes", "as-found", "-o", "small.parquet")
-    assert edgetune("profile", "small.onnx", "--task", "infer", *sizes).code == 0
-    return "small.parquet"
+def test_a_plan_from_two_tables_names_both_files(edgetune, there):
+    sizes = ("--batch-sizes", "4", "--device", "host", "--fresh", "-o", "train.parquet")
+    assert edgetune("profile", "small.onnx", "--task", "infer", *SIZES, "--fresh", "-o", "infer.parquet").code == 0
+    assert edgetune("profile", "train.py", "--task", "train", *sizes).code == 0
+    tables = ("train.parquet", "infer.parquet")
+    assert edgetune("search", *tables, "--kind", "train+infer", *ANSWERS, "-q", "-o", "tables.yaml").code == 0
+    plan = read(Plan, "tables.yaml")
+    assert {task: each.path for task, each in workloads_of(plan).items()} == {
+        "infer": str(there / "small.onnx"), "train": str(there / "train.py"),
+    }  # fmt: skip
+    ended = edgetune("interleave", "tables.yaml", *RUN)
+    assert ended.code == 0, ended.err
+    assert NEVER_AGAIN in ended.err
+
+
+def test_two_inference_tables_make_a_plan_that_runs_both(edgetune, there):
+    shutil.copy("small.onnx", "second.onnx")
+    for file, sizes in (("small", "1,2"), ("second", "4")):
+        words = ("--task", "infer", "--batch-sizes", sizes, "--device", "host", "--fresh", "-o", f"{file}.parquet")
+        assert edgetune("profile", f"{file}.onnx", *words).code == 0
+    tables = ("small.parquet", "second.parquet", "--kind", "infer+infer", "--background", "second")
+    assert edgetune("search", *tables, *ANSWERS, "-q", "-o", "answers.yaml").code == 0
+    assert {role: each.path for role, each in workloads_of(read(Plan, "answers.yaml")).items()} == {
+        "infer": str(there / "small.onnx"), "background": str(there / "second.onnx"),
+    }  # fmt: skip
+    ended = edgetune("interleave", "answers.yaml", *RUN)
+    assert ended.code == 0, ended.err
+    assert NEVER_AGAIN in ended.err
+    run = read(Run, "run.parquet")
+    behind = [row for row in run.rows if row.event == "train"]
+    assert {(row.tenant, row.samples, row.status) for row in behind} == {("second", 4, "ok")}
+    assert {row.tenant for row in run.rows if row.event == "request"} == {"small"}
+    refused = edgetune("interleave", "answers.yaml", "--adapt", *RUN)
+    assert_two_lines(refused, 2)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda path: path.write_text(path.read_text(encoding="utf-8") + "\n"), lambda path: path.unlink()]
+)
+def test_a_file_that_changed_or_moved_is_refused(edgetune, folder, tmp_path, monkeypatch, *, change):
+    for name in ("small.onnx", "train.py"):
+        shutil.copy(folder / name, tmp_path)
+    plan = (folder / "both.yaml").read_text(encoding="utf-8").replace(str(folder), str(tmp_path))
+    (tmp_path / "both.yaml").write_text(plan)
+    monkeypatch.chdir(tmp_path)
+    change(tmp_path / "train.py")
+    ended = edgetune("interleave", "both.yaml", *RUN)
+    assert_two_lines(ended, 2)
+
+
+def test_dimensions_and_inputs_of_the_plan_are_those_of_the_run(there, tmp_path):
+    document = yaml.safe_load((there / "one.yaml").read_text(encoding="utf-8"))
+    samples = tmp_path / "samples.npz"
+    samples.touch()
+    document["inputs"]["workload"] |= {"dimensions": {"sequence": 128}, "inputs": str(samples), "precision": "fp16"}
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(document))
+    (tenant,) = tenants_of_options(InterleaveOptions(), read(Plan, str(tmp_path / "plan.yaml")))
+    assert (dict(tenant.dimensions), tenant.inputs, tenant.precision) == ({"sequence": 128}, str(samples), "fp16")
+
+
+@pytest.mark.parametrize("value", [7, {"name": "small", "dimensions": "n"}])
+def test_a_plan_whose_inputs_make_no_sense_is_refused(there, value, tmp_path):
+    document = yaml.safe_load((there / "one.yaml").read_text(encoding="utf-8"))
+    document["inputs"]["workload"] = value
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(InputError, match=r"inputs\.workload"):
+        tenants_of_options(InterleaveOptions(), read(Plan, str(tmp_path / "plan.yaml")))

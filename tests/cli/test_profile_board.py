@@ -1,8 +1,10 @@
 """``edgetune profile`` and ``search`` on a fake board: a table, and the board as it was, whoever is killed when."""
 
 import contextlib
-import json
+import os
+import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -107,7 +109,6 @@ def test_a_board_becomes_a_table_that_says_it_is_a_fake_and_the_board_is_put_bac
     ended = edgetune(*board.profile, "--modes", "15w", "--minibatches", "10", "--batch-sizes", "1,2")
     assert ended.code == 0, ended.err
     assert ended.lines[0].startswith("SIMULATED: ")
-    assert f"wrote {board.table}" in ended.err
     assert board.restored()
     profile = io.read_profile(str(board.table))
     assert [(row.batch_size, row.status, row.mode) for row in profile.rows] == [
@@ -132,25 +133,6 @@ def test_as_found_is_a_request_that_is_known_again(edgetune, board):
     assert "has these points already" in edgetune(*as_found).err
 
 
-def test_a_preset_that_is_withheld_is_refused_before_anything_is_set(edgetune, board):
-    ended = edgetune(*board.profile, "--modes", "7W")
-    assert_two_lines(ended, 4)
-    assert "7W cannot be set here: needs a reboot" in ended.lines[0]
-    assert board.kernel.writes == []
-    assert not board.table.exists()
-
-
-def test_an_unprivileged_user_profiles_as_found_and_learns_what_a_mode_needs(edgetune, tmp_path):
-    board = Board(tmp_path, user="user")
-    assert edgetune(*board.profile, "--modes", "as-found", "--minibatches", "10").code == 0
-    (row,) = io.read_profile(str(board.table)).rows
-    assert row.power_w > 0
-    for modes in ("15W", "gpu_mhz=306", "cpu_cores=2"):
-        ended = edgetune(*board.profile, "--modes", modes)
-        assert_two_lines(ended, 4)
-    assert board.kernel.writes == []
-
-
 # Ended early.
 
 
@@ -163,7 +145,6 @@ def test_killed_its_guardian_puts_the_board_back_and_the_sweep_resumes(edgetune,
     ended = edgetune(*board.profile, *SWEEP)
     assert ended.code == 0, ended.err
     assert f"resuming: {len(kept)} of 3 points are done" in ended.err
-    assert "note: an earlier run" not in ended.err  # nothing was left to put back
     profile = io.read_profile(str(board.table))
     assert [(row.gpu_mhz, row.status) for row in profile.rows] == [(clock, "ok") for clock in CLOCKS]
     assert profile.header.conditions["points_resumed"] == len(kept)
@@ -194,16 +175,6 @@ def test_the_next_run_restores_and_reports_settings_of_a_run_killed_with_its_gua
     assert len(re.findall(told, ended.err)) == 1
     assert board.restored()
     assert len(io.read_profile(str(board.table)).rows) == 3
-
-
-def test_restored_settings_are_reported_also_when_the_run_then_fails(edgetune, board, running, tmp_path):
-    kill_with_guardian(running())
-    (tmp_path / "net.py").write_text("def make(batch_size):\n    raise OSError('no data set')\n")
-    ended = edgetune("profile", *board.on, "-o", str(tmp_path / "other"), "--modes", "15W")
-    assert ended.code == 2
-    assert "jetson was put back as it was found" in ended.lines[0]
-    assert "no data set" in ended.lines[1]
-    assert board.restored()
 
 
 def test_when_the_guardian_alone_is_killed_its_point_fails_and_the_sweep_goes_on(board, running):
@@ -249,8 +220,83 @@ def test_a_live_search_within_a_power_budget_gives_a_plan_and_puts_the_board_bac
     assert board.restored()
 
 
-def test_a_live_search_of_the_board_as_found_answers_with_that(edgetune, board):
-    ended = edgetune("search", *board.on, "--batch-sizes", "1", "--modes", "as-found", "--json", "--quiet")
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["configuration"]["mode"] == {}
-    assert board.kernel.writes == []
+# Real keys on a real terminal: whatever is typed, the board is as it was found
+
+CTRL_C, CTRL_BACKSLASH, CTRL_Z = b"\x03", b"\x1c", b"\x1a"
+
+
+class Terminal:
+    """A shell with job control on a terminal of its own, which runs a sweep; a line typed continues a stopped one."""
+
+    def __init__(self, board):
+        self.board = board
+        command = shlex.join([sys.executable, "-m", "edgetune", *board.profile, *SWEEP])
+        self.ended = board.root.parent / "ended"
+        go_on = "[ $code = 148 ] && { read line; fg; code=$?; }"
+        script = f"set -m; {command}; code=$?; {go_on}; echo $code >{self.ended}"
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.execvp("bash", ["bash", "--norc", "--noprofile", "-c", script])
+        self.wait_for(lambda: len(board.done) >= 1)
+        self.guardian = next(
+            child
+            for child in psutil.Process(self.pid).children(recursive=True)
+            if "fake_jetson" in " ".join(child.cmdline())
+        )
+        assert not board.as_found
+
+    def drain(self):
+        os.set_blocking(self.master, False)
+        try:
+            while os.read(self.master, 1 << 16):
+                pass
+        except OSError:  # nothing more now, or nobody there any more
+            pass
+
+    def wait_for(self, what):
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not what():
+            assert time.monotonic() < give_up_s
+            self.drain()
+            time.sleep(0.02)
+
+    def type(self, key):
+        os.write(self.master, key)
+
+    def code(self):
+        self.wait_for(lambda: self.ended.exists() and self.ended.read_text(encoding="utf-8").strip())
+        return int(self.ended.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    opened = Terminal(Board(tmp_path))
+    yield opened
+    for process in (psutil.Process(opened.pid), *psutil.Process(opened.pid).children(recursive=True)):
+        process.kill()
+    os.waitpid(opened.pid, 0)
+
+
+@pytest.mark.parametrize(("key", "code"), [(CTRL_C, 130), pytest.param(CTRL_BACKSLASH, 131, marks=pytest.mark.slow)])
+def test_a_key_that_ends_the_sweep_puts_the_board_back(terminal, key, code):
+    assert os.getsid(terminal.guardian.pid) == terminal.guardian.pid
+    assert terminal.guardian.terminal() is None
+    terminal.type(key)
+    assert terminal.code() == code
+    assert terminal.board.restored()
+
+
+def test_stopped_and_continued_it_goes_on_and_the_guardian_was_never_stopped(terminal):
+    main = terminal.guardian.parent()
+    terminal.type(CTRL_Z)
+    terminal.wait_for(lambda: main.status() == psutil.STATUS_STOPPED)
+    assert terminal.guardian.status() != psutil.STATUS_STOPPED
+    terminal.type(b"\n")
+    assert terminal.code() == 0
+    assert terminal.board.restored()
+
+
+def test_a_terminal_that_is_closed_puts_the_board_back(terminal):
+    os.close(terminal.master)
+    terminal.master = os.open(os.devnull, os.O_RDONLY)
+    terminal.wait_for(terminal.board.restored)

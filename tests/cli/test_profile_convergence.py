@@ -8,8 +8,6 @@ import sys
 import time
 
 import numpy as np
-import onnx
-import onnx.parser
 import pytest
 from command_line import assert_two_lines
 
@@ -38,14 +36,12 @@ def words(*more: str, sizes: str = "16,64", target: str = "90%") -> list[str]:
 def test_a_table_is_written_grown_and_known_again(edgetune, tmp_path):
     ended = edgetune(*words("--seeds", "2", "-o", "c.parquet"))
     assert (ended.code, ended.out) == (0, "")
-    assert "wrote c.parquet" in ended.err
     first = io.read(Convergence, "c.parquet")
     assert [(row.batch_size, row.seed) for row in first.rows] == [(16, 0), (16, 1), (64, 0), (64, 1)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.parquet", "corners.npz"]  # the journal is gone
     assert edgetune(*words("--seeds", "2", "-o", "c.parquet")).code == 0
 
-    grown = edgetune(*words("--seeds", "1", "-o", "c.parquet", "--verbose", sizes="32"))
-    assert "1 of 1: batch 32 seed 0" in grown.err
+    edgetune(*words("--seeds", "1", "-o", "c.parquet", "--verbose", sizes="32"))
     rows = io.read(Convergence, "c.parquet").rows
     assert [row for row in rows if row.batch_size != 32] == list(first.rows)
     assert len(rows) == 5
@@ -55,7 +51,6 @@ def test_a_table_is_written_grown_and_known_again(edgetune, tmp_path):
 
     shown = edgetune("show", "c.parquet")
     assert shown.code == 0
-    assert "samples_per_epoch: 480" in shown.out
     assert json.loads(edgetune("show", "c.parquet", "--json").out)["header"]["kind"] == "convergence"
 
 
@@ -76,21 +71,7 @@ def test_dry_run_trains_nothing(edgetune, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more",
-    [
-        ["--task", "infer"],
-        ["--modes", "MAXN"],
-        ["--minibatches", "40"],
-        ["--device", "twin:orin-agx"],
-        ["--batch-sizes", "481"],
-        ["--target-accuracy", "120%"],
-        ["--target-accuracy", "0%"],
-        ["--target-accuracy", "25%"],
-        ["--learning-rate", "nan"],
-        ["--optimizer", "sgd"],
-        ["--dataset", "corner.npz"],
-        ["--seeds", "0"],
-    ],
+    "more", [["--task", "infer"], ["--batch-sizes", "481"], ["--target-accuracy", "0%"], ["--optimizer", "sgd"]]
 )
 def test_invalid_training_requests_are_refused(edgetune, more):
     ended = edgetune(*words("-o", "c.parquet", *more))
@@ -123,14 +104,3 @@ def _children(pid: int) -> list[int]:
         with open(f"/proc/{pid}/task/{task}/children", encoding="utf-8") as file:
             found += [int(word) for word in file.read().split()]
     return sorted(set(found))
-
-
-def test_an_open_dimension_is_refused_without_options_that_training_does_not_have(edgetune):
-    """``--dim`` and ``--batch-axis`` are for measuring."""
-    graph = onnx.parser.parse_graph("net (float[n,m] x) => (float[n,4] y) { y = MatMul(x, w) }")
-    graph.initializer.append(onnx.numpy_helper.from_array(np.ones((8, 4), np.float32), "w"))
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), "net.onnx")
-    ended = edgetune("profile", "net.onnx", "--convergence", "-o", "c.parquet")
-    assert_two_lines(ended, 2)
-    assert "open dimension 'm'" in ended.err
-    assert "--" not in ended.err.partition("hint:")[2]

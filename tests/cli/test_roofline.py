@@ -1,13 +1,23 @@
-"""``edgetune roofline ops``: the ledger first, totals, operators; a file of the pipeline; refusals."""
+"""``edgetune roofline ops``, networks whose sizes inputs decide, and language models beneath the roof."""
 
 import json
+import os
 import sys
 
+import numpy as np
+import onnx
 import pytest
 from command_line import assert_two_lines
+from onnx import parser
 
 from edgetune.artifacts import io
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.io import read, write
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Profile, ProfileRow
+from edgetune.artifacts.roofline import KIND, VERSION, Roof, Roofline
 from edgetune.cli.main import run
 
 RESNET = ("roofline", "ops", "zoo:resnet18")
@@ -55,15 +65,9 @@ def test_a_dash_is_the_file_itself(capfdbinary):
 
 
 BAD = {
-    "an unknown network": ("roofline", "ops", "zoo:resnet19"),
-    "a file that is not there": ("roofline", "ops", "nowhere.onnx"),
     "an unknown task": (*RESNET, "--task", "learn"),
-    "an unknown grouping": (*RESNET, "--by", "operator"),
     "a batch of none": (*RESNET, "--batch-size", "0"),
-    "an unknown precision": (*RESNET, "--precision", "fp23"),
-    "an unknown dimension": (*RESNET, "--dim", "sequence=3"),
     "a folder that is not there": (*RESNET, "-o", "/nowhere/ops.parquet"),
-    "an unknown subcommand": ("roofline", "fit"),
 }
 
 
@@ -72,9 +76,179 @@ def test_bad_requests_are_two_lines_and_2(edgetune, words):
     assert_two_lines(edgetune(*words), 2)
 
 
-def test_many_times_the_least_time_is_no_memory_bound(edgetune):
-    ended = edgetune("roofline", "zoo:squeezenet", "--device", "twin:orin-agx", "--batch-sizes", "1,16")
+# Inputs from a file
+
+COUNTED = """<ir_version: 8, opset_import: ["" : 17]> net (float[1,8] x, int64[1] count) => (float[n,8] y)
+<int64[1] axes = {1}> { c = ConstantOfShape(count) d = Unsqueeze(c, axes) y = Add(d, x) }"""
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch):
+    """A network with an input that says how much is computed, and a file that says 5."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parser.parse_model(COUNTED), "counted.onnx")
+    np.savez("five.npz", x=np.zeros((1, 8), np.float32), count=np.array([5]))
+
+
+def test_operators_are_costed_at_the_sizes_of_given_inputs(edgetune, counted):
+    answer = json.loads(edgetune("roofline", "ops", "counted.onnx", "--json", "--inputs", "five.npz").out)
+    assert answer["totals"]["flops"] == 5 * 8
+
+
+def test_a_roofline_places_a_network_of_given_inputs(edgetune, counted):
+    words = ("roofline", "counted.onnx", "--device", "twin:orin-agx", "--json", "--inputs", "five.npz")
+    (placement,) = json.loads(edgetune(*words).out)["placements"]
+    assert placement["flops"] == 5 * 8
+
+
+def test_modes_come_from_a_pipe_which_is_read_once(edgetune):
+    reading, writing = os.pipe()
+    os.write(writing, b"gpu_mhz,cpu_mhz,cpu_cores,mem_mhz\n1300.5,2201.6,12,3199\n")
+    os.close(writing)
+    try:
+        modes = ("--modes", f"/dev/fd/{reading}")
+        ended = edgetune("roofline", "zoo:squeezenet", "--device", "twin:orin-agx", "--quick", *modes)
+    finally:
+        os.close(reading)
     assert ended.code == 0, ended.err
-    first, second = (line.split() for line in ended.out.splitlines() if line.split()[:1] in (["1"], ["16"]))
-    assert first[-2:] == ["host-bound", "static-bound"]
-    assert second[-2:] == ["memory-bound", "memory-bound"]
+
+
+# Phases of a language model's configuration, and the fused view
+
+SMALL = "layers: 3\nhidden: 64\nheads: 8\nkv_heads: 2\nvocab: 1000\nffn: 160\n"
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return f"llm:{path}"
+
+
+def test_each_phase_is_an_operating_point_with_its_own_intensity(edgetune, small):
+    found = {}
+    for phase in ("prefill", "decode"):
+        ended = edgetune(
+            "roofline", "ops", small, "--phase", phase, "--context", "512", "--batch-size", "4", "--precision", "fp16",
+            "--json",
+        )  # fmt: skip
+        assert ended.code == 0
+        found[phase] = json.loads(ended.out)
+    assert found["prefill"]["conditions"]["tokens"] == 4 * 512
+    assert found["decode"]["conditions"]["tokens"] == 4
+    intensity = {phase: answer["totals"]["intensity_flop_per_byte"] for phase, answer in found.items()}
+    assert intensity["prefill"] > 5 * intensity["decode"]
+
+
+PHASES_BAD = {
+    "no phase": ("{small}",),
+    "a phase and a dimension": ("{small}", "--phase", "decode", "--dim", "past=3"),
+    "a context of a network without": ("zoo:resnet18", "--context", "9"),
+    "no file": ("llm:nowhere.yaml", "--phase", "decode"),
+}
+
+
+@pytest.mark.parametrize("case", PHASES_BAD)
+def test_invalid_requests_are_refused(edgetune, small, case):
+    assert_two_lines(edgetune("roofline", "ops", *(word.format(small=small) for word in PHASES_BAD[case])), 2)
+
+
+# Prefill and decode beneath the roof, tokens per second as bounds
+
+LARGE = "layers: 32\nhidden: 4096\nheads: 32\nkv_heads: 32\nvocab: 32000\nffn: 11008\n"
+TWIN = "twin:orin-agx"
+ROOF = Roof(Mode(12, 2201.6, 1300.5, 3199.0), "fp16", 33e12, 164e9, 18.0, 1.9e-12, 140e-12)
+
+
+@pytest.fixture
+def peaks(tmp_path):
+    """Roofs of the twin in fp16 and tf32."""
+    path = tmp_path / "peaks.yaml"
+    header = Header.new(KIND, VERSION, conditions={"simulated": True})
+    tf32 = Roof(ROOF.mode, "tf32", 15e12, 164e9, 18.0, 3.8e-12, 140e-12)
+    write(Roofline(header, TWIN, (ROOF, tf32), ()), path)
+    return ("--device", TWIN, "--peaks", str(path), "--precision", "fp16")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A configuration, written where it is asked for."""
+
+    def written(text, name="lm.yaml"):
+        (tmp_path / name).write_text(text)
+        return f"llm:{tmp_path / name}"
+
+    return written
+
+
+def answered(edgetune, *words):
+    ended = edgetune("roofline", *words, "--json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def test_both_phases_are_placed_with_their_own_intensity_and_bounds(edgetune, peaks, model):
+    found = answered(edgetune, model(LARGE), *peaks, "--no-measure")
+    prefill, decode = found["tokens"]
+    assert (prefill["name"], decode["name"]) == ("prefill 2048", "decode 2048")
+    assert [each["bound"] for each in found["placements"]] == ["compute", "memory"]
+    cache = 2049 * 2 * 32 * 4096 * 2
+    assert decode["cache_bytes"] == cache
+    assert decode["tokens_per_s"] == pytest.approx(164e9 / (2 * 6738415616 - 2 * 32000 * 4096 + cache), rel=0.005)
+    assert decode["token_j"] == pytest.approx(found["placements"][1]["layers_j"])
+    assert decode["first_token_s"] is None
+    assert prefill["first_token_s"] == pytest.approx(2048 / prefill["tokens_per_s"])
+    assert decode["measured_tokens_per_s"] is None
+    assert decode["fits"] is True
+
+
+def test_contexts_batch_sizes_and_a_phase_are_points(edgetune, peaks, model):
+    words = ("--phase", "decode", "--context", "512, 64,512", "--batch-sizes", "1,4", "--no-measure")
+    found = answered(edgetune, model(SMALL), *peaks, *words)["tokens"]
+    assert [(each["name"], each["batch_size"]) for each in found] == [
+        ("decode 512", 1), ("decode 64", 1), ("decode 512", 4), ("decode 64", 4)
+    ]  # fmt: skip
+    assert found[0]["tokens_per_s"] < found[1]["tokens_per_s"]
+    assert found[0]["tokens_per_s"] < found[2]["tokens_per_s"] < 4 * found[0]["tokens_per_s"]
+
+
+def test_a_simulated_pass_is_measured_at_its_own_lengths(edgetune, peaks, model):
+    words = (model(LARGE), *peaks, "--context", "64,4096", "--phase", "prefill")
+    ended = edgetune("roofline", *words)
+    assert "SIMULATED" in ended.err
+    short, long = answered(edgetune, *words)["placements"]
+    assert long["measured_s"] > 8 * short["measured_s"]
+
+
+def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    words = ("--device", TWIN, "--modes", "gpu_mhz=318|828|1300,mem_mhz=2133|3199", "--tune", "10%", "-o", str(plan))
+    pick = ("--phase", "decode", "--context", "64", "--quick")
+    ended = edgetune("roofline", model(SMALL), *words, *pick)
+    assert ended.code == 0, ended.err
+    assert read(Plan, str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
+
+
+def test_the_measured_answers_of_a_server_stand_beside_the_bounds(edgetune, peaks, model, tmp_path):
+    table = tmp_path / "server.parquet"
+    knobs = {name: getattr(ROOF.mode, name) for name in ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")}
+    rows = [
+        ProfileRow(
+            "m:p500:o64", "infer", streams, 9.0, **knobs, ttft_s=0.8, token_s=0.2, prompt_tokens=512.0,
+            output_tokens=64.0, tokens_per_s=64 * streams / 9.0,
+        )
+        for streams in (1, 4)
+    ]  # fmt: skip
+    write(Profile(Header.new("profile", 2), tuple(rows)), table)
+    asked = (model(LARGE), *peaks, "--profile", str(table))
+    found = answered(edgetune, *asked, "--batch-sizes", "1,4")["tokens"]
+    measured = [(each["name"], each["batch_size"], each["measured_tokens_per_s"]) for each in found]
+    assert measured == [
+        ("prefill 512", 1, pytest.approx(512 / 0.8)), ("decode 512", 1, pytest.approx(5.0)),
+        ("prefill 512", 4, None), ("decode 512", 4, pytest.approx(20.0)),
+    ]  # fmt: skip
+    decode, beyond = (
+        answered(edgetune, *asked, "--phase", "decode", "--context", context)["tokens"][0] for context in ("540", "600")
+    )
+    assert decode["measured_tokens_per_s"] == pytest.approx(5.0)
+    assert beyond["measured_tokens_per_s"] is None

@@ -1,17 +1,25 @@
 """``edgetune schedule run --simulate``: jobs in, a timeline and its figures out; and what is refused."""
 
 import json
+import os
+import signal
+import threading
+from random import Random
+from types import SimpleNamespace
 
 import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.jobs import Job
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.timeline import Timeline
 from edgetune.cli.screen import SIMULATED
-from edgetune.stages.schedule.policies import POLICIES
-from edgetune.stages.schedule.policies.policy import SchedulePolicy, in_order
+from edgetune.serving.sources import LineArrivals
+from edgetune.stages.schedule.policies.classic import FirstComeFirstServed
+from edgetune.workflows.schedule import live
+from edgetune.workflows.schedule.live import feeding
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
 faces,conv1,conv,1000000,100000,0.010,0.020
@@ -119,63 +127,10 @@ def test_the_same_seed_gives_the_same_rows(edgetune, jobs):
     assert rows[0] == rows[1] != rows[2]
 
 
-def test_options_go_before_the_file(edgetune, jobs):
-    assert simulate(edgetune, jobs(), "--memory", "128MiB", "--workers", "3", "--policy", "fcfs").code == 0
-    timeline = io.read(Timeline, "t.parquet")
-    assert (timeline.header.conditions["limit_bytes"], timeline.header.conditions["workers"]) == (128 * 2**20, 3)
-    assert {row.policy for row in timeline.rows} == {"fcfs"}
-    assert {row.worker for row in timeline.rows if row.worker is not None} == {0, 1, 2}
-
-
-def test_in_a_pipe_the_timeline_is_the_output_and_the_summary_goes_to_people(edgetune, jobs, tmp_path):
-    ended = edgetune("schedule", "run", jobs(), "--simulate", "-o", "-")
-    assert ended.code == 0
-    assert ended.out.startswith("PAR1")
-    assert "photos" in ended.err
-
-
-def test_variants_are_policies_of_their_own(edgetune, jobs):
-    assert simulate(edgetune, jobs(), "--policy", "masa,masa:code").code == 0
-    assert {row.policy for row in io.read(Timeline, "t.parquet").rows} == {"masa", "masa:code"}
-    assert simulate(edgetune, jobs(), "--policy", "bulk,masa", "--variant", "code").code == 0
-    assert {row.policy for row in io.read(Timeline, "t.parquet").rows} == {"bulk", "masa:code"}
-
-
-def test_a_safety_factor_is_what_the_runtime_believes_and_not_what_happens(edgetune, jobs):
-    held, took = [], []
-    for factor in ("1", "1.5"):
-        assert simulate(edgetune, jobs(), "--policy", "linear", "--safety", factor).code == 0
-        rows = io.read(Timeline, "t.parquet").rows
-        held.append(max(row.held_bytes for row in rows if row.held_bytes is not None))
-        took.append([row.finished_s - row.started_s for row in rows if row.event == "load"])
-    assert held[1] == pytest.approx(1.5 * held[0])
-    assert took[0] == pytest.approx(took[1])
-
-
-def test_figures_are_written(edgetune, jobs, tmp_path):
-    more = ("--plot", "g.svg", "--view", "gantt:masa@0s-1s", "--policy", "bulk,masa")
-    ended = simulate(edgetune, jobs(), *more)
-    assert ended.code == 0
-    assert "wrote t.parquet\nwrote g.svg\ng.svg: policy masa is drawn; not drawn: bulk (" in ended.err
-    assert (tmp_path / "g.svg").read_bytes().startswith(b"<?xml")
-
-
 def test_a_dry_run_says_what_would_run(edgetune, jobs, tmp_path):
     ended = simulate(edgetune, jobs(), "--dry-run", "--policy", "bulk,reuse", "--turns", "3")
     assert (ended.code, ended.out) == (0, "")
     assert not (tmp_path / "t.parquet").exists()
-
-
-def test_a_timeline_is_shown(edgetune, jobs):
-    simulate(edgetune, jobs(), "--policy", "bulk,masa")
-    ended = edgetune("show", "t.parquet")
-    assert ended.code == 0
-    assert ended.out.startswith("SIMULATED")
-    assert json.loads(edgetune("show", "t.parquet", "--json").out)["policies"][1]["policy"] == "masa"
-    for view in ("gantt", "gantt:masa", "gantt@0s-1s"):
-        assert edgetune("show", "t.parquet", "--plot", "f.svg", "--view", view).code == 0
-    for view in ("gant", "gantt:mas", "responses", "gantt@1s", "gantt@2s-1s", "gantt@1h-2h"):
-        assert_two_lines(edgetune("show", "t.parquet", "--plot", "f.svg", "--view", view), 2)
 
 
 @pytest.mark.parametrize(
@@ -183,11 +138,8 @@ def test_a_timeline_is_shown(edgetune, jobs):
     [
         ("network: age", "network: aeg"),
         ("{costs: COSTS}", "zoo:alexnet"),
-        ("{costs: COSTS}", "zoo:alexnett"),
-        ("{costs: COSTS}", "{costs: no.csv}"),
         ("memory: 64MiB", "memory: 8MiB"),
         ("memory: 64MiB\n", ""),
-        ("memory: 64MiB", "memory: 64MiB\nworkers: 100000"),
     ],
 )
 def test_a_file_that_cannot_be_run_is_two_lines(edgetune, jobs, old, new):
@@ -199,49 +151,19 @@ def test_a_file_that_cannot_be_run_is_two_lines(edgetune, jobs, old, new):
     "more",
     [
         ["--policy", "mase"],
-        ["--policy", "masa,masa"],
-        ["--policy", "masa:published"],
         ["--policy", "fcfs:code"],
-        ["--policy", "fcfs", "--variant", "code"],
-        ["--workers", "0"],
-        ["--turns", "0"],
-        ["--memory", "lots"],
-        ["--memory", "-1MiB"],
         ["--memory", "1e9TiB"],
-        ["--workers", "1025"],
         ["--limit", "jail"],
-        ["--swap", "some"],
         ["--safety", "0.5"],
-        ["--safety", "nan"],
-        ["--duration", "3"],
         ["--view", "gantt"],
-        ["--plot", "figure.jpg"],
-        ["--plot", "figure.svg", "--view", "gant"],
         ["--plot", "t.parquet"],
         ["-o", "costs.csv"],
-        ["--costs", "none.csv"],
     ],
 )
 def test_options_that_make_no_sense_are_two_lines(edgetune, jobs, tmp_path, more):
     ended = edgetune("schedule", "run", jobs(), "--simulate", "-o", "t.parquet", *more)
     assert_two_lines(ended, 2)
     assert not (tmp_path / "t.parquet").exists()
-
-
-def test_a_network_known_by_its_costs_alone_cannot_be_run_for_real(edgetune, jobs):
-    ended = edgetune("schedule", "run", jobs(), "-o", "t.parquet")
-    assert_two_lines(ended, 2)
-
-
-def test_costs_are_found_by_the_name_of_the_network_or_of_its_model(edgetune, jobs):
-    costs = "network,layer,kind,weight_bytes,output_bytes,load_s,execute_s\nsqueezenet,c,conv,1000,1000,0.1,0.1\n"
-    file = jobs(
-        "kind: jobs\nversion: 1\nmemory: 1MiB\nnetworks: {n: zoo:squeezenet}\njobs: [{name: j, networks: [n]}]\n"
-    )
-    with open("own.csv", "w", encoding="utf-8") as stream:
-        stream.write(costs)
-    assert simulate(edgetune, file, "--costs", "own.csv", "--prepared", "nowhere").code == 0
-    assert_two_lines(simulate(edgetune, file, "--prepared", "nowhere"), 2)
 
 
 def test_costs_that_are_not_here_are_found_beside_the_jobs(edgetune, jobs, tmp_path, monkeypatch):
@@ -253,40 +175,6 @@ def test_costs_that_are_not_here_are_found_beside_the_jobs(edgetune, jobs, tmp_p
     (here / "costs.csv").write_text(COSTS.replace("faces", "others"))
     ended = simulate(edgetune, "../jobs.yaml")  # a file of that name here comes first
     assert_two_lines(ended, 2)
-
-
-def test_every_policy_is_named_where_one_is_chosen(edgetune):
-    text = edgetune("schedule", "run", "--help").out.replace(",", " ").replace(";", " ").split()
-    assert set(POLICIES) <= set(text)
-
-
-def test_a_policy_added_to_the_table_is_chosen_by_its_name_and_taken_away_again(edgetune, jobs):
-    class Last(SchedulePolicy):
-        """Last come, first served."""
-
-        name = "last"
-
-        def choose(self, view):
-            return in_order(view, reversed(view.requests.values()))
-
-    file = jobs()
-    POLICIES["last"] = Last
-    try:
-        assert simulate(edgetune, file, "--policy", "last,fcfs").code == 0
-        assert {row.policy for row in io.read(Timeline, "t.parquet").rows} == {"last", "fcfs"}
-    finally:
-        del POLICIES["last"]
-    gone = simulate(edgetune, file, "--policy", "last")
-    assert_two_lines(gone, 2)
-
-
-def test_optimum_follows_the_plan_that_was_made_for_all_requests(edgetune, jobs):
-    pytest.importorskip("ortools")
-    ended = simulate(edgetune, jobs(JOBS_OF_ONE.replace("costs.parquet", "COSTS")), "--policy", "optimum")
-    assert ended.code == 0
-    (turn,) = io.read(Timeline, "t.parquet").header.conditions["policies"]["optimum"]
-    least_s, both_s = 0.300 + 0.010, 0.010 + 0.020 + 0.300 + 2 * 0.010
-    assert least_s <= turn["plan"]["bound_s"] <= turn["plan"]["value_s"] <= both_s
 
 
 ODD = (
@@ -306,10 +194,11 @@ WHOLE = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("drawn", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["drawn", "all"])
 @pytest.mark.parametrize("key", [*WHOLE, *WHOLE["networks"]["faces"], *WHOLE["jobs"][0]])
-def test_no_word_of_a_file_of_jobs_is_an_unexpected_error(edgetune_raw, jobs, tmp_path, key):
+def test_no_word_of_a_file_of_jobs_is_an_unexpected_error(edgetune_raw, jobs, tmp_path, key, drawn):
     jobs()
-    for odd in ODD:
+    for odd in Random(key).sample(ODD, 6) if drawn else ODD:
         for arrivals in ("batch", "normal") if key in WHOLE["jobs"][0] else ("batch",):
             network, job = ({**part} for part in (WHOLE["networks"]["faces"], WHOLE["jobs"][0]))
             job |= {"arrivals": arrivals, "intensity": 0.5 if arrivals == "normal" else None}
@@ -322,3 +211,63 @@ def test_no_word_of_a_file_of_jobs_is_an_unexpected_error(edgetune_raw, jobs, tm
             ended = simulate(edgetune_raw, "jobs.json", "--json", "--force")
             assert ended.code in (0, 2, 3), (odd, arrivals, ended.err)
             assert ended.code == 0 or len(ended.err.removeprefix(f"{SIMULATED}\n").splitlines()) == 2, ended.err
+
+
+STOPPING_COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
+faces,conv1,conv,1000000,100000,0.010,0.020
+faces,fc6,fc,30000000,1000,0.300,0.010
+"""
+STOPPING_JOBS = """kind: jobs
+version: 1
+memory: 64MiB
+networks: {faces: {costs: costs.csv}}
+jobs: [{name: photos, networks: [faces], arrivals: periodic:100ms, count: 1000}]
+"""
+
+
+def test_a_signal_ends_a_simulation_between_events_and_what_there_was_is_written(edgetune, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "costs.csv").write_text(STOPPING_COSTS)
+    (tmp_path / "jobs.yaml").write_text(STOPPING_JOBS)
+    real, asked = FirstComeFirstServed.choose, []
+
+    def interrupted(self, view):
+        asked.append(view.now_ns)
+        if len(asked) == 20:
+            signal.raise_signal(signal.SIGINT)
+        return real(self, view)
+
+    monkeypatch.setattr(FirstComeFirstServed, "choose", interrupted)
+    ended = edgetune("schedule", "run", "jobs.yaml", "--simulate", "--policy", "fcfs,bulk", "-o", "t.parquet")
+    assert ended.code == 128 + signal.SIGINT
+    assert len(asked) < 30
+    rows = io.read(Timeline, "t.parquet").rows
+    assert {row.policy for row in rows} == {"fcfs"}
+    assert {row.reason for row in rows if row.status == "abandoned"} == {"the run was stopped"}
+
+
+class Run:
+    """Takes requests, and notes when it was told that no more come."""
+
+    figures = SimpleNamespace(base_bytes=1)
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.ended = threading.Event()
+
+    def ask(self, network: str, *, job: str, due_s: float | None) -> None:
+        self.asked += 1
+
+    def end(self) -> None:
+        self.ended.set()
+
+
+def test_standard_input_that_is_closed_ends_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(write)
+    os.close(read)
+    monkeypatch.setattr(live, "LineArrivals", lambda: LineArrivals(read))
+    run = Run()
+    with feeding(run, Job("photos", ("faces",), "live"), (0,), None):  # type: ignore[arg-type]
+        assert run.ended.wait(60)
+    assert run.asked == 0

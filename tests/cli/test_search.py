@@ -1,14 +1,19 @@
-"""``edgetune search`` on tables: what it prints, what it refuses, and what it keeps of where figures come from."""
+"""``edgetune search`` on tables and live: what it prints, refuses and keeps, however it ended."""
 
+import dataclasses
 import hashlib
 import io as streams
 import json
 import os
 import sys
+from pathlib import Path
 
+import onnx
 import pytest
 import yaml
+from chain_inputs import small_network
 from command_line import assert_two_lines
+from onnx import parser
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
@@ -16,6 +21,9 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.artifacts.trace import Trace
+from edgetune.devices import discover
+from edgetune.devices.capabilities import Absent
+from edgetune.stages.profiling.profiler import Profiler
 
 TABLE = """workload,task,batch_size,gpu_mhz,minibatch_s,power_w
 net,train,16,300,0.20,12
@@ -23,7 +31,6 @@ net,train,16,600,0.12,20
 net,train,16,900,0.09,29
 net,train,16,1300,0.07,41
 """
-TWO_TASKS = TABLE + "net,infer,1,300,0.01,10\nnet,infer,4,300,0.03,11\n"
 
 
 @pytest.fixture
@@ -56,8 +63,6 @@ def test_a_table_is_answered_from_all_of_its_points_and_says_so(edgetune, table)
     [
         (((0.085, 0.095), (0.06, 0.08)), (), False),
         (((0.06, 0.12), (0.05, 0.09)), (), True),
-        (((0.0, 0.9), (0.0, 1.1)), (), True),
-        (((0.06, 0.12), (0.05, 0.09)), ("--power-budget", "30W"), True),
         ((("", ""), ("", "")), (), False),
     ],
 )
@@ -85,12 +90,8 @@ SPREAD = [0.435e-3] * 90 + [14.185e-3] * 10
     [
         (({"times_s": SPREAD}, "--arrival-rate=500/s"), (1.81e-3, 14.185e-3), "(95th percentile)"),
         (({"times_s": SPREAD}, "--arrival-rate=2000/s"), None, "--arrival-rate 552/s"),
-        (({"times_s": SPREAD}, "--latency-budget=5ms"), None, "answers within 14.2 ms"),
         (({"minibatch_p95_s": 12.6e-3}, "--latency-budget=5ms"), None, "answers within 12.6 ms"),
-        (({"minibatch_p95_s": 3e-3}, "--latency-budget=5ms"), (0.435e-3, 3e-3), "3 ms at the 95th percentile"),
         (({}, "--latency-budget=5ms"), (0.435e-3, 0.435e-3), "no-percentile"),
-        (({}, "--arrival-rate=2000/s"), (0.435e-3, 0.435e-3), "answers within 435 µs;"),
-        (({"times_s": [0.435e-3] * 5}, "--latency-budget=5ms"), (0.435e-3, 0.435e-3), "time of a batch);"),
     ],
 )
 def test_rates_follow_from_the_mean_and_latencies_from_the_95th_percentile(edgetune, tmp_path, asked, figures_s, said):
@@ -106,25 +107,6 @@ def test_rates_follow_from_the_mean_and_latencies_from_the_95th_percentile(edget
         assert measured.get("minibatch_p95_s", measured["minibatch_s"]) == pytest.approx(figures_s[1])
 
 
-REPLAYS = {
-    "a strategy": ("--strategy", "roofline"), "points": ("--max-points", "10"), "time": ("--time-budget", "1h"),
-    "prior knowledge": ("--like", "like.csv"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("options", REPLAYS.values(), ids=REPLAYS)
-def test_a_frugal_replay_of_a_table_says_how_many_points_it_used(edgetune, tmp_path, monkeypatch, options):
-    monkeypatch.chdir(tmp_path)
-    rows = [f"net,train,16,{300 + 50 * n},{1 / (300 + 50 * n)},{10 + n}\n" for n in range(40)]
-    (tmp_path / "table.csv").write_text(TABLE.splitlines(keepends=True)[0] + "".join(rows))
-    (tmp_path / "like.csv").write_text((tmp_path / "table.csv").read_text(encoding="utf-8").replace("net", "other"))
-    ended = edgetune("search", "table.csv", "--power-budget", "30W", *options)
-    plan = yaml.safe_load(ended.out)
-    assert plan["search"]["strategy"] == "roofline"
-    assert f"; {plan['search']['points_measured']} of 40 points used\n" in ended.err
-    assert plan["search"]["points_measured"] <= 10
-
-
 def test_the_points_nearest_to_the_answer_and_why_they_lost(edgetune, table):
     budget = ("--power-budget", "28.5W")
     ended = edgetune("search", table, *budget, "--top", "4", "--json")
@@ -137,20 +119,6 @@ def test_the_points_nearest_to_the_answer_and_why_they_lost(edgetune, table):
     }
     assert edgetune("search", table, *budget, "--top", "2", "-q").err == ""
     assert_two_lines(edgetune("search", table, *budget, "--top", "0"), 2)
-
-
-def test_a_table_is_no_network_to_measure(edgetune, table):
-    ended = edgetune("search", table, "--device", "twin:orin-agx", "--power-budget", "30W")
-    assert_two_lines(ended, 2)
-
-
-def test_a_point_many_times_slower_is_told_as_a_multiple(edgetune, tmp_path):
-    head = TABLE.splitlines(keepends=True)[0]
-    (tmp_path / "t.csv").write_text(
-        f"{head}net,train,16,300,0.731,10\nnet,train,16,400,0.02,10\nnet,train,16,500,0.01,10\n"
-    )
-    found = json.loads(edgetune("search", str(tmp_path / "t.csv"), "--power-budget", "30W", "--top", "3", "--json").out)
-    assert [each.get("lost") for each in found["top"]] == [None, "2 times the time", "73.1 times the time"]
 
 
 def test_a_pipe_keeps_the_hash_of_what_came_through(edgetune, monkeypatch):
@@ -184,17 +152,6 @@ def test_infeasible_ends_with_3_and_keeps_the_trace(edgetune, table, tmp_path):
     assert len(io.read(Trace, str(trace)).rows) == 4
 
 
-def test_the_kind_follows_the_table_or_is_asked_for(edgetune, tmp_path):
-    path = tmp_path / "two.csv"
-    path.write_text(TWO_TASKS)
-    ended = edgetune("search", str(path), "--power-budget", "30W")
-    assert_two_lines(ended, 2)
-    options = ("--power-budget", "30W", "--kind", "infer", "--objective", "throughput")
-    plan = yaml.safe_load(edgetune("search", str(path), *options).out)
-    assert plan["problem"]["kind"] == "infer"
-    assert plan["search"]["strategy"] == "exhaustive"
-
-
 def test_simulated_figures_say_so_even_when_quiet(edgetune, tmp_path):
     path = tmp_path / "twin.csv"
     lines = TABLE.splitlines()
@@ -206,25 +163,13 @@ def test_simulated_figures_say_so_even_when_quiet(edgetune, tmp_path):
 
 BAD = {
     "no unit": ["--power-budget", "30"],
-    "nan": ["--power-budget", "nanW"],
-    "negative": ["--power-budget", "-5W"],
-    "zero": ["--latency-budget", "0ms"],
-    "a time for a power": ["--power-budget", "30ms"],
     "margin above one": ["--power-budget", "30W", "--margin", "150%"],
     "misspelt strategy": ["--power-budget", "30W", "--strategy", "exhaustve"],
-    "misspelt objective": ["--power-budget", "30W", "--objective", "troughput"],
     "misspelt option": ["--power-bugdet", "30W"],
     "another workload": ["--power-budget", "30W", "--workload", "nett"],
-    "another task": ["--power-budget", "30W", "--kind", "infer"],
-    "an impossible kind": ["--power-budget", "30W", "--kind", "trian"],
-    "no points": ["--power-budget", "30W", "--max-points", "0"],
     "negative points": ["--power-budget", "30W", "--max-points", "-1"],
-    "modes of a table": ["--power-budget", "30W", "--modes", "all"],
     "a trace beside the plan": ["--power-budget", "30W", "--trace", "-"],
-    "a seed that is no number": ["--power-budget", "30W", "--seed", "x"],
-    "a known file that is not there": ["--power-budget", "30W", "--known", "nowhere.parquet"],
     "a plan in a folder that is not there": ["--power-budget", "30W", "-o", "/nowhere/plan.yaml"],
-    "a trace in a folder that is not there": ["--power-budget", "30W", "--trace", "/proc/trace.parquet"],
 }
 
 
@@ -254,25 +199,6 @@ def test_a_live_search_measures_only_what_it_asks_for(edgetune):
     assert ended.err.count("step ") == plan["search"]["points_measured"]
 
 
-def test_a_live_dry_run_says_time_and_energy(edgetune):
-    ended = edgetune(*LIVE, "--task", "train", "--power-budget", "25W", "--dry-run", "--json")
-    assert (ended.code, json.loads(ended.out)["offered"]) == (0, 26)
-    assert json.loads(ended.out)["energy_j"] > 0
-
-
-def test_a_dry_run_says_how_many_points_the_default_takes(edgetune):
-    words = ("--task", "infer", "--arrival-rate", "60/s", "--latency-budget", "1s", "--dry-run", "--json")
-    many = [*LIVE[:-1], "1,2,4,8", *words]
-    answer = json.loads(edgetune(*many).out)
-    assert (answer["strategy"], answer["offered"], answer["points"]) == ("roofline", 52, 12)
-
-
-def test_a_live_search_of_a_network_is_for_inference_where_no_task_is_said(edgetune):
-    answer = json.loads(edgetune(*LIVE, "--power-budget", "25W", "--dry-run", "--json").out)
-    said = json.loads(edgetune(*LIVE, "--power-budget", "25W", "--dry-run", "--json", "--task", "infer").out)
-    assert answer == said
-
-
 @pytest.fixture
 def grid(tmp_path):
     """A table of 84 modes."""
@@ -293,3 +219,119 @@ def test_the_expected_gain_of_more_points_is_said_and_ends_a_search(edgetune, gr
     assert 0 <= gains[1] < gains[0] < 1
     ended = edgetune(*words, "9", "--good-enough", str(1.1 * gains[0]))
     assert yaml.safe_load(ended.out)["search"]["points_measured"] <= 3
+
+
+# A command with subcommands beside it
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples/resnet18-train-twin.csv")
+
+
+@pytest.mark.parametrize("argv", [(EXAMPLE, "--power-budget", "30W"), ("--power-budget", "30W", EXAMPLE)])
+def test_arguments_without_a_subcommand_go_to_the_command_itself(edgetune, argv):
+    ended = edgetune("search", *argv)
+    assert ended.code == 0
+    assert ended.out.startswith("kind: plan")
+
+
+def test_a_misspelt_subcommand_is_told_from_a_missing_file(edgetune):
+    ended = edgetune("search", "evalute", EXAMPLE)
+    assert_two_lines(ended, 2)
+
+
+def test_a_file_that_is_nearly_called_like_a_subcommand_is_a_file(edgetune, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("evaluat").write_bytes(Path(EXAMPLE).read_bytes())
+    assert edgetune("search", "evaluat", "--power-budget", "30W").code == 0
+
+
+# Live
+
+LIVE_TRAIN = (*LIVE, "--task", "train")
+
+
+@pytest.fixture
+def blind(monkeypatch):
+    """Any device opens without its power sensor, and nothing may be measured on it."""
+    real = discover.open_device
+
+    def opened(name, *, seed=0):
+        return dataclasses.replace(real(name, seed=seed), power=Absent("the sensor is at lunch"))
+
+    def measure(*_):
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(discover, "open_device", opened)
+    monkeypatch.setattr(Profiler, "measure", measure)
+
+
+@pytest.mark.parametrize("options", [("--power-budget", "30W"), ("--objective", "energy")])
+def test_without_a_power_sensor_a_power_budget_is_refused_at_once(edgetune, blind, options):
+    ended = edgetune(*LIVE_TRAIN, *options, "--quiet")
+    assert_two_lines(ended, 4)
+
+
+def test_the_answer_is_kept_running_on_a_real_device_alone(edgetune, few_minibatches, tmp_path):
+    small_network(tmp_path)
+    words = ("search", str(tmp_path / "small.onnx"), "--batch-sizes", "1,2", "--soak", "1s")
+    ended = edgetune(*words, "--device", "host")
+    assert ended.code == 0, ended.err
+    assert yaml.safe_load(ended.out)["conditions"]["soak_s"] == 1.0
+    assert "soak" not in edgetune(*words, "--device", "host", "--dry-run").err
+    refused = edgetune(*words, "--device", "twin:orin-agx")
+    assert_two_lines(refused, 2)
+    pair = edgetune(*words, "--device", "host", "--kind", "infer+infer", "--arrival-rate", "10/s")
+    assert_two_lines(pair, 2)
+
+
+def test_measured_points_are_a_profile_that_the_next_search_reuses(edgetune, tmp_path):
+    points = str(tmp_path / "points.parquet")
+    first = edgetune(*LIVE_TRAIN, "--power-budget", "25W", "--max-points", "6", "--points", points)
+    assert first.code == 0, first.err
+    plan = yaml.safe_load(first.out)
+    profile = io.read_profile(points)
+    assert len(profile.rows) == plan["search"]["points_measured"]
+    assert profile.header.simulated
+    assert profile.header.inputs["workload"]["name"] == "squeezenet"
+    again = yaml.safe_load(edgetune(*LIVE_TRAIN, "--power-budget", "25W", "--max-points", "0", "--known", points).out)
+    assert again["search"] == {**plan["search"], "points_measured": 0, "known_points": len(profile.rows)}
+    assert again["configuration"] == plan["configuration"]
+
+
+def test_the_points_file_keeps_what_it_has_and_takes_the_new_points_too(edgetune, tmp_path):
+    points = str(tmp_path / "points.parquet")
+    request = (*LIVE_TRAIN, "--power-budget", "25W", "--strategy", "random", "--max-points", "4")
+    assert edgetune(*request, "--points", points).code == 0
+    before = io.read_profile(points).rows
+    assert edgetune(*request, "--points", points, "--seed", "1").code == 0
+    after = io.read_profile(points).rows
+    assert after[:4] == before
+    assert len({row.point for row in after}) == 8
+
+
+def test_points_that_would_be_lost_are_not_overwritten(edgetune, tmp_path):
+    path = tmp_path / "points.parquet"
+    path.write_bytes(b"a night of measurements")
+    ended = edgetune(*LIVE_TRAIN, "--power-budget", "25W", "--points", str(path))
+    assert_two_lines(ended, 2)
+    assert path.read_bytes() == b"a night of measurements"
+
+
+def test_infeasible_keeps_the_points(edgetune, tmp_path):
+    points = str(tmp_path / "points.parquet")
+    ended = edgetune(
+        *LIVE_TRAIN, "--power-budget", "1W", "--strategy", "random", "--max-points", "3", "--points", points
+    )
+    assert ended.code == 3
+    assert len(io.read_profile(points).rows) == 3
+
+
+def test_a_network_of_one_batch_size_needs_none_named_to_be_searched(edgetune, tmp_path):
+    """What a refusal of another batch size advises, to leave the batch size out, can be done in a search too."""
+    points = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        net (float[64,3] x) => (float[1,1] y) { a = Relu(x) y = ReduceMax <axes = [0, 1]> (a) }""")
+    onnx.save(points, tmp_path / "points.onnx")
+    words = ("search", str(tmp_path / "points.onnx"), "--device", "twin:orin-agx", "--modes", "MAXN", "--kind", "infer")
+    refused = edgetune(*words, "--batch-sizes", "4")
+    assert refused.code == 2
+    ended = edgetune(*words, "-o", str(tmp_path / "plan.yaml"))
+    assert ended.code == 0, ended.err

@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from chain_inputs import write_inputs
-from small_network import small_network
+from chain_inputs import small_network, write_inputs
 
 import edgetune
 from edgetune.processes.start import python_command

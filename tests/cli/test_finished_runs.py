@@ -1,5 +1,6 @@
-"""Rows of a long run lie on the disk as they come: a full disk at its end, or a kill, costs none of them."""
+"""What is left of a long run: rows on the disk as they come, and figures, of which none changes an exit code."""
 
+import builtins
 import errno
 import json
 import os
@@ -11,12 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import assert_two_lines, drawn
 
 from edgetune.artifacts import file_operations, io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.rows_file import RowsFile, completed, left_rows
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.errors import InputError
+from edgetune.plotting import figure_file
 
 TWIN = ("--device", "twin:orin-agx")
 INTERLEAVE = ("interleave", "plan.yaml", *TWIN, "--duration", "2s")
@@ -134,14 +136,6 @@ def test_a_file_of_rows_cut_at_any_byte_is_read_to_its_last_whole_row(folder):
     assert len(io.read(Run, str(rows.path)).rows) == 4
 
 
-def test_a_file_that_does_not_say_so_is_not_completed(folder):
-    text = '{\n"kind": "run",\n"rows": [\n{"a": 1},\n{"b"'
-    assert completed(text) == text
-    Path("cut.json").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError):
-        io.read(Run, "cut.json")
-
-
 def test_the_rows_of_two_runs_lie_apart_and_links_are_not_followed(folder):
     victim = folder / "victim"
     (folder / ".run.parquet.rows.json").symlink_to(victim)
@@ -151,23 +145,6 @@ def test_the_rows_of_two_runs_lie_apart_and_links_are_not_followed(folder):
     for each in (first, second):
         each.discard()
     assert [path.name for path in hidden(folder)] == [".run.parquet.rows.json"]
-
-
-def test_a_disk_that_fails_during_the_run_ends_the_keeping_and_not_the_run(edgetune, folder, monkeypatch):
-    def broken(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    def kept(*_):
-        raise AssertionError
-
-    rows = RowsFile(folder / "run.parquet", Header.new("run", 1), RunRow)
-    monkeypatch.setattr(file_operations, "write", broken)
-    rows.keep(RunRow("managed", "power", 0.0, power_w=1.0))
-    rows.flush()
-    monkeypatch.setattr(file_operations, "write", kept)
-    rows.keep(RunRow("managed", "power", 1.0, power_w=1.0))
-    rows.finish()
-    assert rows.kept == 0
 
 
 def test_a_disk_that_is_full_before_the_run_is_reported_before_it(edgetune, folder, monkeypatch):
@@ -206,11 +183,98 @@ def test_a_disk_that_is_full_in_the_middle_has_the_run_elsewhere(edgetune, folde
     assert not (folder / "run.parquet").exists()
 
 
-def test_nothing_is_kept_beside_standard_output(edgetune, folder):
-    assert edgetune(*INTERLEAVE, "-o", "-").code == 0
-    assert hidden(folder) == []
+# Figures
+
+RUNS = {
+    "interleave": (("interleave", "plan.yaml", *TWIN, "--duration", "2s"), "run.parquet"),
+    "schedule run": (("schedule", "run", "jobs.yaml", "--simulate"), "timeline.parquet"),
+    "kernels simulate": (("schedule", "kernels", "simulate", "tasks.yaml"), "kernels.parquet"),
+    "search evaluate": (
+        ("search", "evaluate", "table.csv", "--strategies", "random:3", "--jobs", "1"), "evaluation.parquet",
+    ),
+    "search": (("search", "table.csv", "--power-budget", "30W", "--trace", "trace.parquet"), "trace.parquet"),
+    "roofline": (("roofline", "zoo:squeezenet", *TWIN, "-o", "roof.yaml"), "roof.yaml"),
+}  # fmt: skip
+"""Each with the file that it writes."""
 
 
-def test_a_refused_run_leaves_nothing(edgetune, folder):
-    assert edgetune("schedule", "run", "jobs.yaml", "--simulate", "--memory", "1KiB").code == 3
-    assert hidden(folder) == []
+@pytest.mark.parametrize("name", drawn(list(RUNS), 2))
+def test_a_figure_that_fails_changes_no_exit_code(edgetune, monkeypatch, name):
+    words, file = RUNS[name]
+    plain = edgetune(*words)
+    assert plain.code == 0, plain.err
+    Path(file).unlink()
+
+    def fail(*_):
+        raise RuntimeError("no glyph")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(figure_file, "figure_bytes", fail)
+        ended = edgetune(*words, "--plot", "figure.svg")
+    assert ended.code == 0
+    assert len(ended.out.splitlines()) == len(plain.out.splitlines()), "the summary, or the plan"
+    (warning,) = (line for line in ended.lines if line.startswith("warning: "))
+    assert "figure.svg was not drawn: unexpected: RuntimeError: no glyph" in warning
+    assert "error:" not in ended.err
+    assert Path(file).exists()
+    assert not Path("figure.svg").exists()
+    if name != "roofline":
+        assert f"edgetune show {file} --plot figure.svg" in warning
+        assert edgetune(*warning.partition("; then: edgetune ")[2].split()).code == 0
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_without_matplotlib_nothing_is_run(edgetune, folder, monkeypatch, name):
+    before, real = sorted(folder.iterdir()), builtins.__import__
+
+    def refuse(module, *rest):
+        if module.partition(".")[0] == "matplotlib":
+            raise ImportError(module)
+        return real(module, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    ended = edgetune(*RUNS[name][0], "--plot", "figure.svg")
+    assert_two_lines(ended, 4)
+    assert ended.lines[1] == "hint: pip install 'edgetune[plot]'"
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_figure_in_no_format_is_refused_before_anything_is_run(edgetune, folder, name):
+    before = sorted(folder.iterdir())
+    assert_two_lines(edgetune(*RUNS[name][0], "--plot", "figure.jpg"), 2)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
+    """One request takes a hundred times as long as the others."""
+    assert edgetune("interleave", "plan.yaml", *TWIN, "--duration", "2m", "-o", "run.json", "-q").code == 0
+    document = json.loads(Path("run.json").read_text(encoding="utf-8"))
+    requests = [row for row in document["rows"] if row["event"] == "request"]
+    assert len(requests) > 3000, "so many that they are drawn as bands"
+    for row in requests:
+        row["deadline_s"] = row["met"] = None
+    slow = requests[2000]
+    slow["finished_s"] = slow["arrived_s"] + 100 * (slow["finished_s"] - slow["arrived_s"])
+    took_s = slow["finished_s"] - slow["arrived_s"]
+    Path("run.json").write_text(json.dumps(document), encoding="utf-8")
+    from edgetune.artifacts.io import read
+    from edgetune.artifacts.run import Run
+    from edgetune.stages.interleave.figures.latency import latency_figure
+    from edgetune.stages.interleave.figures.timeline import timeline_figure
+
+    run = read(Run, "run.json")
+    for figure in (latency_figure(run), timeline_figure(run)):
+        assert any(shows(axes, took_s) for axes in figure.axes)
+
+
+def shows(axes, seconds: float) -> bool:
+    """Whether a marker of the axes, in whatever unit, is at a time, within the limits of the axis."""
+    across = "latency" in axes.get_xlabel() or "response" in axes.get_xlabel()
+    low, high = axes.get_xlim() if across else axes.get_ylim()
+    label = axes.get_xlabel() if across else axes.get_ylabel()
+    factor = next((factor for unit, factor in (("(ms", 1e3), ("(µs", 1e6)) if unit in label), 1.0)
+    marked = [line for line in axes.lines if line.get_marker() not in ("None", "")]
+    values = [float(value) for line in marked for value in (line.get_xdata() if across else line.get_ydata())]
+    at = factor * seconds
+    return low <= at <= high and any(abs(value - at) < 1e-6 * at for value in values)
