@@ -158,7 +158,7 @@ def bench(opts: BenchOptions, terminal: Terminal) -> None:
     \b
       edgetune schedule kernels bench
       edgetune schedule kernels bench A B --gpu xavier --policy sequential,elastic
-      edgetune schedule kernels bench D --load 30% --json
+      edgetune schedule kernels bench D --json
       edgetune schedule kernels bench --device nvidia:0 --sms 16
     """
     from edgetune.cli.kernels_report import report_figures

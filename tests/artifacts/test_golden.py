@@ -13,7 +13,7 @@ from edgetune.artifacts.convergence import Convergence
 from edgetune.artifacts.evaluation import Evaluation
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
-from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask, KernelTasks
+from edgetune.artifacts.kernel_tasks import BufferEntry, CallEntry, KernelTasks, NetworkEntry, TaskEntry
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.artifacts.kinds import KINDS, current_version
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
@@ -258,15 +258,18 @@ def test_kernel_tasks_v1() -> None:
     tasks = io.read(KernelTasks, str(_GOLDEN / "kernel_tasks-v1.yaml"))
     _assert_header(tasks.header, "kernel_tasks")
     assert tasks.tasks == (
-        KernelTask("detect", "mdtb:alexnet", 2, "uniform:10/s", 0.05),
-        KernelTask("sort", "mine"),
-        KernelTask("listen", "small", 1, "poisson:2.5/s"),
+        TaskEntry("detect", "mdtb:alexnet", 2, "uniform:10/s", "0.05s"),
+        TaskEntry("sort", "mine"),
+        TaskEntry("listen", "small", 1, "poisson:2.5/s"),
     )
-    split = KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, None, 40, 1024)
-    merge = KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=2e-05)
-    buffers = (KernelBuffer("data", (49, 1024), "float32", "input"), KernelBuffer("out", (7,), role="output"))
-    assert tasks.networks == (
-        KernelNetwork("mine", None, {}, "sort.cu", (split, merge), buffers),
-        KernelNetwork("small", "lstm", {"steps": 4}),
-    )
-    assert (tasks.gpu, tasks.policy, tasks.duration_s, tasks.seed) == ("orin-nano", "multistream", 0.5, 7)
+    split = CallEntry(
+        "split", (49, 4, 1), (16, 16, 1), "2KiB", ("data", {"int": 49}), 1e6, 65536.0, registers=40,
+        static_shared="1KiB",
+    )  # fmt: skip
+    merge = CallEntry("merge", (7, 1, 1), (128, 1, 1), block_time="2e-05s")
+    buffers = {"data": BufferEntry((49, 1024), "float32", "input"), "out": BufferEntry((7,), role="output")}
+    assert tasks.networks == {
+        "mine": NetworkEntry(source="sort.cu", calls=(split, merge), buffers=buffers),
+        "small": NetworkEntry("lstm", {"steps": 4}),
+    }
+    assert (tasks.gpu, tasks.policy, tasks.duration, tasks.seed) == ("orin-nano", "multistream", "0.5s", 7)

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask
+from edgetune.artifacts.kernel_tasks import BufferEntry, CallEntry, NetworkEntry, TaskEntry
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.errors import InputError
 
@@ -34,21 +34,22 @@ def read(text):
     return io.from_bytes(text.encode(), kind="kernel_tasks", name="tasks.yaml")
 
 
-def test_a_document_written_by_hand_is_read_with_its_quantities():
+def test_a_document_written_by_hand_is_read():
     tasks = read(TASKS)
-    assert (tasks.gpu, tasks.policy, tasks.duration_s, tasks.seed) == ("xavier", "elastic", 0.5, 0)
+    assert (tasks.gpu, tasks.policy, tasks.duration, tasks.seed) == ("xavier", "elastic", "500ms", 0)
     assert tasks.tasks == (
-        KernelTask("detect", "mdtb:alexnet", 1, "uniform:10/s", 0.05),
-        KernelTask("sort", "mine"),
-        KernelTask("listen", "short"),
+        TaskEntry("detect", "mdtb:alexnet", 1, "uniform:10/s", "50ms"),
+        TaskEntry("sort", "mine"),
+        TaskEntry("listen", "short"),
     )
-    split = KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, registers=40)
-    merge = KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=20 * 1e-6)
-    buffers = (KernelBuffer("data", (49, 1024)), KernelBuffer("out", (7,), role="output"))
-    assert tasks.networks == (
-        KernelNetwork("short", "lstm", {"steps": 4}),
-        KernelNetwork("mine", source="sort.cu", calls=(split, merge), buffers=buffers),
-    )
+    split = CallEntry("split", (49, 4), (16, 16), "2KiB", ("data", {"int": 49}), 1e6, "64KiB", registers=40)
+    merge = CallEntry("merge", (7,), (128,), block_time="20us")
+    buffers = {"data": (49, 1024), "out": BufferEntry((7,), role="output")}
+    assert tasks.networks == {
+        "short": NetworkEntry("lstm", {"steps": 4}),
+        "mine": NetworkEntry(source="sort.cu", calls=(split, merge), buffers=buffers),
+    }
+    assert tasks.sources == ["sort.cu"]
 
 
 def test_what_is_written_is_read_again():
@@ -61,32 +62,21 @@ def test_what_is_written_is_read_again():
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("priority: 1", "priority: -1", "task detect: priority is -1"),
+        ("priority: 1", "priority: -1", "tasks.detect.priority is -1"),
         ("priority: 1", "urgency: 1", "unknown key 'tasks.detect.urgency'"),
-        ("name: sort", "name: detect", "two tasks are called detect"),
-        ("name: sort", "name: ''", "a task has an empty name"),
-        ("network: mine", "network: mime", "names an unknown network, 'mime'"),
-        ("deadline: 50ms", "deadline: soon", "deadline is not a quantity"),
         ("duration: 500ms", "duration: 500", "duration has no unit|duration is 500"),
         ("duration: 500ms", "seed: -1", "seed is -1"),
-        ("grid: [7]", "grid: []", r"call 1: grid is \[\]"),
-        ("grid: [7]", "grid: [7, 0]", r"call 1: grid is \[7, 0\]"),
-        ("grid: [7]", "grid: [1, 1, 1, 7]", "call 1: grid is"),
+        ("grid: [7]", "grid: [7, 0]", r"calls.1.grid.1 is 0"),
         ("block: [128]", "blok: [128]", "unknown key 'networks.mine.calls.1.blok'"),
-        ("{int: 49}", "{short: 49}", "unknown argument"),
-        ("[data, {int", "[date, {int", "argument 'date' is no buffer"),
         ("flop_per_block: 1e6", "flop_per_block: -1", "flop_per_block is -1"),
         ("bytes_per_block: 64KiB", "bytes_per_block: -5", "bytes_per_block is -5"),
-        ("data: [49, 1024]", "data: [49, 0]", "buffer data has the shape"),
+        ("data: [49, 1024]", "data: [49, 0]", "buffers.data.1 is 0"),
         ("role: output", "role: result", "networks.mine.buffers.out.role is 'result'$"),
         ("data: [49, 1024]", "data: 5", "networks.mine.buffers.data is 5$"),
         ("block: [128]", "block: 128", "networks.mine.calls.1.block is 128$"),
         ("block_time: 20us", "block_time: 20", "networks.mine.calls.1.block_time is 20$"),
         ("{int: 49}", "{int: many}", "networks.mine.calls.0.arguments.1.int is 'many'$"),
         ("kernel: merge, ", "", "has no networks.mine.calls.1.kernel$"),
-        ("short: {mdtb: lstm, ", "short: {", "neither mdtb nor calls"),
-        ("    source: sort.cu", "    mdtb: lstm", "both mdtb and calls"),
-        ("sizes: {steps: 4}", "source: a.cu", "of the benchmark, and has a source"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(old, new, why):
@@ -99,11 +89,6 @@ def test_a_number_for_a_quantity_is_told_to_have_a_unit():
     with pytest.raises(InputError, match="duration is 500") as refused:
         read(TASKS.replace("duration: 500ms", "duration: 500"))
     assert "with its unit, e.g. 80ms" in refused.value.hint
-
-
-def test_a_document_without_tasks_is_refused():
-    with pytest.raises(InputError, match="names no tasks"):
-        read("kind: kernel_tasks\nversion: 1\ntasks: []\n")
 
 
 ROW = KernelTimelineRow("launch", "elastic", 2.0, 0, "a", 0, 0, 0, "k", 0, 4, 1, True, 2, 64, started_s=1.0)

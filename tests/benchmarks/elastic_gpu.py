@@ -186,7 +186,7 @@ class Parts:
         with self.opened(sm_count=sm_count) as ready:
             for letter in self._asked.workloads.split(","):
                 asked = fitted(ready, workload(letter, sizes=self.sizes))
-                tasks = (asked.critical, *asked.normals)
+                tasks = (asked.critical, asked.normal)
                 policies = {name: make_policy(name, tasks, ready.gpu) for name in names}
                 runs = runner(ready.open_backend, policies, ready.gpu, duration_s=duration_s)
                 found = bench(asked, names, runs, turns=self._asked.turns)

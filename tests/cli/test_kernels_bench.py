@@ -18,13 +18,12 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where files that nobody named are written
 
 
-def test_requests_in_flight_and_assumptions_are_told(edgetune):
-    words = ("--policy", "multistream", "--in-flight", "2", "--assume", "decision=45us", "--json")
+def test_assumptions_are_told(edgetune):
+    words = ("--policy", "multistream", "--assume", "decision=45us", "--json")
     ended = edgetune(*SHORT, *words)
     assert ended.code == 0, ended.err
     document = json.loads(ended.out)
     assert document["model"]["decision_s"] == pytest.approx(45e-6)
-    assert document["workloads"][0]["in_flight"] == 2
 
 
 def test_a_part_of_the_multiprocessors_for_the_normal_network(edgetune):

@@ -12,7 +12,6 @@ import pytest
 from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, network, task
 from test_cuda_blocks import RECORDING
 
-from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
@@ -20,7 +19,7 @@ from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.runner import runner
-from edgetune.stages.elastic.work import KernelSequence
+from edgetune.stages.elastic.work import KernelBuffer, KernelSequence
 from fakes.cuda_state import ticking
 
 LAUNCH_S = 12e-6

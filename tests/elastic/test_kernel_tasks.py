@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelTasks
+from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.errors import InputError
 from edgetune.stages.elastic import tasks as elastic_tasks
 from edgetune.stages.elastic.cuda.building import check_source
@@ -17,7 +17,7 @@ from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.model import check_fits, check_known
 from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.tasks import tasks_of
-from edgetune.stages.elastic.work import Call, KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic.work import Call, KernelBuffer, KernelSequence, Logical, Pointer, Scalar
 
 TASKS = """kind: kernel_tasks
 version: 1
@@ -79,7 +79,7 @@ def test_sizes_of_64_bits_are_values_too(tmp_path):
     ["{int: 0.5}", "{uint: -1}", "{uint64: -1}", "{int64: 9007199254740994}", "{int: 3000000000}", "{float: 1e300}"],
 )
 def test_a_value_that_does_not_fit_its_type_is_refused(tmp_path, wrong):
-    with pytest.raises(InputError, match=r"network mine: kernel split: .* is no value of type"):
+    with pytest.raises(InputError, match=r"network mine: call 0, kernel split: .* is no value of type"):
         tasks(tmp_path, TASKS.replace("{int: -49}", wrong))
 
 
@@ -113,3 +113,24 @@ def test_a_part_of_the_multiprocessors_is_read_and_only_for_best_effort_tasks(tm
         check_tasks([replace(detect, network=network)])
     with pytest.raises(InputError, match=r"tasks\.sort\.sms is 0"):
         tasks(tmp_path, TASKS.replace("{name: sort, network: mine}", "{name: sort, network: mine, sms: 0}"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("network: mine", "network: mime", "task sort: it names an unknown network, 'mime'"),
+        ("deadline: 50ms", "deadline: soon", "task detect: deadline is not a quantity"),
+        ("grid: [49]", "grid: []", r"network mine: call 0, kernel split: grid: \[\] is not one to three"),
+        ("grid: [49]", "grid: [1, 1, 1, 7]", "call 0, kernel split: grid"),
+        ("block_time: 20us", "block_time: 20 parsecs", "call 1, kernel merge: block_time"),
+        ("{int: -49}", "{short: 49}", "unknown argument"),
+        ("[data, out", "[date, out", "argument 'date' is no buffer"),
+        ("short: {mdtb: lstm, ", "short: {", "network short: it has neither mdtb nor calls"),
+        ("    source: sort.cu", "    mdtb: lstm", "both mdtb and calls"),
+        ("sizes: {steps: 4}", "source: a.cu", "source and buffers for those of your own"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(tmp_path, old, new, why):
+    assert old in TASKS
+    with pytest.raises(InputError, match=why):
+        tasks(tmp_path, TASKS.replace(old, new))

@@ -9,14 +9,13 @@ from cuda_scene import Machine, interpreted
 from network_differences import differences
 from ptx_corpus import text, transformed, trials
 
-from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.building import build as built_network
 from edgetune.stages.elastic.cuda.building import load_forms
 from edgetune.stages.elastic.cuda.gpu_equivalence import LaunchVariant, check
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.kernel import TransformResult
-from edgetune.stages.elastic.work import KernelSequence
+from edgetune.stages.elastic.work import KernelBuffer, KernelSequence
 from fakes.cuda_gpu import FakeCudaGpu
 
 NAME = "triton_softmax"

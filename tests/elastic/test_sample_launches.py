@@ -78,7 +78,7 @@ def test_a_sentence_is_no_launch() -> None:
     ("words", "said"),
     [
         ("grid=1 a=float32[3]", "needs grid= and block="),
-        ("grid=0 block=1", "positive"),
+        ("grid=0 block=1", "above zero"),
         ("grid=1,1,1,1 block=1", "one to three"),
         ("grid=1 block=1 a", "'a' is not name=value"),
         ("grid=1 block=1 a=3", "neither TYPE[SHAPE] nor TYPE:NUMBER"),

@@ -19,7 +19,7 @@ from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
-from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask, KernelTasks
+from edgetune.artifacts.kernel_tasks import BufferEntry, CallEntry, KernelTasks, NetworkEntry, TaskEntry
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.artifacts.kinds import current_version
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
@@ -208,17 +208,17 @@ def _kernel_timeline() -> KernelTimeline:
 
 def _kernel_tasks() -> KernelTasks:
     calls = (
-        KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, None, 40, 1024),
-        KernelCall("merge", (7, 1, 1), (128, 1, 1), block_s=2e-05),
+        CallEntry("split", (49, 4, 1), (16, 16, 1), "2KiB", ("data", {"int": 49}), 1e6, 65536.0, registers=40),
+        CallEntry("merge", (7, 1, 1), (128, 1, 1), block_time="2e-05s"),
     )
-    buffers = (KernelBuffer("data", (49, 1024), "float32", "input"), KernelBuffer("out", (7,), role="output"))
-    networks = (
-        KernelNetwork("mine", None, {}, "sort.cu", calls, buffers),
-        KernelNetwork("small", "lstm", {"steps": 4}),
-    )
-    detect = KernelTask("detect", "mdtb:alexnet", 2, "uniform:10/s", 0.05)
-    tasks = (detect, KernelTask("sort", "mine"), KernelTask("listen", "small", 1, "poisson:2.5/s"))
-    return KernelTasks(_header("kernel_tasks"), tasks, networks, "orin-nano", "multistream", 0.5, 7)
+    buffers = {"data": BufferEntry((49, 1024), "float32", "input"), "out": BufferEntry((7,), role="output")}
+    networks = {
+        "mine": NetworkEntry(source="sort.cu", calls=calls, buffers=buffers),
+        "small": NetworkEntry("lstm", {"steps": 4}),
+    }
+    detect = TaskEntry("detect", "mdtb:alexnet", 2, "uniform:10/s", "0.05s")
+    tasks = (detect, TaskEntry("sort", "mine"), TaskEntry("listen", "small", 1, "poisson:2.5/s"))
+    return KernelTasks(_header("kernel_tasks"), tasks, networks, "orin-nano", "multistream", "0.5s", 7)
 
 
 SAMPLES = {

@@ -155,13 +155,11 @@ class CompileOptions:
             kernel, so that forms are certainly equal bit by bit only without.
         include: Folders of headers, before those of the CUDA toolkit, where one is installed; NVRTC has no headers
             itself, see ``STAND_INS``.
-        define: Macros, e.g. ``TILE=16``.
         cache: Folder of kept PTX; ``None`` keeps none.
     """
 
     fmad: bool = True
     include: tuple[str, ...] = ()
-    define: tuple[str, ...] = ()
     cache: Path | None = None
 
     def words(self, arch: str) -> list[str]:
@@ -174,7 +172,6 @@ class CompileOptions:
             "--generate-line-info",
             f"--fmad={'true' if self.fmad else 'false'}",
             *(f"--include-path={folder}" for folder in folders),
-            *(f"--define-macro={macro}" for macro in self.define),
         ]
 
 

@@ -114,7 +114,7 @@ def _by_nvcc(nvcc: str, source: str, arch: str, name: str, options: CompileOptio
         InputError: nvcc does not compile it, or takes too long.
     """
     words = [f"-arch={arch}", f"-fmad={'true' if options.fmad else 'false'}", "-lineinfo", "-w"]
-    words += [f"-I{Path(folder).absolute()}" for folder in options.include] + [f"-D{each}" for each in options.define]
+    words += [f"-I{Path(folder).absolute()}" for folder in options.include]
     with scratch_folder() as folder:
         text = f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{source}"
         (folder / "kernel.cu").write_text(text, "utf-8", "surrogateescape")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgetune.artifacts.kernel_tasks import KernelBuffer
+from edgetune.artifacts.kernel_tasks import Role
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.elastic.abi import Dim
 from edgetune.stages.elastic.gpu import Resources
@@ -91,6 +91,21 @@ class Call:
     resources: Mapping[int, Resources] = field(default_factory=dict)
     elastic: bool = True
     persistent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBuffer:
+    """Device memory of a network.
+
+    Args:
+        name: Unique in the network.
+        shape, dtype, role: As in ``BufferEntry``.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    role: Role = "scratch"
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,42 +131,10 @@ class ShrinkOptions:
         str | None,
         Option("Architecture to compile for, e.g. sm_87. Default: that of the GPU.", group="Where", metavar="SM"),
     ] = None
-    keep: Annotated[str | float, Option("Share of the fitting pieces to keep, the best first.", metavar="SHARE")] = (
-        "20%"
-    )
     costs: Annotated[
         str | None, Option("Measured launch costs, as calibrate writes them.", group="Files", metavar="FILE")
     ] = None
-    launch_time: Annotated[
-        str | float | None, Option("Time of a launch. Default: from --costs, else from the catalogue.", metavar="TIME")
-    ] = None
-    most_overhead: Annotated[
-        str | float | None,
-        Option("Longest time of all launches of a kernel. Default: 64 launches.", metavar="TIME"),
-    ] = None
-    turn_time: Annotated[
-        str | float | None,
-        Option(
-            "Time in which a physical block goes on to its next logical one. Default: from --costs, else not limited.",
-            metavar="TIME",
-        ),
-    ] = None
-    most_turns: Annotated[
-        str | float | None,
-        Option("Longest time of all such turns of a kernel. Default: 4096 turns.", metavar="TIME"),
-    ] = None
-    strict_paper: Annotated[
-        bool, Option("Launch each slice with one physical block per logical block, as Miriam does.")
-    ] = False
-    wiscore: Annotated[
-        str, Option("Formula of the score: corrected, or literal (as printed, with S_be twice).", metavar="FORM")
-    ] = "corrected"
     include: Include = ()
-    define: Annotated[
-        Sequence[str],
-        Option("Define a macro, e.g. TILE=16. Repeatable.", ("--define", "-D"), "How", "MACRO", repeatable=True),
-    ] = ()
-    fmad: Annotated[bool, Option("Round a * b + c once (fused multiply-add).", ("--fmad/--no-fmad",))] = True
 
     @property
     def folders(self) -> list[Path]:
@@ -257,33 +225,10 @@ class BenchOptions:
     duration: Annotated[
         str | float, Option("How long requests arrive in each run.", group="Problem", metavar="TIME")
     ] = "1s"
-    load: Annotated[
-        str | float | None,
-        Option(
-            "Share of the time that critical requests take when alone; sets their rate. Not for A and A224.",
-            group="Problem", metavar="SHARE",
-        ),
-    ] = None  # fmt: skip
-    deadline: Annotated[
-        float,
-        Option(
-            "Deadline of critical requests, as a multiple of their median latency alone.",
-            group="Problem",
-            metavar="FACTOR",
-            least=1,
-        ),
-    ] = 2.0
     gpu: Annotated[str, Option("Model of the GPU to simulate, e.g. orin-nano.", group="Where", metavar="NAME")] = (
         "orin-agx"
     )
     assume: Assumptions = ()
-    in_flight: Annotated[
-        int,
-        Option(
-            "Requests of the normal network in flight, each on a stream of its own, by all policies.",
-            metavar="N", least=1, most=8,
-        ),
-    ] = 1  # fmt: skip
     normal_sms: Annotated[
         int | None,
         Option(

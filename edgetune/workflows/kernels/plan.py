@@ -93,7 +93,8 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     with blaming(file if chosen is None else "--gpu"):
         gpu = find_gpu(document.gpu if chosen is None else chosen)
     gpu, model = assumed(() if simulated is None else simulated.assume, gpu)
-    duration_s = document.duration_s if opts.duration is None else parse_time_s(opts.duration, what="--duration")
+    said, where = (document.duration, f"{file}: duration") if opts.duration is None else (opts.duration, "--duration")
+    duration_s = parse_time_s(said, what=where)
     with blaming(file):
         tasks = tasks_of(document, folder=folder_of(opts.tasks))
         check_tasks(tasks)
@@ -133,8 +134,7 @@ def folder_of(tasks: str) -> Path:
 
 def include_folders(document: KernelTasks, tasks: str) -> list[str]:
     """Return the folders of the sources of a file of tasks, where their headers are looked for."""
-    sources = (each.source for each in document.networks if each.source is not None)
-    return [*dict.fromkeys(str((folder_of(tasks) / source).parent) for source in sources)]
+    return [*dict.fromkeys(str((folder_of(tasks) / source).parent) for source in document.sources)]
 
 
 def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:
@@ -213,7 +213,7 @@ def _target(opts: ShareOptions, document: KernelTasks, reporter: Reporter) -> Ta
     """Return the output of the timeline, checked to be no input and distinct from other outputs."""
     target = choose_target(opts.output, _DEFAULT_NAME, last=True, stdout=reporter.stdout)
     folder = Path(opts.tasks).parent
-    sources = [str(folder / each.source) for each in document.networks if each.source is not None]
+    sources = [str(folder / source) for source in document.sources]
     outputs = {"-o": target.file, "--plot": opts.plot}
     check_outputs(outputs, [opts.tasks, *sources], {"-o": "kernel_timeline"})
     return target
