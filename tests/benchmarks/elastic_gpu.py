@@ -37,7 +37,6 @@ from edgetune.artifacts.header import Header
 from edgetune.cli.plot import drawing_of, write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
@@ -97,7 +96,7 @@ def kept(fmad: bool) -> Builder:
     def builder(asked: KernelSequence, context: Context, recorded: bool) -> Build:
         wanted = asked.source, frozenset(call.kernel for call in asked.calls), recorded
         if wanted not in made:
-            options = CompileOptions(fmad=fmad, cache=compiled_folder())
+            options = CompileOptions(fmad=fmad)
             made[wanted] = build(asked, context, recorded=recorded, options=options, persistent=True)
         return made[wanted]
 

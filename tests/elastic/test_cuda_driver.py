@@ -33,9 +33,9 @@ def test_no_driver_at_all() -> None:
 @pytest.mark.parametrize(
     ("code", "words", "hint"),
     [
-        (codes.NO_DEVICE, "there is no NVIDIA GPU on this machine", "simulate"),
-        (codes.SYSTEM_DRIVER_MISMATCH, "updated while an older one is loaded", "reboot"),
-        (codes.STUB_LIBRARY, "a stub for linking", "library path"),
+        (100, "there is no NVIDIA GPU on this machine", "simulate"),
+        (803, "updated while an older one is loaded", "reboot"),
+        (34, "a stub for linking", "library path"),
         (999, "cuInit: CUDA error 999, CUDA_ERROR_UNKNOWN", "nvidia-smi"),
     ],
 )
@@ -69,32 +69,6 @@ def test_every_way_in_which_a_kernel_fails_is_reported_in_words(code: int) -> No
     assert isinstance(error, KernelFailedError)
     assert error.message.startswith(codes.FAILED_KERNELS[code])
     assert "--check" in error.hint
-
-
-def test_codes_are_those_of_the_fake() -> None:
-    """Both were written down from cuda.h, apart from each other."""
-    known = {code.name.removeprefix("CUDA_ERROR_"): int(code) for code in FakeCuda.CUresult}
-    known["SUCCESS"] = known.pop("CUDA_SUCCESS")
-    ours = {
-        name: value
-        for name, value in vars(codes).items()
-        if name[0].isalpha() and name.isupper() and isinstance(value, int)
-    }
-    both = {name: value for name, value in ours.items() if name in known}
-    assert len(both) >= 20
-    assert both == {name: known[name] for name in both}
-
-
-def test_codes_are_those_of_the_bindings() -> None:
-    bindings = pytest.importorskip("cuda.bindings.driver")
-    ours = {
-        name: value
-        for name, value in vars(codes).items()
-        if name[0].isalpha() and name.isupper() and isinstance(value, int)
-    }
-    del ours["NON_BLOCKING"], ours["SUCCESS"]
-    assert ours == {name: int(getattr(bindings.CUresult, f"CUDA_ERROR_{name}")) for name in ours}
-    assert int(bindings.CUstream_flags.CU_STREAM_NON_BLOCKING) == codes.NON_BLOCKING
 
 
 def test_the_fake_has_the_names_and_numbers_of_the_bindings() -> None:

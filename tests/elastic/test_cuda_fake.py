@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from cuda_scene import US
 
-from edgetune.stages.elastic.cuda import driver as codes
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, WouldWaitForeverError
+from fakes.cuda_handles import codes
 
 
 class Raw:

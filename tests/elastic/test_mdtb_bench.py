@@ -13,7 +13,6 @@ from edgetune.stages.elastic.backend import Outcome, RequestRecord
 from edgetune.stages.elastic.bench import Ratio, bench, mean_ratio
 from edgetune.stages.elastic.gpu import find_gpu
 from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
-from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO, MultiStream
 from edgetune.stages.elastic.runner import RequestLatencies, answers_of, runner, simulated

@@ -18,7 +18,7 @@ from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed, persistent_sy
 from edgetune.stages.elastic.cpu_equivalence import Matrix, check, different
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, chance
-from edgetune.stages.elastic.front import check_version, resources_of, transform_compiled
+from edgetune.stages.elastic.front import check_version, resources_of, transform
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.work import Pointer, Scalar
@@ -46,7 +46,7 @@ HOST = "int main() { float *p; cudaMalloc(&p, 4); scale<float, 3><<<1, 1>>>(p, 1
 
 
 def test_cuda_is_compiled_and_its_kernels_keep_their_names_and_lines() -> None:
-    done = transform_compiled(SOURCE, "k.cu", "sm_87", instances=["scale<double, 2>"], persistent=True)
+    done = transform(SOURCE, "k.cu", "sm_87", instances=["scale<double, 2>"], persistent=True)
     assert {each.kernel.name: each.kernel.line for each in done.kernels} == {
         "early": 8, "waits": 16, "scale_float_3": 3, "scale_double_2": 3
     }  # fmt: skip
@@ -121,7 +121,7 @@ __global__ void until(const int *a, int *out, int n) {
 
 
 def test_threads_may_return_before_barriers_of_others() -> None:
-    done = transform_compiled(RETURNS, "k.cu", "sm_87", persistent=True)
+    done = transform(RETURNS, "k.cu", "sm_87", persistent=True)
     matrix = Matrix(schedules=(REVERSE, chance(2)), cuts=1, most=2)
     found = check(done, sample_launches_in(RETURNS, "k.cu"), matrix=matrix)
     assert {each.kernel: (each.answer, each.reason, each.forms) for each in found} == dict.fromkeys(
@@ -133,7 +133,7 @@ def test_a_line_of_a_header_is_named_with_it(tmp_path: Path) -> None:
     (tmp_path / "wait.h").write_text("\n__device__ void wait(volatile int *a) { while (*a == 0) ; }\n")
     text = '#include "wait.h"\n__global__ void k(volatile int *a) { wait(a); a[1] = 2; }\n'
     options = front.CompileOptions(include=(str(tmp_path),))
-    (kernel,) = transform_compiled(text, "k.cu", "sm_87", options=options).kernels
+    (kernel,) = transform(text, "k.cu", "sm_87", options=options).kernels
     (refused,) = kernel.refusals
     assert (refused.line, Path(refused.file or "").name, kernel.kernel.line) == (2, "wait.h", 2)
 
@@ -141,21 +141,21 @@ def test_a_line_of_a_header_is_named_with_it(tmp_path: Path) -> None:
 def test_host_code_needs_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "_nvcc", lambda: None)
     with pytest.raises(InputError, match="has host code") as found:
-        transform_compiled(SOURCE + HOST, "k.cu", "sm_87")
+        transform(SOURCE + HOST, "k.cu", "sm_87")
     assert "pip install nvidia-cuda-nvcc" in found.value.hint
     with pytest.raises(InputError, match=r"k\.cu, line 1: expected"):
-        transform_compiled("__global__ void k() { 3 + }", "k.cu", "sm_87")
+        transform("__global__ void k() { 3 + }", "k.cu", "sm_87")
 
 
 @pytest.mark.skipif(front._nvcc() is None, reason="no nvcc")
 def test_host_code_is_compiled_by_nvcc() -> None:
     source = f"#include <vector>\n{SOURCE}{HOST}"
-    done = transform_compiled(source, "k.cu", "sm_87", instances=["scale<double, 2>"])
+    done = transform(source, "k.cu", "sm_87", instances=["scale<double, 2>"])
     made = {each.kernel.name for each in done.kernels if each.variants}
     assert made == {"early", *(("scale_float_3", "scale_double_2") if shutil.which("c++filt") else ())}
     assert [(one.line, one.file) for each in done.kernels for one in each.refusals] == [(18, None)]
     with pytest.raises(InputError, match=r"k\.cu, line \d+: .*undefined"):
-        transform_compiled(SOURCE + HOST + "int other() { return missing; }", "k.cu", "sm_87")
+        transform(SOURCE + HOST + "int other() { return missing; }", "k.cu", "sm_87")
 
 
 def test_nvcc_is_looked_for_where_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,9 +197,7 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
             advance(1)
             return answers
 
-        figures = benchmark.bench(
-            fitted, names, counted, turns=opts.turns, seed=opts.seed, on_run=reporter.detail
-        )
+        figures = benchmark.bench(fitted, names, counted, turns=opts.turns, seed=opts.seed, on_run=reporter.detail)
 
     def bounded(one: PolicyBenchmark) -> PolicyBenchmark:
         found = latency_bound(policies[one.policy], tasks, place.gpu, place.costs, alone_s=figures.alone_max_s)

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError
-from edgetune.processes.user_folders import compiled_folder, user_folder
+from edgetune.processes.user_folders import user_folder
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
@@ -98,7 +98,7 @@ def opened(
 
 def builder_of(include: Sequence[str], *, persistent: bool = False) -> Builder:
     """Return what compiles networks for a GPU; arguments as ``opened``."""
-    options = CompileOptions(include=tuple(include), cache=compiled_folder())
+    options = CompileOptions(include=tuple(include))
 
     def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
         return build(network, context, recorded=recorded, options=options, persistent=persistent)

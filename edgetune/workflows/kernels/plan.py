@@ -12,19 +12,16 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.choices import choose, nearest
 from edgetune.errors import DeviceError, InputError, blaming
-from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.bound import BOUNDED
 from edgetune.stages.elastic.compiler import CompileOptions
-from edgetune.stages.elastic.front import transform_compiled
+from edgetune.stages.elastic.front import transform
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
 from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO
-from edgetune.stages.elastic.ptx.parse import is_ptx
-from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.tasks import check_count, tasks_of
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import format_duration, parse_share, parse_time_s
@@ -193,11 +190,8 @@ def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter
     """Return the kernels of a network that cannot be elastic, and why."""
     launched = [*dict.fromkeys(call.kernel for call in network.calls)]
     try:
-        if is_ptx(network.name, network.source):
-            done = transform_ptx(network.source, f"{network.name}.ptx")
-        else:
-            options = CompileOptions(include=tuple(include), cache=compiled_folder())
-            done = transform_compiled(network.source, f"{network.name}.cu", ARCHITECTURE, options=options)
+        options = CompileOptions(include=tuple(include))
+        done = transform(network.source, f"{network.name}.cu", ARCHITECTURE, options=options)
     except DeviceError as error:
         reporter.info(f"all kernels of {network.name} are taken to be elastic: {error}; {error.hint}")
         return {}

@@ -8,16 +8,13 @@ from pathlib import Path
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.choices import nearest
 from edgetune.errors import InfeasibleError, InputError, blaming
-from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim, dim
 from edgetune.stages.elastic.compiler import CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.forms import Forms, forms_of
-from edgetune.stages.elastic.front import resources_of, transform_compiled
+from edgetune.stages.elastic.front import resources_of, transform
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
-from edgetune.stages.elastic.ptx.parse import is_ptx
-from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.shrink import OverheadLimits, Shrunk, overhead_score
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
@@ -67,11 +64,8 @@ def _forms(opts: ShrinkOptions, arch: str) -> tuple[str, Forms]:
     """Return the name of the kernel and its compiled forms."""
     text, name = read_source(opts.file).decode("utf-8-sig", "surrogateescape"), name_of(opts.file)
     instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
-    if is_ptx(name, text):
-        done = transform_ptx(text, name)
-    else:
-        options = CompileOptions(include=tuple(map(str, opts.folders)), cache=compiled_folder())
-        done = transform_compiled(text, name, arch, options=options, instances=instances)
+    options = CompileOptions(include=tuple(map(str, opts.folders)))
+    done = transform(text, name, arch, options=options, instances=instances)
     kernel = _kernel(done, instance_symbol(instances[0]) if instances else opts.kernel, name).kernel.name
     return kernel, forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel]
 

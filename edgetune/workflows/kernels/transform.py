@@ -9,14 +9,12 @@ from typing import Any
 
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.errors import InputError, PartialError
-from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cpu_equivalence import Verdict
-from edgetune.stages.elastic.front import transform_compiled
+from edgetune.stages.elastic.front import transform as elastic_forms
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE
 from edgetune.stages.elastic.ptx.parse import is_ptx
-from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.workflows.kernels.check import CHECK_WITHOUT, CheckResult, launches_of, tried_on_cpu, tried_on_gpu
 from edgetune.workflows.kernels.gpu import gpu_index
 from edgetune.workflows.kernels.options import TransformOptions
@@ -103,13 +101,10 @@ def transform(
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
     if is_ptx(name, text):
         _check_of_ptx(opts)
-        done = transform_ptx(text, name, persistent=opts.persistent)
-    else:
-        options = CompileOptions(fmad=False, include=tuple(map(str, opts.folders)), cache=compiled_folder())
-        done = transform_compiled(
-            text, name, opts.arch or ARCHITECTURE, options=options, instances=opts.instantiate,
-            persistent=opts.persistent,
-        )  # fmt: skip
+    done = elastic_forms(
+        text, name, opts.arch or ARCHITECTURE, options=CompileOptions(False, tuple(map(str, opts.folders))),
+        instances=opts.instantiate, persistent=opts.persistent,
+    )  # fmt: skip
     found = Transformed(name, done)
     if found.made and opts.output not in (None, "-"):
         written = write_atomically(done.source.encode("utf-8", "surrogateescape"), str(opts.output))
