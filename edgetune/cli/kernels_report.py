@@ -131,16 +131,11 @@ def report_costs(found: Calibrated, terminal: Terminal) -> None:
         f"{costs.gpu}, {costs.sm_count} multiprocessors, CUDA {costs.cuda}: medians, with kernels that do nothing"
     )
     rows = [
-        ("call of a launch", costs.call_s, ""),
-        ("record of an event", costs.record_s, ""),
-        ("question whether an event is over", costs.query_s, ""),
-        ("launch until the kernel is over", costs.over_s, f"or {format_si(costs.over_uncertain_s, 's')} off"),
         ("end of a kernel until that of the next", costs.reaction_s, ""),
         *((f"{count} launches until all are seen to be over", each_s, "") for count, each_s in costs.shards_s.items()),
         ("each shard more", costs.shard_s, ""),
+        ("each logical block more of a physical one", costs.turn_s, f"mean of {max(costs.turns_s)}"),
     ]
-    if costs.turn_s is not None:
-        rows.append(("each logical block more of a physical one", costs.turn_s, f"mean of {max(costs.turns_s)}"))
     table(("what", "takes>", "note"), [(what, format_si(taken_s, "s"), note) for what, taken_s, note in rows])
     print_lines(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")
 

@@ -175,9 +175,8 @@ class Parts:
         """Measure what launches cost."""
         with self.opened(sm_count=sm_count) as ready:
             costs = self._costs[ready.gpu.sm_count]
-        what = f"a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, each shard more"
         next_us = f"{1e6 * costs.shard_s:.1f} us; from one to the next by the loop {1e6 * costs.reaction_s:.1f} us"
-        yield f"shards     {what} {next_us}"
+        yield f"shards     each shard more {next_us}"
 
     def policies(self, sm_count: int | None) -> Iterator[str]:
         """Run workloads by policies in alternation."""

@@ -74,7 +74,7 @@ def test_forms_of_ptx_are_read_too(edgetune, tmp_path):
 
 def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
     shards = {1: 10e-6, 2: 12e-6, 8: 24e-6}
-    facts = ("RTX", "GPU-1", "8.7", 16, "13.0", "2026-01-02", "0.1.0", 1e-6, 1e-6, 1e-6, 9e-6, 5e-5, 1e-6)
+    facts = ("RTX", "GPU-1", "8.7", 16, "13.0", "2026-01-02", "0.1.0", 5e-5)
     write_costs(LaunchCosts(*facts, shards, {1: 10e-6, 65: 16.4e-6}), tmp_path / "costs.yaml")
     ended = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "64", "--costs", "costs.yaml", "--json")
     assert ended.code == 0, ended.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,12 @@ from edgetune.processes.user_folders import user_folder
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
-from edgetune.stages.elastic.cuda.building import Build, build
+from edgetune.stages.elastic.cuda.building import build
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import WITHOUT
-from edgetune.stages.elastic.cuda.gpu_session import Builder, GpuSession
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.green import why_not_green
-from edgetune.stages.elastic.work import KernelSequence
 from edgetune.workflows.kernels.options import CalibrateOptions
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter
@@ -91,19 +91,9 @@ def opened(
     """
     with gpu_session.open_gpu_session(
         gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s,
-        builder=builder_of(include, persistent=persistent),
+        builder=partial(build, options=CompileOptions(include=tuple(include)), persistent=persistent),
     ) as ready:  # fmt: skip
         yield ready
-
-
-def builder_of(include: Sequence[str], *, persistent: bool = False) -> Builder:
-    """Return what compiles networks for a GPU; arguments as ``opened``."""
-    options = CompileOptions(include=tuple(include))
-
-    def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
-        return build(network, context, recorded=recorded, options=options, persistent=persistent)
-
-    return builder
 
 
 def known_launch_s(context: Context) -> float:

@@ -171,9 +171,10 @@ class ShareOptions:
     force: options.Force = False
 
     plot: Annotated[
-        str | None, Option("Draw the result: .svg, .png, .pdf or .html.", group="Files", metavar="FILE")
+        str | None,
+        Option("Draw it: .svg, .png, .pdf, .html; a real run needs --blocks.", group="Files", metavar="FILE"),
     ] = None
-    seed: Annotated[int | None, Option("Seed of random arrivals. Default: that of the file.", metavar="N", least=0)] = (
+    seed: Annotated[int | None, Option("Seed of what is random. Default: that of the file.", metavar="N", least=0)] = (
         None
     )
 
@@ -193,20 +194,10 @@ class SimulateOptions(ShareOptions):
 class RunOptions(ShareOptions):
     """The options of ``edgetune schedule kernels run``."""
 
-    plot: Annotated[
-        str | None, Option("Draw the run: .svg, .png, .pdf or .html; needs --blocks.", group="Files", metavar="FILE")
-    ] = None
-    seed: Annotated[
-        int | None,
-        Option("Seed of random arrivals and contents. Default: that of the file.", metavar="N", least=0),
-    ] = None
     device: GpuDevice = "nvidia:0"
     sms: Multiprocessors = None
     blocks: Annotated[bool, Option("Record where and when each block runs, which costs time.")] = False
-    include: Annotated[
-        Sequence[str],
-        Option("Additional folder of headers. Repeatable.", ("--include", "-I"), "Files", "DIR", repeatable=True),
-    ] = ()
+    include: Include = ()
 
 
 @options_class
@@ -239,10 +230,7 @@ class BenchOptions:
     device: Annotated[
         str | None, Option("Run on a real GPU instead: nvidia:0 or jetson.", ("--device", "-d"), "Where", "NAME")
     ] = None
-    sms: Annotated[
-        int | None,
-        Option("Use only N of its multiprocessors (a green context).", group="Where", metavar="N", least=1),
-    ] = None
+    sms: Multiprocessors = None
     admit_within: AdmitWithin = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1, most=1000)] = 3
     seed: options.Seed = 0

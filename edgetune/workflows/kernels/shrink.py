@@ -74,8 +74,7 @@ def _limits(file: Path) -> OverheadLimits:
     """Return the limits that measured launch costs set: as many launches and turns as were measured."""
     measured = read_costs(file)
     launch_s, turn_s = measured.shard_s, measured.turn_s
-    most_turns_s = None if turn_s is None else turn_s * max(measured.turns_s)
-    return OverheadLimits(launch_s, launch_s * max(measured.shards_s), turn_s, most_turns_s)
+    return OverheadLimits(launch_s, launch_s * max(measured.shards_s), turn_s, turn_s * max(measured.turns_s))
 
 
 def _logical(opts: ShrinkOptions, gpu: Gpu) -> Logical:

@@ -37,8 +37,8 @@ class Build:
 def build(
     network: KernelSequence,
     context: Context,
-    *,
     recorded: bool = False,
+    *,
     options: CompileOptions = DEFAULTS,
     persistent: bool = False,
 ) -> Build:

@@ -13,19 +13,19 @@ than a reaction leave the GPU waiting for the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from edgetune.artifacts.document import validated
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
 from edgetune.errors import InputError
 from edgetune.stages.elastic.backend import LaunchRecord
 from edgetune.stages.elastic.cuda.backend import CudaBackend
-from edgetune.stages.elastic.cuda.blocks import EventTimes
 from edgetune.stages.elastic.cuda.building import Build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context, GpuFacts
 from edgetune.stages.elastic.cuda.driver import Packed
@@ -95,8 +95,7 @@ extern "C" __global__ void {TURNS_KERNEL}(unsigned int count, unsigned int colum
 }}
 """
 
-KIND, VERSION = "launch_costs", 2
-"""Version 1 had no turns."""
+KIND, VERSION = "launch_costs", 3
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
 """Up to the halvings of a grid that a shrinker considers."""
 TURNS = (1, 64, 4096)
@@ -115,15 +114,10 @@ class LaunchCosts:
         cuda: Version of CUDA that its driver offers.
         at: When it was measured.
         edgetune: The version that measured it.
-        call_s: Of ``cuLaunchKernel``, s.
-        record_s: Of ``cuEventRecord``, s.
-        query_s: Of ``cuEventQuery``, s.
-        over_s: From the call of a launch until an empty kernel is over, on an idle GPU, s; its block began before that.
         reaction_s: From the end of a kernel until the end of an empty one that the loop launches in answer, s.
-        over_uncertain_s: Uncertainty of that, s: of the GPU's clock set against the host's.
         shards_s: From the first launch until the host sees that all are over, by number of empty launches, s.
         turns_s: From a launch of one persistent block until the host sees that it is over, by number of logical blocks
-            that it goes through, s; empty where they were not measured.
+            that it goes through, s.
     """
 
     gpu: str
@@ -133,20 +127,13 @@ class LaunchCosts:
     cuda: str
     at: str
     edgetune: str
-    call_s: float
-    record_s: float
-    query_s: float
-    over_s: float
     reaction_s: float
-    over_uncertain_s: float
     shards_s: Mapping[int, float]
-    turns_s: Mapping[int, float] = field(default_factory=dict)
+    turns_s: Mapping[int, float]
 
     @property
-    def turn_s(self) -> float | None:
+    def turn_s(self) -> float:
         """Time in which a persistent block goes on to its next logical one, s: mean over the most measured."""
-        if not self.turns_s:
-            return None
         most = max(self.turns_s)
         return max(0.0, self.turns_s[most] - self.turns_s[1]) / (most - 1)
 
@@ -154,15 +141,7 @@ class LaunchCosts:
     def shard_s(self) -> float:
         """Time of one more shard, s: mean over the most that were measured."""
         most = max(self.shards_s)
-        return self.overhead_s(most) / (most - 1)
-
-    def overhead_s(self, shards: int) -> float:
-        """Return the time that a kernel cut into so many shards takes longer, s.
-
-        Raises:
-            KeyError: that number of shards was not measured.
-        """
-        return self.shards_s[shards] - self.shards_s[1]
+        return (self.shards_s[most] - self.shards_s[1]) / (most - 1)
 
 
 def calibrate(context: Context, image: bytes) -> LaunchCosts:
@@ -174,7 +153,7 @@ def calibrate(context: Context, image: bytes) -> LaunchCosts:
     """
     bench = _Bench(context, image)
     bench.shards_ns(SHARDS[-1])  # loads the kernel and wakes the GPU up
-    facts, times = context.facts, EventTimes(context)
+    facts = context.facts
     return LaunchCosts(
         gpu=facts.gpu.name,
         uuid=facts.uuid,
@@ -183,12 +162,7 @@ def calibrate(context: Context, image: bytes) -> LaunchCosts:
         cuda=facts.driver,
         at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         edgetune=__version__,
-        call_s=bench.median_s(bench.call_ns),
-        record_s=bench.median_s(bench.record_ns),
-        query_s=bench.median_s(bench.query_ns),
-        over_s=bench.median_s(lambda: bench.over_ns(times)),
         reaction_s=reaction_s(context, image, EMPTY_KERNEL),
-        over_uncertain_s=times.uncertain_ns / NS,
         shards_s={count: bench.median_s(partial(bench.shards_ns, count)) for count in SHARDS},
         turns_s={count: bench.median_s(partial(bench.turns_ns, count)) for count in TURNS},
     )
@@ -216,30 +190,6 @@ class _Bench:
     def median_s(self, measure_ns: Callable[[], int]) -> float:
         """Return the median of repeated measurements, s."""
         return median([measure_ns() for _ in range(_REPEATS)]) / NS
-
-    def call_ns(self) -> int:
-        """Return the host time of a launch on an idle GPU."""
-        taken_ns = self._timed(self._launch)
-        self._context.synchronise(self._stream)
-        return taken_ns
-
-    def record_ns(self) -> int:
-        """Return the host time of recording an event."""
-        taken_ns = self._timed(self._record)
-        self._context.synchronise(self._stream)
-        return taken_ns
-
-    def over_ns(self, times: EventTimes) -> int:
-        """Return the time from a launch on an idle GPU until its kernel is over, by the event behind it."""
-        begin_ns = self._now_ns()
-        self._launch()
-        self._record()
-        self._context.await_event(self._event)
-        return times.at_ns(self._event) - begin_ns
-
-    def query_ns(self) -> int:
-        """Return the host time of a query for an event that is over."""
-        return self._timed(lambda: self._driver.is_over(self._event))
 
     def shards_ns(self, count: int) -> int:
         """Return how long so many launches take until the host sees that they are over."""
@@ -294,16 +244,14 @@ def read_costs(path: Path) -> LaunchCosts:
         InputError: the file is missing, or holds something else.
     """
     document = load_yaml(read_source(path).decode(errors="replace"), name=str(path))
-    fields = LaunchCosts.__dataclass_fields__
     found = (document.pop("kind", None), document.pop("version", None)) if isinstance(document, dict) else None
-    if found not in ((KIND, 1), (KIND, VERSION)):
-        hint = "`edgetune schedule kernels calibrate` writes such a file"
-        raise InputError(f"{path} does not hold launch costs", hint)
-    if found == (KIND, 1):
-        document["turns_s"] = {}
-    if set(document) != set(fields) or not _sound(document):
-        raise InputError(f"{path} holds launch costs that are incomplete or no numbers", "calibrate again")
-    return LaunchCosts(**document)
+    hint = "`edgetune schedule kernels calibrate` writes such a file"
+    if found != (KIND, VERSION):
+        raise InputError(f"{path} does not hold launch costs of version {VERSION}", hint)
+    costs = validated(document, LaunchCosts, name=str(path), example=hint)
+    if not all(1 in counted and len(counted) > 1 for counted in (costs.shards_s, costs.turns_s)):
+        raise InputError(f"{path} holds incomplete launch costs", "calibrate again")
+    return costs
 
 
 def costs_of(facts: GpuFacts, folder: Path) -> LaunchCosts | None:
@@ -322,13 +270,3 @@ def costs_of(facts: GpuFacts, folder: Path) -> LaunchCosts | None:
 def costs_path(facts: GpuFacts, folder: Path) -> Path:
     """Return the file of the costs of a GPU in a folder."""
     return folder / f"{facts.uuid}-{facts.gpu.sm_count}sm.yaml"
-
-
-def _sound(document: Mapping[str, Any]) -> bool:
-    times = [document[name] for name in ("call_s", "record_s", "query_s", "over_s", "reaction_s", "over_uncertain_s")]
-    for name, may_be_empty in (("shards_s", False), ("turns_s", True)):
-        counted = document[name]
-        if not isinstance(counted, dict) or not ((1 in counted and len(counted) > 1) or (may_be_empty and not counted)):
-            return False
-        times += counted.values()
-    return all(isinstance(each, float | int) and not isinstance(each, bool) for each in times)

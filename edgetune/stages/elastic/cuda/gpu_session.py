@@ -113,10 +113,6 @@ Builder = Callable[[KernelSequence, Context, bool], Build]
 """Compiles a network for the GPU of a context; the last argument asks for block records."""
 
 
-def _built(network: KernelSequence, context: Context, recorded: bool) -> Build:
-    return build(network, context, recorded=recorded)
-
-
 def _timer_image(context: Context) -> bytes:
     return compiled_image(TIMER_SOURCE, context, "timer")
 
@@ -146,7 +142,7 @@ class GpuSession:
         recorded: bool = False,
         seed: int = 0,
         patience: WaitTimes | None = None,
-        builder: Builder = _built,
+        builder: Builder = build,
         timer_image: Callable[[Context], bytes] = _timer_image,
     ) -> None:
         self.context = context
