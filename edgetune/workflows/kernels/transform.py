@@ -28,15 +28,15 @@ _RACE = (
     "does not matter (what atomicExch and atomicCAS leave, and what every atomic operation returns, depends on it)"
 )
 _FAILURES = {
+    "failed its assertion": "give a launch for whose numbers the assertion holds, or correct the kernel",
+    "surface": "give the surface the size that the kernel takes it to have, surface[ROWSxBYTES], BYTES of a row",
+    "dynamic shared memory": "say in the launch how much of it a block is given, in bytes, e.g. shared=1024",
     "hang": "an endless loop: see what its condition waits for, and whether the sizes of the launch let it end",
     "deadlock": "some threads wait for others that never come: let all threads of the block come to each barrier",
     "mismatched-barrier": "let all threads of a block come to the same barriers in the same order",
     "crash": "is the memory of the launch as large as the kernel takes it to be?",
 }
-"""Remedies for an original that does not end well, by how it ended (see ``execution.CpuResult``)."""
-_MOST_CAUSES = 2
-_MOST_NAMES = 3
-"""That one message names."""
+"""Remedies for an original that does not end well, by words of how it ended (see ``execution.CpuResult``)."""
 _BY_THE_ORIGINAL = ("racy", "fails", "no output")
 """Answers about the original: with a guessed launch the guess is at fault, e.g. a row of threads for a tile."""
 
@@ -203,21 +203,9 @@ def judge(found: Transformed) -> None:
         raise unclear(verdict, guess, on)
     for one in asked:
         if one.untried:
-            raise _not_checked(one, f"{len(one.untried)} of {len(found.made)} elastic kernels not checked", asked)
-
-
-def _not_checked(one: CheckResult, count: str, asked: Sequence[CheckResult]) -> PartialError:
-    """Return the error for kernels that were not checked: each cause with its kernels, each remedy once."""
-    causes: dict[str, list[str]] = {}
-    for name, why in one.untried.items():
-        causes.setdefault(why.message, []).append(name)
-    told = [
-        f"{', '.join(names[:_MOST_NAMES])}{', ...' * (len(names) > _MOST_NAMES)}: {why}"
-        for why, names in causes.items()
-    ]
-    more = f"; and {len(told) - _MOST_CAUSES} other causes" if len(told) > _MOST_CAUSES else ""
-    hints = dict.fromkeys(one.untried[causes[why][0]].hint for why in list(causes)[:_MOST_CAUSES])
-    return PartialError(f"{count}{_on(one, asked)}; {'; '.join(told[:_MOST_CAUSES])}{more}", "; or ".join(hints))
+            name, why = next(iter(one.untried.items()))
+            count = f"{len(one.untried)} of {len(found.made)} elastic kernels not checked{_on(one, asked)}"
+            raise PartialError(f"{count}; {name}: {why.message}", why.hint)
 
 
 def _on(one: CheckResult, asked: Sequence[CheckResult]) -> str:
@@ -241,11 +229,6 @@ def unclear(verdict: Verdict, guess: str | None, on: str = "") -> PartialError:
         )
     if verdict.answer == "racy":
         return PartialError(f"{verdict.kernel} is racy by itself{on}: {verdict.reason}", _RACE)
-    hint = _FAILURES.get(verdict.reason.partition(":")[0], "correct the kernel, or the launch that it is given")
-    if "failed its assertion" in verdict.reason:
-        hint = "give a launch for whose numbers the assertion holds, or correct the kernel"
-    if "surface" in verdict.reason:
-        hint = "give the surface the size that the kernel takes it to have, e.g. surface[ROWSxBYTES], BYTES of a row"
-    if "dynamic shared memory" in verdict.reason:
-        hint = "say in the launch how much of it a block is given, in bytes, e.g. shared=1024"
+    default = "correct the kernel, or the launch that it is given"
+    hint = next((each for word, each in _FAILURES.items() if word in verdict.reason), default)
     return PartialError(f"{verdict.kernel} does not run to its end{on}: {verdict.reason}", hint)
