@@ -7,35 +7,6 @@ from hypothesis import strategies as st
 from edgetune.stages.elastic.task_state import CallBlocks
 
 
-def test_parts_are_taken_from_the_front():
-    blocks = CallBlocks(12)
-    assert [blocks.take(4), blocks.take(6)] == [0, 4]
-    assert blocks.left == 2
-
-
-def test_a_call_is_over_when_all_its_parts_are():
-    blocks = CallBlocks(3)
-    first, second, third = blocks.take(1), blocks.take(1), blocks.take(1)
-    blocks.done(third)
-    blocks.done(first)
-    assert not blocks.finished
-    blocks.done(second)
-    assert blocks.finished
-
-
-def test_all_blocks_can_be_taken_at_once():
-    blocks = CallBlocks(7)
-    assert (blocks.take(blocks.left), blocks.left, blocks.finished) == (0, 0, False)
-    blocks.done(0)
-    assert blocks.finished
-
-
-def test_it_is_not_over_while_a_part_of_it_waits():
-    blocks = CallBlocks(5)
-    blocks.done(blocks.take(4))
-    assert (blocks.finished, blocks.left) == (False, 1)
-
-
 @pytest.mark.parametrize("count", [0, -1, 6])
 def test_blocks_that_are_not_there_are_not_taken(count):
     blocks = CallBlocks(5)
@@ -44,30 +15,11 @@ def test_blocks_that_are_not_there_are_not_taken(count):
     assert blocks.left == 5
 
 
-def test_nothing_is_taken_twice():
-    blocks = CallBlocks(5)
-    blocks.take(5)
-    with pytest.raises(ValueError, match="where 0 are left"):
-        blocks.take(1)
-
-
-def test_a_part_that_was_not_taken_here_is_not_over():
-    blocks = CallBlocks(5)
-    blocks.take(2)
-    with pytest.raises(ValueError, match="is running"):
-        blocks.done(1)
-
-
 def test_a_part_is_over_once():
     blocks = CallBlocks(5)
     blocks.done(blocks.take(1))
     with pytest.raises(ValueError, match="is running"):
         blocks.done(0)
-
-
-def test_a_call_without_blocks_is_refused():
-    with pytest.raises(ValueError, match="at least one logical block, not 0"):
-        CallBlocks(0)
 
 
 @given(size=st.integers(1, 60), data=st.data())

@@ -90,50 +90,12 @@ def test_a_launch_waits_for_others_of_other_tasks() -> None:
     assert abs(at_ns[1, "started"] - at_ns[0, "ended"]) < 100, "a step of single precision"
 
 
-def test_a_launch_that_is_over_is_not_waited_for() -> None:
-    machine = Machine()
-    with machine.backend(task("a"), task("b")) as backend:
-        backend.launch(launch(0, "a"))
-        moments(backend)
-        backend.launch(launch(1, "b", after=(0,)))
-        assert "cuStreamWaitEvent" not in machine.cuda.calls
-        assert len(moments(backend)) == 2
-
-
 def test_waiting_ends_when_it_is_time_and_no_nap_makes_it_late() -> None:
     machine = Machine()
     with machine.backend(task("a")) as backend:
         until_ns = backend.now_ns() + 5_000_000
         assert backend.wait(until_ns) == ()
         assert 0 <= backend.now_ns() - until_ns < 10 * US
-
-
-def test_with_nothing_in_flight_and_no_limit_it_returns_at_once() -> None:
-    with Machine().backend(task("a")) as backend:
-        begin_ns = backend.now_ns()
-        assert backend.wait(None) == ()
-        assert backend.now_ns() - begin_ns < US
-
-
-def test_a_long_kernel_is_napped_beside() -> None:
-    machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=1_000_000_000)})
-    with machine.backend(task("a"), patience=WaitTimes(nap_s=0.001)) as backend:
-        backend.launch(launch(0))
-        moments(backend)
-    asked = machine.cuda.calls.count("cuEventQuery")
-    assert asked < 4000, "2 ms at a question each microsecond, then one each millisecond"
-
-
-def test_events_are_used_again() -> None:
-    machine = Machine()
-    with machine.backend(task("a")) as backend:
-        backend.launch(launch(0))
-        moments(backend)
-        made = machine.cuda.calls.count("cuEventCreate")
-        for number in range(1, 20):
-            backend.launch(launch(number))
-            moments(backend)
-        assert machine.cuda.calls.count("cuEventCreate") == made
 
 
 def test_behind_another_launch_its_end_is_the_start() -> None:

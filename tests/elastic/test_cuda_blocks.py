@@ -9,12 +9,8 @@ import numpy as np
 from cuda_scene import AHEAD_NS, BUILD, KERNELS, TIMER_IMAGE, US, VALUES, Machine, launch, moments, network, task
 from ptx_corpus import compiled
 
-from edgetune.stages.elastic.compiler import ptx_of
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import (
-    DELAY_KERNEL,
-    TIMER_KERNEL,
-    TIMER_SOURCE,
     BlockRecords,
     GlobalTimer,
     with_block_records,
@@ -94,13 +90,6 @@ def test_launches_that_find_no_room_are_counted_and_run() -> None:
     assert {each.launch for each in found} == {0, 2}
 
 
-def test_a_program_that_does_not_record_is_given_no_address() -> None:
-    machine = Machine()
-    with machine.program() as (context, program):
-        program.launch(launch(0), context.stream(), records=0x1234)
-    assert all(len(each.arguments) == 3 for each in machine.cuda.launches)
-
-
 SOURCE = """
 // a comment first
 __global__ void plain(float *x) { if (threadIdx.x > 3) return; x[threadIdx.x] = 1; }
@@ -124,8 +113,3 @@ def test_kernels_take_an_address_more() -> None:
         assert [each.size_bytes for each in new.parameters] == [*(each.size_bytes for each in old.parameters), 8]
         assert new.parameters[-1].name == "edgetune_records"
         assert sum(each.op[0] == "ret" for each in new.instructions) == 1, "all leave by the note of the time"
-
-
-def test_the_kernels_of_the_timer_compile() -> None:
-    text, _ = ptx_of(TIMER_SOURCE, "sm_75", name="timer")
-    assert all(f".entry {each}(" in text for each in (TIMER_KERNEL, DELAY_KERNEL))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic.cuda import driver as codes
-from edgetune.stages.elastic.cuda.driver import Driver, KernelFailedError, NotOfferedError, load_driver
+from edgetune.stages.elastic.cuda.driver import Driver, NotOfferedError
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu
@@ -14,14 +13,6 @@ from fakes.cuda_gpu import FakeCudaGpu
 
 def fake(**more) -> FakeCuda:
     return FakeCuda([FakeCudaGpu()], FakeClock(), **more)
-
-
-def test_a_call_returns_nothing_a_value_or_a_tuple() -> None:
-    driver = load_driver(fake())
-    assert driver.call("cuInit", 0) is None
-    assert driver.call("cuDeviceGetCount") == 1
-    driver.call("cuCtxPushCurrent", driver.call("cuDevicePrimaryCtxRetain", driver.call("cuDeviceGet", 0)))
-    assert driver.call("cuCtxGetStreamPriorityRange") == (0, -5)
 
 
 def test_no_driver_at_all() -> None:
@@ -45,30 +36,12 @@ def test_a_driver_that_does_not_start_says_why(code: int, words: str, hint: str)
     assert hint in caught.value.hint
 
 
-def test_no_gpu() -> None:
-    with pytest.raises(DeviceError, match="there is no NVIDIA GPU on this machine"):
-        Driver(FakeCuda([], FakeClock()))
-
-
 def test_a_function_that_the_driver_or_the_bindings_lack() -> None:
     driver = Driver(fake(missing=["cuGreenCtxCreate"]))
     with pytest.raises(NotOfferedError, match="cuGreenCtxCreate: this NVIDIA driver is too old"):
         driver.call("cuGreenCtxCreate", None, None, 1)
     with pytest.raises(NotOfferedError, match="cuOfTomorrow is missing from this cuda-bindings"):
         driver.call("cuOfTomorrow")
-
-
-def test_a_code_that_the_bindings_do_not_know_is_told_by_its_number() -> None:
-    error = Driver(fake()).translated("cuThis", 987)
-    assert error.message == "cuThis: CUDA error 987, which these cuda-bindings do not know"
-
-
-@pytest.mark.parametrize("code", sorted(codes.FAILED_KERNELS))
-def test_every_way_in_which_a_kernel_fails_is_reported_in_words(code: int) -> None:
-    error = Driver(fake()).translated("cuEventQuery", code)
-    assert isinstance(error, KernelFailedError)
-    assert error.message.startswith(codes.FAILED_KERNELS[code])
-    assert "--check" in error.hint
 
 
 def test_the_fake_has_the_names_and_numbers_of_the_bindings() -> None:
@@ -86,14 +59,3 @@ def test_the_fake_has_the_names_and_numbers_of_the_bindings() -> None:
         code = getattr(FakeCuda, name)
         code = getattr(code, "__wrapped__", code).__code__
         assert list(code.co_varnames[1 : code.co_argcount]) == wanted, name
-
-
-def test_where_nothing_is_faked_there_is_a_driver_or_two_lines_that_say_what_is_missing() -> None:
-    try:
-        load_driver()
-    except DeviceError as error:
-        said = error.message, error.hint
-    else:
-        said = "a driver", "and a GPU"
-    assert all(said)
-    assert not any("\n" in line for line in said)

@@ -42,21 +42,6 @@ def test_more_than_there_are() -> None:
         raise AssertionError
 
 
-def test_nearly_all_are_more_than_a_step_gives() -> None:
-    with Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)]).context() as context:
-        with pytest.raises(DeviceError) as refused, green_context(context, 130):
-            raise AssertionError
-        assert "has no part of 130 multiprocessors, though it has 132" in refused.value.message
-        assert "the least has 8" in refused.value.hint
-
-
-def test_where_they_work_nothing_speaks_against_them() -> None:
-    machine = Machine()
-    with machine.context() as context:
-        assert why_not_green(context) is None
-    assert machine.cuda.leaked() == []
-
-
 @pytest.mark.parametrize(
     ("machine", "words"),
     [

@@ -107,11 +107,6 @@ def test_a_kernel_that_hangs_is_reported_and_not_waited_for() -> None:
     assert "has not ended" in told.reason
 
 
-def test_trials_of_kernels_without_forms_are_left_out() -> None:
-    other = replace(TRIALS[0], call=replace(TRIALS[0].call, kernel="other"))
-    assert verdicts(tried=[other]) == ()
-
-
 def test_a_launch_that_the_kernel_does_not_take_is_not_tried_and_others_are() -> None:
     short = replace(TRIALS[0], call=replace(TRIALS[0].call, arguments=TRIALS[0].call.arguments[:2]))
     large = replace(TRIALS[0], call=replace(TRIALS[0].call, logical=Logical((1, 1, 1), (2048, 1, 1))))
@@ -120,14 +115,6 @@ def test_a_launch_that_the_kernel_does_not_take_is_not_tried_and_others_are() ->
             found = check(context, BUILD, SOURCE, [wrong, TRIALS[1]])
         assert [each.kernel for each in found.verdicts] == ["add_one"]
         assert why in found.untried["double_it"].message
-
-
-def test_a_trial_for_which_there_is_no_memory_is_not_tried_and_others_are() -> None:
-    huge = replace(TRIALS[0], buffers={**TRIALS[0].buffers, "z": np.zeros(1 << 20, np.uint8)})
-    with Machine([FakeCudaGpu(memory_bytes=1 << 20)]).context() as context:
-        found = check(context, BUILD, SOURCE, [huge, TRIALS[1]])
-    assert [each.answer for each in found.verdicts] == ["equal"]
-    assert "GPU memory" in found.untried["double_it"].message
 
 
 @pytest.mark.parametrize("name", ["matmul_tiled", "grid_stride"])

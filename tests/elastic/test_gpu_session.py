@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,7 @@ import pytest
 from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, network, task
 from test_cuda_blocks import RECORDING
 
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
 from edgetune.stages.elastic.forms import Form
@@ -65,13 +64,6 @@ def test_streams_and_events_go_with_their_backend() -> None:
         assert machine.cuda.leaked() == before
 
 
-def test_no_garbage_is_collected_in_the_middle_of_a_run() -> None:
-    with ready(Machine()) as (gpu, _):
-        with gpu.open_backend([task("a")]):
-            assert not gc.isenabled()
-        assert gc.isenabled()
-
-
 def test_tasks_get_the_resources_of_their_compiled_kernels() -> None:
     with ready(Machine()) as (gpu, _):
         (fitted,) = gpu.fitted([task("a")])
@@ -89,17 +81,6 @@ def test_a_kernel_whose_forms_were_refused_or_do_not_fit_is_told_to_have_none(el
         ready_gpu = GpuSession(context, builder=lambda *_: replace(BUILD, forms=refused))
         (fitted,) = ready_gpu.fitted([task("a")])
     assert [call.elastic for call in fitted.network.calls] == [True, False]
-
-
-def test_a_part_of_the_gpu() -> None:
-    machine = Machine()
-    with ready(machine, sm_count=8) as (gpu, _):
-        assert (gpu.gpu.sm_count, gpu.gpu.launch_s) == (8, LAUNCH_S)
-        with gpu.open_backend([task("a")]) as backend:
-            backend.launch(launch(0))
-            moments(backend)
-    assert {each.sm_count for each in machine.cuda.launches} == {8}
-    assert machine.cuda.leaked() == []
 
 
 def test_block_records_of_a_run() -> None:
@@ -144,11 +125,6 @@ def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
     assert not drawn["at"].any()
     assert np.array_equal(contents(mixed, 1)["w"], drawn["w"])
     assert not np.array_equal(contents(mixed, 2)["w"], drawn["w"])
-
-
-def test_a_network_without_source_is_refused() -> None:
-    with Machine().context() as context, pytest.raises(InputError, match="network pair has no source"):
-        build(KernelSequence("pair", network().calls), context)
 
 
 REAL = """
@@ -196,8 +172,3 @@ def test_an_error_in_a_source_has_the_users_line() -> None:
     wrong = KernelSequence("p", network().calls, REAL.replace("2 * x[i]", "2 * missing"))
     with Machine(kernels={}).context() as context, pytest.raises(InputError, match=r'p\.cu, line 4: .*"missing"'):
         build(wrong, context)
-
-
-def test_without_a_gpu_it_says_so() -> None:
-    with pytest.raises(DeviceError, match="no NVIDIA GPU"), open_gpu_session(0, module=Machine([]).cuda):
-        raise AssertionError

@@ -164,17 +164,6 @@ def test_when_time_is_up_what_was_launched_ends_and_the_rest_is_left():
     assert loop.launches[-1].ended_ns >= 320 * US
 
 
-def test_an_answer_that_comes_after_the_end_of_its_launches_counts():
-    loop = run(Whole(), task("a", call(blocks=2)), duration_us=50)
-    assert latencies_us(loop) == [110]
-
-
-def test_a_run_can_be_stopped():
-    asked = iter([False] * 4)
-    loop = run(Whole(), task("a", call(blocks=2)), duration_us=1e9, stopped=lambda: next(asked, True))
-    assert [each.outcome for each in loop.requests] == ["ok", "abandoned"]
-
-
 def test_a_run_stops_also_during_a_burst_and_in_a_simulation():
     asked = iter([False] * 4)
     loop = run(Solo(), task("a", call(), call(), arrivals="closed:1000"), stopped=lambda: next(asked, True))

@@ -97,21 +97,6 @@ def test_misses_are_late_or_never_answered() -> None:
     assert figures.policies[0].missed == 0.25
 
 
-def test_without_sequential_nothing_is_relative_to_it() -> None:
-    figures = bench(WORKLOAD, ["elastic"], Runs(), turns=2)
-    assert figures.policies[0].throughput_x is None
-    assert figures.policies[0].normal_x is None
-
-
-def test_a_base_that_answered_nothing_gives_no_ratio() -> None:
-    def starved(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
-        return RequestLatencies({"first": [0.01], "second": []}, {"first": [], "second": [1.0]}, 1.0)
-
-    (figures,) = bench(WORKLOAD, ["sequential"], starved, turns=1).policies
-    assert figures.normal_x is None
-    assert figures.throughput_x is not None
-
-
 def test_an_interval_encloses_the_mean_and_narrows_with_turns() -> None:
     few, many = mean_ratio([1.0, 1.2] * 3), mean_ratio([1.0, 1.2] * 50)
     for ratio in (few, many):

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ptx_corpus import BENCHMARK, NAMES, TRITON, transformed, trials
+from ptx_corpus import transformed, trials
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic import front
-from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed, persistent_symbol
-from edgetune.stages.elastic.cpu_equivalence import Matrix, check, different
+from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed
+from edgetune.stages.elastic.cpu_equivalence import Matrix, check
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, chance
 from edgetune.stages.elastic.front import check_version, resources_of, transform
@@ -276,54 +276,7 @@ def test_ptxas_reports_what_each_form_needs() -> None:
     assert all(each.spill_bytes == each.stack_bytes == 0 for each in found.values())
 
 
-SET_QUOTA = """
-.visible .entry set_quota(.param .u64 control, .param .u32 quota)
-{
-	.reg .b64 %rd<2>; .reg .b32 %r<2>;
-	ld.param.u64 %rd1, [control];
-	ld.param.u32 %r1, [quota];
-	st.global.u32 [%rd1+8], %r1;
-	ret;
-}
-"""
-
-
 QUICK = ("saxpy", "leave_in_loop")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=[] if each in QUICK else [pytest.mark.slow]) for each in (*NAMES, *BENCHMARK, *TRITON)],
-)
-def test_blocks_above_the_quota_leave_and_another_launch_goes_on(name: str) -> None:
-    """The quota falls when the third logical block has been taken, to zero or to one; later it is raised again."""
-    done, (trial, *_) = transformed(name), trials(name)
-    kernel = next(each for each in done.kernels if each.kernel.name == trial.call.kernel)
-    if not kernel.variants:
-        pytest.skip("it has no forms")
-    taken = "@%edgetune_is atom.global.add.u32 %edgetune_number, [%edgetune_control], 1;"
-    logical, control = trial.call.logical, Pointer(CONTROL)
-    launch = (*trial.call.arguments, Scalar(packed(logical.grid, logical.block, 0, logical.blocks)), control)
-    shared_bytes, symbol = logical.dynamic_shared_bytes, persistent_symbol(trial.call.kernel)
-    persistent = CpuLaunch(symbol, (3, 1, 1), logical.block, launch, shared_bytes)
-    raised = CpuLaunch("set_quota", (1, 1, 1), (1, 1, 1), (control, Scalar(NO_QUOTA.to_bytes(4, "little"))))
-    original = CpuLaunch(trial.call.kernel, logical.grid, logical.block, trial.call.arguments, shared_bytes)
-    buffers = {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
-    for quota, least, most in ((0, 3, 5), (1, logical.blocks, logical.blocks)):
-        falls = (
-            f"{taken}\n\tsetp.eq.u32 %edgetune_is, %edgetune_number, 2;\n"
-            f"\t@%edgetune_is st.volatile.global.u32 [%edgetune_control+8], {quota};"
-        )
-        program = PtxProgram.of(done.source.replace(taken, falls) + SET_QUOTA, "k.ptx")
-        for order in (FORWARD, chance(1)) if name in QUICK else (chance(1),):
-            first, both, right = program.run_all(
-                [([persistent], order), ([persistent, raised, persistent], order), ([original], order)], buffers, 60
-            )
-            assert first.status == both.status == "ok", (first.message, both.message)
-            assert min(least, logical.blocks) <= first.buffers[CONTROL][1] <= min(most, logical.blocks)
-            assert both.buffers[CONTROL][1] == logical.blocks
-            expected = {each: right.buffers[each] for each in trial.buffers}
-            assert different(expected, both.buffers, kernel.kernel) == ""
 
 
 def test_each_physical_block_notes_where_and_when_it_ran() -> None:

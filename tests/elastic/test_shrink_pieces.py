@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.gpu import Gpu, Resources
-from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
+from edgetune.stages.elastic.pieces import PieceShape
 from edgetune.stages.elastic.shrink import (
     LAUNCHES,
     OverheadLimits,
@@ -158,10 +158,6 @@ def test_reasons_to_drop_a_form_from_the_compiler_report(per_thread: int, form: 
     assert flaw_of(Resources(38), form, launch(196, 512), per_thread, EIGHT) == flaw
 
 
-def test_stack_that_the_original_has_too_is_no_flaw() -> None:
-    assert flaw_of(Resources(38, stack_bytes=64), Resources(40, stack_bytes=64), launch(4, 256), 2, EIGHT) is None
-
-
 def test_the_last_warp_of_a_block_takes_room_whole() -> None:
     kept = shrink("odd", launch(16, 1000), PLAIN, ALL, SIXTEEN).table()  # 1000 threads take 1024 of 1536
     assert kept.choose(0, 512) == PieceShape(16, 1, 16)
@@ -210,9 +206,3 @@ def test_the_look_up_finds_what_trying_everything_finds(blocks, threads, per_thr
     if chosen is not None:
         assert chosen.blocks <= gpu.sm_count - critical[0]
         assert threads // chosen.per_thread <= gpu.threads_per_sm - critical[1]
-
-
-def test_a_look_up_makes_nothing_new() -> None:
-    kept: LeftoverTable = shrink("conv", launch(196, 512), PLAIN, ALL, SIXTEEN).table()
-    assert kept.choose(3, 700) is kept.choose(3, 700)
-    assert kept.choose(3, 700) is kept.choose(3, 701)

@@ -56,12 +56,6 @@ def test_groups_share_the_bandwidth():
     assert scene.run()[0, "ended"] == LATENCY + 16e6 / GPU.bandwidth_bytes_per_s * 1e6
 
 
-def test_one_multiprocessor_draws_no_more_than_its_part():
-    scene = Scene(gpu=replace(GPU, sm_count=8))
-    scene.launch(call(blocks=1, threads=512, drawn=1e6))  # half of 8 draw all of it
-    assert scene.run()[0, "ended"] == LATENCY + 4 * 1e6 / GPU.bandwidth_bytes_per_s * 1e6
-
-
 def test_computing_and_drawing_overlap_in_a_block_and_between_blocks():
     computes, draws = call(blocks=2, threads=512, flop=1e8), call(blocks=2, threads=512, drawn=5e6)
     alone, both = Scene(0, 0), Scene(0, 0)
@@ -197,14 +191,6 @@ def test_a_barrier_between_streams_is_waited_for():
     assert ended[1, "started"] == ended[0, "ended"]
 
 
-def test_a_barrier_that_was_passed_is_none():
-    scene = Scene(0, 0)
-    first = scene.launch(call(blocks=1))
-    scene.run()
-    scene.launch(call(blocks=1), 1, after=(first,))
-    assert scene.run()[1, "started"] == LATENCY + 100 + LATENCY
-
-
 def test_the_host_is_busy_with_launching_while_the_gpu_goes_on():
     scene = Scene(0, 0, model=replace(FREE, host_s=30e-6))
     scene.launch(call(blocks=1, block_us=15))
@@ -217,13 +203,6 @@ def test_a_persistent_block_takes_one_logical_block_after_another():
     scene = Scene(model=replace(FREE, turn_s=1e-6))
     scene.launch(call(blocks=64, threads=512), first=10, count=7, blocks=2)  # four and three
     assert scene.run()[0, "ended"] == LATENCY + 4 * 101
-
-
-def test_physical_blocks_without_logical_ones_are_nothing():
-    scene = Scene()
-    scene.launch(call(blocks=64, threads=512), count=2, blocks=500)
-    assert scene.run()[0, "ended"] == LATENCY + 100
-    assert scene.gpu.blocks == 2
 
 
 @pytest.mark.parametrize("per_thread", [1, 2, 4])
@@ -286,13 +265,6 @@ def test_a_fault_is_reported_when_the_launch_ends():
     scene.launch(call(blocks=1))
     moments = [*scene.gpu.wait(None), *scene.gpu.wait(None)]
     assert [(each.kind, each.failure) for each in moments] == [("started", None), ("ended", "illegal address")]
-
-
-def test_waiting_ends_when_it_is_time():
-    scene = Scene()
-    assert scene.gpu.wait(25 * US) == []
-    assert scene.gpu.now_ns() == 25 * US
-    assert scene.gpu.wait(None) == []
 
 
 @given(
