@@ -10,11 +10,7 @@ from cuda_scene import AHEAD_NS, BUILD, KERNELS, TIMER_IMAGE, US, VALUES, Machin
 from ptx_corpus import compiled
 
 from edgetune.stages.elastic.cuda.backend import CudaBackend
-from edgetune.stages.elastic.cuda.blocks import (
-    BlockRecords,
-    GlobalTimer,
-    with_block_records,
-)
+from edgetune.stages.elastic.cuda.blocks import BlockRecords, GlobalTimer, with_block_records
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.ptx.parse import parse
 from fakes.cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory

@@ -100,11 +100,7 @@ def test_another_launch_goes_on_where_the_last_one_stopped(built: PtxProgram, se
             "st.global.u32 [%edgetune_control], %edgetune_left;",
             "other than by an atomic operation",
         ),
-        (
-            "setp.lt.u32 %edgetune_is, %edgetune_at",
-            "setp.le.u32 %edgetune_is, %edgetune_at",
-            "that it saw is 2",
-        ),
+        ("setp.lt.u32 %edgetune_is, %edgetune_at", "setp.le.u32 %edgetune_is, %edgetune_at", "that it saw is 2"),
     ],
 )
 def test_plain_counting_and_takes_above_the_quota_are_found(old: str, new: str, message: str) -> None:

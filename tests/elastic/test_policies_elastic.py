@@ -221,10 +221,7 @@ def test_where_nothing_of_one_task_fits_another_may():
     assert policy.decide(view(*standings, resident=[runs])) == (LaunchPiece("m", 49, 4, 2),)
 
 
-@pytest.mark.parametrize(
-    ("blocks", "threads", "found"),
-    [(5, 512, (LaunchPiece("n", 5),)), (6, 512, ()), (5, 544, ())],
-)
+@pytest.mark.parametrize(("blocks", "threads", "found"), [(5, 512, (LaunchPiece("n", 5),)), (6, 512, ()), (5, 544, ())])
 def test_a_kernel_without_elastic_forms_is_launched_whole_or_not_at_all(blocks, threads, found):
     """Of 16 multiprocessors of 1536 threads, 5 are without a block of the last wave, and 512 threads are left."""
     critical = task("c", 1, (Call("critical", Logical((27, 1, 1), (1024, 1, 1))),))

@@ -143,12 +143,7 @@ def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
     if opts.device is not None:
         if opts.assume:
             raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
-        with opened(
-            opts.device,
-            sms=opts.sms,
-            seed=opts.seed,
-            persistent=Persistent.name in names,
-        ) as ready:
+        with opened(opts.device, sms=opts.sms, seed=opts.seed, persistent=Persistent.name in names) as ready:
             conditions = gpu_conditions(ready, part=opts.sms is not None, records=False)
             yield BenchTarget(
                 ready.gpu,

@@ -9,12 +9,10 @@ from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
 
 Include = Annotated[
-    Sequence[str],
-    Option("Folder of headers. Repeatable.", ("--include", "-I"), "Files", "DIR", repeatable=True),
+    Sequence[str], Option("Folder of headers. Repeatable.", ("--include", "-I"), "Files", "DIR", repeatable=True)
 ]
 Multiprocessors = Annotated[
-    int | None,
-    Option("Use only N multiprocessors (a green context).", group="Where", metavar="N", least=1),
+    int | None, Option("Use only N multiprocessors (a green context).", group="Where", metavar="N", least=1)
 ]
 GpuDevice = Annotated[
     str, Option("The GPU: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
@@ -52,8 +50,7 @@ class TransformOptions:
     file: KernelFile = field(kw_only=False)
     explain: Annotated[bool, Option("Explain each transformation and why it is safe.", group="Problem")] = False
     check: Annotated[
-        bool,
-        Option("Run original and forms on the CPU and compare results bit by bit.", group="Problem"),
+        bool, Option("Run original and forms on the CPU and compare results bit by bit.", group="Problem")
     ] = False
     instantiate: Annotated[
         Sequence[str],
@@ -87,8 +84,7 @@ class TransformOptions:
         ),
     ] = ()  # fmt: skip
     device: Annotated[
-        str | None,
-        Option("Check on this GPU too: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
+        str | None, Option("Check on this GPU too: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME")
     ] = None
     include: Include = ()
     output: Annotated[

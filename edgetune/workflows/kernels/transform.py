@@ -122,11 +122,7 @@ def _check_of_ptx(opts: TransformOptions) -> None:
     Raises:
         InputError: one does.
     """
-    asked = {
-        "--instantiate": opts.instantiate,
-        "--include": opts.include,
-        "--arch": opts.arch,
-    }
+    asked = {"--instantiate": opts.instantiate, "--include": opts.include, "--arch": opts.arch}
     for option, given in asked.items():
         if given:
             message = f"{option} is for CUDA C, and {opts.file} is PTX, which is compiled already"

@@ -189,12 +189,7 @@ class Packed:
     """
 
     def __init__(
-        self,
-        values: Sequence[bytes],
-        logical: Logical | None,
-        *,
-        control: int | None = None,
-        recorded: bool = False,
+        self, values: Sequence[bytes], logical: Logical | None, *, control: int | None = None, recorded: bool = False
     ) -> None:
         whole = list(values)
         if logical is not None:
