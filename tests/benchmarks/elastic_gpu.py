@@ -40,9 +40,9 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
-from edgetune.stages.elastic.cuda.blocks import Delay
+from edgetune.stages.elastic.cuda.blocks import delay
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate, compiled_for
+from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
@@ -127,7 +127,7 @@ class Parts:
             sms = context.facts.gpu.sm_count
             if sms not in self._costs:
                 with context.scope():
-                    self._costs[sms] = calibrate(context, compiled_for(context))
+                    self._costs[sms] = calibrate(context)
             return self._costs[sms].reaction_s
 
         patience = WaitTimes(hang_s=HANG_S)
@@ -269,16 +269,13 @@ def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, 
     context = ready.context
     late: list[bool] = []
     with context.scope():
-        delay = Delay(
-            context,
-            ready.timer_image,
-            LAUNCH_NS * max(len(list(launches(program, way))) for way in (ORIGINAL, LaunchVariant(1))),
-        )
+        most = max(len(list(launches(program, way))) for way in (ORIGINAL, LaunchVariant(1)))
+        wait = delay(context, ready.timer_image, LAUNCH_NS * most)
         stream, start, end = context.stream(), context.event(), context.event()
 
         def request_ms(way: LaunchVariant) -> float:
             queued = list(launches(program, way))
-            delay.launch(stream)
+            wait.launch(stream)
             context.driver.call("cuEventRecord", start, stream)
             for launch in queued:
                 program.launch(launch, stream)

@@ -77,5 +77,5 @@ def test_the_reaction_is_what_the_host_the_start_and_the_kernel_take() -> None:
         more={"call_ns": calls_ns, "other_ns": 0},
     )
     with machine.context() as context:
-        found_s = reaction_s(context, fake_image(EMPTY_KERNEL), EMPTY_KERNEL)
+        found_s = reaction_s(context, fake_image(EMPTY_KERNEL))
     assert 7 + 30 + 3 <= found_s * 1e6 <= 7 + 30 + 3 + 3 * 2 + 2 * 1 + 1  # questions, records, and reading the clock

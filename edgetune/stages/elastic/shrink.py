@@ -294,7 +294,7 @@ def _kept(
     for design in sound:
         blocks = min(design.count, idle)
         if _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
-            score = overhead_score(limits, whole // design.count, -(-design.count // blocks))
+            score: float = overhead_score(limits, whole // design.count, -(-design.count // blocks))
             score *= balance_score(gpu, critical_blocks, critical_threads, blocks, design.threads)
             shape = PieceShape(design.count, design.per_thread, blocks)
             scored.append((-score, design.count, design.threads, shape))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import nan
@@ -17,7 +17,7 @@ from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.cuda.building import build
-from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
+from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, costs_of, costs_path, write_costs
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import WITHOUT
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
@@ -65,7 +65,6 @@ def gpu_index(device: str, without: str = WITHOUT) -> int:
     return int(number)
 
 
-@contextmanager
 def opened(
     device: str,
     *,
@@ -74,8 +73,8 @@ def opened(
     records: bool = False,
     include: Sequence[str] = (),
     persistent: bool = False,
-) -> Iterator[GpuSession]:
-    """Open a GPU.
+) -> AbstractContextManager[GpuSession]:
+    """Return a GPU that is open while the block runs.
 
     Args:
         device: E.g. ``nvidia:0``.
@@ -89,11 +88,10 @@ def opened(
         InputError: the device is no NVIDIA GPU.
         DeviceError: cuda-bindings, the driver or the GPU is missing; the hint says what works without.
     """
-    with gpu_session.open_gpu_session(
+    return gpu_session.open_gpu_session(
         gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s,
         builder=partial(build, options=CompileOptions(include=tuple(include)), persistent=persistent),
-    ) as ready:  # fmt: skip
-        yield ready
+    )  # fmt: skip
 
 
 def known_launch_s(context: Context) -> float:
@@ -101,7 +99,7 @@ def known_launch_s(context: Context) -> float:
     costs = costs_of(context.facts, costs_folder())
     if costs is None:
         with context.scope():
-            costs = launch_costs.calibrate(context, compiled_for(context))
+            costs = launch_costs.calibrate(context)
         with suppress(InputError, OSError):  # a cache that cannot be written is no reason not to run
             costs_folder().mkdir(parents=True, exist_ok=True)
             write_costs(costs, costs_path(context.facts, costs_folder()))
@@ -140,7 +138,7 @@ def calibrate(opts: CalibrateOptions, reporter: Reporter) -> Calibrated:
             raise InputError(f"cannot make the folder {folder}: {error.strerror}", "name a file with -o") from None
     with gpu_session.open_gpu_session(index, sm_count=opts.sms, launch_s=lambda _: nan) as ready:
         with reporter.bar("measuring launches", None):
-            costs = launch_costs.calibrate(ready.context, compiled_for(ready.context))
+            costs = launch_costs.calibrate(ready.context)
         refused = None if opts.sms is not None else why_not_green(ready.context)
         path = costs_path(ready.context.facts, folder) if opts.output is None else Path(opts.output)
     write_costs(costs, path)

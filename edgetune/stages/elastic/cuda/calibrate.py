@@ -12,10 +12,9 @@ than a reaction leave the GPU waiting for the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -24,11 +23,10 @@ from edgetune.artifacts.document import validated
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
 from edgetune.errors import InputError
-from edgetune.stages.elastic.backend import LaunchRecord
 from edgetune.stages.elastic.cuda.backend import CudaBackend
+from edgetune.stages.elastic.cuda.blocks import OneBlock
 from edgetune.stages.elastic.cuda.building import Build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context, GpuFacts
-from edgetune.stages.elastic.cuda.driver import Packed
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
@@ -56,33 +54,23 @@ class _OneByOne:
         return () if found is None else (LaunchPiece(state.task.name, found[1]),)
 
 
-def reaction_s(context: Context, image: bytes, kernel: str) -> float:
+def reaction_s(context: Context, image: bytes) -> float:
     """Return the median time from the end of a kernel until the end of an empty one that follows it, s.
 
     Args:
         context: The GPU; nothing else is to run on it meanwhile.
-        image: Compiled for it.
-        kernel: One of it that does nothing.
+        image: ``SOURCE``, compiled for it.
     """
+    call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
+    task = GpuTask("empty", KernelSequence("empty", (call,) * _CALLS), arrivals="closed")
     with context.scope():
-        program, task = _empty(context, image, kernel, calls=_CALLS)
+        build = Build(image, {EMPTY_KERNEL: Forms(Form(EMPTY_KERNEL, _NEEDS), {})})
+        program = Program(context, task.network, build)
+        program.warm_up(context.stream())
         backend = CudaBackend(context, {task.name: program}, [task])
         loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_DURATION_S)
         loop.run()
-    return _between_ends_s(loop.launches)
-
-
-def _empty(context: Context, image: bytes, kernel: str, *, calls: int) -> tuple[Program, GpuTask]:
-    """Return a task of empty kernels, and its program, warmed up."""
-    call = Call(kernel, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
-    network = KernelSequence("empty", (call,) * calls)
-    program = Program(context, network, Build(image, {kernel: Forms(Form(kernel, _NEEDS), {})}))
-    program.warm_up(context.stream())
-    return program, GpuTask("empty", network, arrivals="closed")
-
-
-def _between_ends_s(launches: Sequence[LaunchRecord]) -> float:
-    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(launches)]) / NS
+    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
 
 
 EMPTY_KERNEL, TURNS_KERNEL = "edgetune_empty", "edgetune_turns"
@@ -144,16 +132,27 @@ class LaunchCosts:
         return (self.shards_s[most] - self.shards_s[1]) / (most - 1)
 
 
-def calibrate(context: Context, image: bytes) -> LaunchCosts:
+def calibrate(context: Context, image: bytes | None = None) -> LaunchCosts:
     """Measure what launching costs; takes a fraction of a second, while nothing else is to run on the GPU.
 
     Args:
         context: The GPU.
-        image: ``SOURCE``, compiled for it.
+        image: ``SOURCE``, compiled for it; ``None``: it is compiled.
+
+    Raises:
+        InputError: NVRTC does not know the GPU, or is newer than the driver.
+        DeviceError: NVRTC is missing.
     """
-    bench = _Bench(context, image)
-    bench.shards_ns(SHARDS[-1])  # loads the kernel and wakes the GPU up
-    facts = context.facts
+    if image is None:
+        image = compiled_image(SOURCE, context, "calibration")
+    empty, facts = OneBlock(context, image, EMPTY_KERNEL), context.facts
+    turns = {
+        count: OneBlock(
+            context, image, TURNS_KERNEL, *(each.to_bytes(4, "little") for each in (count, _TURNING_THREADS)),
+            threads=_TURNING_THREADS,
+        )
+        for count in TURNS
+    }  # fmt: skip
     return LaunchCosts(
         gpu=facts.gpu.name,
         uuid=facts.uuid,
@@ -162,68 +161,26 @@ def calibrate(context: Context, image: bytes) -> LaunchCosts:
         cuda=facts.driver,
         at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         edgetune=__version__,
-        reaction_s=reaction_s(context, image, EMPTY_KERNEL),
-        shards_s={count: bench.median_s(partial(bench.shards_ns, count)) for count in SHARDS},
-        turns_s={count: bench.median_s(partial(bench.turns_ns, count)) for count in TURNS},
+        reaction_s=reaction_s(context, image),
+        shards_s={count: _median_s(context, empty, count) for count in SHARDS},
+        turns_s={count: _median_s(context, each) for count, each in turns.items()},
     )
 
 
-def compiled_for(context: Context) -> bytes:
-    """Return ``SOURCE`` compiled for the GPU of a context.
+def _median_s(context: Context, kernel: OneBlock, launches: int = 1) -> float:
+    """Return the median time that so many launches take until the host sees that they are over, s."""
 
-    Raises:
-        InputError: NVRTC does not know the GPU, or is newer than the driver.
-        DeviceError: NVRTC is missing.
-    """
-    return compiled_image(SOURCE, context, "calibration")
+    def taken_ns() -> int:
+        begin_ns = context.now_ns()
+        for _ in range(launches):
+            kernel.launch(stream)
+        context.driver.call("cuEventRecord", event, stream)
+        context.await_event(event)
+        return context.now_ns() - begin_ns
 
-
-class _Bench:
-    """Empty launches on a stream, timed by the host."""
-
-    def __init__(self, context: Context, image: bytes) -> None:
-        self._driver, self._context, self._now_ns = context.driver, context, context.now_ns
-        self._stream, self._event = context.stream(), context.event()
-        module = context.load(image)
-        self._function, self._turns = (context.function(module, each) for each in (EMPTY_KERNEL, TURNS_KERNEL))
-
-    def median_s(self, measure_ns: Callable[[], int]) -> float:
-        """Return the median of repeated measurements, s."""
-        return median([measure_ns() for _ in range(_REPEATS)]) / NS
-
-    def shards_ns(self, count: int) -> int:
-        """Return how long so many launches take until the host sees that they are over."""
-
-        def launch_and_wait() -> None:
-            for _ in range(count):
-                self._launch()
-            self._record()
-            self._context.await_event(self._event)
-
-        return self._timed(launch_and_wait)
-
-    def turns_ns(self, count: int) -> int:
-        """Return how long a persistent block takes for so many logical ones that do nothing, as the host sees it."""
-        numbers = Packed([each.to_bytes(4, "little") for each in (count, _TURNING_THREADS)], None)
-
-        def launch_and_wait() -> None:
-            arguments = (1, 1, 1, _TURNING_THREADS, 1, 1, 0, self._stream, numbers.address, 0)
-            self._driver.call("cuLaunchKernel", self._turns, *arguments)
-            self._record()
-            self._context.await_event(self._event)
-
-        return self._timed(launch_and_wait)
-
-    def _timed(self, action: Callable[[], object]) -> int:
-        begin_ns = self._now_ns()
-        action()
-        return self._now_ns() - begin_ns
-
-    def _launch(self) -> None:
-        self._driver.call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, self._stream, 0, 0)
-
-    def _record(self) -> None:
-        self._driver.call("cuEventRecord", self._event, self._stream)
+    with context.scope():
+        stream, event = context.stream(), context.event()
+        return median([taken_ns() for _ in range(_REPEATS + 1)][1:]) / NS  # the first loads the kernel
 
 
 def write_costs(costs: LaunchCosts, path: Path) -> None:

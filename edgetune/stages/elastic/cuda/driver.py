@@ -206,7 +206,8 @@ class Packed:
         self._pointers = np.array([self._bytes.ctypes.data + offset for offset in offsets[:-1]], np.uint64)
         self.address = int(self._pointers.ctypes.data)
         """The address of the arguments for ``cuLaunchKernel``."""
-        self._part = None if logical is None else self._words(offsets[len(values)], abi.SIZE_BYTES)
+        part = offsets[len(values)]
+        self._part = None if logical is None else self._bytes[part : part + abi.SIZE_BYTES].view(np.uint32)
         self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
 
     def set_part(self, first: int, count: int) -> None:
@@ -219,9 +220,6 @@ class Packed:
         """Set the address of the block records; 0 for none."""
         if self._records is not None:
             self._records[0] = address
-
-    def _words(self, offset: int, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
-        return self._bytes[offset : offset + size_bytes].view(np.uint32)
 
 
 def _offsets(sizes_bytes: Sequence[int]) -> list[int]:

@@ -25,9 +25,9 @@ import numpy.typing as npt
 from edgetune.processes.memory import without_collections
 from edgetune.stages.elastic.backend import Launch, Residency
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
-from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, Delay, GlobalTimer
+from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
-from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
+from edgetune.stages.elastic.cuda.calibrate import calibrate
 from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import load_driver
 from edgetune.stages.elastic.cuda.green import green_context
@@ -85,7 +85,7 @@ class _Bench:
 
     def __init__(self, context: Context, program: Program, image: bytes) -> None:
         self._context, self._program = context, program
-        self._delay, self._stream = Delay(context, image, DELAY_NS), context.stream()
+        self._delay, self._stream = delay(context, image, DELAY_NS), context.stream()
         self._events = [(context.event(), context.event()) for _ in program.network.calls]
 
     def medians_s(self, requests: Sequence[Sequence[Launch]]) -> list[float]:
@@ -120,7 +120,7 @@ def _timer_image(context: Context) -> bytes:
 def measured_launch_s(context: Context) -> float:
     """Return how soon a kernel can follow another on this GPU and host, s, measured now."""
     with context.scope():
-        return calibrate(context, compiled_for(context)).reaction_s
+        return calibrate(context).reaction_s
 
 
 class GpuSession:
