@@ -39,7 +39,8 @@ from edgetune.stats import median
 _GPU = re.compile(r"^.*, (?P<sms>\d+) multiprocessors, CUDA")
 _TIME = re.compile(r"^overhead +(?P<name>\w+) +original +(?P<ms>[\d.]+) ms")
 _NEXT = re.compile(
-    r"^shards +(a launch (?P<call>[\d.]+) us, .*)?each shard more (?P<shard>[\d.]+) us; .* by the loop (?P<us>[\d.]+) us"
+    r"^shards +(a launch (?P<call>[\d.]+) us, .*)?each shard more (?P<shard>[\d.]+) us; "
+    r".* by the loop (?P<us>[\d.]+) us"
 )
 _WORKLOAD = re.compile(r"^policies +(?P<name>\w+): .* alone (?P<ms>[\d.]+) ms")
 _ASKED = re.compile(r"elastic_gpu.py .*--turns (?P<turns>\d+) --duration (?P<s>[\d.]+)s")
