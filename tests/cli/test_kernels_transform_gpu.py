@@ -43,9 +43,7 @@ CHECK = ("--check", "--device", "nvidia:0", "--quiet")
 
 
 @pytest.fixture
-def source(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
+def source(tmp_path):
     def write(text: str) -> str:
         file = tmp_path / "k.cu"
         file.write_text(text)

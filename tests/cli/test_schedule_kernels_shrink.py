@@ -36,7 +36,6 @@ LAUNCH = ("--grid", "196", "--block", "512")
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "blur.cu").write_text(KERNELS)
     (tmp_path / "both.cu").write_text(KERNELS + SCALE)
 

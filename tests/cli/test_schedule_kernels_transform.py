@@ -15,9 +15,7 @@ BAD = "__global__ void lock(int *m) {\n    while (atomicCAS(m, 0, 1));\n}\n"
 
 
 @pytest.fixture
-def source(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
+def source(tmp_path):
     def write(text: str) -> str:
         file = tmp_path / "k.cu"
         file.write_text(text)

@@ -9,9 +9,7 @@ from kernel_corpus import ARCHES
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic import front
 from edgetune.stages.elastic.compiler import STAND_INS, CompileOptions, ptx_of
-from edgetune.stages.elastic.forms import forms_of
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.ptxas_report import resources_in
 
@@ -156,15 +154,3 @@ ptxas info    : Function properties for small
 ptxas info    : Used 8 registers, used 0 barriers, 352 bytes cmem[0]
 """
     assert resources_in(log) == {"_Z3addPf": Resources(40, 8448, 408, 16), "small": Resources(8)}
-
-
-def test_forms_are_found_by_logical_threads_in_a_physical_one() -> None:
-    forms = (Variant("k__grid", "grid"), Variant("k__block4", "block", 4), Variant("k__persistent", "persistent"))
-    done = TransformResult("", (ElasticKernel(CudaKernel("k", 1, ()), forms), ElasticKernel(CudaKernel("tile", 2, ()))))
-    needs = {symbol: Resources(place) for place, symbol in enumerate(("k", *(each.symbol for each in forms), "tile"))}
-    found = forms_of(done, needs.__getitem__)
-    assert {count: form.symbol for count, form in found["k"].elastic.items()} == {1: "k__grid", 4: "k__block4"}
-    assert found["k"].persistent is not None
-    assert found["k"].resources == {1: Resources(0), 4: Resources(2)}
-    assert found["tile"].elastic == {}
-    assert found["tile"].resources == {1: Resources(4)}

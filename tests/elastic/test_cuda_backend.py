@@ -12,22 +12,13 @@ from edgetune.stages.elastic.backend import LaunchEvent
 from edgetune.stages.elastic.cuda.backend import WaitTimes, stream_priorities
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies import POLICIES
-from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_gpu import FakeCudaKernel
 
 SHORT = WaitTimes(hang_s=0.01)
 
 
 def kinds(found: list[LaunchEvent]) -> list[tuple[int, str]]:
     return [(moment.launch, moment.kind) for moment in found]
-
-
-def test_launches_of_a_task_run_one_after_another() -> None:
-    with Machine().backend(task("a")) as backend:
-        backend.launch(launch(0))
-        backend.launch(launch(1, call=1))
-        found = moments(backend)
-    assert kinds(found) == [(0, "started"), (0, "ended"), (1, "started"), (1, "ended")]
-    assert all(moment.failure is None for moment in found)
 
 
 def test_times_are_those_of_the_gpu_however_late_one_asks() -> None:
@@ -224,16 +215,6 @@ def test_every_policy_answers_on_it_and_the_answers_are_right(policy: str) -> No
     assert answered["a"] == 9
     assert answered["b"] > 0 or policy == "sequential"
     assert not [each for each in loop.launches if each.failure]
-
-
-def test_elastic_work_is_launched_in_pieces() -> None:
-    machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=128)])
-    tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
-    with machine.backend(*tasks) as backend:
-        ElasticLoop(POLICIES.find("elastic")(), backend, tasks, gpu=machine.gpu, duration_s=0.02).run()
-    symbols = {each.symbol for each in machine.cuda.launches}
-    assert "double_it" in symbols
-    assert any("__" in symbol for symbol in symbols)
 
 
 def test_a_run_on_a_gpu_that_fails_ends_and_says_so() -> None:

@@ -81,18 +81,6 @@ def whole(number: int = 0, **more: object) -> Launch:
     return launch(number, **{"blocks": 3, "persistent": True, **more})
 
 
-def test_a_persistent_launch_does_the_whole_call() -> None:
-    with opened() as (machine, context, program):
-        stream = context.stream()
-        program.launch(whole(), stream)
-        context.synchronise(stream)
-        np.testing.assert_array_equal(program.read("y"), 2 * VALUES["x"])
-    (made,) = machine.cuda.launches
-    assert (made.symbol, made.grid, made.block) == ("double_it__persistent", (3, 1, 1), (THREADS, 1, 1))
-    assert made.arguments[3] == abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 0, BLOCKS)
-    assert machine.cuda.leaked() == []
-
-
 def test_what_is_behind_waits_until_blocks_that_came_back_have_done_the_rest() -> None:
     with opened() as (machine, context, program):
         stream, control = context.stream(), program.control
@@ -121,16 +109,6 @@ def test_the_rest_of_a_call_is_taken_behind_its_pieces() -> None:
         program.launch(whole(1, first=2, count=BLOCKS - 2), stream)
         context.synchronise(stream)
         np.testing.assert_array_equal(program.read("y"), 2 * VALUES["x"])
-
-
-def test_every_request_begins_anew() -> None:
-    with opened() as (_, context, program):
-        stream = context.stream()
-        for number in range(3):
-            program.clear("y")
-            program.launch(whole(number), stream)
-            context.synchronise(stream)
-            assert doubled(program) == BLOCKS
 
 
 def test_blocks_that_are_brought_before_the_call_begins_find_nothing() -> None:

@@ -26,15 +26,6 @@ def changed(**more) -> KernelSequence:
     return replace(network(), calls=tuple(replace(call, **more) for call in network().calls))
 
 
-def test_a_network_as_it_is() -> None:
-    with Machine().program() as (context, program):
-        stream = context.stream()
-        program.launch(launch(0), stream)
-        program.launch(launch(1, call=1), stream)
-        context.synchronise(stream)
-        assert np.array_equal(program.read("z"), 2 * X + 1)
-
-
 def test_a_piece_does_its_blocks_and_no_others() -> None:
     with Machine().program() as (context, program):
         stream = context.stream()
@@ -171,15 +162,6 @@ def test_shared_memory_declared_and_given_together() -> None:
         too_much = changed(logical=Logical((BLOCKS, 1, 1), (THREADS, 1, 1), 150 << 10))
         with pytest.raises(InputError, match="kernel double_it: 174080 bytes of shared memory"):
             Program(context, too_much, replace(BUILD, forms=forms))
-
-
-def test_much_shared_memory_is_permitted_first() -> None:
-    machine = Machine()
-    with machine.context() as context:
-        program = Program(context, changed(logical=Logical((BLOCKS, 1, 1), (THREADS, 1, 1), 100 << 10)), BUILD)
-        program.write(VALUES)
-        program.warm_up(context.stream())
-    assert {each.shared_bytes for each in machine.cuda.launches} == {100 << 10}
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.policies import POLICIES
-from edgetune.stages.elastic.runner import runner
 from edgetune.stages.elastic.work import KernelBuffer, KernelSequence
 from fakes.cuda_state import ticking
 
@@ -96,19 +94,6 @@ def test_block_records_of_a_run() -> None:
         assert gpu.residencies == ()
 
 
-def test_the_benchmark_runs_on_it() -> None:
-    machine = Machine()
-    with ready(machine) as (gpu, _):
-        policies = {name: POLICIES.find(name)() for name in ("sequential", "elastic")}
-        run = runner(gpu.open_backend, policies, gpu.gpu, duration_s=0.02)
-        tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
-        for policy in policies:
-            answers = run(tasks, policy, 0)
-            assert len(answers.latencies_s["a"]) == 9
-            assert answers.rate_per_s("b") > 0 or policy == "sequential"
-            assert np.array_equal(gpu.program("b").read("z"), 2 * np.zeros_like(VALUES["x"]) + 1)
-
-
 def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
     mixed = KernelSequence(
         "mixed", (), "",
@@ -166,9 +151,3 @@ def test_a_compiler_newer_than_the_driver_is_named_with_its_remedy() -> None:
         build(pair, context)
     assert "and the driver, of CUDA 12.6, reads 8.5" in error.value.message
     assert "pip install 'edgetune[cuda12]'" in error.value.hint
-
-
-def test_an_error_in_a_source_has_the_users_line() -> None:
-    wrong = KernelSequence("p", network().calls, REAL.replace("2 * x[i]", "2 * missing"))
-    with Machine(kernels={}).context() as context, pytest.raises(InputError, match=r'p\.cu, line 4: .*"missing"'):
-        build(wrong, context)

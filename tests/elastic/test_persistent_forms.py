@@ -12,7 +12,6 @@ from ptx_corpus import transformed, trials
 from edgetune.stages.elastic import abi
 from edgetune.stages.elastic.cpu_equivalence import Matrix, check, ways
 from edgetune.stages.elastic.execution import CpuLaunch, CpuResult, ExecutionOrder, Taking
-from edgetune.stages.elastic.explain import explained
 from edgetune.stages.elastic.kernel import TransformResult, Variant
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.work import Logical, Pointer, Scalar
@@ -47,13 +46,6 @@ def launch(rank: int = 0, blocks: int = 5, *, changes: bool = False) -> CpuLaunc
 def run(built: PtxProgram, *launches: CpuLaunch, seed: int = 0, quota: int = abi.NO_QUOTA) -> CpuResult:
     memory = {"done": np.zeros(BLOCKS, np.int32), "words": np.array([0, 0, quota], np.uint32)}
     return next(built.run_all([(launches, ExecutionOrder("forward", seed))], memory))
-
-
-def test_a_persistent_form_stands_behind_the_grid_form_of_every_kernel() -> None:
-    done = made()
-    assert Variant("count__persistent", "persistent") in done.kernels[0].variants
-    assert ".entry count__persistent(" in done.source
-    assert "  persistent: count__persistent" in list(explained(done))
 
 
 def test_all_logical_blocks_are_done_once(built: PtxProgram) -> None:
