@@ -108,11 +108,11 @@ def simulate(opts: SimulateOptions, terminal: RunTerminal) -> None:
         --plot gantt.svg --view gantt:elastic@0s-50ms
     """
     from edgetune.cli.plot import report_finished
-    from edgetune.workflows.kernels import share
+    from edgetune.workflows.kernels import plan, share
     from edgetune.workflows.report.kernel_timeline import report_answer
 
     if terminal.dry_run:
-        _report_plan(share.plan_simulate(opts, terminal.screen), terminal.screen)
+        _report_plan(plan.plan_of(opts, terminal.screen), terminal.screen)
         return
     finished = share.simulate(opts, terminal.screen)
     report_finished(finished, opts, terminal, report_answer)

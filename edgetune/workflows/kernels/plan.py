@@ -31,10 +31,7 @@ from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
 
 _DEFAULT_NAME = "kernels.parquet"
-_TIMES = {
-    "wait": "wait_s", "turn": "turn_s", "gap": "gap_s", "host": "host_s", "decision": "decision_s", "event": "event_s",
-    "stream-wait": "stream_wait_s",
-}  # fmt: skip
+_TIMES = ("wait", "turn", "gap", "host", "decision", "event", "stream-wait")
 _SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
 _MOST_WITHIN = 1e4
 """A share of a latency that excludes nothing: a kernel of ten thousand times as long."""
@@ -249,7 +246,7 @@ def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, GpuTimingModel]:
         if name == "launch":
             gpu = replace(gpu, launch_s=_time_s(value, what), source=f"{gpu.source}; launch_s: --assume")
         elif name in _TIMES:
-            said[_TIMES[name]] = _time_s(value, what)
+            said[f"{name.replace('-', '_')}_s"] = _time_s(value, what)
         elif name in _SHARES:
             said[_SHARES[name]] = share = parse_share(value, what=what)
             if share == 0 and name == "bandwidth":
