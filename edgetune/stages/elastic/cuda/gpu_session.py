@@ -27,7 +27,6 @@ from edgetune.stages.elastic.backend import Launch, Residency
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
-from edgetune.stages.elastic.cuda.calibrate import calibrate
 from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import load_driver
 from edgetune.stages.elastic.cuda.green import green_context
@@ -115,12 +114,6 @@ Builder = Callable[[KernelSequence, Context, bool], Build]
 
 def _timer_image(context: Context) -> bytes:
     return compiled_image(TIMER_SOURCE, context, "timer")
-
-
-def measured_launch_s(context: Context) -> float:
-    """Return how soon a kernel can follow another on this GPU and host, s, measured now."""
-    with context.scope():
-        return calibrate(context).reaction_s
 
 
 class GpuSession:
@@ -287,7 +280,7 @@ def open_gpu_session(
     *,
     sm_count: int | None = None,
     module: Any = None,
-    launch_s: Callable[[Context], float] = measured_launch_s,
+    launch_s: Callable[[Context], float],
     now_ns: Callable[[], int] = time.monotonic_ns,
     sleep_s: Callable[[float], object] = time.sleep,
     **options: Any,
