@@ -207,6 +207,11 @@ class KernelTasks(Document):
             _check_network(network, f"{name}, network {network.name}")
         return read
 
+    @property
+    def sources(self) -> list[str]:
+        """Files of kernels."""
+        return [each.source for each in self.networks if each.source]
+
     def document(self) -> dict[str, Any]:
         """Return the head, what it runs on, a line for each task, and the networks."""
         keys = self.keys("gpu", "policy", "duration_s", "seed", "tasks", "networks")

@@ -92,7 +92,6 @@ VALUES: dict[str, str | tuple[str, ...]] = {
     "schedule kernels --policy": "stages.elastic.policies:POLICIES",
     "schedule kernels --device": ("nvidia:0", "jetson"),
     "schedule kernels --gpu": "stages.elastic.gpu:catalogue",
-    "schedule kernels --wiscore": ("corrected", "literal"),
     "NETWORK": "workloads.zoo:NETWORKS",
     "MODEL": "zoo: workloads.zoo:NETWORKS",
     "TABLE": "zoo: workloads.zoo:NETWORKS",

@@ -14,11 +14,9 @@ from edgetune.processes.streams import write_bytes
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
 from edgetune.stages.elastic.bound import NOTE, describe_bound
 from edgetune.stages.elastic.explain import explained, reasons
-from edgetune.stages.elastic.forms import Forms
-from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.shrink import Shrunk
 from edgetune.units import format_bytes, format_duration, format_si
-from edgetune.workflows.cells import brief, cell
 from edgetune.workflows.kernels.bench import BenchFigures
 from edgetune.workflows.kernels.gpu import Calibrated
 from edgetune.workflows.kernels.options import TransformOptions
@@ -74,7 +72,6 @@ def report_figures(figures: BenchFigures, terminal: Terminal) -> None:
         return
     for each in figures.found:
         beside = each.normal if each.normal_arrivals == "closed" else f"{each.normal} ({each.normal_arrivals})"
-        beside = beside if each.in_flight == 1 else f"{each.in_flight} x {beside}"
         beside += "" if each.normal_sms is None else f" (at most {each.normal_sms} multiprocessors)"
         alone = format_duration(each.alone_p50_s - each.waking_s)
         woken = f" (and {format_duration(each.waking_s)} where the host was idle)" if each.waking_s else ""
@@ -134,29 +131,36 @@ def report_costs(found: Calibrated, terminal: Terminal) -> None:
         f"{costs.gpu}, {costs.sm_count} multiprocessors, CUDA {costs.cuda}: medians, with kernels that do nothing"
     )
     rows = [
-        ("call of a launch", costs.call_s, ""),
-        ("record of an event", costs.record_s, ""),
-        ("question whether an event is over", costs.query_s, ""),
-        ("launch until the kernel is over", costs.over_s, f"or {format_si(costs.over_uncertain_s, 's')} off"),
         ("end of a kernel until that of the next", costs.reaction_s, ""),
         *((f"{count} launches until all are seen to be over", each_s, "") for count, each_s in costs.shards_s.items()),
         ("each shard more", costs.shard_s, ""),
+        ("each logical block more of a physical one", costs.turn_s, f"mean of {max(costs.turns_s)}"),
     ]
-    if costs.turn_s is not None:
-        rows.append(("each logical block more of a physical one", costs.turn_s, f"mean of {max(costs.turns_s)}"))
     table(("what", "takes>", "note"), [(what, format_si(taken_s, "s"), note) for what, taken_s, note in rows])
     print_lines(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")
 
 
 def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
     """Print the resources of each form, and the pieces to launch beside no critical block; with --verbose all."""
-    rows, shrunk = kept.rows, kept.shrunk
+    shrunk, forms = kept.shrunk, _form_rows(kept.forms, kept.shrunk)
+    dropped = {design: reason for design in shrunk.designs if (reason := shrunk.reason(design)) is not None}
     if terminal.json:
+        rows = [
+            *(
+                {**_form_row(kept.forms, place.shape.per_thread, place.threads), **asdict(place.shape),
+                 "status": "kept", "critical_blocks": place.critical_blocks,
+                 "critical_threads": place.critical_threads, "rank": place.rank, "score": place.score}
+                for place in shrunk.places
+            ),
+            *(
+                {**_form_row(kept.forms, design.per_thread, design.threads), "count": design.count,
+                 "status": "dropped", "reason": reason}
+                for design, reason in dropped.items()
+            ),
+        ]  # fmt: skip
         answer({
             "kernel": shrunk.kernel, "gpu": shrunk.gpu.name, "arch": kept.arch, "designs": len(shrunk.designs),
-            "pruned_share": shrunk.pruned_share,
-            "rules": {**asdict(shrunk.rules), **asdict(shrunk.rules.limits(shrunk.gpu))},
-            "forms": _form_rows(kept.forms, shrunk), "rows": [brief(row) for row in rows],
+            "pruned_share": shrunk.pruned_share, "rules": asdict(shrunk.limits), "forms": forms, "rows": rows,
         })  # fmt: skip
         return
     table(
@@ -166,11 +170,10 @@ def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
                 row["form"], row["threads"], row["registers_per_thread"], row["registers_per_block"],
                 *(format_bytes(row[f"{what}_bytes"]) for what in ("static_shared", "stack", "spill")), row["verdict"],
             )
-            for row in _form_rows(kept.forms, shrunk)
+            for row in forms
         ],
     )  # fmt: skip
-    dropped = Counter(row.reason for row in rows if row.status == "dropped")
-    reasons = ", ".join(f"{count}: {reason}" for reason, count in dropped.items())
+    reasons = ", ".join(f"{count}: {reason}" for reason, count in Counter(dropped.values()).items())
     beside = len(shrunk.leftovers) * shrunk.gpu.sm_count
     terminal.screen.info(
         f"{len(shrunk.designs)} pieces, each beside {beside} kinds of critical kernel: {len(shrunk.places)} of "
@@ -179,41 +182,44 @@ def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
     )
     grid, block = ("x".join(map(str, sizes)) for sizes in (shrunk.logical.grid, shrunk.logical.block))
     print_folded(f"{shrunk.kernel}, {grid} blocks of {block} threads; beside: critical blocks, modulo multiprocessors")
-    table(
-        ("beside>", "of threads>", "rank>", "piece>", "blocks>", "of threads>", "per thread>", "score>", "dropped"),
-        [
-            (
-                row.critical_blocks, cell(row.critical_threads, lambda threads: f"to {threads}"), row.rank, row.count,
-                row.blocks, row.threads, row.per_thread, cell(row.score, ".3f"), row.reason or "",
-            )
-            for row in rows
-            if terminal.verbose or (row.rank == 0 and row.critical_blocks == 0)
-        ],
-    )  # fmt: skip
+    cells: list[tuple[object, ...]] = [
+        (
+            place.critical_blocks, f"to {place.critical_threads}", place.rank, place.shape.count, place.shape.blocks,
+            place.threads, place.shape.per_thread, f"{place.score:.3f}", "",
+        )
+        for place in shrunk.places
+        if terminal.verbose or (place.rank == 0 and place.critical_blocks == 0)
+    ]  # fmt: skip
+    if terminal.verbose:
+        cells += [(None, None, None, each.count, None, each.threads, each.per_thread, None, dropped[each])
+                  for each in dropped]  # fmt: skip
+    columns = ("beside>", "of threads>", "rank>", "piece>", "blocks>", "of threads>", "per thread>", "score>")
+    table((*columns, "dropped"), cells)
 
 
 def _form_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
     """Return the compiler's figures of the original and of each form that the launch can have."""
-    threads = shrunk.logical.threads
     flaws = {design.per_thread: (design.threads, design.flaw) for design in shrunk.designs}
-    original = _asked(forms.original.resources, threads)
-    rows: list[dict[str, Any]] = [
-        {"form": shrunk.kernel, "symbol": forms.original.symbol, "per_thread": None, **original, "verdict": "original"}
+    said: list[tuple[int | None, Form, int, str]] = [
+        (None, forms.original, shrunk.logical.threads, "original"),
+        *(
+            (count, forms.elastic[count], size, "kept" if flaw is None else f"dropped: {flaw}")
+            for count, (size, flaw) in flaws.items()
+        ),
     ]
-    for count, (size, flaw) in flaws.items():
-        form = forms.elastic[count]
-        said = "kept" if flaw is None else f"dropped: {flaw}"
-        asked = _asked(form.resources, size)
-        rows.append({"form": form.symbol, "symbol": form.symbol, "per_thread": count, **asked, "verdict": said})
-    return rows
+    return [
+        {
+            "form": form.symbol, "symbol": form.symbol, "per_thread": count, "threads": threads,
+            "registers_per_thread": form.resources.registers_per_thread,
+            "registers_per_block": form.resources.registers_per_thread * threads,
+            "static_shared_bytes": form.resources.static_shared_bytes, "stack_bytes": form.resources.stack_bytes,
+            "spill_bytes": form.resources.spill_bytes, "verdict": verdict,
+        }
+        for count, form, threads, verdict in said
+    ]  # fmt: skip
 
 
-def _asked(resources: Resources, threads: int) -> dict[str, int]:
-    return {
-        "threads": threads,
-        "registers_per_thread": resources.registers_per_thread,
-        "registers_per_block": resources.registers_per_thread * threads,
-        "static_shared_bytes": resources.static_shared_bytes,
-        "stack_bytes": resources.stack_bytes,
-        "spill_bytes": resources.spill_bytes,
-    }
+def _form_row(forms: Forms, per_thread: int, threads: int) -> dict[str, Any]:
+    form = forms.elastic[per_thread]
+    of_form = {"symbol": form.symbol, "registers_per_thread": form.resources.registers_per_thread}
+    return {**of_form, "per_thread": per_thread, "threads": threads}

@@ -27,6 +27,21 @@ REPLACED: dict[str, str] = {
     "schedule kernels shrink --force": "leave the option out: the command writes no file",
     "schedule kernels simulate --kept": "leave the option out: policies compute the pieces before a run",
     "schedule kernels run --kept": "leave the option out: policies compute the pieces before a run",
+    **{
+        f"schedule kernels shrink --{option}": "--costs FILE takes measured times of launches and turns"
+        for option in ("launch-time", "most-overhead", "turn-time", "most-turns")
+    },
+    **{
+        f"schedule kernels shrink {option}": "leave the option out: pieces are chosen as the policies choose them"
+        for option in ("--keep", "--strict-paper", "--wiscore")
+    },
+    **{
+        f"schedule kernels shrink {option}": "compile with nvcc -ptx and its options, and give the PTX"
+        for option in ("--define", "-D", "--fmad", "--no-fmad")
+    },
+    "schedule kernels bench --load": "edgetune schedule kernels simulate takes any arrivals from a file of tasks",
+    "schedule kernels bench --in-flight": "edgetune schedule kernels simulate takes several tasks of one network",
+    "schedule kernels bench --deadline": "edgetune schedule kernels simulate takes the deadline of each task",
     "schedule kernels shrink --indexing": "leave the option out: blocks compute their indices",
     "schedule kernels run --indexing": "leave the option out: blocks compute their indices",
     "schedule kernels bench --indexing": "leave the option out: blocks compute their indices",

@@ -108,10 +108,10 @@ def simulate(opts: SimulateOptions, terminal: PlanningTerminal) -> None:
         --plot gantt.svg --view gantt:elastic@0s-50ms
     """
     from edgetune.cli.plot import report_finished
-    from edgetune.workflows.kernels import share
+    from edgetune.workflows.kernels import plan, share
 
     if terminal.dry_run:
-        _report_plan(share.plan_simulate(opts, terminal.screen), terminal.screen)
+        _report_plan(plan.plan_of(opts, terminal.screen), terminal.screen)
         return
     finished = share.simulate(opts, terminal.screen)
     report_finished(finished, opts, terminal)
@@ -156,7 +156,7 @@ def bench(opts: BenchOptions, terminal: Terminal) -> None:
     \b
       edgetune schedule kernels bench
       edgetune schedule kernels bench A B --gpu xavier --policy sequential,elastic
-      edgetune schedule kernels bench D --load 30% --json
+      edgetune schedule kernels bench D --json
       edgetune schedule kernels bench --device nvidia:0 --sms 16
     """
     from edgetune.cli.kernels_report import report_figures

@@ -41,11 +41,6 @@ def user_folder(kind: Literal["cache", "config", "state", "runtime"], *parts: st
     raise InputError(f"this user has no home folder, and {folder} {reason}", f"set {variable} or TMPDIR to a folder")
 
 
-def compiled_folder() -> Path:
-    """Return the folder of compiled kernels."""
-    return user_folder("cache", "compiled")
-
-
 def prepared_folder() -> Path:
     """Return the default folder of prepared networks."""
     return user_folder("cache", "prepared")

@@ -37,13 +37,12 @@ from edgetune.artifacts.header import Header
 from edgetune.cli.plot import drawing_of, write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
-from edgetune.stages.elastic.cuda.blocks import Delay
+from edgetune.stages.elastic.cuda.blocks import delay
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate, compiled_for
+from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
@@ -97,7 +96,7 @@ def kept(fmad: bool) -> Builder:
     def builder(asked: KernelSequence, context: Context, recorded: bool) -> Build:
         wanted = asked.source, frozenset(call.kernel for call in asked.calls), recorded
         if wanted not in made:
-            options = CompileOptions(fmad=fmad, cache=compiled_folder())
+            options = CompileOptions(fmad=fmad)
             made[wanted] = build(asked, context, recorded=recorded, options=options, persistent=True)
         return made[wanted]
 
@@ -128,7 +127,7 @@ class Parts:
             sms = context.facts.gpu.sm_count
             if sms not in self._costs:
                 with context.scope():
-                    self._costs[sms] = calibrate(context, compiled_for(context))
+                    self._costs[sms] = calibrate(context)
             return self._costs[sms].reaction_s
 
         patience = WaitTimes(hang_s=HANG_S)
@@ -176,9 +175,8 @@ class Parts:
         """Measure what launches cost."""
         with self.opened(sm_count=sm_count) as ready:
             costs = self._costs[ready.gpu.sm_count]
-        what = f"a launch {1e6 * costs.call_s:.1f} us, over after {1e6 * costs.over_s:.1f} us, each shard more"
         next_us = f"{1e6 * costs.shard_s:.1f} us; from one to the next by the loop {1e6 * costs.reaction_s:.1f} us"
-        yield f"shards     {what} {next_us}"
+        yield f"shards     each shard more {next_us}"
 
     def policies(self, sm_count: int | None) -> Iterator[str]:
         """Run workloads by policies in alternation."""
@@ -186,7 +184,7 @@ class Parts:
         with self.opened(sm_count=sm_count) as ready:
             for letter in self._asked.workloads.split(","):
                 asked = fitted(ready, workload(letter, sizes=self.sizes))
-                tasks = (asked.critical, *asked.normals)
+                tasks = (asked.critical, asked.normal)
                 policies = {name: make_policy(name, tasks, ready.gpu) for name in names}
                 runs = runner(ready.open_backend, policies, ready.gpu, duration_s=duration_s)
                 found = bench(asked, names, runs, turns=self._asked.turns)
@@ -271,16 +269,13 @@ def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, 
     context = ready.context
     late: list[bool] = []
     with context.scope():
-        delay = Delay(
-            context,
-            ready.timer_image,
-            LAUNCH_NS * max(len(list(launches(program, way))) for way in (ORIGINAL, LaunchVariant(1))),
-        )
+        most = max(len(list(launches(program, way))) for way in (ORIGINAL, LaunchVariant(1)))
+        wait = delay(context, ready.timer_image, LAUNCH_NS * most)
         stream, start, end = context.stream(), context.event(), context.event()
 
         def request_ms(way: LaunchVariant) -> float:
             queued = list(launches(program, way))
-            delay.launch(stream)
+            wait.launch(stream)
             context.driver.call("cuEventRecord", start, stream)
             for launch in queued:
                 program.launch(launch, stream)

@@ -38,7 +38,10 @@ from edgetune.stats import median
 
 _GPU = re.compile(r"^.*, (?P<sms>\d+) multiprocessors, CUDA")
 _TIME = re.compile(r"^overhead +(?P<name>\w+) +original +(?P<ms>[\d.]+) ms")
-_NEXT = re.compile(r"^shards +a launch (?P<call>[\d.]+) us, .* from one to the next by the loop (?P<us>[\d.]+) us")
+_NEXT = re.compile(
+    r"^shards +(a launch (?P<call>[\d.]+) us, .*)?each shard more (?P<shard>[\d.]+) us; "
+    r".* by the loop (?P<us>[\d.]+) us"
+)
 _WORKLOAD = re.compile(r"^policies +(?P<name>\w+): .* alone (?P<ms>[\d.]+) ms")
 _ASKED = re.compile(r"elastic_gpu.py .*--turns (?P<turns>\d+) --duration (?P<s>[\d.]+)s")
 _TURNS = re.compile(r"; (?P<turns>\d+) turns? of (?P<s>[\d.]+) s$")
@@ -122,7 +125,7 @@ class Host:
     """Times of a host, s; ``None`` where they were not measured.
 
     Args:
-        call_s: Of the driver's call that launches a kernel.
+        call_s: Of the driver's call that launches a kernel, or of a shard more, which is that call.
         next_s: From the end of a kernel to that of the next one, by the loop.
     """
 
@@ -163,7 +166,7 @@ def measured_policies(text: str) -> dict[tuple[int, str], Measured]:
         if gpu := _GPU.match(line):
             sms = int(gpu["sms"])
         elif after := _NEXT.match(line):
-            host = Host(float(after["call"]) / 1e6, float(after["us"]) / 1e6)
+            host = Host(float(after["call"] or after["shard"]) / 1e6, float(after["us"]) / 1e6)
         elif asked := _ASKED.search(line):
             run_s = int(asked["turns"]) * float(asked["s"])
         elif begun := _WORKLOAD.match(line):

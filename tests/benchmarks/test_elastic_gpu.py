@@ -55,25 +55,3 @@ def test_all_parts_on_two_sizes(command, tmp_path, capsys):
         assert measured.host.next_s > measured.host.call_s > 0
         assert measured.run_s == pytest.approx(0.04)
     assert [name for _, name in measured_ms(said)] == ["gru", "gru"]
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (["--parts", "policys"], "there is no part 'policys'"),
-        (["--policies", "elastics"], "there is no policy 'elastics'"),
-        (["--workloads", "A,Z"], "there is no workload 'Z'"),
-        (["--networks", "vgg"], "there is no network 'vgg'"),
-        (["--sms", "all,1x"], "--sms has '1x'"),
-    ],
-)
-def test_what_does_not_exist_is_refused_before_anything_runs(command, tmp_path, capsys, asked, said):
-    assert command(*asked, "-o", str(tmp_path)) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_without_a_gpu_it_says_so(tmp_path, capsys):
-    clock = FakeClock()
-    nothing = partial(open_gpu_session, module=FakeCuda([], clock), now_ns=ticking(clock), sleep_s=clock.sleep_s)
-    assert main(["-o", str(tmp_path)], nothing) == 4
-    assert "there is no NVIDIA GPU on this machine" in capsys.readouterr().err

@@ -237,9 +237,8 @@ def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkey
 
 @pytest.mark.slow  # real kernels are compiled by the real compiler
 def test_on_a_gpu_that_is_a_fake(edgetune, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     clock, opened = FakeClock(), gpu_session.open_gpu_session
-    given = {"module": FakeCuda([FakeCudaGpu(sm_count=132)], clock), "now_ns": clock.now_ns, "sleep_s": clock.sleep_s}
+    given = {"module": FakeCuda([FakeCudaGpu(sm_count=132)], clock, version=13000), "now_ns": clock.now_ns, "sleep_s": clock.sleep_s}
     monkeypatch.setattr(gpu_session, "open_gpu_session", lambda index, **options: opened(index, **{**options, **given}))
     words = ("--device", "nvidia:0", "--sms", "16", "--policy", "sequential,elastic", "--duration", "20ms", "--json")
     ended = edgetune(*SHORT, *words)
@@ -283,7 +282,6 @@ CALIBRATE = ("schedule", "kernels", "calibrate")
 @pytest.fixture
 def tasks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "tasks.yaml").write_text(RUN_TASKS)
     (tmp_path / "scale.cu").write_text(SOURCE)
     return tmp_path

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.stages.elastic import abi
 from edgetune.stages.elastic.backend import Launch, LaunchEvent
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
@@ -24,7 +23,7 @@ from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.work import Argument, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic.work import Argument, Call, GpuTask, KernelBuffer, KernelSequence, Logical, Pointer, Scalar
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory

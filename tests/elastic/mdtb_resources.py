@@ -17,7 +17,7 @@ from typing import Any
 
 import edgetune.stages.elastic.mdtb
 from edgetune.stages.elastic.forms import forms_of
-from edgetune.stages.elastic.front import resources_of, transform_compiled
+from edgetune.stages.elastic.front import resources_of, transform
 from edgetune.stages.elastic.mdtb.builder import kernel_source
 from edgetune.stages.elastic.mdtb.networks import KERNELS
 
@@ -34,7 +34,7 @@ def table(kernels: Sequence[str] = KERNELS, architectures: Sequence[str] = ARCHI
     compiler = ""
     for arch, kernel in product(architectures, kernels):
         name = f"{kernel}.cu"
-        done = transform_compiled(kernel_source(kernel), name, arch)
+        done = transform(kernel_source(kernel), name, arch)
         needs = forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel].resources
         found.setdefault(arch, {})[kernel] = {str(each): asdict(needs[each]) for each in sorted(needs)}
         compiler = re.findall(r"Cuda compilation tools, release ([\d.]+)", done.source)[0]

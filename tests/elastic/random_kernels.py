@@ -53,13 +53,7 @@ class Maker:
         """Return an expression that is the same for all threads of a block."""
         if depth and self.chance.random() < 0.4:
             return f"({self.same(depth - 1)} {self.chance.choice('+-*^&|')} {self.same(depth - 1)})"
-        leaves = [
-            *self.uniform,
-            "(int)blockIdx.x",
-            "(int)gridDim.x",
-            "(int)blockDim.x",
-            str(self.chance.randint(0, 9)),
-        ]
+        leaves = [*self.uniform, "(int)blockIdx.x", "(int)gridDim.x", "(int)blockDim.x", str(self.chance.randint(0, 9))]
         return self.chance.choice(leaves)
 
     def any(self, depth: int = 2) -> str:

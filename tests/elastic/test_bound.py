@@ -27,7 +27,6 @@ from edgetune.stages.elastic.pieces import PieceShape, Sizes
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Elastic
 from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
-from edgetune.stages.elastic.policies.sequential import Sequential
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 
@@ -124,18 +123,6 @@ def test_blocks_of_a_piece_slow_each_other_down() -> None:
     assert Sizes(GPU).block_s(replace(many, whole_s=500e-6), PieceShape(500, 1, 500)) == pytest.approx(
         resident / 500 * 500e-6
     )
-
-
-@pytest.mark.parametrize(
-    ("policy", "tasks"),
-    [
-        (Sequential(), TASKS),  # it waits for whole requests
-        (Elastic(), (NORMAL,)),
-        (Elastic(), (*TASKS, replace(CRITICAL, name="d"))),  # critical tasks wait for each other
-    ],
-)
-def test_where_there_is_none(policy, tasks) -> None:
-    assert latency_bound(policy, tasks, GPU, measured_costs(GPU), alone_s=1e-3) is None
 
 
 def test_pieces_are_shortened_before_a_kernel_is_left_out() -> None:

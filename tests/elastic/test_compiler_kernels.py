@@ -7,7 +7,7 @@ from kernel_corpus import ARCHES
 
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.forms import Forms, forms_of
-from edgetune.stages.elastic.front import resources_of, transform_compiled
+from edgetune.stages.elastic.front import resources_of, transform
 from edgetune.stages.elastic.gpu import find_gpu
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.mdtb.builder import kernel_source
@@ -21,7 +21,7 @@ GPU = find_gpu("orin-agx")
 
 def assembled(source: str, name: str, arch: str) -> tuple[TransformResult, dict[str, Forms]]:
     options = CompileOptions(include=(str(CORPUS[0].parent),))
-    done = transform_compiled(source, name, arch, options=options)
+    done = transform(source, name, arch, options=options)
     return done, forms_of(done, resources_of(done.source, arch, name).__getitem__)
 
 

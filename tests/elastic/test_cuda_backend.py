@@ -12,22 +12,13 @@ from edgetune.stages.elastic.backend import LaunchEvent
 from edgetune.stages.elastic.cuda.backend import WaitTimes, stream_priorities
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies import POLICIES
-from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_gpu import FakeCudaKernel
 
 SHORT = WaitTimes(hang_s=0.01)
 
 
 def kinds(found: list[LaunchEvent]) -> list[tuple[int, str]]:
     return [(moment.launch, moment.kind) for moment in found]
-
-
-def test_launches_of_a_task_run_one_after_another() -> None:
-    with Machine().backend(task("a")) as backend:
-        backend.launch(launch(0))
-        backend.launch(launch(1, call=1))
-        found = moments(backend)
-    assert kinds(found) == [(0, "started"), (0, "ended"), (1, "started"), (1, "ended")]
-    assert all(moment.failure is None for moment in found)
 
 
 def test_times_are_those_of_the_gpu_however_late_one_asks() -> None:
@@ -90,50 +81,12 @@ def test_a_launch_waits_for_others_of_other_tasks() -> None:
     assert abs(at_ns[1, "started"] - at_ns[0, "ended"]) < 100, "a step of single precision"
 
 
-def test_a_launch_that_is_over_is_not_waited_for() -> None:
-    machine = Machine()
-    with machine.backend(task("a"), task("b")) as backend:
-        backend.launch(launch(0, "a"))
-        moments(backend)
-        backend.launch(launch(1, "b", after=(0,)))
-        assert "cuStreamWaitEvent" not in machine.cuda.calls
-        assert len(moments(backend)) == 2
-
-
 def test_waiting_ends_when_it_is_time_and_no_nap_makes_it_late() -> None:
     machine = Machine()
     with machine.backend(task("a")) as backend:
         until_ns = backend.now_ns() + 5_000_000
         assert backend.wait(until_ns) == ()
         assert 0 <= backend.now_ns() - until_ns < 10 * US
-
-
-def test_with_nothing_in_flight_and_no_limit_it_returns_at_once() -> None:
-    with Machine().backend(task("a")) as backend:
-        begin_ns = backend.now_ns()
-        assert backend.wait(None) == ()
-        assert backend.now_ns() - begin_ns < US
-
-
-def test_a_long_kernel_is_napped_beside() -> None:
-    machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=1_000_000_000)})
-    with machine.backend(task("a"), patience=WaitTimes(nap_s=0.001)) as backend:
-        backend.launch(launch(0))
-        moments(backend)
-    asked = machine.cuda.calls.count("cuEventQuery")
-    assert asked < 4000, "2 ms at a question each microsecond, then one each millisecond"
-
-
-def test_events_are_used_again() -> None:
-    machine = Machine()
-    with machine.backend(task("a")) as backend:
-        backend.launch(launch(0))
-        moments(backend)
-        made = machine.cuda.calls.count("cuEventCreate")
-        for number in range(1, 20):
-            backend.launch(launch(number))
-            moments(backend)
-        assert machine.cuda.calls.count("cuEventCreate") == made
 
 
 def test_behind_another_launch_its_end_is_the_start() -> None:
@@ -262,16 +215,6 @@ def test_every_policy_answers_on_it_and_the_answers_are_right(policy: str) -> No
     assert answered["a"] == 9
     assert answered["b"] > 0 or policy == "sequential"
     assert not [each for each in loop.launches if each.failure]
-
-
-def test_elastic_work_is_launched_in_pieces() -> None:
-    machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=128)])
-    tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
-    with machine.backend(*tasks) as backend:
-        ElasticLoop(POLICIES.find("elastic")(), backend, tasks, gpu=machine.gpu, duration_s=0.02).run()
-    symbols = {each.symbol for each in machine.cuda.launches}
-    assert "double_it" in symbols
-    assert any("__" in symbol for symbol in symbols)
 
 
 def test_a_run_on_a_gpu_that_fails_ends_and_says_so() -> None:

@@ -1,24 +1,18 @@
-"""Block records: where each physical block ran, on the host's clock."""
+"""Block records, and times of a GPU whose clock is not the host's and that is sometimes too busy to be asked."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 from cuda_scene import AHEAD_NS, BUILD, KERNELS, TIMER_IMAGE, US, VALUES, Machine, launch, moments, network, task
 from ptx_corpus import compiled
 
-from edgetune.stages.elastic.compiler import ptx_of
 from edgetune.stages.elastic.cuda.backend import CudaBackend
-from edgetune.stages.elastic.cuda.blocks import (
-    DELAY_KERNEL,
-    TIMER_KERNEL,
-    TIMER_SOURCE,
-    BlockRecords,
-    GlobalTimer,
-    with_block_records,
-)
+from edgetune.stages.elastic.cuda.blocks import BlockRecords, EventTimes, GlobalTimer, with_block_records
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.ptx.parse import parse
 from fakes.cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
@@ -94,13 +88,6 @@ def test_launches_that_find_no_room_are_counted_and_run() -> None:
     assert {each.launch for each in found} == {0, 2}
 
 
-def test_a_program_that_does_not_record_is_given_no_address() -> None:
-    machine = Machine()
-    with machine.program() as (context, program):
-        program.launch(launch(0), context.stream(), records=0x1234)
-    assert all(len(each.arguments) == 3 for each in machine.cuda.launches)
-
-
 SOURCE = """
 // a comment first
 __global__ void plain(float *x) { if (threadIdx.x > 3) return; x[threadIdx.x] = 1; }
@@ -126,6 +113,82 @@ def test_kernels_take_an_address_more() -> None:
         assert sum(each.op[0] == "ret" for each in new.instructions) == 1, "all leave by the note of the time"
 
 
-def test_the_kernels_of_the_timer_compile() -> None:
-    text, _ = ptx_of(TIMER_SOURCE, "sm_75", name="timer")
-    assert all(f".entry {each}(" in text for each in (TIMER_KERNEL, DELAY_KERNEL))
+SECOND_NS = 10**9
+
+
+class Clocks:
+    """Stands for a context and its driver: the host's clock moves by a microsecond with every call, the GPU's faster.
+
+    Args:
+        fast: By which share the GPU's clock is fast.
+    """
+
+    def __init__(self, fast: float) -> None:
+        self.host_ns, self.fast = 0, fast
+        self.busy = False
+        self.queries = 0
+        self.driver = self
+
+    def now_ns(self) -> int:
+        self.host_ns += US
+        return self.host_ns
+
+    def stream(self, priority: int) -> int:
+        return priority
+
+    def priorities(self) -> tuple[int, int]:
+        return 0, -5
+
+    def event(self) -> dict[str, float]:
+        return {}
+
+    def call(self, function: str, *arguments: Any) -> float | None:
+        self.host_ns += US
+        if function == "cuEventRecord":
+            arguments[0]["gpu_ns"] = self.host_ns * (1 + self.fast)
+            return None
+        assert function == "cuEventElapsedTime"
+        return (arguments[1]["gpu_ns"] - arguments[0]["gpu_ns"]) / 1e6
+
+    def is_over(self, event: dict[str, float]) -> bool:
+        assert event
+        self.queries += 1
+        self.host_ns += US
+        return not self.busy
+
+
+def happened(clocks: Clocks) -> tuple[dict[str, float], int]:
+    """Return an event and when it happened on the host's clock."""
+    event = clocks.event()
+    clocks.call("cuEventRecord", event)
+    return event, clocks.host_ns
+
+
+@pytest.mark.parametrize("fast", [0.0, 20e-6, -50e-6])
+def test_how_far_times_may_be_off_holds_also_for_clocks_that_move_apart(fast: float) -> None:
+    clocks = Clocks(fast)
+    times = EventTimes(clocks)  # type: ignore[arg-type]
+    worst_ns = 0
+    for _ in range(20):
+        clocks.host_ns += SECOND_NS // 3
+        event, at_ns = happened(clocks)
+        worst_ns = max(worst_ns, abs(times.at_ns(event) - at_ns))
+    assert worst_ns <= times.uncertain_ns
+    apart_ns = abs(fast) * SECOND_NS * 4 / 3
+    assert times.uncertain_ns <= apart_ns + 10 * US
+
+
+def test_a_gpu_that_is_busy_is_not_asked_again_at_once_and_its_times_stay() -> None:
+    clocks = Clocks(0.0)
+    times = EventTimes(clocks)  # type: ignore[arg-type]
+    clocks.host_ns += 2 * SECOND_NS
+    clocks.busy, before = True, clocks.queries
+    event, at_ns = happened(clocks)
+    for _ in range(1000):
+        assert abs(times.at_ns(event) - at_ns) <= times.uncertain_ns
+    assert clocks.queries - before <= 50  # one try in 10 ms, and these were 2
+    clocks.busy = False
+    clocks.host_ns += SECOND_NS
+    before = clocks.queries
+    times.at_ns(event)
+    assert clocks.queries == before + 1

@@ -1,14 +1,20 @@
-"""A context for one run: facts of the GPU, what is made and given back."""
+"""CUDA on one GPU: the driver and its errors, facts of the GPU, what is made and given back, and parts of it."""
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
-from cuda_scene import Machine
+from cuda_scene import BUILD, VALUES, Machine, launch, moments, network, task
 
 from edgetune.errors import DeviceError
 from edgetune.stages.elastic.cuda.context import open_context
-from edgetune.stages.elastic.cuda.driver import Driver, KernelFailedError
-from fakes.cuda_driver import fake_image
+from edgetune.stages.elastic.cuda.driver import Driver, KernelFailedError, NotOfferedError
+from edgetune.stages.elastic.cuda.green import green_context, part_of, why_not_green
+from edgetune.stages.elastic.cuda.program import Program
+from edgetune.testing.fake_clock import FakeClock
+from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 
@@ -22,11 +28,6 @@ def test_facts_are_those_that_cuda_tells() -> None:
     assert (facts.gpu.sm_count, facts.gpu.compute_capability) == (16, "8.7")
     assert facts.gpu.flop_per_s == pytest.approx(16 * 128 * 2 * 1.3e9)
     assert facts.gpu.bandwidth_bytes_per_s == pytest.approx(2 * 3.2e9 * 32)
-
-
-def test_a_multiprocessor_of_turing_has_half_as_many_cores() -> None:
-    with Machine([FakeCudaGpu(capability=(7, 5), sm_count=30, clock_khz=1_000_000)]).context() as context:
-        assert context.facts.gpu.flop_per_s == pytest.approx(30 * 64 * 2 * 1e9)
 
 
 def test_everything_is_given_back() -> None:
@@ -51,20 +52,6 @@ def test_a_scope_gives_back_what_was_made_in_it_alone() -> None:
         assert machine.cuda.works[0].memory.used_bytes == 100
         context.upload(kept, b"abc")
         assert context.download(kept, 3) == b"abc"
-
-
-def test_everything_is_given_back_after_an_error() -> None:
-    machine = Machine()
-    with pytest.raises(DeviceError), machine.context() as context:
-        context.allocate(context.allocate(100))
-    assert machine.cuda.leaked() == []
-
-
-def test_too_much_memory_is_refused_by_its_size() -> None:
-    with Machine([FakeCudaGpu(memory_bytes=1 << 20)]).context() as context:
-        with pytest.raises(DeviceError, match=r"2\.0 MiB of GPU memory: the GPU has no memory left"):
-            context.allocate(2 << 20)
-        context.allocate(1 << 20)
 
 
 def test_an_unknown_gpu_is_refused() -> None:
@@ -133,3 +120,127 @@ def test_a_process_stopped_at_once_waits_for_nothing(why: type[BaseException]) -
     with pytest.raises(why):
         stopped()
     assert machine.cuda.leaked() == ["memory"]
+
+
+def fake(**more) -> FakeCuda:
+    return FakeCuda([FakeCudaGpu()], FakeClock(), **more)
+
+
+def test_no_driver_at_all() -> None:
+    with pytest.raises(DeviceError, match=r"no NVIDIA driver on this machine: .*libcuda\.so\.1") as caught:
+        Driver(fake(fails_with=None))
+    assert "simulate" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "hint"),
+    [
+        (100, "there is no NVIDIA GPU on this machine", "simulate"),
+        (803, "updated while an older one is loaded", "reboot"),
+        (34, "a stub for linking", "library path"),
+        (999, "cuInit: CUDA error 999, CUDA_ERROR_UNKNOWN", "nvidia-smi"),
+    ],
+)
+def test_a_driver_that_does_not_start_says_why(code: int, words: str, hint: str) -> None:
+    with pytest.raises(DeviceError, match=words) as caught:
+        Driver(fake(fails_with=code))
+    assert hint in caught.value.hint
+
+
+def test_a_function_that_the_driver_or_the_bindings_lack() -> None:
+    driver = Driver(fake(missing=["cuGreenCtxCreate"]))
+    with pytest.raises(NotOfferedError, match="cuGreenCtxCreate: this NVIDIA driver is too old"):
+        driver.call("cuGreenCtxCreate", None, None, 1)
+    with pytest.raises(NotOfferedError, match="cuOfTomorrow is missing from this cuda-bindings"):
+        driver.call("cuOfTomorrow")
+
+
+def test_the_fake_has_the_names_and_numbers_of_the_bindings() -> None:
+    """Functions, parameters and enumerations; what they do can be compared on a GPU only."""
+    bindings = pytest.importorskip("cuda.bindings.driver")
+    for name in ("CUresult", "CUdevice_attribute", "CUfunction_attribute", "CUdevResourceType"):
+        for member in getattr(FakeCuda, name):
+            assert int(getattr(getattr(bindings, name), member.name)) == int(member), member
+    functions = [name for name in dir(FakeCuda) if name.startswith("cu")]
+    assert len(functions) > 30
+    for name in functions:
+        documented = getattr(bindings, name).__doc__.split("\n")[0].partition("(")[2].rpartition(")")[0]
+        wanted = [word.split(":")[0].split()[-1].lstrip("*") for word in documented.split(",") if word]
+        wanted = ["flags" if word == "useFlags" else word for word in wanted]  # as older ones call it
+        code = getattr(FakeCuda, name)
+        code = getattr(code, "__wrapped__", code).__code__
+        assert list(code.co_varnames[1 : code.co_argcount]) == wanted, name
+
+
+def test_streams_of_a_green_context_run_on_its_multiprocessors() -> None:
+    machine = Machine([FakeCudaGpu(sm_count=132)])
+    with machine.context() as context, green_context(context, 16) as part:
+        assert (context.facts.gpu.sm_count, part.facts.gpu.sm_count) == (132, 16)
+        program = Program(part, network(), BUILD)
+        program.write(VALUES)
+        program.warm_up(part.stream())
+        assert np.array_equal(program.read("z"), 2 * VALUES["x"] + 1)
+    assert {each.sm_count for each in machine.cuda.launches} == {16}
+    assert machine.cuda.leaked() == []
+
+
+def test_a_green_context_has_at_least_the_requested_multiprocessors() -> None:
+    with Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)]).context() as context:
+        for asked, got in ((1, 8), (8, 8), (9, 16)):
+            with green_context(context, asked) as part:
+                assert part.facts.gpu.sm_count == got
+
+
+def test_more_than_there_are() -> None:
+    with (
+        Machine().context() as context,
+        pytest.raises(DeviceError, match="has 16 multiprocessors, and 17 are asked for"),
+        green_context(context, 17),
+    ):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (Machine([FakeCudaGpu(green=False)]), "cuDeviceGetDevResource: this GPU or its driver does not offer it"),
+        (Machine(more={"missing": ["cuGreenCtxCreate"]}), "cuGreenCtxCreate: this NVIDIA driver is too old"),
+        (Machine([FakeCudaGpu(sm_count=4, green_least=8)]), "cuDevSmResourceSplitByCount: .* does not offer it"),
+    ],
+)
+def test_where_they_do_not_there_is_a_reason(machine: Machine, words: str) -> None:
+    with machine.context() as context:
+        reason = why_not_green(context)
+    assert reason is not None
+    assert re.match(words, reason)
+    assert machine.cuda.leaked() == []
+
+
+def test_a_task_that_may_use_a_part_has_its_streams_there_and_the_kernels_of_the_whole() -> None:
+    machine = Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)])
+    with machine.backend(task("a", 1), task("b", sms=24), task("c", sms=200)) as backend:
+        for number, name in enumerate("abc"):
+            backend.launch(launch(number, name))
+        found = moments(backend)
+    assert [each.failure for each in found] == [None] * 6
+    assert [each.sm_count for each in machine.cuda.launches] == [132, 24, 132]
+    assert machine.cuda.leaked() == []
+
+
+def test_a_part_of_a_part() -> None:
+    machine = Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)])
+    with machine.context() as context, green_context(context, 32) as part:
+        stream = part.stream(0, part_of(part, 8))
+        program = Program(part, network(), BUILD)
+        program.write(VALUES)
+        program.warm_up(stream)
+        assert part_of(part, 32) is None
+    assert {each.sm_count for each in machine.cuda.launches} == {8}
+    assert machine.cuda.leaked() == []
+
+
+def test_a_part_of_another_size_than_was_asked_for_is_refused() -> None:
+    machine = Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)])
+    with machine.context() as context, pytest.raises(DeviceError, match="to 9 multiprocessors has 16") as refused:
+        part_of(context, 9)
+    assert refused.value.hint == "ask for 16"

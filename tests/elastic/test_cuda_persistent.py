@@ -27,12 +27,12 @@ from cuda_scene import (
     task,
 )
 
-from edgetune.errors import DeviceError, EdgetuneError
+from edgetune.errors import DeviceError
 from edgetune.stages.elastic import abi
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.gpu_equivalence import LaunchVariant, put, ways
+from edgetune.stages.elastic.cuda.gpu_equivalence import put, ways
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form
 from fakes.cuda_driver import fake_image
@@ -81,18 +81,6 @@ def whole(number: int = 0, **more: object) -> Launch:
     return launch(number, **{"blocks": 3, "persistent": True, **more})
 
 
-def test_a_persistent_launch_does_the_whole_call() -> None:
-    with opened() as (machine, context, program):
-        stream = context.stream()
-        program.launch(whole(), stream)
-        context.synchronise(stream)
-        np.testing.assert_array_equal(program.read("y"), 2 * VALUES["x"])
-    (made,) = machine.cuda.launches
-    assert (made.symbol, made.grid, made.block) == ("double_it__persistent", (3, 1, 1), (THREADS, 1, 1))
-    assert made.arguments[3] == abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 0, BLOCKS)
-    assert machine.cuda.leaked() == []
-
-
 def test_what_is_behind_waits_until_blocks_that_came_back_have_done_the_rest() -> None:
     with opened() as (machine, context, program):
         stream, control = context.stream(), program.control
@@ -123,16 +111,6 @@ def test_the_rest_of_a_call_is_taken_behind_its_pieces() -> None:
         np.testing.assert_array_equal(program.read("y"), 2 * VALUES["x"])
 
 
-def test_every_request_begins_anew() -> None:
-    with opened() as (_, context, program):
-        stream = context.stream()
-        for number in range(3):
-            program.clear("y")
-            program.launch(whole(number), stream)
-            context.synchronise(stream)
-            assert doubled(program) == BLOCKS
-
-
 def test_blocks_that_are_brought_before_the_call_begins_find_nothing() -> None:
     with opened() as (_, context, program):
         stream = context.stream()
@@ -153,14 +131,6 @@ def test_warming_up_takes_nothing() -> None:
         assert doubled(program) == BLOCKS
 
 
-def test_a_call_without_a_persistent_form() -> None:
-    with opened() as (_, context, program):
-        assert [program.has_persistent(call) for call in (0, 1)] == [True, False]
-        assert program.per_thread(0) == (1, 2)
-        with pytest.raises(EdgetuneError, match="kernel add_one has no persistent form"):
-            program.launch(whole(call=1), context.stream())
-
-
 def test_a_check_changes_the_quota_of_persistent_forms_as_they_run() -> None:
     with opened() as (machine, context, program):
         tried = [way for way in ways(program, 4) if way.quotas is not None]
@@ -172,13 +142,6 @@ def test_a_check_changes_the_quota_of_persistent_forms_as_they_run() -> None:
             context.synchronise(stream)
             np.testing.assert_array_equal(program.read("z"), 2 * VALUES["x"] + 1, str(way))
             assert len(machine.cuda.launches) - before == (3 if way.quotas else 2)
-
-
-def test_without_persistent_forms_none_are_tried() -> None:
-    with Machine().program() as (_, program):
-        assert program.control is None
-        assert all(way.quotas is None for way in ways(program, 4))
-        assert LaunchVariant(1).quotas is None
 
 
 def calls(machine: Machine, since: int) -> Counter[str]:
@@ -210,14 +173,6 @@ def test_a_run_begins_without_the_quota_of_one_that_broke_down() -> None:
         backend.launch(whole())
         assert [event.kind for event in moments(backend)] == ["started", "ended"]
         assert doubled(program) == BLOCKS
-
-
-def test_a_quota_of_a_task_without_persistent_forms_is_nothing() -> None:
-    machine = Machine()
-    with machine.backend(task("a")) as backend:
-        since = len(machine.cuda.calls)
-        backend.set_quota("a", 1)
-        assert not calls(machine, since)
 
 
 def test_a_gpu_whose_streams_cannot_wait_for_a_word_is_refused_before_anything_runs() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +10,12 @@ from cuda_scene import BLOCKS, BUILD, FORMS, KERNELS, SIZE, THREADS, VALUES, Mac
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.errors import InputError
 from edgetune.stages.elastic import abi
-from edgetune.stages.elastic.cuda.driver import Packed
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.work import KernelSequence, Logical, Pointer, Scalar
-from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 X = VALUES["x"]
 X_Y = Pointer("x"), Pointer("y")
@@ -27,15 +24,6 @@ X_Y = Pointer("x"), Pointer("y")
 def changed(**more) -> KernelSequence:
     """Return the network with all of its calls changed."""
     return replace(network(), calls=tuple(replace(call, **more) for call in network().calls))
-
-
-def test_a_network_as_it_is() -> None:
-    with Machine().program() as (context, program):
-        stream = context.stream()
-        program.launch(launch(0), stream)
-        program.launch(launch(1, call=1), stream)
-        context.synchronise(stream)
-        assert np.array_equal(program.read("z"), 2 * X + 1)
 
 
 def test_a_piece_does_its_blocks_and_no_others() -> None:
@@ -91,40 +79,9 @@ def test_warming_up_runs_every_form_and_leaves_the_answer() -> None:
     }
 
 
-def test_forms_there_are() -> None:
-    with Machine().program() as (context, program):
-        assert [program.per_thread(call) for call in (0, 1)] == [(1, 2), (1,)]
-        with pytest.raises(EdgetuneError, match="kernel add_one has no form for 2 logical threads in one"):
-            program.launch(launch(0, call=1, per_thread=2, blocks=1), context.stream())
-
-
 def test_a_form_whose_blocks_would_not_be_whole_warps_is_left_out() -> None:
     with Machine().context() as context:
         assert Program(context, changed(logical=Logical((8, 1, 1), (48, 1, 1))), BUILD).per_thread(0) == (1,)
-
-
-def test_a_kernel_that_has_no_elastic_forms_is_launched_whole() -> None:
-    with Machine().context() as context:
-        assert Program(context, changed(elastic=False), BUILD).per_thread(0) == ()
-
-
-def test_packed_arguments_lie_where_the_pointers_say() -> None:
-    packed = Packed([b"\1" * 4, b"\2" * 8, b"\3" * 20], Logical((5, 1, 1), (64, 1, 1)), recorded=True)
-    packed.set_part(3, 2)
-    packed.set_records(0xABC)
-    pointers = (ctypes.c_uint64 * 5).from_address(packed.address)
-    assert [ctypes.string_at(at, size) for at, size in zip(pointers, packed.sizes_bytes, strict=True)] == [
-        b"\1" * 4, b"\2" * 8, b"\3" * 20, abi.packed((5, 1, 1), (64, 1, 1), 3, 2), (0xABC).to_bytes(8, "little"),
-    ]  # fmt: skip
-    assert [at % 16 for at in pointers] == [pointers[0] % 16] * 5
-
-
-def test_the_address_of_control_words_lies_behind_the_launch_and_before_the_records() -> None:
-    packed = Packed([b"\1" * 4], Logical((5, 1, 1), (64, 1, 1)), control=0x1234, recorded=True)
-    packed.set_records(0xABC)
-    assert packed.sizes_bytes == (4, abi.SIZE_BYTES, 8, 8)
-    at = (ctypes.c_uint64 * 4).from_address(packed.address)
-    assert [ctypes.string_at(each, 8) for each in at[2:]] == [n.to_bytes(8, "little") for n in (0x1234, 0xABC)]
 
 
 def test_arguments_of_the_launch_before_are_left_alone() -> None:
@@ -207,15 +164,6 @@ def test_shared_memory_declared_and_given_together() -> None:
             Program(context, too_much, replace(BUILD, forms=forms))
 
 
-def test_much_shared_memory_is_permitted_first() -> None:
-    machine = Machine()
-    with machine.context() as context:
-        program = Program(context, changed(logical=Logical((BLOCKS, 1, 1), (THREADS, 1, 1), 100 << 10)), BUILD)
-        program.write(VALUES)
-        program.warm_up(context.stream())
-    assert {each.shared_bytes for each in machine.cuda.launches} == {100 << 10}
-
-
 @pytest.mark.parametrize(
     ("values", "words"),
     [
@@ -228,28 +176,3 @@ def test_much_shared_memory_is_permitted_first() -> None:
 def test_values_that_do_not_fit(values: dict, words: str) -> None:
     with Machine().program() as (_, program), pytest.raises(InputError, match=words):
         program.write(values)
-
-
-def test_a_network_too_large_for_the_memory() -> None:
-    with (
-        Machine([FakeCudaGpu(memory_bytes=3000)]).context() as context,
-        pytest.raises(DeviceError, match="MiB of GPU memory"),
-    ):
-        Program(context, network(), BUILD)
-
-
-def test_forms_that_the_image_lacks() -> None:
-    forms = {**FORMS, "add_one": replace(FORMS["add_one"], original=replace(FORMS["add_one"].original, symbol="gone"))}
-    with Machine().context() as context, pytest.raises(DeviceError, match="CUDA error 500, CUDA_ERROR_NOT_FOUND"):
-        Program(context, network(), replace(BUILD, forms=forms))
-
-
-def test_a_kernel_without_arguments() -> None:
-    machine = Machine(kernels={**KERNELS, "double_it": FakeCudaKernel(), "double_it__grid": FakeCudaKernel((32,))})
-    bare = replace(network(), calls=(replace(network().calls[0], arguments=()),))
-    forms = {"double_it": replace(FORMS["double_it"], elastic={1: FORMS["double_it"].elastic[1]})}
-    with machine.context() as context:
-        Program(context, bare, replace(BUILD, forms=forms)).warm_up(context.stream())
-    assert [each.arguments for each in machine.cuda.launches] == [
-        (), (abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 0, 0),)
-    ]  # fmt: skip

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cuda_scene import BUILD, KERNELS, SIZE, VALUES, Machine, interpreted, kernel, network
+from cuda_scene import BLOCKS, BUILD, KERNELS, SIZE, THREADS, VALUES, Machine, interpreted, kernel, network
 from ptx_corpus import transformed, trials
 
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda.building import load_forms
-from edgetune.stages.elastic.cuda.gpu_equivalence import check
+from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, check, launches, ways
+from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.work import Logical
@@ -107,11 +108,6 @@ def test_a_kernel_that_hangs_is_reported_and_not_waited_for() -> None:
     assert "has not ended" in told.reason
 
 
-def test_trials_of_kernels_without_forms_are_left_out() -> None:
-    other = replace(TRIALS[0], call=replace(TRIALS[0].call, kernel="other"))
-    assert verdicts(tried=[other]) == ()
-
-
 def test_a_launch_that_the_kernel_does_not_take_is_not_tried_and_others_are() -> None:
     short = replace(TRIALS[0], call=replace(TRIALS[0].call, arguments=TRIALS[0].call.arguments[:2]))
     large = replace(TRIALS[0], call=replace(TRIALS[0].call, logical=Logical((1, 1, 1), (2048, 1, 1))))
@@ -120,14 +116,6 @@ def test_a_launch_that_the_kernel_does_not_take_is_not_tried_and_others_are() ->
             found = check(context, BUILD, SOURCE, [wrong, TRIALS[1]])
         assert [each.kernel for each in found.verdicts] == ["add_one"]
         assert why in found.untried["double_it"].message
-
-
-def test_a_trial_for_which_there_is_no_memory_is_not_tried_and_others_are() -> None:
-    huge = replace(TRIALS[0], buffers={**TRIALS[0].buffers, "z": np.zeros(1 << 20, np.uint8)})
-    with Machine([FakeCudaGpu(memory_bytes=1 << 20)]).context() as context:
-        found = check(context, BUILD, SOURCE, [huge, TRIALS[1]])
-    assert [each.answer for each in found.verdicts] == ["equal"]
-    assert "GPU memory" in found.untried["double_it"].message
 
 
 @pytest.mark.parametrize("name", ["matmul_tiled", "grid_stride"])
@@ -145,3 +133,20 @@ def test_kernels_with_textures_are_not_run() -> None:
         found = check(context, BUILD, textured, TRIALS)
     assert found.verdicts == ()
     assert "texture" in found.untried["double_it"].message
+
+
+@pytest.mark.parametrize("blocks", [1, BLOCKS, 13])
+def test_launches_of_a_way_cover_every_block_once(blocks: int) -> None:
+    calls = tuple(replace(call, logical=Logical((blocks, 1, 1), (THREADS, 1, 1))) for call in network().calls)
+    with Machine().context() as context:
+        program = Program(context, replace(network(), calls=calls), BUILD)
+        for way in ways(program, 16):
+            for call in (0, 1):
+                pieces = [each for each in launches(program, way) if each.call == call]
+                assert len(pieces) <= way.slices
+                covered = [block for each in pieces for block in range(each.first, each.first + each.count)]
+                assert covered == list(range(blocks))
+        assert {each.per_thread for each in launches(program, LaunchVariant(2)) if each.call == 1} == {1}, (
+            "it has no form for 2"
+        )
+        assert all(each.blocks is None for each in launches(program, ORIGINAL))

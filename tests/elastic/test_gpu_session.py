@@ -1,26 +1,26 @@
-"""Networks made ready once, and backends for run after run."""
+"""Networks made ready once, backends for run after run, and what kernels take, known in closed form on the fake."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, network, task
+from cuda_scene import BLOCK_US, BLOCKS, BUILD, TIMER_IMAGE, US, VALUES, Machine, launch, moments, network, task
 from test_cuda_blocks import RECORDING
 
-from edgetune.artifacts.kernel_tasks import KernelBuffer
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.building import Build, build
+from edgetune.stages.elastic.cuda.calibrate import EMPTY_KERNEL, reaction_s
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.policies import POLICIES
-from edgetune.stages.elastic.runner import runner
-from edgetune.stages.elastic.work import KernelSequence
+from edgetune.stages.elastic.work import GpuTask, KernelBuffer, KernelSequence
+from fakes.cuda_driver import fake_image
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from fakes.cuda_state import ticking
 
 LAUNCH_S = 12e-6
@@ -66,13 +66,6 @@ def test_streams_and_events_go_with_their_backend() -> None:
         assert machine.cuda.leaked() == before
 
 
-def test_no_garbage_is_collected_in_the_middle_of_a_run() -> None:
-    with ready(Machine()) as (gpu, _):
-        with gpu.open_backend([task("a")]):
-            assert not gc.isenabled()
-        assert gc.isenabled()
-
-
 def test_tasks_get_the_resources_of_their_compiled_kernels() -> None:
     with ready(Machine()) as (gpu, _):
         (fitted,) = gpu.fitted([task("a")])
@@ -92,17 +85,6 @@ def test_a_kernel_whose_forms_were_refused_or_do_not_fit_is_told_to_have_none(el
     assert [call.elastic for call in fitted.network.calls] == [True, False]
 
 
-def test_a_part_of_the_gpu() -> None:
-    machine = Machine()
-    with ready(machine, sm_count=8) as (gpu, _):
-        assert (gpu.gpu.sm_count, gpu.gpu.launch_s) == (8, LAUNCH_S)
-        with gpu.open_backend([task("a")]) as backend:
-            backend.launch(launch(0))
-            moments(backend)
-    assert {each.sm_count for each in machine.cuda.launches} == {8}
-    assert machine.cuda.leaked() == []
-
-
 def test_block_records_of_a_run() -> None:
     machine = Machine(kernels=RECORDING)
     with ready(machine, recorded=True) as (gpu, _):
@@ -114,19 +96,6 @@ def test_block_records_of_a_run() -> None:
         with gpu.open_backend([task("a")]):
             pass
         assert gpu.residencies == ()
-
-
-def test_the_benchmark_runs_on_it() -> None:
-    machine = Machine()
-    with ready(machine) as (gpu, _):
-        policies = {name: POLICIES.find(name)() for name in ("sequential", "elastic")}
-        run = runner(gpu.open_backend, policies, gpu.gpu, duration_s=0.02)
-        tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
-        for policy in policies:
-            answers = run(tasks, policy, 0)
-            assert len(answers.latencies_s["a"]) == 9
-            assert answers.rate_per_s("b") > 0 or policy == "sequential"
-            assert np.array_equal(gpu.program("b").read("z"), 2 * np.zeros_like(VALUES["x"]) + 1)
 
 
 def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
@@ -145,11 +114,6 @@ def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
     assert not drawn["at"].any()
     assert np.array_equal(contents(mixed, 1)["w"], drawn["w"])
     assert not np.array_equal(contents(mixed, 2)["w"], drawn["w"])
-
-
-def test_a_network_without_source_is_refused() -> None:
-    with Machine().context() as context, pytest.raises(InputError, match="network pair has no source"):
-        build(KernelSequence("pair", network().calls), context)
 
 
 REAL = """
@@ -193,12 +157,67 @@ def test_a_compiler_newer_than_the_driver_is_named_with_its_remedy() -> None:
     assert "pip install 'edgetune[cuda12]'" in error.value.hint
 
 
-def test_an_error_in_a_source_has_the_users_line() -> None:
-    wrong = KernelSequence("p", network().calls, REAL.replace("2 * x[i]", "2 * missing"))
-    with Machine(kernels={}).context() as context, pytest.raises(InputError, match=r'p\.cu, line 4: .*"missing"'):
-        build(wrong, context)
+STEP_S = 1e-7
+"""Events are told in single precision."""
 
 
-def test_without_a_gpu_it_says_so() -> None:
-    with pytest.raises(DeviceError, match="no NVIDIA GPU"), open_gpu_session(0, module=Machine([]).cuda):
-        raise AssertionError
+@pytest.mark.parametrize(("sm_count", "at_once"), [(16, BLOCKS), (4, 4), (1, 1)])
+def test_kernels_are_timed_whole_and_with_a_block_for_each_multiprocessor(sm_count: int, at_once: int) -> None:
+    """The fake runs one logical block after another, as if all physical ones were on one multiprocessor."""
+    machine = Machine([FakeCudaGpu(sm_count=sm_count)])
+    with ready(machine) as (gpu, _):
+        (measured,) = gpu.measured([task("a")])
+    for call in measured.network.calls:
+        assert call.whole_s == pytest.approx(BLOCKS * BLOCK_US / 1e6, abs=STEP_S)
+        assert call.block_s == pytest.approx(at_once * BLOCK_US / 1e6, abs=STEP_S)
+
+
+def test_the_host_is_not_timed() -> None:
+    """Launching takes twice what a kernel does; the delay before each hides it."""
+    slow = {"call_ns": {"cuLaunchKernel": 2 * BLOCK_US * US}, "other_ns": 0}
+    with ready(Machine(more=slow)) as (gpu, _):
+        (measured,) = gpu.measured([task("a")])
+    assert measured.network.calls[0].whole_s == pytest.approx(BLOCKS * BLOCK_US / 1e6, abs=STEP_S)
+
+
+def test_every_block_runs_once_in_every_request_that_is_timed() -> None:
+    """Else a kernel that counts would find more than it has room for."""
+    machine = Machine([FakeCudaGpu(sm_count=4)])
+    with ready(machine) as (gpu, _):
+        gpu.measured([task("a")])
+        assert set(gpu.program("a").read("z")) == {1}  # whole numbers are filled with zeros
+        timed = [each for each in machine.cuda.launches if each.symbol.startswith(("double_it", "add_one"))]
+    pieces = [each for each in timed if each.symbol.endswith("__grid")]
+    parts = [(part[6], part[7]) for part in (np.frombuffer(each.arguments[3], np.uint32) for each in pieces)]
+    parts = [part for part in parts if part[1]]  # without those of no blocks that warm up
+    assert set(pairwise(parts)) == {((0, 4), (4, 2)), ((4, 2), (0, 4))}
+
+
+def test_measured_durations_are_stored_and_not_recomputed() -> None:
+    machine = Machine()
+    with ready(machine) as (gpu, built):
+        tasks = gpu.measured(gpu.fitted([task("a"), task("b")]))
+        used_bytes = machine.cuda.works[0].memory.used_bytes
+        with gpu.open_backend(tasks):
+            pass
+        assert (built, machine.cuda.works[0].memory.used_bytes) == (["pair"], used_bytes)
+    assert machine.cuda.leaked() == []
+
+
+def test_a_kernel_without_forms_is_one_block_as_a_whole() -> None:
+    rigid = replace(network(), calls=tuple(replace(call, elastic=False) for call in network().calls))
+    with ready(Machine()) as (gpu, _):
+        (measured,) = gpu.measured([GpuTask("a", rigid)])
+    assert all(call.block_s == call.whole_s for call in measured.network.calls)
+
+
+def test_the_reaction_is_what_the_host_the_start_and_the_kernel_take() -> None:
+    calls_ns = {"cuLaunchKernel": 7 * US, "cuEventRecord": 1 * US, "cuEventQuery": 2 * US}
+    machine = Machine(
+        [FakeCudaGpu(start_ns=30 * US)],
+        kernels={EMPTY_KERNEL: FakeCudaKernel(duration_ns=3 * US)},
+        more={"call_ns": calls_ns, "other_ns": 0},
+    )
+    with machine.context() as context:
+        found_s = reaction_s(context, fake_image(EMPTY_KERNEL))
+    assert 7 + 30 + 3 <= found_s * 1e6 <= 7 + 30 + 3 + 3 * 2 + 2 * 1 + 1  # questions, records, and reading the clock

@@ -107,12 +107,6 @@ def test_bars_without_a_pause_that_could_be_seen_are_one():
     assert bars_of(rows, Span(0.45, 1.0)) == [Bar((0, "urgent"), "urgent", 0.5, 0.6)]
 
 
-def test_no_bar_is_too_narrow_to_be_drawn():
-    rows = [stay(0, at_s, at_s + 1e-6) for at_s in (0.1, 0.3, 0.5)] + [stay(0, 0.7, 0.9)]
-    widths = [bar.get_width() for bar in gantt_figure(timeline(*rows), to_s=1.0).axes[-1].patches]
-    assert widths == pytest.approx([1 / 1200, 1 / 1200, 1 / 1200, 0.2])
-
-
 def texts(figure):
     ticks = [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
     return [*(axes.get_title(loc="left") for axes in figure.axes), *ticks, figure.axes[-1].get_xlabel()]
@@ -136,13 +130,6 @@ def test_the_figure_shows_the_surroundings_of_an_urgent_request_of_the_middle():
     assert any("from 0 to 500 of 2000 ms" in words for words in texts(part)), "the unit of the axis"
     part = gantt_figure(timeline(*rows), from_s=1.00012, to_s=1.00052)
     assert any("from 1000120 to 1000520 of 2000000 µs" in words for words in texts(part))
-
-
-def test_solo_is_not_what_is_drawn_first():
-    rows = [stay(0, 0.0, 0.1, policy="solo"), stay(0, 0.0, 0.2), request("elastic", "urgent", 0.0, 0.1)]
-    assert "elastic" in texts(gantt_figure(timeline(*rows)))[0]
-    rows.append(request("solo", "urgent", 0.0, 0.1))
-    assert "solo" in texts(gantt_figure(timeline(*rows), policy="solo"))[0]
 
 
 def test_a_timeline_that_cannot_be_drawn_is_refused():

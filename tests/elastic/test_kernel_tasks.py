@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelTasks
+from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.errors import InputError
 from edgetune.stages.elastic import tasks as elastic_tasks
 from edgetune.stages.elastic.cuda.building import check_source
@@ -17,7 +17,7 @@ from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.model import check_fits, check_known
 from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.tasks import tasks_of
-from edgetune.stages.elastic.work import Call, KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic.work import Call, KernelBuffer, KernelSequence, Logical, Pointer, Scalar
 
 TASKS = """kind: kernel_tasks
 version: 1

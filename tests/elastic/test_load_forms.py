@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetune import manual
-from edgetune.stages.elastic.front import transform_compiled
+from edgetune.stages.elastic.front import transform
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiled.cu"
 HEADERS = [Path(home, "include") for home in (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda") if home]
@@ -59,7 +59,7 @@ def built(folder: Path, *words: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 def test_the_program_of_the_manual_launches_a_form_in_pieces(tmp_path: Path) -> None:
-    done = transform_compiled(EXAMPLE.read_text(), EXAMPLE.name, "sm_87")
+    done = transform(EXAMPLE.read_text(), EXAMPLE.name, "sm_87")
     (tmp_path / "tiled_elastic.ptx").write_text(done.source)
     (tmp_path / "cuda.h").write_text(f"#include <cstdio>{DRIVER}")
     built(tmp_path, "-I.", "-o", "load")

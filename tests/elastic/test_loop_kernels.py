@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Pieces, Says, Whole, call, task
 
+from edgetune import limits
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock
 from edgetune.serving.supervision import Supervision
@@ -14,6 +15,8 @@ from edgetune.stages.elastic.backend import LaunchRecord
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies.multistream import Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.task_state import CallBlocks
+from edgetune.stages.elastic.tasks import about_launches, check_count
 from edgetune.stages.elastic.view import LaunchChain, LaunchPiece
 
 
@@ -164,17 +167,6 @@ def test_when_time_is_up_what_was_launched_ends_and_the_rest_is_left():
     assert loop.launches[-1].ended_ns >= 320 * US
 
 
-def test_an_answer_that_comes_after_the_end_of_its_launches_counts():
-    loop = run(Whole(), task("a", call(blocks=2)), duration_us=50)
-    assert latencies_us(loop) == [110]
-
-
-def test_a_run_can_be_stopped():
-    asked = iter([False] * 4)
-    loop = run(Whole(), task("a", call(blocks=2)), duration_us=1e9, stopped=lambda: next(asked, True))
-    assert [each.outcome for each in loop.requests] == ["ok", "abandoned"]
-
-
 def test_a_run_stops_also_during_a_burst_and_in_a_simulation():
     asked = iter([False] * 4)
     loop = run(Solo(), task("a", call(), call(), arrivals="closed:1000"), stopped=lambda: next(asked, True))
@@ -286,3 +278,72 @@ def test_a_task_that_was_idle_has_no_claim_on_the_time_before(tmp_path):
     turns = [each.launch.task for each in run(_Fairest(), early, late, duration_us=6000).launches]
     begun = turns.index("late", 10)
     assert [turns[begun : begun + 8].count(name) for name in ("early", "late")] == [4, 4]
+
+
+@pytest.mark.parametrize("count", [0, -1, 6])
+def test_blocks_that_are_not_there_are_not_taken(count):
+    blocks = CallBlocks(5)
+    with pytest.raises(ValueError, match=f"{count} logical blocks were to be taken where 5 are left"):
+        blocks.take(count)
+    assert blocks.left == 5
+
+
+def test_a_part_is_over_once():
+    blocks = CallBlocks(5)
+    blocks.done(blocks.take(1))
+    with pytest.raises(ValueError, match="is running"):
+        blocks.done(0)
+
+
+@given(size=st.integers(1, 60), data=st.data())
+def test_whatever_is_taken_and_over_in_whatever_order_each_block_is_there_once(size, data):
+    blocks, running, taken = CallBlocks(size), [], []
+    while blocks.left or running:
+        if blocks.left and (not running or data.draw(st.booleans())):
+            count = data.draw(st.integers(1, blocks.left))
+            first = blocks.take(count)
+            running.append(first)
+            taken += range(first, first + count)
+        else:
+            blocks.done(running.pop(data.draw(st.integers(0, len(running) - 1))))
+        assert blocks.left == size - len(taken)
+        assert blocks.finished is (not blocks.left and not running)
+    assert taken == [*range(size)]
+
+
+def test_requests_at_a_rate_come_to_all_of_their_kernels(tmp_path):
+    for arrivals in ("uniform:50/s", "poisson:50/s"):
+        assert about_launches(task("a", call(), call(), arrivals=arrivals), GPU, duration_s=3.0) == 2 * 50 * 3
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s\n0\n1\n2\n")  # three requests in three seconds, over again
+    assert about_launches(task("a", call(), arrivals=f"trace:{trace}"), GPU, duration_s=12.0) == pytest.approx(12)
+    trace.write_text("arrival_s\n0\n0\n")  # once
+    assert about_launches(task("a", call(), arrivals=f"trace:{trace}"), GPU, duration_s=12.0) == 2
+
+
+def test_a_closed_loop_is_as_fast_as_its_kernels_follow_each_other():
+    slow, quick = call(blocks=2, block_us=1000), call(blocks=2, block_us=0.1)
+    assert about_launches(task("a", slow), GPU, duration_s=1.0) == pytest.approx(1000, rel=0.01)
+    assert about_launches(task("a", quick), GPU, duration_s=1.0) == pytest.approx(1 / 7e-6, rel=0.01)  # by the host
+    clients = task("a", slow, arrivals="closed:10000")
+    assert about_launches(clients, GPU, duration_s=1.0) == pytest.approx(11_000, rel=0.01)
+    assert about_launches(task("a", slow), None, duration_s=1e9) == 1
+
+
+def test_more_than_can_be_kept_is_refused_critical_tasks_counted_once_more():
+    rate = limits.limit("simulated_launches") // 3 + 1
+    most = [
+        task("often", call(), arrivals=f"uniform:{rate}/s", priority=1),
+        task("seldom", call(), arrivals="uniform:1/s"),
+    ]
+    check_count(most, ["elastic"], GPU, duration_s=1.0)
+    with pytest.raises(
+        InputError,
+        match=r"task often: .*uniform:20001/s, 1 kernel, 1 s.* more than the limit simulated_launches allows",
+    ):
+        check_count(most, ["elastic", "sequential"], GPU, duration_s=1.0)
+
+
+def test_a_kernel_longer_than_any_runs_is_refused():
+    with pytest.raises(InputError, match=r"task a: kernel .* takes about 1e"):
+        check_count([task("a", call(block_us=1e19))], ["elastic"], GPU, duration_s=1.0)

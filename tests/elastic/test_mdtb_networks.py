@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 
-import numpy as np
+import mdtb_resources
 import pytest
+from kernel_corpus import ARCHES
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.gpu import find_gpu
 from edgetune.stages.elastic.mdtb.builder import pooled_side
-from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
-from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, published, workload
-from edgetune.stages.elastic.work import Pointer, Scalar
+from edgetune.stages.elastic.mdtb.networks import (
+    ARCHITECTURE,
+    KERNELS,
+    NETWORKS,
+    compiled_for,
+    network,
+    stored_resources,
+)
+from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, workload
+from edgetune.stages.elastic.work import GpuTask, Pointer, Scalar
 
 WEIGHTS = {
     # torchvision's counts of parameters, which its documentation states: alexnet, squeezenet1_0, and resnet18 with one
@@ -63,12 +76,6 @@ def test_costs_of_a_convolution() -> None:
     assert scalars == [64, 56, 64, 56, 3, 1, 1, 0, 1]
 
 
-def test_a_tile_that_is_not_full_costs_as_much() -> None:
-    call = network("cifarnet", narrow=4).calls[0]  # 8 channels, 75 places: half a tile of channels, 5 steps of 16
-    assert call.logical.grid == (32, 1, 1)
-    assert call.flop_per_block == 2 * 32 * 32 * 80
-
-
 def test_costs_of_a_fully_connected_layer() -> None:
     call = network("alexnet").calls[8]
     assert call.kernel == "fully_connected"
@@ -94,16 +101,6 @@ def test_sides_after_layers_with_windows() -> None:
     assert pooled_side(32, 3, 2, 0, round_up=True) == 16
     assert pooled_side(32, 3, 2, 0, round_up=False) == 15
     assert pooled_side(2, 1, 3, 0, round_up=True) == 1  # a second window would begin outside
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_values_depend_on_the_seed_alone(name: str) -> None:
-    sizes = {"units": 16, "inputs": 8, "steps": 2} if name in ("lstm", "gru") else {"narrow": 8}
-    built = network(name, **sizes)
-    drawn, again, other = values(built, 1), values(built, 1), values(built, 2)
-    assert all(np.array_equal(drawn[key], again[key]) for key in drawn)
-    assert not any(np.array_equal(drawn[key], other[key]) for key in drawn)
-    assert {buffer.name for buffer in built.buffers if buffer.role in ("input", "weights")} == set(drawn)
 
 
 def test_bad_sizes() -> None:
@@ -139,19 +136,43 @@ def test_workloads_are_those_of_the_paper() -> None:
         workload("E")
 
 
-def test_cifarnet_has_images_of_224_too_and_the_figures_of_workload_a() -> None:
-    calls = {name: workload(name).normal.network.calls for name in ("A", "A224")}
-    flop = {name: sum(call.logical.blocks * call.flop_per_block for call in each) for name, each in calls.items()}
-    assert flop["A224"] / flop["A"] == pytest.approx((224 / 32) ** 2, rel=0.01)
-    assert workload("A224").critical.network.calls == workload("A").critical.network.calls
-    assert published("A224") == published("A") != ()
+SLOW = ("gru_cell", "lstm_cell")
+"""Whose forms take seconds to compile: many sums side by side."""
 
 
-def test_the_case_of_driving_has_both_networks_at_their_rates() -> None:
-    made = workload("lgsvl")
-    assert made.name == "LGSVL"
-    assert [(task.name, task.arrivals, task.critical) for task in (made.critical, made.normal)] == [
-        ("resnet", "uniform:10/s", True), ("squeezenet", "uniform:12.5/s", False),
-    ]  # fmt: skip
-    assert {(each.policy, each.what): each.value for each in published("LGSVL")}[("elastic", "throughput")] == 1.89
-    assert len(published("LGSVL")) == 6
+def assert_up_to_date(kernels: Sequence[str], architectures: Sequence[str] = (ARCHITECTURE,)) -> None:
+    stored = json.loads(mdtb_resources.FILE.read_text(encoding="utf-8"))
+    made = mdtb_resources.table(kernels, architectures)
+    if stored["compiler"] != made["compiler"]:
+        pytest.skip(f"stored by {stored['compiler']}, and this is {made['compiler']}")
+    for arch, kernel in product(architectures, kernels):
+        known = stored["architectures"][arch][kernel]
+        assert known == made["architectures"][arch][kernel], "run python tests/elastic/mdtb_resources.py"
+
+
+def test_the_stored_table_is_up_to_date() -> None:
+    assert_up_to_date([kernel for kernel in KERNELS if kernel not in SLOW])
+
+
+@pytest.mark.slow
+def test_the_stored_table_is_up_to_date_for_cells_and_every_architecture() -> None:
+    assert_up_to_date(KERNELS, mdtb_resources.ARCHITECTURES)
+
+
+def test_every_call_has_resources() -> None:
+    assert ARCHITECTURE in ARCHES
+    assert set(stored_resources()) == set(KERNELS)
+    for name in NETWORKS:
+        for call in network(name).calls:
+            assert sorted(call.resources) == [1, 2, 4, 8]
+            assert call.resources[1].spill_bytes == 0
+
+
+def test_kernels_need_what_the_compiler_for_their_gpu_says() -> None:
+    task = GpuTask("lstm", network("lstm", units=8, inputs=8, steps=1))
+    (on_h100,) = compiled_for(find_gpu("h100"), [task])
+    assert [each.resources[1].registers_per_thread for each in task.network.calls] == [40, 36]
+    assert [each.resources[1].registers_per_thread for each in on_h100.network.calls] == [32, 31]
+    assert stored_resources("sm_72") == stored_resources("sm_75")  # of Xavier, which NVRTC no longer compiles for
+    own = replace(task, network=replace(task.network, calls=[replace(task.network.calls[0], resources={})]))
+    assert compiled_for(find_gpu("h100"), [own]) == (own,)

@@ -10,10 +10,8 @@ from ptx_corpus import made as made_of
 from ptx_corpus import transformed, trials
 
 from edgetune.stages.elastic import abi
-from edgetune.stages.elastic.cpu_equivalence import FormLaunch, Matrix, check, ways
+from edgetune.stages.elastic.cpu_equivalence import Matrix, check, ways
 from edgetune.stages.elastic.execution import CpuLaunch, CpuResult, ExecutionOrder, Taking
-from edgetune.stages.elastic.explain import explained
-from edgetune.stages.elastic.forms import variants_by_count
 from edgetune.stages.elastic.kernel import TransformResult, Variant
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.work import Logical, Pointer, Scalar
@@ -48,23 +46,6 @@ def launch(rank: int = 0, blocks: int = 5, *, changes: bool = False) -> CpuLaunc
 def run(built: PtxProgram, *launches: CpuLaunch, seed: int = 0, quota: int = abi.NO_QUOTA) -> CpuResult:
     memory = {"done": np.zeros(BLOCKS, np.int32), "words": np.array([0, 0, quota], np.uint32)}
     return next(built.run_all([(launches, ExecutionOrder("forward", seed))], memory))
-
-
-def test_a_persistent_form_stands_behind_the_grid_form_of_every_kernel() -> None:
-    done = made()
-    assert Variant("count__persistent", "persistent") in done.kernels[0].variants
-    assert ".entry count__persistent(" in done.source
-    assert "  persistent: count__persistent" in list(explained(done))
-
-
-def test_without_the_option_nothing_is_persistent() -> None:
-    done = made_of(COUNT)
-    assert "persistent" not in done.source
-    assert abi.CONTROL not in done.source
-
-
-def test_the_form_of_one_logical_thread_is_the_grid_form() -> None:
-    assert variants_by_count(made().kernels[0])[1].symbol == "count__grid"
 
 
 def test_all_logical_blocks_are_done_once(built: PtxProgram) -> None:
@@ -111,11 +92,7 @@ def test_another_launch_goes_on_where_the_last_one_stopped(built: PtxProgram, se
             "st.global.u32 [%edgetune_control], %edgetune_left;",
             "other than by an atomic operation",
         ),
-        (
-            "setp.lt.u32 %edgetune_is, %edgetune_at",
-            "setp.le.u32 %edgetune_is, %edgetune_at",
-            "that it saw is 2",
-        ),
+        ("setp.lt.u32 %edgetune_is, %edgetune_at", "setp.le.u32 %edgetune_is, %edgetune_at", "that it saw is 2"),
     ],
 )
 def test_plain_counting_and_takes_above_the_quota_are_found(old: str, new: str, message: str) -> None:
@@ -136,11 +113,6 @@ def test_ways_of_persistent_forms_end_with_a_launch_without_a_quota() -> None:
         assert way.shards[-1] == (0, BLOCKS)
     assert any(rank for way in found for rank, _ in way.shards)
     assert max(len(way.shards) for way in found) == 5
-
-
-def test_a_way_says_how_to_run_it_again() -> None:
-    way = FormLaunch("k", (8, 1, 1), 3, ((0, 9), (2, 9)), ExecutionOrder("forward", 7), persistent=True)
-    assert str(way) == "k<<<3, 8x1x1>>> 2 times, from ranks [0, 2] on, forward order 7"
 
 
 @pytest.mark.parametrize("name", ["reduce_dynamic", "warp_shared"])

@@ -145,12 +145,6 @@ def test_critical_chains_come_before_everything_one_level_after_the_other():
     assert order == ["c", "d", "b"]
 
 
-def test_a_critical_request_is_launched_whatever_runs():
-    a, b = task("a"), task("b", 1)
-    standings = TaskState(a, [1], in_flight=[launch(0, a), launch(1, a)]), TaskState(b, [9], in_flight=[launch(2, b)])
-    assert Elastic().decide(view(*standings, resident=[launch(0, a), launch(2, b)])) == (LaunchChain("b"),)
-
-
 def test_alone_it_launches_waves_two_deep():
     a = task("a")
     wave = LaunchPiece("a", 64, 1, 64)
@@ -161,10 +155,6 @@ def test_alone_it_launches_waves_two_deep():
     assert Elastic().decide(view(two)) == ()
     last = TaskState(a, [], request=0, left=4)
     assert Elastic().decide(view(last)) == (LaunchPiece("a", 4, 1, 4),)
-
-
-def test_a_kernel_of_one_wave_is_launched_as_it_was():
-    assert Elastic().decide(view(TaskState(task("a", calls=(POOL,)), [1]))) == (LaunchPiece("a", 10),)
 
 
 @pytest.mark.parametrize(
@@ -231,10 +221,7 @@ def test_where_nothing_of_one_task_fits_another_may():
     assert policy.decide(view(*standings, resident=[runs])) == (LaunchPiece("m", 49, 4, 2),)
 
 
-@pytest.mark.parametrize(
-    ("blocks", "threads", "found"),
-    [(5, 512, (LaunchPiece("n", 5),)), (6, 512, ()), (5, 544, ())],
-)
+@pytest.mark.parametrize(("blocks", "threads", "found"), [(5, 512, (LaunchPiece("n", 5),)), (6, 512, ()), (5, 544, ())])
 def test_a_kernel_without_elastic_forms_is_launched_whole_or_not_at_all(blocks, threads, found):
     """Of 16 multiprocessors of 1536 threads, 5 are without a block of the last wave, and 512 threads are left."""
     critical = task("c", 1, (Call("critical", Logical((27, 1, 1), (1024, 1, 1))),))
@@ -242,11 +229,6 @@ def test_a_kernel_without_elastic_forms_is_launched_whole_or_not_at_all(blocks, 
     whole = Call("whole", Logical((blocks, 1, 1), (threads, 1, 1)), elastic=False)
     standings = TaskState(critical, [], in_flight=[runs]), TaskState(task("n", calls=(whole,)), [1])
     assert Elastic().decide(view(*standings, resident=[runs], gpu=GPUS[3])) == found
-
-
-def test_alone_a_kernel_without_elastic_forms_is_launched_whole_however_large():
-    whole = Call("whole", Logical((500, 1, 1), (256, 1, 1)), elastic=False)
-    assert Elastic().decide(view(TaskState(task("n", calls=(whole,)), [1]))) == (LaunchPiece("n", 500),)
 
 
 def test_equals_share_by_what_they_were_served():

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ptx_corpus import BENCHMARK, NAMES, TRITON, transformed, trials
+from ptx_corpus import transformed, trials
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic import front
-from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed, persistent_symbol
-from edgetune.stages.elastic.cpu_equivalence import Matrix, check, different
+from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed
+from edgetune.stages.elastic.cpu_equivalence import Matrix, check
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, chance
-from edgetune.stages.elastic.front import check_version, resources_of, transform_compiled
+from edgetune.stages.elastic.front import check_version, resources_of, transform
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.work import Pointer, Scalar
@@ -46,7 +46,7 @@ HOST = "int main() { float *p; cudaMalloc(&p, 4); scale<float, 3><<<1, 1>>>(p, 1
 
 
 def test_cuda_is_compiled_and_its_kernels_keep_their_names_and_lines() -> None:
-    done = transform_compiled(SOURCE, "k.cu", "sm_87", instances=["scale<double, 2>"], persistent=True)
+    done = transform(SOURCE, "k.cu", "sm_87", instances=["scale<double, 2>"], persistent=True)
     assert {each.kernel.name: each.kernel.line for each in done.kernels} == {
         "early": 8, "waits": 16, "scale_float_3": 3, "scale_double_2": 3
     }  # fmt: skip
@@ -121,7 +121,7 @@ __global__ void until(const int *a, int *out, int n) {
 
 
 def test_threads_may_return_before_barriers_of_others() -> None:
-    done = transform_compiled(RETURNS, "k.cu", "sm_87", persistent=True)
+    done = transform(RETURNS, "k.cu", "sm_87", persistent=True)
     matrix = Matrix(schedules=(REVERSE, chance(2)), cuts=1, most=2)
     found = check(done, sample_launches_in(RETURNS, "k.cu"), matrix=matrix)
     assert {each.kernel: (each.answer, each.reason, each.forms) for each in found} == dict.fromkeys(
@@ -133,7 +133,7 @@ def test_a_line_of_a_header_is_named_with_it(tmp_path: Path) -> None:
     (tmp_path / "wait.h").write_text("\n__device__ void wait(volatile int *a) { while (*a == 0) ; }\n")
     text = '#include "wait.h"\n__global__ void k(volatile int *a) { wait(a); a[1] = 2; }\n'
     options = front.CompileOptions(include=(str(tmp_path),))
-    (kernel,) = transform_compiled(text, "k.cu", "sm_87", options=options).kernels
+    (kernel,) = transform(text, "k.cu", "sm_87", options=options).kernels
     (refused,) = kernel.refusals
     assert (refused.line, Path(refused.file or "").name, kernel.kernel.line) == (2, "wait.h", 2)
 
@@ -141,21 +141,21 @@ def test_a_line_of_a_header_is_named_with_it(tmp_path: Path) -> None:
 def test_host_code_needs_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "_nvcc", lambda: None)
     with pytest.raises(InputError, match="has host code") as found:
-        transform_compiled(SOURCE + HOST, "k.cu", "sm_87")
+        transform(SOURCE + HOST, "k.cu", "sm_87")
     assert "pip install nvidia-cuda-nvcc" in found.value.hint
     with pytest.raises(InputError, match=r"k\.cu, line 1: expected"):
-        transform_compiled("__global__ void k() { 3 + }", "k.cu", "sm_87")
+        transform("__global__ void k() { 3 + }", "k.cu", "sm_87")
 
 
 @pytest.mark.skipif(front._nvcc() is None, reason="no nvcc")
 def test_host_code_is_compiled_by_nvcc() -> None:
     source = f"#include <vector>\n{SOURCE}{HOST}"
-    done = transform_compiled(source, "k.cu", "sm_87", instances=["scale<double, 2>"])
+    done = transform(source, "k.cu", "sm_87", instances=["scale<double, 2>"])
     made = {each.kernel.name for each in done.kernels if each.variants}
     assert made == {"early", *(("scale_float_3", "scale_double_2") if shutil.which("c++filt") else ())}
     assert [(one.line, one.file) for each in done.kernels for one in each.refusals] == [(18, None)]
     with pytest.raises(InputError, match=r"k\.cu, line \d+: .*undefined"):
-        transform_compiled(SOURCE + HOST + "int other() { return missing; }", "k.cu", "sm_87")
+        transform(SOURCE + HOST + "int other() { return missing; }", "k.cu", "sm_87")
 
 
 def test_nvcc_is_looked_for_where_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,54 +276,7 @@ def test_ptxas_reports_what_each_form_needs() -> None:
     assert all(each.spill_bytes == each.stack_bytes == 0 for each in found.values())
 
 
-SET_QUOTA = """
-.visible .entry set_quota(.param .u64 control, .param .u32 quota)
-{
-	.reg .b64 %rd<2>; .reg .b32 %r<2>;
-	ld.param.u64 %rd1, [control];
-	ld.param.u32 %r1, [quota];
-	st.global.u32 [%rd1+8], %r1;
-	ret;
-}
-"""
-
-
 QUICK = ("saxpy", "leave_in_loop")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=[] if each in QUICK else [pytest.mark.slow]) for each in (*NAMES, *BENCHMARK, *TRITON)],
-)
-def test_blocks_above_the_quota_leave_and_another_launch_goes_on(name: str) -> None:
-    """The quota falls when the third logical block has been taken, to zero or to one; later it is raised again."""
-    done, (trial, *_) = transformed(name), trials(name)
-    kernel = next(each for each in done.kernels if each.kernel.name == trial.call.kernel)
-    if not kernel.variants:
-        pytest.skip("it has no forms")
-    taken = "@%edgetune_is atom.global.add.u32 %edgetune_number, [%edgetune_control], 1;"
-    logical, control = trial.call.logical, Pointer(CONTROL)
-    launch = (*trial.call.arguments, Scalar(packed(logical.grid, logical.block, 0, logical.blocks)), control)
-    shared_bytes, symbol = logical.dynamic_shared_bytes, persistent_symbol(trial.call.kernel)
-    persistent = CpuLaunch(symbol, (3, 1, 1), logical.block, launch, shared_bytes)
-    raised = CpuLaunch("set_quota", (1, 1, 1), (1, 1, 1), (control, Scalar(NO_QUOTA.to_bytes(4, "little"))))
-    original = CpuLaunch(trial.call.kernel, logical.grid, logical.block, trial.call.arguments, shared_bytes)
-    buffers = {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
-    for quota, least, most in ((0, 3, 5), (1, logical.blocks, logical.blocks)):
-        falls = (
-            f"{taken}\n\tsetp.eq.u32 %edgetune_is, %edgetune_number, 2;\n"
-            f"\t@%edgetune_is st.volatile.global.u32 [%edgetune_control+8], {quota};"
-        )
-        program = PtxProgram.of(done.source.replace(taken, falls) + SET_QUOTA, "k.ptx")
-        for order in (FORWARD, chance(1)) if name in QUICK else (chance(1),):
-            first, both, right = program.run_all(
-                [([persistent], order), ([persistent, raised, persistent], order), ([original], order)], buffers, 60
-            )
-            assert first.status == both.status == "ok", (first.message, both.message)
-            assert min(least, logical.blocks) <= first.buffers[CONTROL][1] <= min(most, logical.blocks)
-            assert both.buffers[CONTROL][1] == logical.blocks
-            expected = {each: right.buffers[each] for each in trial.buffers}
-            assert different(expected, both.buffers, kernel.kernel) == ""
 
 
 def test_each_physical_block_notes_where_and_when_it_ran() -> None:

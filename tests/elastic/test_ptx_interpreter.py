@@ -14,8 +14,7 @@ from hypothesis import strategies as some
 
 from edgetune.errors import InputError
 from edgetune.processes.worker_pool import worker_pool
-from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed
-from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, CpuResult, ExecutionOrder, Taking, chance
+from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, CpuResult, ExecutionOrder, chance
 from edgetune.stages.elastic.ptx import arithmetic, interpreter
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.work import Pointer, Scalar
@@ -572,57 +571,6 @@ def test_what_stops_a_launch_is_told_with_its_line(body: str, status: str, messa
     assert message in outcome.message
     assert outcome.line is not None
     assert outcome.line > 4
-
-
-PERSISTENT = (
-    HEAD
-    + """.visible .entry k(.param .u64 out, .param .align 4 .b8 launch[32], .param .u64 control)
-{
-.reg .pred %p<9>; .reg .b32 %r<19>; .reg .b64 %rd<9>; .shared .align 4 .b8 taken[4];
-ld.param.u64 %rd1, [out]; ld.param.u32 %r9, [launch+24]; ld.param.u32 %r8, [launch+28]; ld.param.u64 %rd2, [control];
-mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; add.u32 %r2, %r2, %r9; setp.eq.u32 %p1, %r1, 0; mov.u32 %r3, %ntid.x;
-$N: @!%p1 bra $W; mov.u32 %r4, -1; ld.relaxed.gpu.global.u32 %r5, [%rd2+8]; setp.ge.u32 %p2, %r2, %r5; @%p2 bra $T;
-atom.global.add.u32 %r4, [%rd2], 1;
-$T: st.shared.u32 [taken], %r4;
-$W: bar.sync 0; ld.shared.u32 %r6, [taken]; setp.ge.u32 %p3, %r6, %r8; @%p3 ret;
-mad.lo.u32 %r7, %r6, %r3, %r1; mul.wide.u32 %rd3, %r7, 4; add.u64 %rd3, %rd3, %rd1; ld.global.u32 %r10, [%rd3];
-add.u32 %r10, %r10, 1; st.global.u32 [%rd3], %r10; bar.sync 0; @!%p1 bra $N; atom.global.add.u32 %r11, [%rd2+4], 1;
-bra $N;
-}
-"""
-)
-
-
-def persistent(text: str, order: ExecutionOrder, quota: int = NO_QUOTA) -> CpuResult:
-    memory = {"m": np.zeros(9 * 64, np.int32), CONTROL: np.array([0, 0, quota], np.uint32)}
-    launches = []
-    for rank, changes in ((0, True), (2, True), (0, False)):
-        arguments = (Pointer("m"), Scalar(packed((9, 1, 1), (64, 1, 1), rank, 9)), Pointer(CONTROL))
-        taking = Taking(CONTROL, rank, quota_changes=changes)
-        launches.append(CpuLaunch("k", (4, 1, 1), (64, 1, 1), arguments, taking=taking))
-    return next(PtxProgram.of(text, "k.ptx").run_all([(launches, order)], memory))
-
-
-@pytest.mark.parametrize("order", [FORWARD, REVERSE, chance(1), chance(2), chance(3)], ids=str)
-def test_persistent_forms_run_while_quotas_change(order: ExecutionOrder) -> None:
-    outcome = persistent(PERSISTENT, order)
-    assert (outcome.status, outcome.message) == ("ok", "")
-    assert set(outcome.buffers["m"]) == {1}
-    assert list(outcome.buffers[CONTROL][1:]) == [9, NO_QUOTA]
-    assert set(persistent(PERSISTENT, order, quota=0).buffers["m"]) <= {0, 1}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "quota", "message"),
-    [("@%p2 bra $T;", "", 0, "the quota that it saw is 0"),
-     ("atom.global.add.u32 %r11, [%rd2+4], 1;", "ld.global.u32 %r11, [%rd2+4]; add.u32 %r11, %r11, 1;"
-      "st.global.u32 [%rd2+4], %r11;", NO_QUOTA, "other than by an atomic operation")],
-)  # fmt: skip
-def test_a_persistent_form_that_misuses_its_control_words_is_stopped(old: str, new: str, quota: int, message: str):
-    assert PERSISTENT.count(old) == 1
-    outcome = persistent(PERSISTENT.replace(old, new), FORWARD, quota)
-    assert outcome.status == "crash"
-    assert message in outcome.message
 
 
 def test_other_processes_find_what_this_one_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.gpu import Gpu, Resources
-from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
+from edgetune.stages.elastic.pieces import PieceShape
 from edgetune.stages.elastic.shrink import (
     LAUNCHES,
     OverheadLimits,
-    Rules,
     balance_score,
     block_threads,
     flaw_of,
@@ -68,20 +67,16 @@ def test_scores_are_those_of_the_paper() -> None:
     # 4 critical blocks on 16 multiprocessors, 12 more; 512 of 1536 threads and 256 more
     assert balance_score(SIXTEEN, 4, 512, 12, 256) == (4 + 12) / 16 * ((512 + 256) / 1536)
     assert balance_score(SIXTEEN, 4, 512, 6, 256) == (4 + 6) / 16 * ((512 + 256) / 1536)
-    assert balance_score(SIXTEEN, 4, 512, 12, 256, literal=True) == (4 + 12) / 16 * ((256 + 256) / 1536)
     launches = OverheadLimits(0.25, 1.0)
     assert [overhead_score(launches, pieces) for pieces in (1, 4, 5)] == [1, 1, 0]
     both = OverheadLimits(0.25, 1.0, 0.125, 2.0)  # 16 turns at most, over all pieces
     assert [overhead_score(both, *each) for each in ((1, 16), (4, 4), (4, 5), (1, 17), (5, 1))] == [1, 1, 0, 0, 0]
 
 
-def test_196_blocks_on_8_multiprocessors_leave_nothing_to_the_letter() -> None:
-    conv = launch(196, 512)
-    strict = shrink("conv", conv, PLAIN, ALL, EIGHT, rules=Rules(strict=True))
-    assert {design.count for design in strict.designs} == {49, 98, 196}
-    assert strict.places == ()
-    assert strict.table().choose(0, 0) is None
-    kept = shrink("conv", conv, PLAIN, ALL, EIGHT).table()
+def test_196_blocks_on_8_multiprocessors_are_cut() -> None:
+    found = shrink("conv", launch(196, 512), PLAIN, ALL, EIGHT)
+    assert {design.count for design in found.designs} == {49, 98, 196}
+    kept = found.table()
     # 2048 threads: 512 fit beside 1536, 256 beside 1792, 128 beside 1920, 64 beside 1984
     assert kept.choose(0, 0) == PieceShape(49, 1, 8)
     assert kept.choose(0, 1536) == PieceShape(49, 1, 8)
@@ -90,15 +85,6 @@ def test_196_blocks_on_8_multiprocessors_leave_nothing_to_the_letter() -> None:
     assert kept.choose(5, 1793) == PieceShape(49, 4, 3)
     assert kept.choose(7, 1984) == PieceShape(49, 8, 1)
     assert kept.choose(7, 1985) is None
-
-
-def test_to_the_letter_a_slice_is_as_many_blocks() -> None:
-    kept = shrink("pool", launch(12, 256), PLAIN, ALL, EIGHT, rules=Rules(strict=True)).table()  # slices of 3, 6 and 12
-    assert [kept.choose(critical, 0) for critical in range(8)] == [
-        *([PieceShape(6, 1, 6)] * 3),  # 8, 7 and 6 are idle
-        *([PieceShape(3, 1, 3)] * 3),  # 5, 4 and 3
-        *([None] * 2),
-    ]
 
 
 def test_the_best_fifth_of_what_fits_is_kept() -> None:
@@ -116,31 +102,42 @@ def test_the_best_fifth_of_what_fits_is_kept() -> None:
 
 def test_pieces_too_many_to_launch_are_not_kept() -> None:
     blocks = 2 * LAUNCHES  # in pieces of one block, twice as many as are allowed
-    found = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=Rules(share=1.0))
+    found = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT)
     assert {design.count for design in found.designs if not design.cheap} == {1}
     assert min(place.shape.count for place in found.places) == 2
-    slow = Rules(launch_s=1e-3, most_overhead_s=4e-3)
-    kept = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=slow).table()
+    slow = OverheadLimits(1e-3, 4e-3)
+    kept = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, limits=slow).table()
     assert kept.choose(0, 0) == PieceShape(blocks // 4, 1, 8)
-    nothing = Rules(launch_s=1e-3, most_overhead_s=0.5e-3)
-    assert shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=nothing).places == ()
+    nothing = OverheadLimits(1e-3, 0.5e-3)
+    assert shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, limits=nothing).places == ()
 
 
 def test_pieces_whose_physical_blocks_take_too_many_turns_are_not_kept() -> None:
     """64 blocks on i idle multiprocessors are 64 / i turns, rounded up in each piece, whatever the pieces."""
-    rules = Rules(share=1.0, turn_s=1e-6, most_turns_s=16e-6)
-    kept = shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT, rules=rules).table()
-    free = shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT, rules=Rules(share=1.0)).table()
+    limits = OverheadLimits(5e-6, 64 * 5e-6, 1e-6, 16e-6)
+    kept = shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT, limits=limits).table()
+    free = shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT).table()
+    assert kept.choose(0, 0) is not None
     for critical_blocks in range(8):
         idle = 8 - critical_blocks
         there = kept.choose(critical_blocks, 0)
         assert free.choose(critical_blocks, 0) is not None
-        assert (there is not None) == any(
-            64 // count * -(-count // min(idle, count)) <= 16 for count in (1, 2, 4, 8, 16, 32, 64)
-        )
-    unlimited = Rules(share=1.0, turn_s=1e-6)
-    assert shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT, rules=unlimited).table() == free
-    assert unlimited.limits(EIGHT).most_turns_s == pytest.approx(4096e-6)
+        turns = [64 // count * -(-count // min(idle, count)) for count in (1, 2, 4, 8, 16, 32, 64)]
+        assert there is None or turns[there.count.bit_length() - 1] <= 16
+
+
+def test_reasons_name_the_rule() -> None:
+    forms = {1: Resources(36), 2: Resources(40), 4: Resources(48), 8: Resources(64, stack_bytes=16)}
+
+    def reasons(limits: OverheadLimits | None, per_thread: int) -> dict[int, str | None]:
+        found = shrink("conv", launch(196, 512), PLAIN, forms, SIXTEEN, limits=limits)
+        return {each.count: found.reason(each) for each in found.designs if each.per_thread == per_thread}
+
+    assert set(reasons(None, 8).values()) == {"stack"}
+    assert reasons(OverheadLimits(1e-3, 2e-3), 1)[49] == "too many launches"
+    slow = OverheadLimits(5e-6, 1.0, 1e-6, 12e-6)  # 4 x 4 turns of 49 blocks, 2 x 7 of 98, 13
+    assert set(reasons(slow, 1).values()) == {"too many turns"}
+    assert None in reasons(None, 1).values()
 
 
 @pytest.mark.parametrize(
@@ -159,10 +156,6 @@ def test_pieces_whose_physical_blocks_take_too_many_turns_are_not_kept() -> None
 )
 def test_reasons_to_drop_a_form_from_the_compiler_report(per_thread: int, form: Resources, flaw: str | None) -> None:
     assert flaw_of(Resources(38), form, launch(196, 512), per_thread, EIGHT) == flaw
-
-
-def test_stack_that_the_original_has_too_is_no_flaw() -> None:
-    assert flaw_of(Resources(38, stack_bytes=64), Resources(40, stack_bytes=64), launch(4, 256), 2, EIGHT) is None
 
 
 def test_the_last_warp_of_a_block_takes_room_whole() -> None:
@@ -213,9 +206,3 @@ def test_the_look_up_finds_what_trying_everything_finds(blocks, threads, per_thr
     if chosen is not None:
         assert chosen.blocks <= gpu.sm_count - critical[0]
         assert threads // chosen.per_thread <= gpu.threads_per_sm - critical[1]
-
-
-def test_a_look_up_makes_nothing_new() -> None:
-    kept: LeftoverTable = shrink("conv", launch(196, 512), PLAIN, ALL, SIXTEEN).table()
-    assert kept.choose(3, 700) is kept.choose(3, 700)
-    assert kept.choose(3, 700) is kept.choose(3, 701)

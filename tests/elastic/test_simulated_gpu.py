@@ -22,12 +22,6 @@ def test_a_kernel_alone_takes_as_many_waves_as_its_blocks_need():
     assert scene.run() == {(0, "started"): LATENCY, (0, "ended"): LATENCY + 200 + 100}
 
 
-def test_waves_of_blocks_that_saturate_take_their_time_each():
-    scene = Scene()
-    scene.launch(call(blocks=5, threads=512, registers=64))  # 64 registers x 512 threads: two fit, and share the peak
-    assert scene.run()[0, "ended"] == LATENCY + 200 + 100
-
-
 def test_operations_take_what_the_multiprocessor_computes():
     scene = Scene()
     scene.launch(call(blocks=2, threads=512, flop=1e8))  # 1e12 a second on each
@@ -54,12 +48,6 @@ def test_groups_share_the_bandwidth():
     scene = Scene()
     scene.launch(call(blocks=16, threads=128, drawn=1e6))
     assert scene.run()[0, "ended"] == LATENCY + 16e6 / GPU.bandwidth_bytes_per_s * 1e6
-
-
-def test_one_multiprocessor_draws_no_more_than_its_part():
-    scene = Scene(gpu=replace(GPU, sm_count=8))
-    scene.launch(call(blocks=1, threads=512, drawn=1e6))  # half of 8 draw all of it
-    assert scene.run()[0, "ended"] == LATENCY + 4 * 1e6 / GPU.bandwidth_bytes_per_s * 1e6
 
 
 def test_computing_and_drawing_overlap_in_a_block_and_between_blocks():
@@ -89,24 +77,6 @@ def test_the_scarcest_resource_limits_resident_blocks(what, resident):
     waves = 3
     scene.launch(replace(what, logical=replace(what.logical, grid=(2 * resident * waves, 1, 1))))
     assert scene.run()[0, "ended"] == LATENCY + waves * 100
-
-
-@pytest.mark.parametrize(
-    ("holds", "wants"),
-    [
-        (call(2, 768), call(2, 512)),  # threads
-        (call(2, 512, registers=64), call(2, 512, registers=96)),  # 32768 of 65536, and 49152
-        (call(2, 32, shared=40000), call(2, 32, shared=30000)),
-        (call(14, 32), call(4, 32)),  # 7 of 8 blocks on each
-    ],
-)
-def test_launches_do_not_share_resources(holds, wants):
-    scene = Scene(0, 0)
-    scene.launch(holds)
-    scene.launch(wants, 1)
-    ended = scene.run()
-    assert ended[1, "ended"] > ended[0, "ended"] == LATENCY + 100
-    assert ended[1, "started"] == (LATENCY if wants.logical.blocks == 4 else ended[0, "ended"])
 
 
 def test_a_form_of_a_kernel_needs_what_it_was_compiled_to():
@@ -151,58 +121,12 @@ def test_a_stream_is_in_order_with_a_gap_where_a_launch_waited():
     assert ended[1, "ended"] == LATENCY + 201
 
 
-def test_the_second_of_two_streams_takes_what_the_last_wave_of_the_first_leaves():
-    scene = Scene(0, 0)
-    scene.launch(call(blocks=3, threads=1024, block_us=100))  # two at once, one on each
-    scene.launch(call(blocks=1, threads=1024, block_us=100), 1)
-    ended = scene.run()
-    assert (ended[0, "ended"], ended[1, "started"], ended[1, "ended"]) == (210, 110, 210)
-
-
-def test_blocks_of_two_launches_on_one_multiprocessor_share_its_peak():
-    scene = Scene(0, 0)
-    scene.launch(call(blocks=2, threads=512, block_us=100))
-    scene.launch(call(blocks=2, threads=512, block_us=50), 1)
-    ended = scene.run()
-    assert ended[1, "ended"] == LATENCY + 100  # both at half speed
-    assert ended[0, "ended"] == LATENCY + 150  # half done then, and alone from there on
-
-
-def test_urgent_blocks_go_before_those_that_wait_but_take_none_off():
-    scene = Scene(0, 1)
-    scene.launch(call(blocks=6, threads=1024, block_us=100))
-    scene.until(50)
-    scene.launch(call(blocks=2, threads=1024, block_us=100), 1)
-    ended = scene.run()
-    assert (ended[1, "started"], ended[1, "ended"]) == (110, 210)
-    assert ended[0, "ended"] == 410
-
-
-def test_less_urgent_blocks_wait_also_where_only_they_would_fit():
-    """The first in line is placed before anybody behind it: small blocks do not slip past a large one."""
-    scene = Scene(0, 1, 0)
-    scene.launch(call(blocks=2, threads=512, block_us=100))
-    scene.until(20)
-    scene.launch(call(blocks=2, threads=1024, block_us=100), 1)
-    scene.launch(call(blocks=2, threads=128, block_us=100), 2)
-    ended = scene.run()
-    assert (ended[0, "ended"], ended[1, "started"], ended[1, "ended"], ended[2, "started"]) == (110, 110, 210, 210)
-
-
 def test_a_barrier_between_streams_is_waited_for():
     scene = Scene(0, 0)
     first = scene.launch(call(blocks=1))
     scene.launch(call(blocks=1), 1, after=(first,))
     ended = scene.run()
     assert ended[1, "started"] == ended[0, "ended"]
-
-
-def test_a_barrier_that_was_passed_is_none():
-    scene = Scene(0, 0)
-    first = scene.launch(call(blocks=1))
-    scene.run()
-    scene.launch(call(blocks=1), 1, after=(first,))
-    assert scene.run()[1, "started"] == LATENCY + 100 + LATENCY
 
 
 def test_the_host_is_busy_with_launching_while_the_gpu_goes_on():
@@ -217,13 +141,6 @@ def test_a_persistent_block_takes_one_logical_block_after_another():
     scene = Scene(model=replace(FREE, turn_s=1e-6))
     scene.launch(call(blocks=64, threads=512), first=10, count=7, blocks=2)  # four and three
     assert scene.run()[0, "ended"] == LATENCY + 4 * 101
-
-
-def test_physical_blocks_without_logical_ones_are_nothing():
-    scene = Scene()
-    scene.launch(call(blocks=64, threads=512), count=2, blocks=500)
-    assert scene.run()[0, "ended"] == LATENCY + 100
-    assert scene.gpu.blocks == 2
 
 
 @pytest.mark.parametrize("per_thread", [1, 2, 4])
@@ -286,13 +203,6 @@ def test_a_fault_is_reported_when_the_launch_ends():
     scene.launch(call(blocks=1))
     moments = [*scene.gpu.wait(None), *scene.gpu.wait(None)]
     assert [(each.kind, each.failure) for each in moments] == [("started", None), ("ended", "illegal address")]
-
-
-def test_waiting_ends_when_it_is_time():
-    scene = Scene()
-    assert scene.gpu.wait(25 * US) == []
-    assert scene.gpu.now_ns() == 25 * US
-    assert scene.gpu.wait(None) == []
 
 
 @given(

@@ -18,7 +18,6 @@ from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
-from edgetune.stages.elastic.cuda import driver as codes
 from fakes.cuda_handles import (
     CUdevice_attribute,
     CUdevResourceType,
@@ -26,6 +25,7 @@ from fakes.cuda_handles import (
     FakeContext,
     Handle,
     check_type,
+    codes,
     handle_of,
     refuse,
 )
@@ -197,7 +197,7 @@ class FakeCuda(CudaWork):
     def cuGreenCtxStreamCreate(self, greenCtx: Handle, flags: int, priority: int) -> tuple[Any, ...]:
         """Make a stream of a green context; its context is the primary one, whose kernels run on it."""
         refuse(codes.INVALID_CONTEXT, when=greenCtx.kind != "green" or not greenCtx.alive)
-        refuse(codes.INVALID_VALUE, when=flags != codes.NON_BLOCKING)
+        refuse(codes.INVALID_VALUE, when=flags != 1)
         (made,) = self.cuStreamCreateWithPriority(flags, priority)[1:]
         made.what.sm_count = greenCtx.what.sm_count
         return (made,)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from types import SimpleNamespace
 from typing import Any, Literal
 
-from edgetune.stages.elastic.cuda import driver as codes
 from fakes.cuda_gpu import FakeCudaKernel, FakeWork
 
 Kind = Literal["device", "context", "stream", "event", "module", "function", "memory", "green", "description"]
@@ -40,6 +40,10 @@ class CUresult(IntEnum):
     CUDA_ERROR_INVALID_RESOURCE_TYPE = 914
     CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 915
     CUDA_ERROR_UNKNOWN = 999
+
+
+codes = SimpleNamespace(**{each.name.removeprefix("CUDA_ERROR_"): int(each) for each in CUresult})
+"""By their names without what all begin with."""
 
 
 class CUdevice_attribute(IntEnum):

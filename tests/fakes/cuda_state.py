@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from edgetune.stages.elastic.cuda import driver as codes
 from fakes.cuda_gpu import (
     NEVER_NS,
     FakeCudaGpu,
@@ -27,6 +26,7 @@ from fakes.cuda_handles import (
     Handle,
     Kind,
     RefusedError,
+    codes,
     handle_of,
     refuse,
 )

@@ -9,9 +9,8 @@ import re
 from enum import IntEnum
 from typing import Any
 
-from edgetune.stages.elastic.cuda import driver as codes
 from fakes.cuda_gpu import NEVER_NS, FakeCudaGpu, FakeCudaKernel, FakeEvent, FakeLaunch, FakeStream
-from fakes.cuda_handles import CUfunction_attribute, FakeContext, FakeFunction, Handle, check_type, refuse
+from fakes.cuda_handles import CUfunction_attribute, FakeContext, FakeFunction, Handle, check_type, codes, refuse
 from fakes.cuda_state import CudaState, answers
 
 ELF = b"\x7fELF"

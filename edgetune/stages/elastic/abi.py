@@ -38,7 +38,10 @@ comes late finds nothing left; one that comes so late that the words are those o
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Literal
+
+from edgetune.errors import InputError
 
 PARAMETER = "edgetune_launch"
 _PACKING = struct.Struct("<8I")
@@ -59,6 +62,18 @@ CONTROL = "edgetune_control"
 CONTROL_BYTES, DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES = 12, 4, 8
 NO_QUOTA = 2**32 - 1
 """The quota with which no block leaves early."""
+
+
+def dim(sizes: Sequence[int]) -> Dim:
+    """Return sizes along x, y and z, of which the last are 1 where they are left out.
+
+    Raises:
+        InputError: there are none or more than three, or one is not positive.
+    """
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        raise InputError(f"{list(sizes)} is not one to three numbers above zero", "x first, e.g. 196 or 14,14")
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
 
 
 def packed(grid: Dim, block: Dim, first: int, count: int) -> bytes:

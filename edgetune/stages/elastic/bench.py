@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.elastic.bound import LatencyBound
-from edgetune.stages.elastic.mdtb.workloads import PublishedFigure, TaskPair, faster, published
+from edgetune.stages.elastic.mdtb.workloads import PublishedFigure, TaskPair, published
 from edgetune.stages.elastic.policies.multistream import SOLO
 from edgetune.stages.elastic.runner import RequestLatencies, Runner
 from edgetune.stages.elastic.work import GpuTask
@@ -34,6 +33,9 @@ BASE = "sequential"
 """The policy that throughput is relative to."""
 _UNQUEUED_PERCENT = 10
 """Percentile of latencies at which no request waited for the one before, unless the GPU is busy nearly all the time."""
+_DEADLINE = 2.0
+"""Of critical requests, times the median of the critical network alone, without the time to wake: ours, the paper names
+none."""
 _DRAWS = 2000
 """Resamples; the ends of a 95 % interval are then good to a few percent of its width (Efron and Tibshirani 1993)."""
 
@@ -92,8 +94,7 @@ class WorkloadBenchmark:
         workload: Its name.
         critical, normal: Networks.
         arrivals, normal_arrivals: Of their requests.
-        in_flight: Requests of the normal network in flight.
-        normal_sms: Multiprocessors that it may use; ``None`` for all.
+        normal_sms: Multiprocessors that the normal network may use; ``None`` for all.
         alone_p50_s, alone_p99_s, alone_max_s: Latency of the critical network alone, s.
         waking_s: How much of that a host takes to wake that was idle, s.
         deadline_s: Of critical requests, s.
@@ -108,7 +109,6 @@ class WorkloadBenchmark:
     normal: str
     arrivals: str
     normal_arrivals: str
-    in_flight: int
     normal_sms: int | None
     alone_p50_s: float
     alone_p99_s: float
@@ -122,7 +122,7 @@ class WorkloadBenchmark:
 
 
 def bench(
-    workload: TaskPair, policies: Sequence[str], run: Runner, *, turns: int = 5, deadline: float = 2.0, seed: int = 0,
+    workload: TaskPair, policies: Sequence[str], run: Runner, *, turns: int = 5, seed: int = 0,
     on_run: Callable[[str], None] = lambda _: None,
 ) -> WorkloadBenchmark:  # fmt: skip
     """Run a workload by policies in alternation.
@@ -132,8 +132,6 @@ def bench(
         policies: Names, in the order in which the first turn runs them; the next turn runs them in reverse.
         run: Runs it.
         turns: Their number.
-        deadline: Of critical requests, as a multiple of the median of the critical network alone, without the time to
-            wake. Ours: the paper names none.
         seed: Of the bootstrap.
         on_run: Called before every run.
 
@@ -143,7 +141,7 @@ def bench(
     alone: list[RequestLatencies] = []
     warm: list[RequestLatencies] = []
     runs: dict[str, list[RequestLatencies]] = {policy: [] for policy in policies}
-    tasks = (workload.critical, *workload.normals)
+    tasks = (workload.critical, workload.normal)
     by_turns = tuple(replace(task, sms=None) for task in tasks)  # a task that has the GPU to itself needs no part of it
     for turn in range(turns):
         on_run(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
@@ -154,33 +152,13 @@ def bench(
             on_run(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
             sharing = by_turns if policy == BASE else tasks
             runs[policy].append(with_answers(run(sharing, policy, turn), workload, policy))
-    return _figures(workload, alone, warm, runs, deadline=deadline, seed=seed)
+    return _figures(workload, alone, warm, runs, seed)
 
 
 def baselines(workload: TaskPair) -> tuple[GpuTask, ...]:
     """Return the critical task as it runs alone, and in a closed loop where it is in none."""
     task = workload.critical
     return (task,) if task.closed else (task, replace(task, arrivals="closed"))
-
-
-def with_load(workload: TaskPair, share: float, alone_s: float) -> TaskPair:
-    """Return a workload whose critical requests alone occupy the GPU for a share of the time.
-
-    Normal requests at a rate keep the ratio of both rates.
-
-    Args:
-        workload: With critical requests at a rate; a closed loop stays as it is.
-        share: Of the time.
-        alone_s: Time of a critical request alone, s.
-    """
-    rate_per_s = parse_arrivals(workload.critical.arrivals).rate_per_s
-    if rate_per_s is None:
-        return workload
-    return replace(
-        workload,
-        critical=faster(workload.critical, share / alone_s / rate_per_s),
-        normal=faster(workload.normal, share / alone_s / rate_per_s),
-    )
 
 
 def with_answers(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:
@@ -202,8 +180,6 @@ def _figures(
     alone: Sequence[RequestLatencies],
     warm: Sequence[RequestLatencies],
     runs: Mapping[str, Sequence[RequestLatencies]],
-    *,
-    deadline: float,
     seed: int,
 ) -> WorkloadBenchmark:
     critical = workload.critical.name
@@ -213,7 +189,7 @@ def _figures(
         for one, other in zip(alone, warm, strict=True)
     ]
     waking_s = median(wakings_s)
-    deadline_s = deadline * (median(alone_s) - waking_s)
+    deadline_s = _DEADLINE * (median(alone_s) - waking_s)
     awake = [
         replace(one, latencies_s={critical: [latency_s - each_s for latency_s in one.latencies_s[critical]]})
         for one, each_s in zip(alone, wakings_s, strict=True)
@@ -221,7 +197,7 @@ def _figures(
     answered_per_s = math.fsum(answers.rate_per_s(critical) for answers in alone) / len(alone)
     return WorkloadBenchmark(
         workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
-        workload.normal.arrivals, workload.in_flight, workload.normal.sms,
+        workload.normal.arrivals, workload.normal.sms,
         median(alone_s), percentile(alone_s, 99), max(alone_s), waking_s, deadline_s,
         min(1.0, answered_per_s * median(alone_s)), len(alone),
         tuple(
@@ -247,7 +223,7 @@ def _policy(
     deadline_s: float,
     seed: int,
 ) -> PolicyBenchmark:
-    critical, normals = workload.critical.name, [task.name for task in workload.normals]
+    critical, normal = workload.critical.name, workload.normal.name
     pooled_s = [latency_s for answers in runs for latency_s in answers.latencies_s[critical]]
     waited_s = [waited_s for answers in runs for waited_s in answers.unanswered_s[critical]]
     never = sum(each_s > deadline_s for each_s in waited_s)
@@ -274,9 +250,9 @@ def _policy(
         p50_x=against(alone, latency(50)),
         p99_x=against(alone, latency(99)),
         critical_per_s=_mean([answers.rate_per_s(critical) for answers in runs]),
-        normal_per_s=_mean([answers.rate_per_s(*normals) for answers in runs]),
-        throughput_x=against_base(critical, *normals),
-        normal_x=against_base(*normals),
+        normal_per_s=_mean([answers.rate_per_s(normal) for answers in runs]),
+        throughput_x=against_base(critical, normal),
+        normal_x=against_base(normal),
         missed=(late + never) / (len(pooled_s) + never),
     )
 

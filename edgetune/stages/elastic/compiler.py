@@ -1,13 +1,5 @@
 """Compiles CUDA C to PTX by NVRTC, which needs no GPU.
 
-Compiled kernels are kept in files, by everything that the PTX depends on:
-
-    sha256(source, options, instances, NVRTC, edgetune) --> FOLDER/8f3a....compiled
-                                                            sha256 of the rest | symbols of instances, PTX
-
-A source that includes headers of its own is not kept: their contents may change, and its text does not show them. A
-file that is damaged, or is something else, counts as missing and is written anew.
-
 NVRTC has no headers of its own. Those that kernels commonly include are the files of ``cuda_headers``; the others are
 empty, as NVRTC knows their contents, or come from the CUDA toolkit, where one is installed. Values of limits: ISO C,
 for the types of every CUDA platform (int 32 bits, long 64, IEEE 754 float and double).
@@ -15,8 +7,6 @@ for the types of every CUDA platform (int 32 bits, long 64, IEEE 754 float and d
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,10 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from edgetune.artifacts.files import write_atomically
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.gpu import Gpu
-from edgetune.version import __version__
 
 ALWAYS = "edgetune_always.h"
 """What nvcc includes before every source, as far as kernels see it: sources rely on it."""
@@ -71,71 +59,6 @@ def toolkit_folder() -> str | None:
     return folder
 
 
-MOST_FILES = 200
-"""Kept in a folder: networks of the benchmark have some 100 kB each. The least recently used files go first."""
-
-_SUFFIX = ".compiled"
-_NAME = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}")
-_DIGEST_BYTES = 32
-_STAND_IN = re.compile(rf"^[ \t]*#[ \t]*include[ \t]*[<\"](?:{'|'.join(map(re.escape, STAND_INS))})[>\"]", re.MULTILINE)
-"""The only headers with known contents: NVRTC looks among those that it is given before it looks into folders (NVIDIA,
-"NVRTC", supported compile options, ``--include-path``)."""
-_FROM_ELSEWHERE = re.compile(
-    r"(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*(?:include|import|embed)|__has_(?:include|embed)", re.DOTALL
-)
-
-
-def file_of(folder: Path, source: str, name: str, words: Sequence[str], compiler: str) -> Path | None:
-    """Return the file of a compiled source; ``None`` where its text does not determine the PTX.
-
-    Args:
-        folder: Of such files.
-        source: CUDA C.
-        name: Of its file, as in the compiler's messages.
-        words: Options of the compiler, the architecture among them, and the instances that are asked for.
-        compiler: Its name and version.
-    """
-    if _FROM_ELSEWHERE.search(_STAND_IN.sub("", source.replace("\\\n", "").replace("\\\r\n", ""))):
-        return None
-    depends_on = json.dumps([source, name, list(words), compiler, __version__, dict(STAND_INS)])
-    return folder / f"{hashlib.sha256(depends_on.encode()).hexdigest()}{_SUFFIX}"
-
-
-def read(file: Path) -> tuple[str, dict[str, str]] | None:
-    """Return PTX and the symbols of instances; ``None`` where they are missing or damaged."""
-    try:
-        data = file.read_bytes()
-    except OSError:
-        return None
-    digest, rest = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-    if hashlib.sha256(rest).digest() != digest:
-        return None
-    with suppress(OSError):  # so that what is in use is not the oldest
-        os.utime(file)
-    symbols, text = json.loads(rest)
-    return text, symbols
-
-
-def write(file: Path, text: str, symbols: Mapping[str, str]) -> None:
-    """Keep PTX and the symbols of instances, where that is possible, and remove the oldest files."""
-    rest = json.dumps([dict(symbols), text]).encode()
-    with suppress(InputError, OSError):  # a folder that cannot be written is no reason not to compile
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(hashlib.sha256(rest).digest() + rest, file)
-        _remove_oldest(file.parent)
-
-
-def _remove_oldest(folder: Path) -> None:
-    ages = {}
-    for each in folder.iterdir():
-        if _NAME.fullmatch(each.name):
-            with suppress(OSError):  # another process removed it
-                ages[each] = each.stat().st_mtime_ns
-    for each in sorted(ages, key=lambda file: ages[file])[:-MOST_FILES]:
-        with suppress(OSError):
-            each.unlink()
-
-
 _REMEDY = "pip install 'edgetune[cuda]'"
 _ERROR = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE
@@ -155,14 +78,10 @@ class CompileOptions:
             kernel, so that forms are certainly equal bit by bit only without.
         include: Folders of headers, before those of the CUDA toolkit, where one is installed; NVRTC has no headers
             itself, see ``STAND_INS``.
-        define: Macros, e.g. ``TILE=16``.
-        cache: Folder of kept PTX; ``None`` keeps none.
     """
 
     fmad: bool = True
     include: tuple[str, ...] = ()
-    define: tuple[str, ...] = ()
-    cache: Path | None = None
 
     def words(self, arch: str) -> list[str]:
         """Return the options as NVRTC takes them."""
@@ -174,7 +93,6 @@ class CompileOptions:
             "--generate-line-info",
             f"--fmad={'true' if self.fmad else 'false'}",
             *(f"--include-path={folder}" for folder in folders),
-            *(f"--define-macro={macro}" for macro in self.define),
         ]
 
 
@@ -209,21 +127,14 @@ def ptx_of(
     compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
     _check_arch(nvrtc, arch, compiler)
     words = options.words(arch)
-    file = None if options.cache is None else file_of(options.cache, source, name, [*words, *instances], compiler)
-    kept = None if file is None else read(file)
-    if kept is not None:
-        return kept
     try:
-        text, symbols = _compiled(nvrtc, source, name, words, instances)
+        return _compiled(nvrtc, source, name, words, instances)
     except _RefusedError as refused:
         if "cooperative_groups" in source and toolkit_folder() is not None:
             words.remove(f"--include-path={_LIBRARY}")  # it may need what only the toolkit's header has
             with suppress(_RefusedError):
                 return _compiled(nvrtc, source, name, words, instances)
         raise _refusal(str(refused), name, f"{compiler} for {arch}") from None
-    if file is not None:
-        write(file, text, symbols)
-    return text, symbols
 
 
 class _RefusedError(Exception):

@@ -20,7 +20,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.compiler import DEFAULTS, HOST_CODE, CompileOptions, ptx_of
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult
-from edgetune.stages.elastic.ptx.parse import parse
+from edgetune.stages.elastic.ptx.parse import is_ptx, parse
 from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.ptxas_report import resources_in, symbols_by_name
 from edgetune.stages.elastic.sample_launches import instance_symbol
@@ -39,7 +39,7 @@ _NEWEST = {(12, 5): (8, 5), (12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (
 notes)."""
 
 
-def transform_compiled(
+def transform(
     source: str,
     name: str,
     arch: str,
@@ -48,16 +48,19 @@ def transform_compiled(
     instances: Sequence[str] = (),
     persistent: bool = False,
 ) -> TransformResult:
-    """Compile CUDA C to PTX and make its kernels elastic.
+    """Make the kernels of a CUDA C or PTX text elastic.
 
     Args:
-        source, name, arch, options, instances: As ``compiled``.
+        source: CUDA C, which is compiled, or PTX.
+        name, arch, options, instances: As ``compiled``.
         persistent: Whether each kernel gets a persistent form too.
 
     Raises:
         InputError: it does not compile, has host code and there is no nvcc, or has no kernel.
         DeviceError: NVRTC is missing.
     """
+    if is_ptx(name, source):
+        return transform_ptx(source, name, persistent=persistent)
     text = compiled(source, name, arch, options=options, instances=instances)
     return transform_ptx(text, name, persistent=persistent, compiled=True)
 
@@ -114,7 +117,7 @@ def _by_nvcc(nvcc: str, source: str, arch: str, name: str, options: CompileOptio
         InputError: nvcc does not compile it, or takes too long.
     """
     words = [f"-arch={arch}", f"-fmad={'true' if options.fmad else 'false'}", "-lineinfo", "-w"]
-    words += [f"-I{Path(folder).absolute()}" for folder in options.include] + [f"-D{each}" for each in options.define]
+    words += [f"-I{Path(folder).absolute()}" for folder in options.include]
     with scratch_folder() as folder:
         text = f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{source}"
         (folder / "kernel.cu").write_text(text, "utf-8", "surrogateescape")

@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import Dim
+from edgetune.stages.elastic.abi import Dim, dim
 from edgetune.stages.elastic.kernel import CudaKernel
 from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
 
@@ -97,7 +97,7 @@ def sample_launches_in(source: str, name: str) -> tuple[SampleLaunch, ...]:
         try:
             trial = _trial(kernel, found["words"].split(), len(trials))
             trials.append(replace(trial, words=f"{kernel} {found['words']}", place=f"{name}:{line}"))
-        except ValueError as error:
+        except (ValueError, InputError) as error:
             raise InputError(f"{name}:{line}: cannot read the launch of {found['kernel']}: {error}", HINT) from None
         except MemoryError:
             message = f"{name}: there is no room here for the memory of the launch of {found['kernel']}"
@@ -114,9 +114,9 @@ def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
     buffers: dict[str, Array] = {}
     for name, value in _pairs(words):
         if name == "grid":
-            grid = _dim(value)
+            grid = dim([*map(int, value.split(","))])
         elif name == "block":
-            block = _dim(value)
+            block = dim([*map(int, value.split(","))])
         elif name == "shared":
             shared_bytes = int(value)
         elif memory := _MEMORY.fullmatch(value):
@@ -137,14 +137,6 @@ def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
         if not equals or not name or not value:
             raise ValueError(f"{word!r} is not name=value")
         yield name, value
-
-
-def _dim(text: str) -> Dim:
-    numbers = [int(number) for number in text.split(",")]
-    if len(numbers) > _DIMENSIONS or min(numbers) < 1:
-        raise ValueError(f"{text!r} is not one to three positive numbers")
-    x, y, z = [*numbers, 1, 1][:_DIMENSIONS]
-    return x, y, z
 
 
 def instance_symbol(instance: str) -> str:

@@ -7,8 +7,7 @@
 A piece is a number of logical blocks, with a number of logical threads in a physical one. Miriam (Zhao et al., SenSys
 2023) launches a slice as that many blocks, which is at most the number of multiprocessors that the last wave of the
 critical kernel leaves idle: of 196 = 4 x 49 blocks no slice fits 8 or 16 multiprocessors then. Here a physical block
-goes on to the next logical one, so that the limit is on physical blocks only and every slice fits; ``Rules.strict`` is
-the paper to the letter.
+goes on to the next logical one, so that the limit is on physical blocks only and every slice fits.
 
     blocks on SMs  [critical][critical][piece][piece][    ]      4 of 5
     threads on one [critical 512     ][piece 256 ][       ]      768 of 1024       WIScore = 4/5 x 768/1024
@@ -29,10 +28,10 @@ from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.stages.elastic.work import Call, Logical
 
 
-def balance_score(
-    gpu: Gpu, critical_blocks: int, critical_threads: int, blocks: int, threads: int, *, literal: bool = False
-) -> float:
+def balance_score(gpu: Gpu, critical_blocks: int, critical_threads: int, blocks: int, threads: int) -> float:
     """Return WIScore: the share of multiprocessors in use, times the share of threads in use on one of them.
+
+    As printed the threads of the piece count twice, and those of the critical kernel not at all.
 
     Args:
         gpu: The GPU.
@@ -40,10 +39,8 @@ def balance_score(
         critical_threads: Threads of one of its blocks.
         blocks: Physical blocks of the piece.
         threads: Threads of one of them.
-        literal: As printed: the threads of the piece count twice and those of the critical kernel not at all.
     """
-    beside = threads if literal else critical_threads
-    return (critical_blocks + blocks) / gpu.sm_count * ((beside + threads) / gpu.threads_per_sm)
+    return (critical_blocks + blocks) / gpu.sm_count * ((critical_threads + threads) / gpu.threads_per_sm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,42 +89,8 @@ KEPT_SHARE = 0.2
 LAUNCHES = 64
 """Launches of a kernel whose time is allowed by default: six halvings of the grid. A convention of ours; Miriam
 measures its maxima on each device and gives no number."""
-TURNS = 4096
-"""Turns of persistent blocks whose time is allowed by default where the time of one is known. A convention of ours."""
 _WARP_THREADS = 32
 _UNKNOWN = Resources(registers_per_thread=0)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Which pieces may be kept.
-
-    Args:
-        strict: A slice is launched as that many blocks: the paper to the letter.
-        literal: WIScore as printed, see ``balance_score``.
-        share: Of the pieces that fit a leftover, the best to keep.
-        launch_s: Time of one launch, s; ``None``: that of the GPU's catalogue.
-        most_overhead_s: Time that launching all pieces of a kernel may take, s; ``None``: ``LAUNCHES`` times the above.
-        turn_s: Time in which a physical block goes on to its next logical one, s; ``None``: not known, and not limited.
-        most_turns_s: Time that this may take for all pieces of a kernel, s; ``None``: ``TURNS`` times the above.
-    """
-
-    strict: bool = False
-    literal: bool = False
-    share: float = KEPT_SHARE
-    launch_s: float | None = None
-    most_overhead_s: float | None = None
-    turn_s: float | None = None
-    most_turns_s: float | None = None
-
-    def limits(self, gpu: Gpu) -> OverheadLimits:
-        """Return the limits of overhead on a GPU."""
-        launch_s = gpu.launch_s if self.launch_s is None else self.launch_s
-        most_s = LAUNCHES * launch_s if self.most_overhead_s is None else self.most_overhead_s
-        most_turns_s = self.most_turns_s
-        if most_turns_s is None and self.turn_s is not None:
-            most_turns_s = TURNS * self.turn_s
-        return OverheadLimits(launch_s, most_s, self.turn_s, most_turns_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +141,7 @@ class Shrunk:
         kernel: Name of the original.
         logical: The launch.
         gpu: The GPU.
-        rules: Which pieces may be kept.
+        limits: Of overhead.
         designs: The whole space: slices times block sizes.
         leftovers: Threads of a critical block up to which one more of the sizes fits beside it, ascending.
         places: The kept pieces by leftover, the best first.
@@ -187,7 +150,7 @@ class Shrunk:
     kernel: str
     logical: Logical
     gpu: Gpu
-    rules: Rules
+    limits: OverheadLimits
     designs: tuple[ShapeCandidate, ...]
     leftovers: tuple[int, ...]
     places: tuple[LeftoverFit, ...]
@@ -197,6 +160,15 @@ class Shrunk:
         """Share of the design space that is not kept, over all leftovers."""
         possible = len(self.designs) * self.gpu.sm_count * len(self.leftovers)
         return 1 - len(self.places) / possible if possible else 1.0
+
+    def reason(self, design: ShapeCandidate) -> str | None:
+        """Return why a piece is kept for no leftover; ``None`` where it is kept for one."""
+        if any((each.shape.count, each.shape.per_thread) == (design.count, design.per_thread) for each in self.places):
+            return None
+        if design.flaw is not None or design.cheap:
+            return design.flaw or "others score more"
+        launches = overhead_score(self.limits, self.logical.blocks // design.count, 0)
+        return "too many turns" if launches else "too many launches"
 
     def table(self) -> LeftoverTable:
         """Return the look-up of the best."""
@@ -247,7 +219,7 @@ def shrink(
     forms: Mapping[int, Resources],
     gpu: Gpu,
     *,
-    rules: Rules | None = None,
+    limits: OverheadLimits | None = None,
 ) -> Shrunk:
     """Return the pieces of a kernel to keep for everything that a critical kernel can leave.
 
@@ -257,9 +229,9 @@ def shrink(
         original: Needs of the original.
         forms: Needs of its forms, by logical threads in a physical one.
         gpu: The GPU.
-        rules: Which pieces may be kept.
+        limits: Of overhead; by default ``LAUNCHES`` launches of the catalogue's time.
     """
-    chosen = rules or Rules()
+    chosen = limits or OverheadLimits(gpu.launch_s, LAUNCHES * gpu.launch_s)
     designs = tuple(_designs(logical, original, forms, gpu, chosen))
     sound = [design for design in designs if design.flaw is None]
     leftovers = tuple(sorted({gpu.threads_per_sm - _in_warps(design.threads) for design in sound}))
@@ -284,9 +256,8 @@ def kept_pieces(call: Call, gpu: Gpu) -> LeftoverTable:
 
 
 def _designs(
-    logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu, rules: Rules
+    logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu, limits: OverheadLimits
 ) -> Iterator[ShapeCandidate]:
-    limits = rules.limits(gpu)
     sizes = {n: threads for n, threads in block_threads(logical.threads).items() if n in forms}
     flaws = {n: flaw_of(original, forms[n], logical, n, gpu) for n in sizes}
     for count in slices(logical.blocks):
@@ -305,7 +276,7 @@ def _kept(
     critical_blocks: int,
     critical_threads: int,
     gpu: Gpu,
-    rules: Rules,
+    limits: OverheadLimits,
     *,
     whole: int,
 ) -> Iterator[LeftoverFit]:
@@ -315,20 +286,19 @@ def _kept(
         sound: Pieces without flaw.
         critical_blocks, critical_threads: The leftover.
         gpu: The GPU.
-        rules: Which pieces may be kept.
+        limits: Of overhead.
         whole: Logical blocks of the kernel.
     """
-    idle, limits = gpu.sm_count - critical_blocks, rules.limits(gpu)
+    idle = gpu.sm_count - critical_blocks
     scored: list[tuple[float, int, int, PieceShape]] = []
     for design in sound:
-        blocks = design.count if rules.strict else min(design.count, idle)
-        if blocks <= idle and _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
-            score = overhead_score(limits, whole // design.count, -(-design.count // blocks)) * balance_score(
-                gpu, critical_blocks, critical_threads, blocks, design.threads, literal=rules.literal
-            )
+        blocks = min(design.count, idle)
+        if _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
+            score: float = overhead_score(limits, whole // design.count, -(-design.count // blocks))
+            score *= balance_score(gpu, critical_blocks, critical_threads, blocks, design.threads)
             shape = PieceShape(design.count, design.per_thread, blocks)
             scored.append((-score, design.count, design.threads, shape))
     scored.sort(key=lambda each: each[:3])
-    for rank, (negative, _, threads, shape) in enumerate(scored[: math.ceil(rules.share * len(scored))]):
+    for rank, (negative, _, threads, shape) in enumerate(scored[: math.ceil(KEPT_SHARE * len(scored))]):
         if negative:
             yield LeftoverFit(critical_blocks, critical_threads, rank, shape, threads, -negative)

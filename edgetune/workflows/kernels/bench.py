@@ -28,11 +28,10 @@ from edgetune.stages.elastic.model import seen_by_policies
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO
 from edgetune.stages.elastic.policies.persistent import Persistent
-from edgetune.stages.elastic.runner import BackendFactory, RequestLatencies, Runner, runner, simulated
+from edgetune.stages.elastic.runner import BackendFactory, RequestLatencies, runner, simulated
 from edgetune.stages.elastic.tasks import check_count
 from edgetune.stages.elastic.work import GpuTask
-from edgetune.stats import median
-from edgetune.units import format_duration, parse_share, parse_time_s
+from edgetune.units import format_duration, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import BenchOptions
@@ -64,12 +63,11 @@ class BenchTarget:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The options, the names of the policies, the duration of arrivals, s, and the shares of the options."""
+    """The options, the names of the policies, the duration of arrivals, s, and the share to admit within."""
 
     opts: BenchOptions
     names: Sequence[str]
     duration_s: float
-    share: float | None
     within: float | None
 
 
@@ -107,14 +105,8 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
     for name in names:
         POLICIES.find(name)
     chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, opts.workloads or WORKLOADS))]
-    duration_s, share = parse_time_s(opts.duration, what="--duration"), _share(opts.load)
-    if share is not None and all(each.critical.closed for each in chosen):
-        which = " and ".join(each.name for each in chosen)
-        message = (
-            f"--load sets the rate of critical requests, and those of {which} have no rate: each follows the one before"
-        )
-        raise InputError(message, "leave it out, or choose other workloads")
-    asked = _Asked(opts, names, duration_s, share, within_of(opts.admit_within, names))
+    duration_s = parse_time_s(opts.duration, what="--duration")
+    asked = _Asked(opts, names, duration_s, within_of(opts.admit_within, names))
     found, stopped, infeasible = list[WorkloadBenchmark](), 0, list[InfeasibleError]()
     with _place(opts, names) as place:
         try:
@@ -145,25 +137,13 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
         return BenchFigures(found, document, place.gpu, target, stopped)
 
 
-def _share(words: str | float | None) -> float | None:
-    share = None if words is None else parse_share(words, what="--load")
-    if share is not None and not 0 < share < 1:
-        raise InputError(f"--load is {words}", "a share above 0 and below 100 %, e.g. 30%")
-    return share
-
-
 @contextmanager
 def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
     """Yield the model of a GPU, or the requested GPU, with persistent forms of kernels where a policy launches them."""
     if opts.device is not None:
         if opts.assume:
             raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
-        with opened(
-            opts.device,
-            sms=opts.sms,
-            seed=opts.seed,
-            persistent=Persistent.name in names,
-        ) as ready:
+        with opened(opts.device, sms=opts.sms, seed=opts.seed, persistent=Persistent.name in names) as ready:
             conditions = gpu_conditions(ready, part=opts.sms is not None, records=False)
             yield BenchTarget(
                 ready.gpu,
@@ -190,8 +170,8 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
     """Run a workload alone and by all policies."""
     opts, names, duration_s = asked.opts, asked.names, asked.duration_s
     critical, normal = place.fitted((each.critical, each.normal))
-    fitted = replace(each, critical=critical, normal=replace(normal, sms=opts.normal_sms), in_flight=opts.in_flight)
-    tasks = (critical, *fitted.normals)
+    fitted = replace(each, critical=critical, normal=replace(normal, sms=opts.normal_sms))
+    tasks = (critical, fitted.normal)
     known = place.gpu if place.conditions["simulated"] else None
     with blaming(f"workload {each.name}"):  # the records of one run are kept
         check_count(tasks, names[:1], known, duration_s=duration_s)
@@ -200,10 +180,9 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
     once = len(names) + len(benchmark.baselines(fitted))
     runs = opts.turns * once
     reporter.info(f"workload {each.name}: {opts.turns} x {once} runs of {format_duration(duration_s)}")
-    loaded = _loaded(fitted, asked.share, run)
-
     if asked.within is not None:
-        alone_s = max(_alone(loaded, run).latencies_s[critical.name])
+        alone = benchmark.with_answers(run((critical,), SOLO, 0), fitted, SOLO)
+        alone_s = max(alone.latencies_s[critical.name])
         decisive = next(policies[name] for name in BOUNDED if name in policies)
         admitted(decisive, tasks, place.gpu, place.costs, alone_s=alone_s, within=asked.within)
     with progress(reporter, runs) as advance:
@@ -213,25 +192,10 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
             advance(1)
             return answers
 
-        figures = benchmark.bench(
-            loaded, names, counted, turns=opts.turns, deadline=opts.deadline, seed=opts.seed,
-            on_run=reporter.detail,
-        )  # fmt: skip
+        figures = benchmark.bench(fitted, names, counted, turns=opts.turns, seed=opts.seed, on_run=reporter.detail)
 
     def bounded(one: PolicyBenchmark) -> PolicyBenchmark:
         found = latency_bound(policies[one.policy], tasks, place.gpu, place.costs, alone_s=figures.alone_max_s)
         return one if found is None else replace(one, bound=found[0])
 
     return replace(figures, policies=tuple(map(bounded, figures.policies)))
-
-
-def _loaded(workload: TaskPair, share: float | None, run: Runner) -> TaskPair:
-    """Return a workload with critical requests that take the requested share of the time, if one is given."""
-    task = workload.critical
-    if share is None:
-        return workload
-    return benchmark.with_load(workload, share, median(_alone(workload, run).latencies_s[task.name]))
-
-
-def _alone(workload: TaskPair, run: Runner) -> RequestLatencies:
-    return benchmark.with_answers(run((workload.critical,), SOLO, 0), workload, SOLO)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from math import nan
 from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError
-from edgetune.processes.user_folders import compiled_folder, user_folder
+from edgetune.processes.user_folders import user_folder
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
-from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
+from edgetune.stages.elastic.cuda.building import build
+from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, costs_of, costs_path, write_costs
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import WITHOUT
-from edgetune.stages.elastic.cuda.gpu_session import Builder, GpuSession
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.green import why_not_green
-from edgetune.stages.elastic.work import KernelSequence
 from edgetune.workflows.kernels.options import CalibrateOptions
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter
@@ -65,7 +65,6 @@ def gpu_index(device: str, without: str = WITHOUT) -> int:
     return int(number)
 
 
-@contextmanager
 def opened(
     device: str,
     *,
@@ -74,8 +73,8 @@ def opened(
     records: bool = False,
     include: Sequence[str] = (),
     persistent: bool = False,
-) -> Iterator[GpuSession]:
-    """Open a GPU.
+) -> AbstractContextManager[GpuSession]:
+    """Return a GPU that is open while the block runs.
 
     Args:
         device: E.g. ``nvidia:0``.
@@ -89,21 +88,10 @@ def opened(
         InputError: the device is no NVIDIA GPU.
         DeviceError: cuda-bindings, the driver or the GPU is missing; the hint says what works without.
     """
-    with gpu_session.open_gpu_session(
+    return gpu_session.open_gpu_session(
         gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s,
-        builder=builder_of(include, persistent=persistent),
-    ) as ready:  # fmt: skip
-        yield ready
-
-
-def builder_of(include: Sequence[str], *, persistent: bool = False) -> Builder:
-    """Return what compiles networks for a GPU; arguments as ``opened``."""
-    options = CompileOptions(include=tuple(include), cache=compiled_folder())
-
-    def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
-        return build(network, context, recorded=recorded, options=options, persistent=persistent)
-
-    return builder
+        builder=partial(build, options=CompileOptions(include=tuple(include)), persistent=persistent),
+    )  # fmt: skip
 
 
 def known_launch_s(context: Context) -> float:
@@ -111,7 +99,7 @@ def known_launch_s(context: Context) -> float:
     costs = costs_of(context.facts, costs_folder())
     if costs is None:
         with context.scope():
-            costs = launch_costs.calibrate(context, compiled_for(context))
+            costs = launch_costs.calibrate(context)
         with suppress(InputError, OSError):  # a cache that cannot be written is no reason not to run
             costs_folder().mkdir(parents=True, exist_ok=True)
             write_costs(costs, costs_path(context.facts, costs_folder()))
@@ -150,7 +138,7 @@ def calibrate(opts: CalibrateOptions, reporter: Reporter) -> Calibrated:
             raise InputError(f"cannot make the folder {folder}: {error.strerror}", "name a file with -o") from None
     with gpu_session.open_gpu_session(index, sm_count=opts.sms, launch_s=lambda _: nan) as ready:
         with reporter.bar("measuring launches", None):
-            costs = launch_costs.calibrate(ready.context, compiled_for(ready.context))
+            costs = launch_costs.calibrate(ready.context)
         refused = None if opts.sms is not None else why_not_green(ready.context)
         path = costs_path(ready.context.facts, folder) if opts.output is None else Path(opts.output)
     write_costs(costs, path)

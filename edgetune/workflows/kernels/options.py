@@ -9,12 +9,10 @@ from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
 
 Include = Annotated[
-    Sequence[str],
-    Option("Folder of headers. Repeatable.", ("--include", "-I"), "Files", "DIR", repeatable=True),
+    Sequence[str], Option("Folder of headers. Repeatable.", ("--include", "-I"), "Files", "DIR", repeatable=True)
 ]
 Multiprocessors = Annotated[
-    int | None,
-    Option("Use only N multiprocessors (a green context).", group="Where", metavar="N", least=1),
+    int | None, Option("Use only N multiprocessors (a green context).", group="Where", metavar="N", least=1)
 ]
 GpuDevice = Annotated[
     str, Option("The GPU: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
@@ -52,8 +50,7 @@ class TransformOptions:
     file: KernelFile = field(kw_only=False)
     explain: Annotated[bool, Option("Explain each transformation and why it is safe.", group="Problem")] = False
     check: Annotated[
-        bool,
-        Option("Run original and forms on the CPU and compare results bit by bit.", group="Problem"),
+        bool, Option("Run original and forms on the CPU and compare results bit by bit.", group="Problem")
     ] = False
     instantiate: Annotated[
         Sequence[str],
@@ -87,8 +84,7 @@ class TransformOptions:
         ),
     ] = ()  # fmt: skip
     device: Annotated[
-        str | None,
-        Option("Check on this GPU too: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
+        str | None, Option("Check on this GPU too: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME")
     ] = None
     include: Include = ()
     output: Annotated[
@@ -131,42 +127,10 @@ class ShrinkOptions:
         str | None,
         Option("Architecture to compile for, e.g. sm_87. Default: that of the GPU.", group="Where", metavar="SM"),
     ] = None
-    keep: Annotated[str | float, Option("Share of the fitting pieces to keep, the best first.", metavar="SHARE")] = (
-        "20%"
-    )
     costs: Annotated[
         str | None, Option("Measured launch costs, as calibrate writes them.", group="Files", metavar="FILE")
     ] = None
-    launch_time: Annotated[
-        str | float | None, Option("Time of a launch. Default: from --costs, else from the catalogue.", metavar="TIME")
-    ] = None
-    most_overhead: Annotated[
-        str | float | None,
-        Option("Longest time of all launches of a kernel. Default: 64 launches.", metavar="TIME"),
-    ] = None
-    turn_time: Annotated[
-        str | float | None,
-        Option(
-            "Time in which a physical block goes on to its next logical one. Default: from --costs, else not limited.",
-            metavar="TIME",
-        ),
-    ] = None
-    most_turns: Annotated[
-        str | float | None,
-        Option("Longest time of all such turns of a kernel. Default: 4096 turns.", metavar="TIME"),
-    ] = None
-    strict_paper: Annotated[
-        bool, Option("Launch each slice with one physical block per logical block, as Miriam does.")
-    ] = False
-    wiscore: Annotated[
-        str, Option("Formula of the score: corrected, or literal (as printed, with S_be twice).", metavar="FORM")
-    ] = "corrected"
     include: Include = ()
-    define: Annotated[
-        Sequence[str],
-        Option("Define a macro, e.g. TILE=16. Repeatable.", ("--define", "-D"), "How", "MACRO", repeatable=True),
-    ] = ()
-    fmad: Annotated[bool, Option("Round a * b + c once (fused multiply-add).", ("--fmad/--no-fmad",))] = True
 
     @property
     def folders(self) -> list[Path]:
@@ -203,9 +167,10 @@ class ShareOptions:
     force: options.Force = False
 
     plot: Annotated[
-        str | None, Option("Draw the result: .svg, .png, .pdf or .html.", group="Files", metavar="FILE")
+        str | None,
+        Option("Draw it: .svg, .png, .pdf, .html; a real run needs --blocks.", group="Files", metavar="FILE"),
     ] = None
-    seed: Annotated[int | None, Option("Seed of random arrivals. Default: that of the file.", metavar="N", least=0)] = (
+    seed: Annotated[int | None, Option("Seed of what is random. Default: that of the file.", metavar="N", least=0)] = (
         None
     )
 
@@ -225,20 +190,10 @@ class SimulateOptions(ShareOptions):
 class RunOptions(ShareOptions):
     """The options of ``edgetune schedule kernels run``."""
 
-    plot: Annotated[
-        str | None, Option("Draw the run: .svg, .png, .pdf or .html; needs --blocks.", group="Files", metavar="FILE")
-    ] = None
-    seed: Annotated[
-        int | None,
-        Option("Seed of random arrivals and contents. Default: that of the file.", metavar="N", least=0),
-    ] = None
     device: GpuDevice = "nvidia:0"
     sms: Multiprocessors = None
     blocks: Annotated[bool, Option("Record where and when each block runs, which costs time.")] = False
-    include: Annotated[
-        Sequence[str],
-        Option("Additional folder of headers. Repeatable.", ("--include", "-I"), "Files", "DIR", repeatable=True),
-    ] = ()
+    include: Include = ()
 
 
 @options_class
@@ -257,33 +212,10 @@ class BenchOptions:
     duration: Annotated[
         str | float, Option("How long requests arrive in each run.", group="Problem", metavar="TIME")
     ] = "1s"
-    load: Annotated[
-        str | float | None,
-        Option(
-            "Share of the time that critical requests take when alone; sets their rate. Not for A and A224.",
-            group="Problem", metavar="SHARE",
-        ),
-    ] = None  # fmt: skip
-    deadline: Annotated[
-        float,
-        Option(
-            "Deadline of critical requests, as a multiple of their median latency alone.",
-            group="Problem",
-            metavar="FACTOR",
-            least=1,
-        ),
-    ] = 2.0
     gpu: Annotated[str, Option("Model of the GPU to simulate, e.g. orin-nano.", group="Where", metavar="NAME")] = (
         "orin-agx"
     )
     assume: Assumptions = ()
-    in_flight: Annotated[
-        int,
-        Option(
-            "Requests of the normal network in flight, each on a stream of its own, by all policies.",
-            metavar="N", least=1, most=8,
-        ),
-    ] = 1  # fmt: skip
     normal_sms: Annotated[
         int | None,
         Option(
@@ -294,10 +226,7 @@ class BenchOptions:
     device: Annotated[
         str | None, Option("Run on a real GPU instead: nvidia:0 or jetson.", ("--device", "-d"), "Where", "NAME")
     ] = None
-    sms: Annotated[
-        int | None,
-        Option("Use only N of its multiprocessors (a green context).", group="Where", metavar="N", least=1),
-    ] = None
+    sms: Multiprocessors = None
     admit_within: AdmitWithin = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1, most=1000)] = 3
     seed: options.Seed = 0

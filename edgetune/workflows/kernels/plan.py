@@ -12,19 +12,16 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.choices import choose, nearest
 from edgetune.errors import DeviceError, InputError, blaming
-from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.bound import BOUNDED
 from edgetune.stages.elastic.compiler import CompileOptions
-from edgetune.stages.elastic.front import transform_compiled
+from edgetune.stages.elastic.front import transform
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
 from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO
-from edgetune.stages.elastic.ptx.parse import is_ptx
-from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.tasks import check_count, tasks_of
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import format_duration, parse_share, parse_time_s
@@ -34,10 +31,7 @@ from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
 
 _DEFAULT_NAME = "kernels.parquet"
-_TIMES = {
-    "wait": "wait_s", "turn": "turn_s", "gap": "gap_s", "host": "host_s", "decision": "decision_s", "event": "event_s",
-    "stream-wait": "stream_wait_s",
-}  # fmt: skip
+_TIMES = ("wait", "turn", "gap", "host", "decision", "event", "stream-wait")
 _SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
 _MOST_WITHIN = 1e4
 """A share of a latency that excludes nothing: a kernel of ten thousand times as long."""
@@ -133,8 +127,7 @@ def folder_of(tasks: str) -> Path:
 
 def include_folders(document: KernelTasks, tasks: str) -> list[str]:
     """Return the folders of the sources of a file of tasks, where their headers are looked for."""
-    sources = (each.source for each in document.networks if each.source is not None)
-    return [*dict.fromkeys(str((folder_of(tasks) / source).parent) for source in sources)]
+    return [*dict.fromkeys(str((folder_of(tasks) / source).parent) for source in document.sources)]
 
 
 def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:
@@ -193,11 +186,8 @@ def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter
     """Return the kernels of a network that cannot be elastic, and why."""
     launched = [*dict.fromkeys(call.kernel for call in network.calls)]
     try:
-        if is_ptx(network.name, network.source):
-            done = transform_ptx(network.source, f"{network.name}.ptx")
-        else:
-            options = CompileOptions(include=tuple(include), cache=compiled_folder())
-            done = transform_compiled(network.source, f"{network.name}.cu", ARCHITECTURE, options=options)
+        options = CompileOptions(include=tuple(include))
+        done = transform(network.source, f"{network.name}.cu", ARCHITECTURE, options=options)
     except DeviceError as error:
         reporter.info(f"all kernels of {network.name} are taken to be elastic: {error}; {error.hint}")
         return {}
@@ -213,7 +203,7 @@ def _target(opts: ShareOptions, document: KernelTasks, reporter: Reporter) -> Ta
     """Return the output of the timeline, checked to be no input and distinct from other outputs."""
     target = choose_target(opts.output, _DEFAULT_NAME, last=True, stdout=reporter.stdout)
     folder = Path(opts.tasks).parent
-    sources = [str(folder / each.source) for each in document.networks if each.source is not None]
+    sources = [str(folder / source) for source in document.sources]
     outputs = {"-o": target.file, "--plot": opts.plot}
     check_outputs(outputs, [opts.tasks, *sources], {"-o": "kernel_timeline"})
     return target
@@ -255,7 +245,7 @@ def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, GpuTimingModel]:
         if name == "launch":
             gpu = replace(gpu, launch_s=_time_s(value, what), source=f"{gpu.source}; launch_s: --assume")
         elif name in _TIMES:
-            said[_TIMES[name]] = _time_s(value, what)
+            said[f"{name.replace('-', '_')}_s"] = _time_s(value, what)
         elif name in _SHARES:
             said[_SHARES[name]] = share = parse_share(value, what=what)
             if share == 0 and name == "bandwidth":

@@ -114,11 +114,6 @@ class Runs:
         return PartialError(message, "the timeline is written all the same, and has the reason of each")
 
 
-def plan_simulate(opts: SimulateOptions, reporter: Reporter) -> KernelRun:
-    """Return what ``simulate`` would run; errors as ``simulate``."""
-    return plan_of(opts, reporter)
-
-
 def simulate(opts: SimulateOptions, reporter: Reporter) -> FinishedRun[KernelTimeline]:
     """Run every critical task alone and all tasks by every policy on a model, and write the timeline.
 
@@ -126,7 +121,7 @@ def simulate(opts: SimulateOptions, reporter: Reporter) -> FinishedRun[KernelTim
         InputError: the tasks or options are wrong, or cannot be simulated.
         DeviceError: a figure is asked for, and matplotlib is missing.
     """
-    plan = plan_simulate(opts, reporter)
+    plan = plan_of(opts, reporter)
     reporter.simulated()
     with noting_signals(reporter, "what is being simulated now") as stopping:
         costs = simulated_costs(plan.gpu, plan.model)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.artifacts.files import name_of, read_source
-from edgetune.choices import choose, nearest
-from edgetune.errors import InfeasibleError, InputError
-from edgetune.processes.user_folders import compiled_folder
-from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim
+from edgetune.choices import nearest
+from edgetune.errors import InfeasibleError, InputError, blaming
+from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim, dim
 from edgetune.stages.elastic.compiler import CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.forms import Forms, forms_of
-from edgetune.stages.elastic.front import resources_of, transform_compiled
+from edgetune.stages.elastic.front import resources_of, transform
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
-from edgetune.stages.elastic.ptx.parse import is_ptx
-from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.sample_launches import instance_symbol
-from edgetune.stages.elastic.shrink import Rules, Shrunk, overhead_score
+from edgetune.stages.elastic.shrink import OverheadLimits, Shrunk, overhead_score
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
-from edgetune.stages.elastic.tables import PieceRow, rows_of
 from edgetune.stages.elastic.work import Logical
-from edgetune.units import format_bytes, parse_bytes, parse_share, parse_time_s
+from edgetune.units import format_bytes, parse_bytes
 from edgetune.workflows.kernels.options import ShrinkOptions
 from edgetune.workflows.reporting import Reporter
 
@@ -34,13 +29,11 @@ class KeptPieces:
     """The result of ``shrink``.
 
     Args:
-        rows: The kept pieces, then the dropped ones.
         forms: The compiled forms of the kernel.
         shrunk: Its design space.
         arch: The architecture that they were compiled for.
     """
 
-    rows: Sequence[PieceRow]
     forms: Forms
     shrunk: Shrunk
     arch: str
@@ -55,50 +48,33 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
         DeviceError: NVRTC is missing, or ptxas and nvJitLink are.
         InfeasibleError: nothing is kept.
     """
-    rules, gpu = _rules(opts), find_gpu(opts.gpu)
+    gpu = find_gpu(opts.gpu)
+    limits = None if opts.costs is None else _limits(Path(opts.costs))
     logical, arch = _logical(opts, gpu), opts.arch or arch_of(gpu)
     with reporter.bar("compiling the forms", None):
         kernel, forms = _forms(opts, arch)
     asked = {count: form.resources for count, form in forms.elastic.items()}
-    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu, rules=rules)
+    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu, limits=limits)
     if not shrunk.places:
         raise _nothing_kept(shrunk)
-    return KeptPieces(tuple(rows_of(shrunk, forms)), forms, shrunk, arch)
+    return KeptPieces(forms, shrunk, arch)
 
 
 def _forms(opts: ShrinkOptions, arch: str) -> tuple[str, Forms]:
     """Return the name of the kernel and its compiled forms."""
     text, name = read_source(opts.file).decode("utf-8-sig", "surrogateescape"), name_of(opts.file)
     instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
-    if is_ptx(name, text):
-        done = transform_ptx(text, name)
-    else:
-        options = CompileOptions(opts.fmad, tuple(map(str, opts.folders)), tuple(opts.define), compiled_folder())
-        done = transform_compiled(text, name, arch, options=options, instances=instances)
+    options = CompileOptions(include=tuple(map(str, opts.folders)))
+    done = transform(text, name, arch, options=options, instances=instances)
     kernel = _kernel(done, instance_symbol(instances[0]) if instances else opts.kernel, name).kernel.name
     return kernel, forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel]
 
 
-def _rules(opts: ShrinkOptions) -> Rules:
-    """Return the rules; with measured costs, a kernel may have as many launches and turns as were measured at most."""
-    share = parse_share(opts.keep, what="--keep")
-    if not 0 < share <= 1:
-        raise InputError(f"--keep is {opts.keep}", "a share above 0, at most 100 %, e.g. 20%")
-    costs: dict[str, float | None] = {}
-    if opts.costs is not None:
-        measured = read_costs(Path(opts.costs))
-        costs = {"launch_s": measured.shard_s, "most_overhead_s": measured.shard_s * max(measured.shards_s)}
-        if measured.turn_s is not None:
-            costs |= {"turn_s": measured.turn_s, "most_turns_s": measured.turn_s * max(measured.turns_s)}
-    given = {
-        "launch_s": (opts.launch_time, "--launch-time"), "most_overhead_s": (opts.most_overhead, "--most-overhead"),
-        "turn_s": (opts.turn_time, "--turn-time"), "most_turns_s": (opts.most_turns, "--most-turns"),
-    }  # fmt: skip
-    costs |= {name: parse_time_s(words, what=what) for name, (words, what) in given.items() if words is not None}
-    if opts.most_turns is not None and costs.get("turn_s") is None:
-        raise InputError("--most-turns limits turns whose time is unknown", "add --turn-time, or --costs of calibrate")
-    literal = choose(opts.wiscore, ("corrected", "literal"), what="form of WIScore") == "literal"
-    return Rules(opts.strict_paper, literal, share, **costs)
+def _limits(file: Path) -> OverheadLimits:
+    """Return the limits that measured launch costs set: as many launches and turns as were measured."""
+    measured = read_costs(file)
+    launch_s, turn_s = measured.shard_s, measured.turn_s
+    return OverheadLimits(launch_s, launch_s * max(measured.shards_s), turn_s, turn_s * max(measured.turns_s))
 
 
 def _logical(opts: ShrinkOptions, gpu: Gpu) -> Logical:
@@ -116,11 +92,10 @@ def _logical(opts: ShrinkOptions, gpu: Gpu) -> Logical:
 
 
 def _dim(words: str, option: str) -> Dim:
+    """Return sizes as the command line has them."""
     sizes = words.replace("x", ",").split(",")
-    if not 1 <= len(sizes) <= 3 or not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-        raise InputError(f"{option} is {words!r}", "one to three sizes, e.g. 196 or 14,14")
-    x, y, z = [*map(int, sizes), 1, 1][:3]
-    return x, y, z
+    with blaming(option):
+        return dim([int(size) if size.strip().isdecimal() else 0 for size in sizes])
 
 
 def _kernel(transformed: TransformResult, asked: str | None, name: str) -> ElasticKernel:
@@ -147,20 +122,6 @@ def _nothing_kept(shrunk: Shrunk) -> InfeasibleError:
         flaws = ", ".join(dict.fromkeys(design.flaw or "" for design in shrunk.designs))
         message = f"no form of {shrunk.kernel} with {shrunk.logical.threads} threads is kept: {flaws}"
         return InfeasibleError(message, "launch it with other block sizes, or see what each form takes with --verbose")
-    counts = sorted({design.count for design in shrunk.designs})
-    if not shrunk.rules.strict:
-        launches = overhead_score(shrunk.rules.limits(shrunk.gpu), 1, 0)
-        what, option = ("running", "--most-turns") if launches else ("launching", "--most-overhead")
-        message = f"{what} {shrunk.kernel} takes longer than {option} allows, even in one piece"
-        return InfeasibleError(message, "allow more of it")
-    small = [count for count in counts if count <= shrunk.gpu.sm_count]
-    blocks, there = shrunk.logical.blocks, f"the {shrunk.gpu.sm_count} multiprocessors of {shrunk.gpu.name}"
-    hint = "leave out --strict-paper: a physical block then runs several logical ones"
-    if not small:
-        message = f"--strict-paper: the smallest slice of {blocks} blocks is {counts[0]}, more blocks than {there}"
-        return InfeasibleError(message, hint)
-    message = (
-        f"--strict-paper: of {blocks} blocks the largest slice that is no more than {there} is {small[-1]}, and "
-        f"{blocks // small[-1]} launches take longer than is allowed"
-    )
-    return InfeasibleError(message, f"{hint}; or allow more with --most-overhead")
+    what = "running" if overhead_score(shrunk.limits, 1, 0) else "launching"
+    message = f"{what} {shrunk.kernel} takes longer than the launches that --costs has measured, even in one piece"
+    return InfeasibleError(message, "calibrate again, or leave --costs out")

@@ -9,14 +9,12 @@ from typing import Any
 
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.errors import InputError, PartialError
-from edgetune.processes.user_folders import compiled_folder
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cpu_equivalence import Verdict
-from edgetune.stages.elastic.front import transform_compiled
+from edgetune.stages.elastic.front import transform as elastic_forms
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE
 from edgetune.stages.elastic.ptx.parse import is_ptx
-from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.workflows.kernels.check import CHECK_WITHOUT, CheckResult, launches_of, tried_on_cpu, tried_on_gpu
 from edgetune.workflows.kernels.gpu import gpu_index
 from edgetune.workflows.kernels.options import TransformOptions
@@ -30,15 +28,15 @@ _RACE = (
     "does not matter (what atomicExch and atomicCAS leave, and what every atomic operation returns, depends on it)"
 )
 _FAILURES = {
+    "failed its assertion": "give a launch for whose numbers the assertion holds, or correct the kernel",
+    "surface": "give the surface the size that the kernel takes it to have, surface[ROWSxBYTES], BYTES of a row",
+    "dynamic shared memory": "say in the launch how much of it a block is given, in bytes, e.g. shared=1024",
     "hang": "an endless loop: see what its condition waits for, and whether the sizes of the launch let it end",
     "deadlock": "some threads wait for others that never come: let all threads of the block come to each barrier",
     "mismatched-barrier": "let all threads of a block come to the same barriers in the same order",
     "crash": "is the memory of the launch as large as the kernel takes it to be?",
 }
-"""Remedies for an original that does not end well, by how it ended (see ``execution.CpuResult``)."""
-_MOST_CAUSES = 2
-_MOST_NAMES = 3
-"""That one message names."""
+"""Remedies for an original that does not end well, by words of how it ended (see ``execution.CpuResult``)."""
 _BY_THE_ORIGINAL = ("racy", "fails", "no output")
 """Answers about the original: with a guessed launch the guess is at fault, e.g. a row of threads for a tile."""
 
@@ -103,13 +101,10 @@ def transform(
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
     if is_ptx(name, text):
         _check_of_ptx(opts)
-        done = transform_ptx(text, name, persistent=opts.persistent)
-    else:
-        options = CompileOptions(fmad=False, include=tuple(map(str, opts.folders)), cache=compiled_folder())
-        done = transform_compiled(
-            text, name, opts.arch or ARCHITECTURE, options=options, instances=opts.instantiate,
-            persistent=opts.persistent,
-        )  # fmt: skip
+    done = elastic_forms(
+        text, name, opts.arch or ARCHITECTURE, options=CompileOptions(False, tuple(map(str, opts.folders))),
+        instances=opts.instantiate, persistent=opts.persistent,
+    )  # fmt: skip
     found = Transformed(name, done)
     if found.made and opts.output not in (None, "-"):
         written = write_atomically(done.source.encode("utf-8", "surrogateescape"), str(opts.output))
@@ -127,11 +122,7 @@ def _check_of_ptx(opts: TransformOptions) -> None:
     Raises:
         InputError: one does.
     """
-    asked = {
-        "--instantiate": opts.instantiate,
-        "--include": opts.include,
-        "--arch": opts.arch,
-    }
+    asked = {"--instantiate": opts.instantiate, "--include": opts.include, "--arch": opts.arch}
     for option, given in asked.items():
         if given:
             message = f"{option} is for CUDA C, and {opts.file} is PTX, which is compiled already"
@@ -208,21 +199,9 @@ def judge(found: Transformed) -> None:
         raise unclear(verdict, guess, on)
     for one in asked:
         if one.untried:
-            raise _not_checked(one, f"{len(one.untried)} of {len(found.made)} elastic kernels not checked", asked)
-
-
-def _not_checked(one: CheckResult, count: str, asked: Sequence[CheckResult]) -> PartialError:
-    """Return the error for kernels that were not checked: each cause with its kernels, each remedy once."""
-    causes: dict[str, list[str]] = {}
-    for name, why in one.untried.items():
-        causes.setdefault(why.message, []).append(name)
-    told = [
-        f"{', '.join(names[:_MOST_NAMES])}{', ...' * (len(names) > _MOST_NAMES)}: {why}"
-        for why, names in causes.items()
-    ]
-    more = f"; and {len(told) - _MOST_CAUSES} other causes" if len(told) > _MOST_CAUSES else ""
-    hints = dict.fromkeys(one.untried[causes[why][0]].hint for why in list(causes)[:_MOST_CAUSES])
-    return PartialError(f"{count}{_on(one, asked)}; {'; '.join(told[:_MOST_CAUSES])}{more}", "; or ".join(hints))
+            name, why = next(iter(one.untried.items()))
+            count = f"{len(one.untried)} of {len(found.made)} elastic kernels not checked{_on(one, asked)}"
+            raise PartialError(f"{count}; {name}: {why.message}", why.hint)
 
 
 def _on(one: CheckResult, asked: Sequence[CheckResult]) -> str:
@@ -246,11 +225,6 @@ def unclear(verdict: Verdict, guess: str | None, on: str = "") -> PartialError:
         )
     if verdict.answer == "racy":
         return PartialError(f"{verdict.kernel} is racy by itself{on}: {verdict.reason}", _RACE)
-    hint = _FAILURES.get(verdict.reason.partition(":")[0], "correct the kernel, or the launch that it is given")
-    if "failed its assertion" in verdict.reason:
-        hint = "give a launch for whose numbers the assertion holds, or correct the kernel"
-    if "surface" in verdict.reason:
-        hint = "give the surface the size that the kernel takes it to have, e.g. surface[ROWSxBYTES], BYTES of a row"
-    if "dynamic shared memory" in verdict.reason:
-        hint = "say in the launch how much of it a block is given, in bytes, e.g. shared=1024"
+    default = "correct the kernel, or the launch that it is given"
+    hint = next((each for word, each in _FAILURES.items() if word in verdict.reason), default)
     return PartialError(f"{verdict.kernel} does not run to its end{on}: {verdict.reason}", hint)

@@ -5,9 +5,8 @@
 
 Nothing on the critical path waits: a launch costs one or two records and the launch itself, and only the oldest launch
 of each stream is queried. Times are those of the events. A start is the moment at which the GPU passed the event before
-the
-launch: on an idle stream that is while the host still launches, and where other streams hold all multiprocessors the
-first block begins later, as block records show.
+the launch: on an idle stream that is while the host still launches, and where other streams hold all multiprocessors
+the first block begins later, as block records show.
 
 After a kernel that failed, or one that does not end, everything in flight and everything after it fails, as the process
 cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's own time limit
@@ -107,13 +106,9 @@ class CudaBackend:
         """End events of launches in flight, by number."""
         self._spare: list[Any] = []
         self._failed: list[LaunchEvent] = []
-        self._lost: str | None = None
-        self._lively_ns = self._progress_ns = context.now_ns()
-
-    @property
-    def lost(self) -> str | None:
+        self.lost: str | None = None
         """Why nothing can be launched any more; ``None`` where it can."""
-        return self._lost
+        self._lively_ns = self._progress_ns = context.now_ns()
 
     @property
     def uncertain_ns(self) -> int:
@@ -129,8 +124,8 @@ class CudaBackend:
 
     def launch(self, launch: Launch) -> None:
         """Put a launch on its task's stream; one that CUDA refuses ends in failure with the next ``wait``."""
-        if self._lost is not None:
-            self._fail(launch, self._lost)
+        if self.lost is not None:
+            self._fail(launch, self.lost)
             return
         try:
             in_flight = self._put(launch)
@@ -149,7 +144,7 @@ class CudaBackend:
     def set_quota(self, task: str, blocks: int) -> None:
         """Let so many blocks of a task's persistent launches go on, and bring back those that have left."""
         control, before = self._programs[task].control, self._quotas.get(task, 0)
-        if control is None or self._lost is not None:
+        if control is None or self.lost is not None:
             return
         self._quotas[task] = blocks
         try:
@@ -248,7 +243,7 @@ class CudaBackend:
 
     def _lose(self, why: str) -> None:
         """End everything in flight in failure."""
-        self._lost = why
+        self.lost = why
         for line in self._lines.values():
             for each in line:
                 self._fail(each.launch, why)

@@ -108,31 +108,36 @@ class EventTimes:
                 return
 
 
-class _OneThread:
-    """A kernel of ``TIMER_SOURCE``, launched with one thread and its one number of 64 bits."""
+class OneBlock:
+    """A kernel that is launched with one block.
 
-    def __init__(self, context: Context, image: bytes, symbol: str, number: int) -> None:
-        self._driver = context.driver
+    Args:
+        context: The GPU.
+        image: Compiled for it.
+        symbol: Of the kernel.
+        numbers: Its arguments.
+        threads: Of the block.
+    """
+
+    def __init__(self, context: Context, image: bytes, symbol: str, *numbers: bytes, threads: int = 1) -> None:
+        self._driver, self._threads, self._packed = context.driver, threads, Packed(numbers, None)
         self._function = context.function(context.load(image), symbol)
-        self._packed = Packed([number.to_bytes(8, "little")], None)
 
     def launch(self, stream: Any) -> None:
         """Put it on a stream."""
-        call, address = self._driver.call, self._packed.address
-        call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, stream, address, 0)
+        sizes = (1, 1, 1, self._threads, 1, 1)
+        self._driver.call("cuLaunchKernel", self._function, *sizes, 0, stream, self._packed.address, 0)
 
 
-class Delay(_OneThread):
-    """Keeps a stream busy while the host queues timed launches, so that the GPU is timed and not the host.
+def delay(context: Context, image: bytes, duration_ns: int) -> OneBlock:
+    """Return what keeps a stream busy while the host queues timed launches, so that the GPU is timed and not the host.
 
     Args:
         context: The GPU.
         image: ``TIMER_SOURCE``, compiled.
         duration_ns: How long.
     """
-
-    def __init__(self, context: Context, image: bytes, duration_ns: int) -> None:
-        super().__init__(context, image, DELAY_KERNEL, duration_ns)
+    return OneBlock(context, image, DELAY_KERNEL, duration_ns.to_bytes(8, "little"))
 
 
 class GlobalTimer:
@@ -147,7 +152,7 @@ class GlobalTimer:
         self._context, self._now_ns = context, context.now_ns
         self._stream, self._over = context.stream(), context.event()
         self._address = context.allocate(8)
-        self._kernel = _OneThread(context, image, TIMER_KERNEL, self._address)
+        self._kernel = OneBlock(context, image, TIMER_KERNEL, self._address.to_bytes(8, "little"))
         self._readings: list[tuple[int, int]] = []
         self.uncertain_ns = 0
         """Uncertainty of times at the readings, ns; in between a clock may have drifted away from the line."""

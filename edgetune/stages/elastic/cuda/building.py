@@ -13,11 +13,9 @@ from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of, 
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.forms import Forms, forms_of
-from edgetune.stages.elastic.front import check_version, transform_compiled
+from edgetune.stages.elastic.front import check_version, transform
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult
-from edgetune.stages.elastic.ptx.parse import is_ptx
-from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.work import KernelSequence
 
 
@@ -39,8 +37,8 @@ class Build:
 def build(
     network: KernelSequence,
     context: Context,
-    *,
     recorded: bool = False,
+    *,
     options: CompileOptions = DEFAULTS,
     persistent: bool = False,
 ) -> Build:
@@ -58,12 +56,8 @@ def build(
         DeviceError: NVRTC is missing, or the driver does not compile the PTX.
     """
     check_source(network)
-    if is_ptx(network.name, network.source):
-        name = f"{network.name}.ptx"
-        done = transform_ptx(network.source, name, persistent=persistent)
-    else:
-        name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
-        done = transform_compiled(network.source, name, arch, options=options, persistent=persistent)
+    name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
+    done = transform(network.source, name, arch, options=options, persistent=persistent)
     if recorded:
         done = replace(done, source=with_block_records(done.source, name))
     return replace(load_forms(done, context, name), recorded=recorded)

@@ -12,23 +12,21 @@ than a reaction leave the GPU waiting for the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from edgetune.artifacts.document import validated
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
 from edgetune.errors import InputError
-from edgetune.stages.elastic.backend import LaunchRecord
 from edgetune.stages.elastic.cuda.backend import CudaBackend
-from edgetune.stages.elastic.cuda.blocks import EventTimes
+from edgetune.stages.elastic.cuda.blocks import OneBlock
 from edgetune.stages.elastic.cuda.building import Build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context, GpuFacts
-from edgetune.stages.elastic.cuda.driver import Packed
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
@@ -56,33 +54,23 @@ class _OneByOne:
         return () if found is None else (LaunchPiece(state.task.name, found[1]),)
 
 
-def reaction_s(context: Context, image: bytes, kernel: str) -> float:
+def reaction_s(context: Context, image: bytes) -> float:
     """Return the median time from the end of a kernel until the end of an empty one that follows it, s.
 
     Args:
         context: The GPU; nothing else is to run on it meanwhile.
-        image: Compiled for it.
-        kernel: One of it that does nothing.
+        image: ``SOURCE``, compiled for it.
     """
+    call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
+    task = GpuTask("empty", KernelSequence("empty", (call,) * _CALLS), arrivals="closed")
     with context.scope():
-        program, task = _empty(context, image, kernel, calls=_CALLS)
+        build = Build(image, {EMPTY_KERNEL: Forms(Form(EMPTY_KERNEL, _NEEDS), {})})
+        program = Program(context, task.network, build)
+        program.warm_up(context.stream())
         backend = CudaBackend(context, {task.name: program}, [task])
         loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_DURATION_S)
         loop.run()
-    return _between_ends_s(loop.launches)
-
-
-def _empty(context: Context, image: bytes, kernel: str, *, calls: int) -> tuple[Program, GpuTask]:
-    """Return a task of empty kernels, and its program, warmed up."""
-    call = Call(kernel, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
-    network = KernelSequence("empty", (call,) * calls)
-    program = Program(context, network, Build(image, {kernel: Forms(Form(kernel, _NEEDS), {})}))
-    program.warm_up(context.stream())
-    return program, GpuTask("empty", network, arrivals="closed")
-
-
-def _between_ends_s(launches: Sequence[LaunchRecord]) -> float:
-    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(launches)]) / NS
+    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
 
 
 EMPTY_KERNEL, TURNS_KERNEL = "edgetune_empty", "edgetune_turns"
@@ -95,8 +83,7 @@ extern "C" __global__ void {TURNS_KERNEL}(unsigned int count, unsigned int colum
 }}
 """
 
-KIND, VERSION = "launch_costs", 2
-"""Version 1 had no turns."""
+KIND, VERSION = "launch_costs", 3
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
 """Up to the halvings of a grid that a shrinker considers."""
 TURNS = (1, 64, 4096)
@@ -115,15 +102,10 @@ class LaunchCosts:
         cuda: Version of CUDA that its driver offers.
         at: When it was measured.
         edgetune: The version that measured it.
-        call_s: Of ``cuLaunchKernel``, s.
-        record_s: Of ``cuEventRecord``, s.
-        query_s: Of ``cuEventQuery``, s.
-        over_s: From the call of a launch until an empty kernel is over, on an idle GPU, s; its block began before that.
         reaction_s: From the end of a kernel until the end of an empty one that the loop launches in answer, s.
-        over_uncertain_s: Uncertainty of that, s: of the GPU's clock set against the host's.
         shards_s: From the first launch until the host sees that all are over, by number of empty launches, s.
         turns_s: From a launch of one persistent block until the host sees that it is over, by number of logical blocks
-            that it goes through, s; empty where they were not measured.
+            that it goes through, s.
     """
 
     gpu: str
@@ -133,20 +115,13 @@ class LaunchCosts:
     cuda: str
     at: str
     edgetune: str
-    call_s: float
-    record_s: float
-    query_s: float
-    over_s: float
     reaction_s: float
-    over_uncertain_s: float
     shards_s: Mapping[int, float]
-    turns_s: Mapping[int, float] = field(default_factory=dict)
+    turns_s: Mapping[int, float]
 
     @property
-    def turn_s(self) -> float | None:
+    def turn_s(self) -> float:
         """Time in which a persistent block goes on to its next logical one, s: mean over the most measured."""
-        if not self.turns_s:
-            return None
         most = max(self.turns_s)
         return max(0.0, self.turns_s[most] - self.turns_s[1]) / (most - 1)
 
@@ -154,27 +129,30 @@ class LaunchCosts:
     def shard_s(self) -> float:
         """Time of one more shard, s: mean over the most that were measured."""
         most = max(self.shards_s)
-        return self.overhead_s(most) / (most - 1)
-
-    def overhead_s(self, shards: int) -> float:
-        """Return the time that a kernel cut into so many shards takes longer, s.
-
-        Raises:
-            KeyError: that number of shards was not measured.
-        """
-        return self.shards_s[shards] - self.shards_s[1]
+        return (self.shards_s[most] - self.shards_s[1]) / (most - 1)
 
 
-def calibrate(context: Context, image: bytes) -> LaunchCosts:
+def calibrate(context: Context, image: bytes | None = None) -> LaunchCosts:
     """Measure what launching costs; takes a fraction of a second, while nothing else is to run on the GPU.
 
     Args:
         context: The GPU.
-        image: ``SOURCE``, compiled for it.
+        image: ``SOURCE``, compiled for it; ``None``: it is compiled.
+
+    Raises:
+        InputError: NVRTC does not know the GPU, or is newer than the driver.
+        DeviceError: NVRTC is missing.
     """
-    bench = _Bench(context, image)
-    bench.shards_ns(SHARDS[-1])  # loads the kernel and wakes the GPU up
-    facts, times = context.facts, EventTimes(context)
+    if image is None:
+        image = compiled_image(SOURCE, context, "calibration")
+    empty, facts = OneBlock(context, image, EMPTY_KERNEL), context.facts
+    turns = {
+        count: OneBlock(
+            context, image, TURNS_KERNEL, *(each.to_bytes(4, "little") for each in (count, _TURNING_THREADS)),
+            threads=_TURNING_THREADS,
+        )
+        for count in TURNS
+    }  # fmt: skip
     return LaunchCosts(
         gpu=facts.gpu.name,
         uuid=facts.uuid,
@@ -183,97 +161,26 @@ def calibrate(context: Context, image: bytes) -> LaunchCosts:
         cuda=facts.driver,
         at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         edgetune=__version__,
-        call_s=bench.median_s(bench.call_ns),
-        record_s=bench.median_s(bench.record_ns),
-        query_s=bench.median_s(bench.query_ns),
-        over_s=bench.median_s(lambda: bench.over_ns(times)),
-        reaction_s=reaction_s(context, image, EMPTY_KERNEL),
-        over_uncertain_s=times.uncertain_ns / NS,
-        shards_s={count: bench.median_s(partial(bench.shards_ns, count)) for count in SHARDS},
-        turns_s={count: bench.median_s(partial(bench.turns_ns, count)) for count in TURNS},
+        reaction_s=reaction_s(context, image),
+        shards_s={count: _median_s(context, empty, count) for count in SHARDS},
+        turns_s={count: _median_s(context, each) for count, each in turns.items()},
     )
 
 
-def compiled_for(context: Context) -> bytes:
-    """Return ``SOURCE`` compiled for the GPU of a context.
+def _median_s(context: Context, kernel: OneBlock, launches: int = 1) -> float:
+    """Return the median time that so many launches take until the host sees that they are over, s."""
 
-    Raises:
-        InputError: NVRTC does not know the GPU, or is newer than the driver.
-        DeviceError: NVRTC is missing.
-    """
-    return compiled_image(SOURCE, context, "calibration")
+    def taken_ns() -> int:
+        begin_ns = context.now_ns()
+        for _ in range(launches):
+            kernel.launch(stream)
+        context.driver.call("cuEventRecord", event, stream)
+        context.await_event(event)
+        return context.now_ns() - begin_ns
 
-
-class _Bench:
-    """Empty launches on a stream, timed by the host."""
-
-    def __init__(self, context: Context, image: bytes) -> None:
-        self._driver, self._context, self._now_ns = context.driver, context, context.now_ns
-        self._stream, self._event = context.stream(), context.event()
-        module = context.load(image)
-        self._function, self._turns = (context.function(module, each) for each in (EMPTY_KERNEL, TURNS_KERNEL))
-
-    def median_s(self, measure_ns: Callable[[], int]) -> float:
-        """Return the median of repeated measurements, s."""
-        return median([measure_ns() for _ in range(_REPEATS)]) / NS
-
-    def call_ns(self) -> int:
-        """Return the host time of a launch on an idle GPU."""
-        taken_ns = self._timed(self._launch)
-        self._context.synchronise(self._stream)
-        return taken_ns
-
-    def record_ns(self) -> int:
-        """Return the host time of recording an event."""
-        taken_ns = self._timed(self._record)
-        self._context.synchronise(self._stream)
-        return taken_ns
-
-    def over_ns(self, times: EventTimes) -> int:
-        """Return the time from a launch on an idle GPU until its kernel is over, by the event behind it."""
-        begin_ns = self._now_ns()
-        self._launch()
-        self._record()
-        self._context.await_event(self._event)
-        return times.at_ns(self._event) - begin_ns
-
-    def query_ns(self) -> int:
-        """Return the host time of a query for an event that is over."""
-        return self._timed(lambda: self._driver.is_over(self._event))
-
-    def shards_ns(self, count: int) -> int:
-        """Return how long so many launches take until the host sees that they are over."""
-
-        def launch_and_wait() -> None:
-            for _ in range(count):
-                self._launch()
-            self._record()
-            self._context.await_event(self._event)
-
-        return self._timed(launch_and_wait)
-
-    def turns_ns(self, count: int) -> int:
-        """Return how long a persistent block takes for so many logical ones that do nothing, as the host sees it."""
-        numbers = Packed([each.to_bytes(4, "little") for each in (count, _TURNING_THREADS)], None)
-
-        def launch_and_wait() -> None:
-            arguments = (1, 1, 1, _TURNING_THREADS, 1, 1, 0, self._stream, numbers.address, 0)
-            self._driver.call("cuLaunchKernel", self._turns, *arguments)
-            self._record()
-            self._context.await_event(self._event)
-
-        return self._timed(launch_and_wait)
-
-    def _timed(self, action: Callable[[], object]) -> int:
-        begin_ns = self._now_ns()
-        action()
-        return self._now_ns() - begin_ns
-
-    def _launch(self) -> None:
-        self._driver.call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, self._stream, 0, 0)
-
-    def _record(self) -> None:
-        self._driver.call("cuEventRecord", self._event, self._stream)
+    with context.scope():
+        stream, event = context.stream(), context.event()
+        return median([taken_ns() for _ in range(_REPEATS + 1)][1:]) / NS  # the first loads the kernel
 
 
 def write_costs(costs: LaunchCosts, path: Path) -> None:
@@ -294,16 +201,14 @@ def read_costs(path: Path) -> LaunchCosts:
         InputError: the file is missing, or holds something else.
     """
     document = load_yaml(read_source(path).decode(errors="replace"), name=str(path))
-    fields = LaunchCosts.__dataclass_fields__
     found = (document.pop("kind", None), document.pop("version", None)) if isinstance(document, dict) else None
-    if found not in ((KIND, 1), (KIND, VERSION)):
-        hint = "`edgetune schedule kernels calibrate` writes such a file"
-        raise InputError(f"{path} does not hold launch costs", hint)
-    if found == (KIND, 1):
-        document["turns_s"] = {}
-    if set(document) != set(fields) or not _sound(document):
-        raise InputError(f"{path} holds launch costs that are incomplete or no numbers", "calibrate again")
-    return LaunchCosts(**document)
+    hint = "`edgetune schedule kernels calibrate` writes such a file"
+    if found != (KIND, VERSION):
+        raise InputError(f"{path} does not hold launch costs of version {VERSION}", hint)
+    costs = validated(document, LaunchCosts, name=str(path), example=hint)
+    if not all(1 in counted and len(counted) > 1 for counted in (costs.shards_s, costs.turns_s)):
+        raise InputError(f"{path} holds incomplete launch costs", "calibrate again")
+    return costs
 
 
 def costs_of(facts: GpuFacts, folder: Path) -> LaunchCosts | None:
@@ -322,13 +227,3 @@ def costs_of(facts: GpuFacts, folder: Path) -> LaunchCosts | None:
 def costs_path(facts: GpuFacts, folder: Path) -> Path:
     """Return the file of the costs of a GPU in a folder."""
     return folder / f"{facts.uuid}-{facts.gpu.sm_count}sm.yaml"
-
-
-def _sound(document: Mapping[str, Any]) -> bool:
-    times = [document[name] for name in ("call_s", "record_s", "query_s", "over_s", "reaction_s", "over_uncertain_s")]
-    for name, may_be_empty in (("shards_s", False), ("turns_s", True)):
-        counted = document[name]
-        if not isinstance(counted, dict) or not ((1 in counted and len(counted) > 1) or (may_be_empty and not counted)):
-            return False
-        times += counted.values()
-    return all(isinstance(each, float | int) and not isinstance(each, bool) for each in times)

@@ -77,13 +77,15 @@ class Context:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this context current while the block runs, beside another that is open too."""
+        """Make this context current while the block runs, and free at its end what was made in it."""
         self.driver.call("cuCtxPushCurrent", self.handle)
         try:
-            yield
+            with self.scope():
+                yield
         finally:
-            with suppress(DeviceError):
-                self.driver.call("cuCtxPopCurrent")
+            if not self.hung:
+                with suppress(DeviceError):  # after a failed kernel every call fails; the process is about to end
+                    self.driver.call("cuCtxPopCurrent")
 
     def allocate(self, size_bytes: int) -> int:
         """Return the address of device memory, aligned to 256 bytes; at least one byte is allocated.
@@ -239,20 +241,12 @@ def open_context(
         message = f"there is no GPU {index} on this machine, which has {count}"
         raise DeviceError(message, "nvidia-smi lists them, from 0")
     device = driver.call("cuDeviceGet", index)
-    facts = read_facts(driver, device, index)
-    primary = driver.call("cuDevicePrimaryCtxRetain", device)
-    driver.call("cuCtxPushCurrent", primary)
-    context = Context(driver, facts, now_ns=now_ns, sleep_s=sleep_s)
-    context.handle = primary
-    try:
-        with context.scope():
+    context = Context(driver, read_facts(driver, device, index), now_ns=now_ns, sleep_s=sleep_s)
+    with context.scope():
+        context.handle = driver.call("cuDevicePrimaryCtxRetain", device)
+        context.noted("cuDevicePrimaryCtxRelease", device)
+        with context.current():
             yield context
-    finally:
-        if not context.hung:
-            with suppress(DeviceError):  # after a failed kernel every call fails; the process is about to end anyway
-                driver.call("cuCtxPopCurrent")
-            with suppress(DeviceError):
-                driver.call("cuDevicePrimaryCtxRelease", device)
 
 
 def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:

@@ -29,79 +29,44 @@ from edgetune.stages.elastic.work import Logical
 REMEDY = "pip install 'edgetune[cuda]'"
 WITHOUT = "`edgetune schedule kernels simulate`, and `bench` without --device, need no GPU"
 
-SUCCESS = 0
-INVALID_VALUE = 1
-OUT_OF_MEMORY = 2
-NOT_INITIALIZED = 3
-STUB_LIBRARY = 34
-CALL_REQUIRES_NEWER_DRIVER = 36
-DEVICE_UNAVAILABLE = 46
-NO_DEVICE = 100
-INVALID_DEVICE = 101
-INVALID_IMAGE = 200
-INVALID_CONTEXT = 201
-NO_BINARY_FOR_GPU = 209
-ECC_UNCORRECTABLE = 214
-INVALID_PTX = 218
-UNSUPPORTED_PTX_VERSION = 222
-INVALID_HANDLE = 400
-NOT_FOUND = 500
-NOT_READY = 600
-ILLEGAL_ADDRESS = 700
-LAUNCH_OUT_OF_RESOURCES = 701
-LAUNCH_TIMEOUT = 702
-ASSERT = 710
-HARDWARE_STACK_ERROR = 714
-ILLEGAL_INSTRUCTION = 715
-MISALIGNED_ADDRESS = 716
-INVALID_ADDRESS_SPACE = 717
-INVALID_PC = 718
-LAUNCH_FAILED = 719
-NOT_PERMITTED = 800
-NOT_SUPPORTED = 801
-SYSTEM_DRIVER_MISMATCH = 803
-COMPAT_NOT_SUPPORTED_ON_DEVICE = 804
-INVALID_RESOURCE_TYPE = 914
-INVALID_RESOURCE_CONFIGURATION = 915
-
+SUCCESS, NOT_READY = 0, 600
 NON_BLOCKING = 1
 """``CU_STREAM_NON_BLOCKING``: a stream that does not wait for the default one; green contexts accept no other."""
 
 FAILED_KERNELS = {
-    ECC_UNCORRECTABLE: "the GPU's memory had an error that could not be corrected",
-    ILLEGAL_ADDRESS: "a kernel read or wrote memory that is not its own",
-    LAUNCH_TIMEOUT: "a kernel took longer than the time limit of a GPU that draws a screen",
-    ASSERT: "an assertion in a kernel failed",
-    HARDWARE_STACK_ERROR: "a kernel's stack overflowed",
-    ILLEGAL_INSTRUCTION: "a kernel came to an illegal instruction",
-    MISALIGNED_ADDRESS: "a kernel read or wrote at a misaligned address",
-    INVALID_ADDRESS_SPACE: "a kernel used an address of the wrong memory space",
-    INVALID_PC: "a kernel jumped to nowhere",
-    LAUNCH_FAILED: "a kernel failed",
+    214: "the GPU's memory had an error that could not be corrected",
+    700: "a kernel read or wrote memory that is not its own",
+    702: "a kernel took longer than the time limit of a GPU that draws a screen",
+    710: "an assertion in a kernel failed",
+    714: "a kernel's stack overflowed",
+    715: "a kernel came to an illegal instruction",
+    716: "a kernel read or wrote at a misaligned address",
+    717: "a kernel used an address of the wrong memory space",
+    718: "a kernel jumped to nowhere",
+    719: "a kernel failed",
 }
 """After any of these every call of the process fails with the same code; only a new process can use the GPU again
 (CUDA Driver API, CUresult)."""
 
 _KNOWN = {
-    OUT_OF_MEMORY: ("the GPU has no memory left", "run fewer or smaller networks; nvidia-smi shows who else uses it"),
-    STUB_LIBRARY: ("the CUDA driver found is a stub for linking", "take the toolkit's stubs out of the library path"),
-    DEVICE_UNAVAILABLE: ("the GPU is taken, or its compute mode forbids it", "nvidia-smi shows both"),
-    NO_DEVICE: ("there is no NVIDIA GPU on this machine", WITHOUT),
-    INVALID_DEVICE: ("there is no such NVIDIA GPU on this machine", "nvidia-smi lists those there are, from 0"),
-    INVALID_IMAGE: ("the compiled kernels are damaged", "compile them again"),
-    NO_BINARY_FOR_GPU: ("the kernels were compiled for another GPU", "compile them for this one"),
-    INVALID_PTX: ("the NVIDIA driver does not compile the PTX", "check it with ptxas, and its .target against the GPU"),
-    UNSUPPORTED_PTX_VERSION: ("the compiler is newer than the NVIDIA driver", "update the driver"),
-    LAUNCH_OUT_OF_RESOURCES: (
+    2: ("the GPU has no memory left", "run fewer or smaller networks; nvidia-smi shows who else uses it"),
+    34: ("the CUDA driver found is a stub for linking", "take the toolkit's stubs out of the library path"),
+    46: ("the GPU is taken, or its compute mode forbids it", "nvidia-smi shows both"),
+    100: ("there is no NVIDIA GPU on this machine", WITHOUT),
+    101: ("there is no such NVIDIA GPU on this machine", "nvidia-smi lists those there are, from 0"),
+    200: ("the compiled kernels are damaged", "compile them again"),
+    209: ("the kernels were compiled for another GPU", "compile them for this one"),
+    218: ("the NVIDIA driver does not compile the PTX", "check it with ptxas, and its .target against the GPU"),
+    222: ("the compiler is newer than the NVIDIA driver", "update the driver"),
+    701: (
         "a launch asks for more registers or threads than a multiprocessor has",
         "use smaller blocks, or compile the kernel with fewer registers (__launch_bounds__)",
     ),
-    COMPAT_NOT_SUPPORTED_ON_DEVICE: ("this GPU does not go with a newer CUDA than its driver's", "update the driver"),
-    SYSTEM_DRIVER_MISMATCH: ("the NVIDIA driver was updated while an older one is loaded", "reboot"),
+    804: ("this GPU does not go with a newer CUDA than its driver's", "update the driver"),
+    803: ("the NVIDIA driver was updated while an older one is loaded", "reboot"),
 }  # fmt: skip
-_UNSUPPORTED = (
-    CALL_REQUIRES_NEWER_DRIVER, NOT_PERMITTED, NOT_SUPPORTED, INVALID_RESOURCE_TYPE, INVALID_RESOURCE_CONFIGURATION,
-)  # fmt: skip
+_UNSUPPORTED = (36, 800, 801, 914, 915)
+"""Needs a newer driver, not permitted, not supported, no such resource or configuration of one."""
 
 
 class NotOfferedError(DeviceError):
@@ -224,12 +189,7 @@ class Packed:
     """
 
     def __init__(
-        self,
-        values: Sequence[bytes],
-        logical: Logical | None,
-        *,
-        control: int | None = None,
-        recorded: bool = False,
+        self, values: Sequence[bytes], logical: Logical | None, *, control: int | None = None, recorded: bool = False
     ) -> None:
         whole = list(values)
         if logical is not None:
@@ -246,7 +206,8 @@ class Packed:
         self._pointers = np.array([self._bytes.ctypes.data + offset for offset in offsets[:-1]], np.uint64)
         self.address = int(self._pointers.ctypes.data)
         """The address of the arguments for ``cuLaunchKernel``."""
-        self._part = None if logical is None else self._words(offsets[len(values)], abi.SIZE_BYTES)
+        part = offsets[len(values)]
+        self._part = None if logical is None else self._bytes[part : part + abi.SIZE_BYTES].view(np.uint32)
         self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
 
     def set_part(self, first: int, count: int) -> None:
@@ -259,9 +220,6 @@ class Packed:
         """Set the address of the block records; 0 for none."""
         if self._records is not None:
             self._records[0] = address
-
-    def _words(self, offset: int, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
-        return self._bytes[offset : offset + size_bytes].view(np.uint32)
 
 
 def _offsets(sizes_bytes: Sequence[int]) -> list[int]:

@@ -25,9 +25,8 @@ import numpy.typing as npt
 from edgetune.processes.memory import without_collections
 from edgetune.stages.elastic.backend import Launch, Residency
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
-from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, Delay, GlobalTimer
+from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
-from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import load_driver
 from edgetune.stages.elastic.cuda.green import green_context
@@ -85,7 +84,7 @@ class _Bench:
 
     def __init__(self, context: Context, program: Program, image: bytes) -> None:
         self._context, self._program = context, program
-        self._delay, self._stream = Delay(context, image, DELAY_NS), context.stream()
+        self._delay, self._stream = delay(context, image, DELAY_NS), context.stream()
         self._events = [(context.event(), context.event()) for _ in program.network.calls]
 
     def medians_s(self, requests: Sequence[Sequence[Launch]]) -> list[float]:
@@ -113,18 +112,8 @@ Builder = Callable[[KernelSequence, Context, bool], Build]
 """Compiles a network for the GPU of a context; the last argument asks for block records."""
 
 
-def _built(network: KernelSequence, context: Context, recorded: bool) -> Build:
-    return build(network, context, recorded=recorded)
-
-
 def _timer_image(context: Context) -> bytes:
     return compiled_image(TIMER_SOURCE, context, "timer")
-
-
-def measured_launch_s(context: Context) -> float:
-    """Return how soon a kernel can follow another on this GPU and host, s, measured now."""
-    with context.scope():
-        return calibrate(context, compiled_for(context)).reaction_s
 
 
 class GpuSession:
@@ -146,7 +135,7 @@ class GpuSession:
         recorded: bool = False,
         seed: int = 0,
         patience: WaitTimes | None = None,
-        builder: Builder = _built,
+        builder: Builder = build,
         timer_image: Callable[[Context], bytes] = _timer_image,
     ) -> None:
         self.context = context
@@ -291,7 +280,7 @@ def open_gpu_session(
     *,
     sm_count: int | None = None,
     module: Any = None,
-    launch_s: Callable[[Context], float] = measured_launch_s,
+    launch_s: Callable[[Context], float],
     now_ns: Callable[[], int] = time.monotonic_ns,
     sleep_s: Callable[[float], object] = time.sleep,
     **options: Any,

@@ -11,7 +11,7 @@ contexts is found out by making one. Source: CUDA Driver API.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -45,25 +45,16 @@ def green_context(context: Context, sm_count: int) -> Iterator[Context]:
     device = driver.call("cuDeviceGet", facts.index)
     whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
     group = _split(driver, whole, sm_count, facts.gpu)
-    green = _created(context, group)
     got, flop_per_s = int(group.sm.smCount), facts.gpu.flop_per_s
     gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
     part = Context(driver, replace(facts, gpu=gpu), now_ns=context.now_ns, sleep_s=context.sleep_s)
-    try:
-        part.handle = driver.call("cuCtxFromGreenCtx", green)
-        driver.call("cuCtxPushCurrent", part.handle)
+    with context.scope():
+        part.handle = driver.call("cuCtxFromGreenCtx", _created(context, group))
         try:
-            with part.scope():
+            with part.current():
                 yield part
         finally:
             context.hung = context.hung or part.hung
-            if not part.hung:
-                with suppress(DeviceError):
-                    driver.call("cuCtxPopCurrent")
-    finally:
-        if not part.hung:
-            with suppress(DeviceError):
-                driver.call("cuGreenCtxDestroy", green)
 
 
 def part_of(context: Context, sm_count: int | None) -> Any:
@@ -84,15 +75,15 @@ def part_of(context: Context, sm_count: int | None) -> Any:
     if (got := int(group.sm.smCount)) != sm_count:
         message = f"the nearest part of {gpu.name} to {sm_count} multiprocessors has {got}"
         raise DeviceError(message, f"ask for {got}")
-    return context.noted("cuGreenCtxDestroy", _created(context, group))
+    return _created(context, group)
 
 
 def _created(context: Context, group: Any) -> Any:
-    """Return a new green context with a group of multiprocessors."""
+    """Return a new green context with a group of multiprocessors, which is destroyed at the end of the scope."""
     driver = context.driver
     described = driver.call("cuDevResourceGenerateDesc", [group], 1)
     device = driver.call("cuDeviceGet", context.facts.index)
-    return driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM)
+    return context.noted("cuGreenCtxDestroy", driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM))
 
 
 def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:

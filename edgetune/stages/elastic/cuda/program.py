@@ -132,10 +132,6 @@ class Program:
         """Return whether a call has a persistent form."""
         return PERSISTENT in self._calls[call]
 
-    def ready(self, call: int) -> Mapping[int | None, _Ready]:
-        """Return the forms of a call by logical threads in a physical one; ``None`` is the original."""
-        return self._calls[call]
-
     def launch(self, launch: Launch, stream: Any, records: int = 0) -> None:
         """Put a launch on a stream and return at once.
 

@@ -14,11 +14,10 @@ Inference on Edge GPU (SenSys 2023), body of the text. Its kernels, sizes and GP
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.errors import InputError
-from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.elastic.mdtb.networks import network
 from edgetune.stages.elastic.work import GpuTask
 
@@ -34,29 +33,11 @@ class TaskPair:
         name: As in the table above.
         critical: The one with priority.
         normal: The best-effort one.
-        in_flight: Requests of it in flight, each on a stream of its own.
     """
 
     name: str
     critical: GpuTask
     normal: GpuTask
-    in_flight: int = 1
-
-    @property
-    def normals(self) -> tuple[GpuTask, ...]:
-        """The normal task, or as many of its kind as requests may be in flight, which share its rate if it has one."""
-        if self.in_flight == 1:
-            return (self.normal,)
-        share = faster(self.normal, 1 / self.in_flight)
-        return tuple(replace(share, name=f"{share.name}-{number + 1}") for number in range(self.in_flight))
-
-
-def faster(task: GpuTask, factor: float) -> GpuTask:
-    """Return a task whose requests come so many times as often; a closed loop stays as it is."""
-    rate_per_s = parse_arrivals(task.arrivals).rate_per_s
-    if rate_per_s is None:
-        return task
-    return replace(task, arrivals=f"{task.arrivals.partition(':')[0]}:{factor * rate_per_s:.6g}/s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,24 +31,10 @@ _NO_RESULT = frozenset({
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _POSITIONS = ("%tid", "%lane", "%clock", "%globaltimer")
 """How the names of special registers begin that are different for each thread, or each time."""
-_OF_OTHERS = frozenset(
-    {
-        "atom",
-        "shfl",
-        "match",
-        "redux",
-        "mma",
-        "wmma",
-        "ldmatrix",
-        "movmatrix",
-        "wgmma",
-        "addc",
-        "subc",
-        "madc",
-        "suld",
-        "call",
-    }
-)
+_OF_OTHERS = frozenset({
+    "atom", "shfl", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix", "wgmma", "addc", "subc", "madc", "suld",
+    "call",
+})  # fmt: skip
 """Instructions whose result depends on other lanes, other threads' writes, a function, or on what the last instruction
 carried."""
 _WARP = 32

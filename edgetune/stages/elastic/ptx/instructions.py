@@ -205,14 +205,7 @@ def _small_integers(of: Operands, each: Instruction) -> None:
 
 
 def _of_places(
-    a: Array,
-    b: Array,
-    c: Array,
-    *,
-    operation: Callable[..., Any],
-    kinds: list[np.dtype[Any]],
-    limits: bool,
-    adds: bool,
+    a: Array, b: Array, c: Array, *, operation: Callable[..., Any], kinds: list[np.dtype[Any]], limits: bool, adds: bool
 ) -> Array:
     to, *given = kinds
     left, right = (

@@ -255,13 +255,7 @@ def _in_order(elements: int, rows: int, columns: int) -> tuple[Array, Array]:
 
 
 def _fragment_moved(
-    threads: Any,
-    address: Array,
-    stride: Array,
-    *values: Array,
-    space: str,
-    kind: str,
-    place: tuple[Array, Array],
+    threads: Any, address: Array, stride: Array, *values: Array, space: str, kind: str, place: tuple[Array, Array]
 ) -> list[Array] | None:
     warps, dtype = threads.warps(), DTYPES[kind]
     start = threads.full(address)[warps].astype(np.int64)  # the same for all lanes

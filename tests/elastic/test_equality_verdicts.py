@@ -1,11 +1,9 @@
-"""Forms written by hand: right ones are equal to the original in every way, wrong ones are found out."""
+"""Verdicts of the check: races, failures, sums, variables of the file; and the ways in which forms are tried."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import hand_elastic
-import numpy as np
 import pytest
 from kernel_corpus import BRIEF
 from ptx_corpus import compiled, made
@@ -16,26 +14,7 @@ from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformR
 from edgetune.stages.elastic.sample_launches import sample_launches_in
 from edgetune.stages.elastic.work import Logical
 
-TRIALS = sample_launches_in(hand_elastic.ORIGINAL, "mix.cu")
 SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
-
-
-def test_right_forms_are_equal_in_every_way() -> None:
-    (verdict,) = check(hand_elastic.transformed(), TRIALS, name="mix.ptx")
-    assert verdict.reason == ""
-    assert (verdict.answer, verdict.forms) == ("equal", 2)
-    assert verdict.sequences == len(list(ways(hand_elastic.transformed().kernels[0], TRIALS[0].call.logical, Matrix())))
-    assert verdict.sequences > 80
-
-
-@pytest.mark.parametrize("mutant", hand_elastic.MUTANTS)
-def test_wrong_forms_are_different(mutant: str) -> None:
-    old, new = hand_elastic.MUTANTS[mutant]
-    assert old in hand_elastic.FORMS
-    (verdict,) = check(hand_elastic.transformed(hand_elastic.FORMS.replace(old, new)), TRIALS, matrix=SHORT, limit_s=1)
-    assert verdict.answer == "different", mutant
-    assert verdict.difference is not None
-    assert str(verdict.difference.way) in verdict.reason
 
 
 def verdict_of(body: str, launch: str, **about: bool) -> Verdict:
@@ -75,6 +54,9 @@ def test_sums_of_floats_in_any_order_are_equal_where_they_are_known_to_be_sums()
     assert verdict_of(body, launch).answer == "equal"
 
 
+STRUCT = """
+struct edgetune_launch_t { unsigned int grid[3], block[3], first, count; };
+"""
 NANS = """
 // launch k grid=2 block=4 a=float32[8]:zero
 extern "C" __global__ void k(float *a) { a[blockIdx.x * 4 + threadIdx.x] = __int_as_float(0x7fc00000); }
@@ -90,7 +72,7 @@ extern "C" __global__ void k__grid(float *a, edgetune_launch_t launch) {
 )
 def test_numbers_that_are_none_are_equal(bits: str, answer: str) -> None:
     elastic = ElasticKernel(CudaKernel("k", 2, ()), (Variant("k__grid", "grid"),))
-    done = TransformResult(compiled(hand_elastic.STRUCT + NANS.replace("0x7fc12345", bits)), (elastic,))
+    done = TransformResult(compiled(STRUCT + NANS.replace("0x7fc12345", bits)), (elastic,))
     (verdict,) = check(done, sample_launches_in(NANS, "k.cu"), matrix=SHORT)
     assert verdict.answer == answer, verdict.reason
 
@@ -119,8 +101,54 @@ def test_a_launch_of_one_block_is_not_cut() -> None:
     assert {way.shards for way in ways(elastic, Logical((1, 1, 1), (8, 1, 1)), Matrix())} == {((0, 1),)}
 
 
-def test_trials_of_kernels_that_are_not_there_are_left_out() -> None:
-    (trial,) = TRIALS
-    other = replace(trial, call=replace(trial.call, kernel="other"))
-    assert check(hand_elastic.transformed(), [other]) == ()
-    assert np.all(trial.buffers["counts"] == 0)
+def verdict(text: str, old: str = "", new: str = "") -> Verdict:
+    """Return the verdict of a kernel, of whose grid form a text is replaced."""
+    done = made(text)
+    if old:
+        at = done.source.index(".entry k__grid")
+        form = done.source[at:].replace(old, new)
+        assert form != done.source[at:]
+        done = replace(done, source=done.source[:at] + form)
+    return check(done, sample_launches_in(text, "one.cu"), name="one.ptx", matrix=BRIEF)[0]
+
+
+@pytest.mark.parametrize(
+    ("declared", "body", "said"),
+    [
+        ("__device__ int last;", "last = threadIdx.x;", "last[0] is 0, not 7"),
+        ("__device__ int some[4];", "some[1] = blockIdx.x;", "not 3"),
+        ("struct Pair { int a; char b; }; __device__ Pair pair;", "pair.a = blockIdx.x;", "pair[0] is "),
+    ],
+)
+def test_variables_of_the_file_show_races(declared: str, body: str, said: str) -> None:
+    found = verdict(f"{declared}\n// launch k grid=4 block=8\n__global__ void k() {{ {body} }}\n")
+    assert found.answer == "racy"
+    assert said in found.reason
+
+
+@pytest.mark.parametrize(
+    ("declared", "body"),
+    [
+        ("__device__ unsigned int total;", "atomicAdd(&total, threadIdx.x);"),
+        ("__device__ float sum;", "atomicAdd(&sum, 0.1f * threadIdx.x);"),
+        ("__device__ int places[32];", "places[blockIdx.x * 8 + threadIdx.x] = blockIdx.x;"),
+    ],
+)
+def test_variables_of_the_file_are_compared(declared: str, body: str) -> None:
+    found = verdict(f"{declared}\n// launch k grid=4 block=8\n__global__ void k() {{ {body} }}\n")
+    assert (found.answer, found.reason) == ("equal", "")
+
+
+def test_a_form_that_leaves_a_variable_wrong_is_different() -> None:
+    text = "__device__ int places[32];\n// launch k grid=4 block=8\n"
+    text += "__global__ void k() { places[blockIdx.x * 8 + threadIdx.x] = 1 + blockIdx.x; }\n"
+    found = verdict(text, ", 1;\n", ", 2;\n")
+    assert found.answer == "different"
+    assert "places[0]" in found.reason
+
+
+def test_what_changes_no_memory_is_not_called_equal() -> None:
+    text = "// launch k grid=4 block=8 a=int32[4]\n__global__ void k(int *a) { if (threadIdx.x > 99) a[0] = 1; }\n"
+    found = verdict(text)
+    assert found.answer == "no output"
+    assert found.reason == "it changes no memory: there is nothing to compare"
