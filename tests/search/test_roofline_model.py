@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,11 +14,12 @@ from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.stages.search.model.beliefs import BLOCK, WAVER, Belief, Beliefs
+from edgetune.stages.search.model.beliefs import WAVER, Belief, Beliefs
 from edgetune.stages.search.model.board_laws import DATA, PARTS, SLOPES, PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import ALL_AT_ONCE, MOST_PLACES, Coordinates, OpenPoints
-from edgetune.stages.search.model.fit import Kernel, Prior, Steps, closeness, fit
+from edgetune.stages.search.model.fit import NO_STEPS, Hypothesis, Kernel, Prior, Steps, closeness, fit
 from edgetune.stages.search.model.gain import Worth, worth
+from edgetune.stages.search.model.hypotheses import BLOCK
 from edgetune.stages.search.problem import EXPECTED_READINGS, Z
 from edgetune.stages.search.space import Space
 
@@ -76,7 +78,8 @@ def test_a_linear_law_is_learnt_as_by_least_squares():
     def law(theta):
         return theta @ slopes, np.tile(slopes, (len(theta), 1, 1))
 
-    learnt = fit(law, Prior(np.zeros(2), np.full(2, 50.0)), x[:, None], 2.0 - 3.0 * x)
+    wide = Hypothesis(lambda rows: law, Prior(np.zeros(2), np.full(2, 50.0)))
+    learnt = fit(wide, law, x[:, None], np.zeros((12, 1), dtype=bool), 2.0 - 3.0 * x)
     assert learnt.theta[0] == pytest.approx([2.0, -3.0], abs=0.02)
     (mean,), (sd,) = learnt.predict(law, x[:, None], np.zeros((12, 1), dtype=bool))
     assert mean == pytest.approx(2.0 - 3.0 * x, abs=0.01)
@@ -94,12 +97,11 @@ def test_a_step_is_what_a_further_coefficient_with_its_prior_would_be():
         return lambda theta: (theta @ basis, np.tile(basis, (len(theta), 1, 1)))
 
     kernel, noises, there = Kernel(0.5, 0.8, (0.03,)), (0.01,), np.zeros((9, 1), dtype=bool)
-    found = fit(
-        law_of(), Prior(np.zeros(2), np.ones(2)), unit, y, kernel=kernel, noises=noises, steps=steps, above=above
-    )
+    stepping = Hypothesis(lambda rows: law_of(), Prior(np.zeros(2), np.ones(2)), kernel, steps=steps)
+    found = fit(stepping, law_of(), unit, above, y, noises=noises)
     for part, columns in enumerate(((), (above[:, 1],), (above[:, 2],))):
         prior = Prior(np.zeros(2 + len(columns)), np.array([1.0, 1.0, *[0.25] * len(columns)]))
-        whole = fit(law_of(*columns), prior, unit, y, kernel=kernel, noises=noises)
+        whole = fit(replace(stepping, prior=prior, steps=NO_STEPS), law_of(*columns), unit, there, y, noises=noises)
         for figures, others in zip(
             found.predict(law_of(), unit, above, (part,)), whole.predict(law_of(*columns), unit, there), strict=True
         ):
@@ -168,9 +170,10 @@ def test_a_mean_of_many_readings_is_believed_more_than_a_single_one():
     def law(theta):
         return np.repeat(theta, 2, axis=1), np.ones((len(theta), 1, 2))
 
-    prior = Prior(np.zeros(1), np.full(1, 50.0))
-    learnt = fit(law, prior, x, np.array([0.0, 0.3]), readings=np.array([1.0, 9.0]), noises=(0.05,))
-    assert learnt.predict(law, x, np.zeros((2, 1), dtype=bool))[0][0] == pytest.approx([0.27, 0.27], abs=1e-3)
+    wide, nowhere = Hypothesis(lambda rows: law, Prior(np.zeros(1), np.full(1, 50.0))), np.zeros((2, 1), dtype=bool)
+    readings = np.array([1.0, 9.0])
+    learnt = fit(wide, law, x, nowhere, np.array([0.0, 0.3]), readings=readings, noises=(0.05,))
+    assert learnt.predict(law, x, nowhere)[0][0] == pytest.approx([0.27, 0.27], abs=1e-3)
 
 
 def test_noise_that_is_not_told_is_found_in_the_measurements():
