@@ -14,6 +14,7 @@ REPLACED: dict[str, str] = {
     "schedule graph": "edgetune schedule run --simulate --plot FILE draws the tasks of a run",
     "search evaluate --published": "compare its strategies: --strategies gmd-study,als-study,nn-study,random-study",
     "search evaluate --misspecified": "leave the option out, and give tables of a device to judge roofline",
+    "search --roofline": "leave the option out: operators have not been shown to help; --like FILE does",
     "search sensitivity": "compare plans of edgetune search TABLE --kind accuracy --convergence FILE",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",

@@ -127,35 +127,6 @@ def test_a_dry_run_of_tuning_measures_nothing_either(edgetune, maxn, tmp_path):
     assert not file.exists()
 
 
-def test_a_search_takes_the_roofline_as_a_first_guess(edgetune, maxn, tmp_path):
-    plan = tmp_path / "plan.yaml"
-    asked = ("search", "zoo:squeezenet", "-t", "train", *TWIN, "--batch-sizes", "16", "--modes", "grid:100")
-    ended = edgetune(*asked, "--power-budget", "30W", "--roofline", str(maxn), "--max-points", "5", "-o", str(plan))
-    assert ended.code == 0, ended.err
-    assert "5 points measured" in ended.err
-    (tmp_path / "host.yaml").write_text(maxn.read_text(encoding="utf-8").replace("twin:orin-agx", "host"))
-    refused = edgetune(*asked, "--power-budget", "30W", "--roofline", str(tmp_path / "host.yaml"))
-    assert_two_lines(refused, 2)
-
-
-def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
-    from edgetune.stages.search.strategies import roofline
-
-    seen = []
-    made = roofline.RooflineSearch.__init__
-
-    def note(self, *arguments, hints, **named):
-        seen.append(hints)
-        made(self, *arguments, hints=hints, **named)
-
-    monkeypatch.setattr(roofline.RooflineSearch, "__init__", note)
-    asked = ("search", "zoo:squeezenet", "-t", "train", *TWIN, "--batch-sizes", "4,16", "--modes", "grid:50")
-    edgetune(*asked, "--power-budget", "30W", "--roofline", str(maxn), "--max-points", "4")
-    assert seen[0].balance_flop_per_byte == pytest.approx(89.4, rel=0.05)
-    assert [totals.batch_size for totals in seen[0].operators] == [4, 16]
-    assert seen[0].operators[1].flops > 3.9 * seen[0].operators[0].flops
-
-
 def test_layers_are_timed(edgetune, maxn):
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "16", "--layers")
     answer = json.loads(edgetune(*asked, "--json").out)

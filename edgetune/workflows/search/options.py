@@ -155,9 +155,6 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
             metavar="FILE", repeatable=True,
         ),
     ] = ()  # fmt: skip
-    roofline: Annotated[
-        str | None, _file("The device's roofline, as prior knowledge.", metavar="FILE")
-    ] = None  # fmt: skip
     output: Annotated[
         str | None, _file("Write the plan to FILE. Default: print it.", ("-o", "--output"), metavar="FILE")
     ] = None

@@ -143,7 +143,7 @@ def _has_names_only(candidates: Candidates, problem: Problem) -> bool:
 
 def _asks_for_all(opts: SearchOptions) -> bool:
     """Return whether a table is searched, and no option limits the points or gives knowledge to save some by."""
-    limits = (opts.max_points, opts.time_budget, opts.good_enough, opts.roofline)
+    limits = (opts.max_points, opts.time_budget, opts.good_enough)
     return opts.device is None and all(limit is None for limit in limits) and not opts.like
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
-from edgetune.stages.search.model.fit import NOISES, Hypothesis, Law, Prior, Steps, mixed
+from edgetune.stages.search.model.fit import NOISES, Hypothesis, Law, Steps, mixed
 from edgetune.stages.search.model.hypotheses import KEPT_POINTS, Blend, any_slope, physics, related
 from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
@@ -61,14 +61,12 @@ class Beliefs:
         coordinates: The points.
         log_cap: Log of the power limit of each point, W; ``None`` without that knob.
         power_noise: Relative standard deviation of one power reading; 0 estimates it from the measurements.
-        time_prior: Prior of the coefficients of time, in place of the model's own.
         relatives: Curves of other networks on the same board, at every point.
     """
 
     coordinates: Coordinates
     log_cap: Array | None
     power_noise: float = 0.0
-    time_prior: Prior | None = None
     relatives: Relatives = NO_RELATIVES
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
@@ -82,8 +80,6 @@ class Beliefs:
     def __post_init__(self) -> None:
         self._time_model = TimeModel.of(self.coordinates)
         self._power_model = PowerModel.of(self.coordinates)
-        if self.time_prior is not None:
-            self._time_model = replace(self._time_model, prior=self.time_prior)
         time_steps = Steps(self.coordinates.step_chances(TIME_STEP_CHANCE), TIME_STEP_SD)
         self._power_steps = Steps(self.coordinates.step_chances(POWER_STEP_CHANCE), POWER_STEP_SD)
         self._of_time = physics(self._time_model.law, self._time_model.prior, time_steps)

@@ -40,7 +40,6 @@ from edgetune.stages.search.model.columns import ColumnBeliefs
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
 from edgetune.stages.search.model.fit import mixed
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
-from edgetune.stages.search.model.priors import informed_time_prior
 from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge, judge_pair, objective_of
 from edgetune.stages.search.space import Space
@@ -264,8 +263,7 @@ class _RooflinePoints:
 
 def _beliefs(space: Space, hints: Hints) -> Beliefs:
     coordinates, relatives = Coordinates.of(space), relative_curves(space.points, hints.relatives)
-    prior = informed_time_prior(coordinates, hints)
-    return Beliefs(coordinates, log_caps(space), hints.power_noise, prior, relatives)
+    return Beliefs(coordinates, log_caps(space), hints.power_noise, relatives)
 
 
 class _RooflinePairs:
