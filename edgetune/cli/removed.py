@@ -15,6 +15,8 @@ REPLACED: dict[str, str] = {
     "search evaluate --published": "compare its strategies: --strategies gmd-study,als-study,nn-study,random-study",
     "search evaluate --misspecified": "leave the option out, and give tables of a device to judge roofline",
     "search --roofline": "leave the option out: operators have not been shown to help; --like FILE does",
+    "search --reusable": "--strategy pareto finds the front of time and power, for budgets that will change",
+    "search evaluate --tie": "leave the option out: points_to_3_percent counts answers near the best as good",
     "search sensitivity": "compare plans of edgetune search TABLE --kind accuracy --convergence FILE",
     "schedule kernels run --launcher": "leave the option out: the loop in Python launches",
     "schedule kernels bench --launcher": "leave the option out: the loop in Python launches",

@@ -1,7 +1,6 @@
 """``edgetune search evaluate`` on small tables."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts.evaluation import Evaluation
-from edgetune.artifacts.io import read, write
+from edgetune.artifacts.io import read
 from edgetune.errors import ExitCode
 
 HEAD = "device,workload,task,batch_size,gpu_mhz,mem_mhz,minibatch_s,power_w"
@@ -72,20 +71,6 @@ def test_the_file_has_a_row_per_problem_and_run(edgetune, infer, tmp_path):
     shown = edgetune("show", str(out))
     assert shown.code == 0
     assert "random:9" in shown.out
-
-
-def test_a_file_of_removed_options_is_shown(edgetune, train, tmp_path):
-    assert edgetune("search", "evaluate", train, "--strategies", "roofline:3", "--sample", "3").code == 0
-    made = read(Evaluation, "evaluation.parquet")
-    conditions = {**made.header.conditions, "simulated": True, "published": True}
-    for name, law in (("study", None), ("other", "falling")):
-        named = conditions if law is None else {**conditions, "misspecified": law}
-        write(replace(made, header=replace(made.header, conditions=named)), tmp_path / f"{name}.parquet")
-        shown = edgetune("show", str(tmp_path / f"{name}.parquet"))
-        assert shown.code == 0, shown.err
-        assert "roofline:3" in shown.out
-        assert ("flatter" in shown.out) == (law is None)
-        assert edgetune("show", str(tmp_path / f"{name}.parquet"), "--json").code == 0
 
 
 def test_a_simulated_table_says_so(edgetune, tmp_path):

@@ -131,13 +131,10 @@ def test_a_time_budget_counts_what_measurements_took(edgetune, tables):
     assert plan_of(edgetune(*words))["search"]["points_measured"] == 6
 
 
-@pytest.mark.parametrize(
-    ("options", "strategy"), [(("--time-budget", "10m"), "roofline"), ((), "roofline"), (("--reusable",), "pareto")]
-)
-def test_auto_takes_what_fits_and_says_so(edgetune, tables, options, strategy):
+@pytest.mark.parametrize("options", [("--time-budget", "10m"), ()])
+def test_auto_takes_what_fits(edgetune, tables, options):
     words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "40W", "--strategy", "auto", *options)
-    ended = edgetune(*words)
-    assert plan_of(ended)["search"]["strategy"] == strategy
+    assert plan_of(edgetune(*words))["search"]["strategy"] == "roofline"
 
 
 def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_measured(edgetune):

@@ -97,13 +97,6 @@ def test_with_noise_answers_can_break_the_true_budget_and_are_judged_by_it():
     assert np.isnan(run.excess[run.violated]).all()
 
 
-def test_a_tie_is_no_excess():
-    cases = cases_of(subjects(), "train")
-    exact, tied = played(cases, "random:9")[0], played(cases, "random:9", tie=0.05)[0]
-    assert ((exact.excess > 0) & (exact.excess <= 0.05)).any()
-    assert tied.excess[exact.excess <= 0.05].tolist() == [0.0] * int((exact.excess <= 0.05).sum())
-
-
 def test_problems_without_solution_are_rows_without_a_search():
     (case,) = cases_of(subjects(), "train")
     hopeless = replace(case.problems, power_budget_w=case.problems.power_budget_w - 3)

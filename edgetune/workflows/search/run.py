@@ -243,7 +243,7 @@ def _check_files(candidates: Candidates, opts: SearchOptions) -> KnownPoints:
     if opts.trace == "-":
         raise InputError("standard output carries the plan, not the trace", "name a file with --trace")
     outputs = {"-o": opts.output, "--trace": opts.trace, "--points": opts.points, "--plot": opts.plot}
-    read = (*opts.sources, opts.problem, opts.convergence, opts.roofline, *opts.like)
+    read = (*opts.sources, opts.problem, opts.convergence, *opts.like)
     check_outputs(outputs, read, {"-o": "plan", "--trace": "trace", "--points": "profile"})
     if opts.plot is not None:
         require_drawing(opts.plot)
