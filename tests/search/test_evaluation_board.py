@@ -59,19 +59,6 @@ def test_measuring_everything_solves_everything(family):
         assert np.nanmax(run.excess) == 0.0
 
 
-@pytest.mark.parametrize("family", ["train", "infer"])
-def test_measuring_once_answers_as_the_search_of_each_problem_does(family, monkeypatch):
-    cases = cases_of(subjects(), family)
-    (once,) = played(cases, "random:9", every=41 if family == "infer" else 1)
-    monkeypatch.setattr("edgetune.stages.search.strategies.baselines.Random.budget_free", False)
-    monkeypatch.setattr("zlib.crc32", lambda name: 0)  # the seed that measuring once has
-    (each,) = played(cases, "random:9", every=41 if family == "infer" else 1)
-    assert once.solved.tolist() == each.solved.tolist()
-    assert np.array_equal(once.excess, each.excess, equal_nan=True)
-    assert once.solved.sum() > 0
-    assert np.nanmax(once.excess) > 0
-
-
 def test_the_number_of_processes_changes_nothing():
     cases = cases_of(subjects(), "train")
     strategies = "roofline:6,random:5,gmd:6"
@@ -154,15 +141,6 @@ def test_points_until_near_are_counted_by_the_true_figures(strategy):
     assert (few.excess[np.isnan(few.points_to_3_percent) & few.solved] > 0.03).all()
 
 
-def test_a_pair_is_near_when_both_its_halves_are_measured():
-    (case,) = cases_of(subjects(), "train+infer")
-    (run,) = played([case], "exhaustive", every=97)
-    found = run.points_to_1_percent[run.solvable]
-    assert found.min() >= 2
-    assert not np.isnan(found).any()
-    assert np.isnan(run.points_to_1_percent[~run.solvable]).all()
-
-
 def test_relatives_are_the_other_networks_that_did_the_same_on_the_same_device():
     train, infer = subjects()
 
@@ -210,3 +188,25 @@ def test_a_search_that_finds_no_power_figure_has_no_answer_and_stops_nothing():
     assert run.solvable.all()
     assert not run.solved.any()
     assert run.points.tolist() == [1] * len(run.points)
+
+
+@pytest.mark.parametrize("family", ["train", "infer"])
+def test_measuring_once_answers_as_the_search_of_each_problem_does(family, monkeypatch):
+    cases = cases_of(subjects(), family)
+    (once,) = played(cases, "random:9", every=41 if family == "infer" else 1)
+    monkeypatch.setattr("edgetune.stages.search.strategies.baselines.Random.budget_free", False)
+    monkeypatch.setattr("zlib.crc32", lambda name: 0)  # the seed that measuring once has
+    (each,) = played(cases, "random:9", every=41 if family == "infer" else 1)
+    assert once.solved.tolist() == each.solved.tolist()
+    assert np.array_equal(once.excess, each.excess, equal_nan=True)
+    assert once.solved.sum() > 0
+    assert np.nanmax(once.excess) > 0
+
+
+def test_a_pair_is_near_when_both_its_halves_are_measured():
+    (case,) = cases_of(subjects(), "train+infer")
+    (run,) = played([case], "exhaustive", every=97)
+    found = run.points_to_1_percent[run.solvable]
+    assert found.min() >= 2
+    assert not np.isnan(found).any()
+    assert np.isnan(run.points_to_1_percent[~run.solvable]).all()

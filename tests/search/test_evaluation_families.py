@@ -98,9 +98,6 @@ def test_pairs_are_those_of_the_study_else_all_there_are():
     (case,) = cases_of(subjects, "train+infer")
     assert case.problems.power_budget_w.max() == 60  # the urgent one is BERT: its ranges
     assert case.problems.base.background_batch_size == 16
-
-
-def test_two_of_one_network_are_no_pair_of_inferences():
     with pytest.raises(InputError, match="two networks on one device"):
         cases_of([subject("resnet18", "infer")], "infer+infer")
 
@@ -112,13 +109,6 @@ def test_a_missing_partner_table_is_named(family, lacking):
     with pytest.raises(InputError, match=f"no table has {lacking} rows") as raised:
         cases_of([subject("resnet18")], family)
     assert "resnet18 train (resnet18-train.parquet)" in raised.value.hint
-
-
-def test_a_table_without_power_has_no_problems():
-    bare = subject("net")
-    rows = tuple(ProfileRow(r.workload, r.task, r.batch_size, r.minibatch_s, gpu_mhz=r.gpu_mhz) for r in bare.rows)
-    with pytest.raises(InputError, match=r"net-train.parquet has no power figures"):
-        cases_of([ProfiledWorkload(bare.table, None, "net", "train", rows)], "train")
 
 
 def test_tables_with_contradictory_knobs_make_no_pair():

@@ -53,15 +53,6 @@ def test_strategies_solved_and_violations_are_written():
     assert "SIMULATED" not in written
 
 
-def test_a_simulated_evaluation_says_so():
-    assert "SIMULATED: twin:orin-agx" in texts(evaluation_figure(evaluation(GOOD, simulated=True)))
-
-
-def test_pairs_lose_throughput():
-    figure = evaluation_figure(evaluation(run("roofline", [0.0, 0.2], family="train+infer")))
-    assert "background throughput lost (%)" in texts(figure)
-
-
 def test_a_panel_per_workload_and_one_for_all():
     runs = [run("roofline", [0.0, 0.1], workload=name) for name in ("a", "b", "c")]
     figure = evaluation_figure(evaluation(*runs))
@@ -69,25 +60,6 @@ def test_a_panel_per_workload_and_one_for_all():
     assert [axes.get_title(loc="left") for axes in shown] == ["all workloads", "a", "b", "c"]
     assert len({axes.get_xlim() for axes in shown}) == 1
     assert sum(bool(axes.get_xlabel()) for axes in shown) == 2  # the lowest of each column
-
-
-def test_a_strategy_that_solves_nothing_has_its_row():
-    figure = evaluation_figure(evaluation(GOOD, run("gmd", [np.nan, np.nan])))
-    written = texts(figure)
-    assert "gmd (10)" in written
-    assert "0 %" in written
-
-
-def test_the_axis_has_room_for_zero_and_for_tenfold():
-    (axes,) = evaluation_figure(evaluation(run("random", [0.0, 9.0]))).axes
-    low, high = axes.get_xlim()
-    assert low < 0
-    assert high >= 900
-
-
-def test_the_same_evaluation_gives_the_same_bytes():
-    twice = [figure_bytes(evaluation_figure(evaluation(GOOD, BAD)), "svg") for _ in range(2)]
-    assert twice[0] == twice[1]
 
 
 def test_nothing_solved_is_nothing_to_draw():
@@ -102,29 +74,11 @@ def test_a_share_is_rounded_as_in_the_table():
     assert "96.66 %" in texts(evaluation_figure(evaluation(nearly)))
 
 
-def test_box_whisker_and_median_look_different_in_the_legend():
-    (axes,) = evaluation_figure(evaluation(BAD)).axes
-    handles, names = axes.get_legend_handles_labels()
-    assert names == [
-        "median", "middle half (box)", "1st to 99th\npercentile (whiskers)", "mean", "best and worst"
-    ]  # fmt: skip
-    by_name = dict(zip(names, handles, strict=True))
-    assert by_name["median"].get_linestyle() == "None"
-    assert by_name["median"].get_color() != by_name["1st to 99th\npercentile (whiskers)"].get_color()
-    assert by_name["middle half (box)"].get_facecolor().tolist()[0][:3] != [0, 0, 0]
-
-
 def test_the_worst_answer_is_drawn_within_the_axis():
     (axes,) = evaluation_figure(evaluation(run("roofline", [0.01] * 500 + [456.0]))).axes
     (ends,) = (found for found in axes.lines if found.get_label() == "best and worst")
     assert list(ends.get_xdata()) == [pytest.approx(1.0), pytest.approx(45_600.0)]
     assert axes.get_xlim()[1] >= 45_600.0
-
-
-def test_only_all_of_them_are_a_hundred_per_cent():
-    nearly = [0.0] * 29_999 + [np.nan]
-    assert "99.99 %" in texts(evaluation_figure(evaluation(run("roofline", nearly))))
-    assert "100 %" in texts(evaluation_figure(evaluation(run("roofline", nearly[:-1]))))
 
 
 def test_a_figure_of_solved_problems_without_a_known_excess_is_drawn():

@@ -10,7 +10,6 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.rows import rows_of
 from edgetune.stages.search.driver import SearchSettings, run_search
@@ -117,16 +116,6 @@ def test_a_known_table_lies_behind_with_its_true_front():
     assert len(drawn(axes)) == 2
 
 
-def test_every_offered_point_is_within_the_axes():
-    slow = ProfileRow("net", "train", 16, 16 * 2.0, gpu_mhz=100.0, power_w=20.0)  # a hundred times as slow
-    trace, plan = searched(strategy="random", max_points=2)
-    axes = axes_of(trace, plan, [*TABLE, slow])
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    places = [place for found in axes.collections if found.get_zorder() == 1 for place in found.get_offsets().tolist()]
-    assert len(places) == 5
-    assert all(left < x < right and low < y < high for x, y in places)
-
-
 def test_each_mark_names_its_row_of_the_trace():
     trace, plan = searched(failing=TABLE[1:2])
     figure = front_figure(trace, plan=plan)
@@ -141,14 +130,6 @@ def test_each_mark_names_its_row_of_the_trace():
     for name in groups:
         (group,) = re.findall(rf'<g id="{re.escape(name)}">(.*?)\n   ?</g>\n', svg, re.DOTALL)
         assert group.count("<use ") == len(rows[name])
-
-
-def test_labels_without_room_are_told():
-    steps = [replace(TABLE[0], minibatch_s=1 + n / 100, power_w=30 - n / 10, gpu_mhz=100.0 + n) for n in range(100)]
-    (note,) = left_out_of(front_figure(searched(rows=steps)[0]))
-    told, _, names = note.partition(" of 100 labels have no room")
-    assert 6 < int(told) < 100
-    assert names == "", "so many are counted and not named"
 
 
 def test_budgets_and_margins_are_lines_on_the_axis_they_limit():
@@ -183,14 +164,6 @@ def test_both_fronts_are_of_points_that_keep_latency_and_rate(objective):
     assert line(axes_of(part, None, ANSWERS), "true front") == front(axes)  # of the same points: they can be compared
 
 
-def test_known_points_are_hollow_and_have_no_number():
-    axes = axes_of(*searched(known=TABLE[:2]))
-    assert "within budget, known before" in labels(axes)
-    assert numbers(axes) == [3, 4]
-    groups = {len(found.get_facecolor()) for found in axes.collections if found.get_label().endswith("known before")}
-    assert groups == {0}
-
-
 def test_failures_have_no_place_but_a_line_in_the_legend():
     axes = axes_of(*searched(failing=TABLE[1:3]))
     assert "failed: steps 2, 3" in labels(axes)
@@ -221,18 +194,6 @@ def test_one_point_and_many_points_are_legible():
     assert len(drawn(axes)) == 100
     assert numbers(axes) == [1]  # of many only those that were once the best
     assert numbers(axes_of(*searched(rows=many[:24]))) == list(range(1, 25))
-
-
-def test_where_many_were_once_the_best_only_the_answer_is_numbered():
-    better = [replace(TABLE[0], minibatch_s=1 - step / 100, gpu_mhz=100.0 + step) for step in range(25)]
-    assert numbers(axes_of(*searched(rows=better))) == [25]
-    assert numbers(axes_of(*searched(rows=better[:24]))) == list(range(1, 25))
-
-
-def test_a_fully_measured_table_is_not_drawn_in_the_background():
-    axes = axes_of(*searched(), rows=TABLE)
-    assert "true front" not in labels(axes)
-    assert not [label for label in labels(axes) if label.startswith("offered")]
 
 
 def test_offered_points_that_miss_latency_or_rate_are_distinguished():
@@ -283,38 +244,6 @@ def test_halves_without_partner_are_counted_not_drawn():
     assert f"{lone} half-measured pair{'s' * (lone > 1)}: not shown" in labels(axes)
 
 
-def test_two_networks_that_answer_and_one_that_shares_with_itself():
-    tags = [replace(row, workload="tags") for row in ANSWERS]
-    for rows, name in (([*ANSWERS, *tags], "tags"), (ANSWERS, "ask")):
-        problem = replace(PAIR, kind="infer+infer", background=name, background_batch_size=4)
-        trace, plan = searched(problem, rows)
-        axes = axes_of(trace, plan)
-        assert len(drawn(axes)) >= 3
-        assert [label for label in labels(axes) if label.startswith("answer")]
-
-
-@pytest.mark.parametrize("objective", ["time", "energy", "energy-delay"])
-def test_accuracy_is_shown_per_sample_of_the_data_set(objective):
-    problem = Problem("accuracy", 30.0, objective=objective, epochs_to_target=((16, 3.0),))
-    axes = axes_of(*searched(problem), rows=TABLE)
-    assert axes.get_xlabel().startswith(f"{objective} to the target accuracy, per sample of the data set (")
-    if objective == "time":
-        assert drawn(axes)[0] == (15, 35)  # 3 epochs at 5 ms per sample
-
-
-def test_both_axes_are_logarithmic_as_in_every_front():
-    wide = [*TABLE, replace(TABLE[0], gpu_mhz=100.0, minibatch_s=1.0)]
-    for rows in (wide, TABLE):
-        axes = axes_of(*searched(rows=rows))
-        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-
-
-def test_simulated_is_in_the_title():
-    trace, _ = searched(conditions={"simulated": True, "device": "twin:orin-agx"})
-    title = axes_of(trace).get_title(loc="left")
-    assert title == "SIMULATED: twin:orin-agx\nexhaustive: net train, 4 points measured"
-
-
 @pytest.mark.parametrize("told", [None, "nonsense", {"kind": "dance"}, {"kind": "train", "power_budget_w": "30"}])
 def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is(told):
     trace, _ = searched()
@@ -335,3 +264,27 @@ def test_the_same_search_is_the_same_bytes():
 def test_a_trace_without_steps_is_refused(view):
     with pytest.raises(InputError, match="no steps"):
         FIGURES[f"trace.{view}"](Trace(Header.new(KIND, VERSION), ()))
+
+
+def test_every_offered_point_is_within_the_axes():
+    slow = ProfileRow("net", "train", 16, 16 * 2.0, gpu_mhz=100.0, power_w=20.0)  # a hundred times as slow
+    trace, plan = searched(strategy="random", max_points=2)
+    axes = axes_of(trace, plan, [*TABLE, slow])
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    places = [place for found in axes.collections if found.get_zorder() == 1 for place in found.get_offsets().tolist()]
+    assert len(places) == 5
+    assert all(left < x < right and low < y < high for x, y in places)
+
+
+def test_known_points_are_hollow_and_have_no_number():
+    axes = axes_of(*searched(known=TABLE[:2]))
+    assert "within budget, known before" in labels(axes)
+    assert numbers(axes) == [3, 4]
+    groups = {len(found.get_facecolor()) for found in axes.collections if found.get_label().endswith("known before")}
+    assert groups == {0}
+
+
+def test_a_fully_measured_table_is_not_drawn_in_the_background():
+    axes = axes_of(*searched(), rows=TABLE)
+    assert "true front" not in labels(axes)
+    assert not [label for label in labels(axes) if label.startswith("offered")]

@@ -12,7 +12,7 @@ from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.errors import InfeasibleError, InputError
+from edgetune.errors import InfeasibleError
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 
 SMALL = [
@@ -73,31 +73,10 @@ def test_over_the_budget_it_lowers_the_knob_that_costs_least_time_per_watt():
     assert result.plan.configuration.mode == Mode(cpu_mhz=3, gpu_mhz=2, mem_mhz=1)
 
 
-def test_the_reasons_tell_the_story():
-    reasons = [row.reason for row in search(SMALL, small_board, 30.0).trace.rows]
-    assert reasons[:5] == [
-        "the middle of every knob",
-        "slope of cpu_mhz, high end",
-        "slope of gpu_mhz, high end",
-        "slope of mem_mhz, high end",
-        "middle of what is left of gpu_mhz",
-    ]
-
-
 def test_without_a_budget_the_top_is_the_answer_and_ends_the_search():
     result = search(SMALL, small_board, None, max_points=75)
     assert result.plan.configuration.mode == Mode(cpu_mhz=5, gpu_mhz=5, mem_mhz=3)
     assert len(result.trace.rows) == 1
-
-
-def test_without_a_budget_a_top_that_fails_gives_way_to_what_is_below():
-    def board(point: Point) -> ProfileRow:
-        row = small_board(point)
-        broken = point.mode.gpu_mhz == 5
-        return replace(row, status="failed", minibatch_s=None, reason="out of memory") if broken else row
-
-    result = search(SMALL, board, None, max_points=75)
-    assert result.plan.configuration.mode == Mode(cpu_mhz=5, gpu_mhz=4, mem_mhz=3)
 
 
 @pytest.mark.parametrize("budget_w", [16.5, 18.0, 20.0, 23.0, 26.0, 29.0, 32.0, 36.0, 45.0])
@@ -149,17 +128,6 @@ def test_power_that_falls_as_memory_speeds_up_hides_nothing():
     assert search(points, board, 12.0, max_points=75).plan.measured.minibatch_s == truth.minibatch_s
 
 
-def test_batch_size_is_one_more_knob_and_time_is_per_sample():
-    def board(point: Point) -> ProfileRow:
-        row = small_board(point)
-        time_s = (row.minibatch_s or 0) * (0.5 + 0.5 * point.batch_size)
-        return replace(row, batch_size=point.batch_size, minibatch_s=time_s, power_w=row.power_w + point.batch_size / 4)
-
-    points = [replace(point, batch_size=size) for point in SMALL for size in (1, 4, 16)]
-    result = search(points, board, 40.0)
-    assert result.plan.configuration.batch_size == 16  # per sample, twice as fast as batch 1, for 4 W
-
-
 def test_a_power_change_within_noise_is_no_slope_and_its_knob_comes_last():
     def board(point: Point) -> ProfileRow:
         mode = point.mode  # the CPU saves a lot of time for 0.1 W a step: less than can be told from noise
@@ -182,16 +150,6 @@ def test_a_middle_that_fails_gives_way_to_its_neighbour():
     assert result.trace.rows[0].reason == "crashed"
     assert result.trace.rows[1].reason == "the middle of every knob"
     assert result.plan.measured.power_w <= 30
-
-
-@pytest.mark.parametrize(
-    "problem", [Problem("infer", objective="throughput"), Problem("train", power_budget_w=9.0, objective="energy")]
-)
-def test_other_problems_are_refused_with_a_way_out(problem: Problem):
-    points = [replace(point, task=problem.kind) for point in SMALL]
-    with pytest.raises(InputError, match="gmd knows the throughput of training") as caught:
-        run_search(problem, points, small_board, SearchSettings("gmd"))
-    assert "exhaustive" in caught.value.hint
 
 
 def test_on_a_grid_of_441_modes_it_is_near_the_truth_at_most_budgets():

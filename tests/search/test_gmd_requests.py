@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from contracts.strategy_contract import INFER, PAIR, grid_points, measure_formula
+from contracts.strategy_contract import INFER, PAIR, grid_points
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -96,12 +96,6 @@ def test_a_new_arrival_rate_looks_first_at_what_was_measured_for_the_last_one():
     assert again.plan.search.points_measured == 0  # all that was worthwhile is known
 
 
-def test_known_points_of_another_search_spare_the_slopes():
-    known = [board(Point("net", "infer", 1, Mode(cpu_mhz=3.0, gpu_mhz=3.0)))]
-    result = infer(25.0, 0.1, 60.0, known=known)
-    assert steps(result)[1] == ("i", 1, 3, 4)  # on from the known one, not from the middle
-
-
 def test_two_workloads_begin_at_the_largest_batch_that_the_top_serves_in_time():
     # 20/s within 0.5 s: 16 samples take 0.75 s to gather, 4 take 0.15 s. Training draws more at the middle.
     result = pair(26.0, 0.5, 20.0)
@@ -143,19 +137,6 @@ def test_with_points_to_spare_two_workloads_reach_the_truth(budget_w: float | No
     assert len(result.trace.rows) < len(truth.trace.rows)
 
 
-def test_known_halves_are_not_asked_again():
-    known = [board(p) for p in [*SERVED, *TRAINED] if p.mode.cpu_mhz == 3.0]
-    asked = []
-
-    def measure(point: Point) -> ProfileRow:
-        asked.append(point)
-        return board(point)
-
-    result = pair(26.0, 1.0, 20.0, known=known, measure=measure)
-    assert not {row.point for row in known} & set(asked)
-    assert result.plan.configuration.mode == Mode(cpu_mhz=3, gpu_mhz=3)
-
-
 def test_a_half_that_fails_rules_out_its_mode_alone():
     def broken(point: Point) -> ProfileRow:
         row = board(point)
@@ -176,11 +157,3 @@ def test_its_budgets_are_those_of_the_paper():
 def test_other_objectives_are_refused(problem: Problem):
     with pytest.raises(InputError, match=r"not (energy|throughput) of infer"):
         Gmd(Space.of(grid_points("infer")), problem, seed=0)
-
-
-def test_on_the_formula_landscape_it_is_near_the_truth():
-    for problem in (INFER, PAIR):
-        points = grid_points(problem.kind)
-        truth = run_search(problem, points, measure_formula, SearchSettings("exhaustive")).trace.rows[-1].best
-        found = run_search(problem, points, measure_formula, SearchSettings("gmd")).trace.rows[-1].best
-        assert abs(found / truth - 1) <= 0.15

@@ -95,12 +95,6 @@ def test_what_says_nothing_has_no_curve(rows):
     assert relative_curves(SPACE.points, rows).log_times.size == 0
 
 
-def test_a_relative_without_power_has_a_curve_of_time_alone():
-    found = relative_curves(SPACE.points, [replace(row, power_w=None) for row in relative()])
-    assert found.log_times.shape == (1, len(SPACE.points))
-    assert found.log_powers.shape == (0, len(SPACE.points))
-
-
 @pytest.mark.parametrize(("rows", "alike"), [(relative(), True), (unlike(), False)])
 def test_evidence_decides_how_much_a_relative_counts(rows, alike):
     beliefs = Beliefs(COORDINATES, None, relatives=relative_curves(SPACE.points, rows))

@@ -100,18 +100,6 @@ def test_als_draws_ten_then_takes_the_five_of_the_front_farthest_in_power(all_kn
         measured.append(powers[chosen])
 
 
-def test_als_measures_the_same_points_whatever_the_budget(all_knowing):
-    space = Space.of(grid_points())
-    rows = train_rows(space)
-    all_knowing(rows)
-    asked = []
-    for budget_w in (15.0, 40.0):
-        problem = replace(PROBLEM, power_budget_w=budget_w)
-        asked.append(walk(Als(space, problem, seed=0), rows, problem, Als.default_max_points(problem)))
-    assert asked[0] == asked[1]
-    assert len(asked[0]) == 50
-
-
 def test_als_goes_on_to_the_next_front_and_in_the_end_measures_everything(all_knowing):
     space = Space.of(grid_points())
     rows = train_rows(space)
@@ -157,29 +145,6 @@ def test_als_of_two_workloads_counts_halves(all_knowing):
             assert partners
     complete = [p for p in asked[50:] if p.task == "infer" and space.partner(p) in asked]
     assert len(complete) >= 32
-
-
-def test_als_of_two_workloads_finds_a_good_pair(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(power_train_network, "EPOCHS", 60)
-    table = {row.point: row for row in request_rows() + background_rows()}
-    results = [
-        run_search(PAIR, list(table), table.__getitem__, SearchSettings(name, seed=0, max_points=points))
-        for name, points in (("als", 120), ("exhaustive", None))  # half of the table, and all of it
-    ]
-    found, best = (result.plan.measured for result in results)
-    assert results[0].plan.search.points_measured == 120
-    assert found.throughput_per_s is not None
-    assert best.throughput_per_s is not None
-    assert 0.8 * best.throughput_per_s <= found.throughput_per_s <= best.throughput_per_s
-    assert (found.power_w or 99) <= 40.0
-
-
-def test_als_without_power_figures_draws_at_random(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(power_train_network, "EPOCHS", 2)
-    rows = [replace(measure_formula(point), power_w=None) for point in grid_points()]
-    problem = Problem("train")
-    asked = walk(Als(Space.of(grid_points()), problem, seed=0), rows, problem, 30)
-    assert len(set(asked)) == 30
 
 
 def test_als_of_time_to_accuracy_weighs_time_by_epochs(all_knowing):
@@ -258,3 +223,11 @@ def test_default_points_are_those_of_the_study():
     kinds = ("train", "accuracy", "infer", "train+infer", "infer+infer")
     assert [Als.default_max_points(Problem(kind)) for kind in kinds] == [50, 50, 145, 290, 290]
     assert [Nn.default_max_points(Problem(kind)) for kind in kinds] == [250, 250, 250, 500, 500]
+
+
+def test_als_without_power_figures_draws_at_random(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(power_train_network, "EPOCHS", 2)
+    rows = [replace(measure_formula(point), power_w=None) for point in grid_points()]
+    problem = Problem("train")
+    asked = walk(Als(Space.of(grid_points()), problem, seed=0), rows, problem, 30)
+    assert len(set(asked)) == 30

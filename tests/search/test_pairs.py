@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.search.driver import SearchSettings, run_search
-from edgetune.stages.search.problem import Half, background_minibatches, judge, judge_pair
+from edgetune.stages.search.problem import Half, background_minibatches, judge_pair
 from edgetune.stages.search.space import offered_space
 
 PROBLEM = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)
@@ -101,12 +100,6 @@ def test_the_best_of_every_pair_is_the_answer(power, latency, rate):
     assert plan.configuration.train_batch_size == 16
 
 
-def test_every_half_counts_as_a_point_and_a_background_half_is_measured_once_per_mode():
-    result = search()
-    asked = [(row.workload, row.batch_size, row.gpu_mhz) for row in result.trace.rows]
-    assert len(asked) == len(set(asked)) == result.plan.search.points_measured <= len(ROWS)
-
-
 def test_a_half_that_breaks_a_budget_by_itself_spares_the_other():
     problem = replace(PROBLEM, power_budget_w=22.0, latency_budget_s=2.0)
     spared = search(problem, strategy="random")
@@ -133,12 +126,6 @@ def test_where_no_pair_is_whole_the_budget_named_is_the_least_there_can_be():
     )
 
 
-def test_an_arrival_rate_that_one_of_two_keeps_up_with_is_not_low_enough():
-    with pytest.raises(InfeasibleError) as caught:
-        search(replace(PROBLEM, power_budget_w=None, latency_budget_s=None, arrival_rate_per_s=200.0))
-    assert caught.value.hint.startswith("an --arrival-rate below ")
-
-
 def test_no_more_halves_are_measured_than_allowed():
     for limit in range(1, 9):
         try:
@@ -147,18 +134,6 @@ def test_no_more_halves_are_measured_than_allowed():
             measured = len(error.trace.rows)
             assert measured or limit == 1
         assert measured <= limit
-
-
-def test_halves_known_from_earlier_are_used_and_not_measured():
-    result = search(known=ROWS, max_points=0)
-    assert result.plan.search.points_measured == 0
-    assert result.plan.search.known_points == len(ROWS)
-
-
-def test_the_plan_of_two_workloads_is_read_back_as_written():
-    plan = search().plan
-    assert plan.measured.train is not None
-    assert from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
 
 
 def test_two_inference_workloads_one_with_a_deadline():
@@ -174,13 +149,6 @@ def test_two_inference_workloads_one_with_a_deadline():
         search(replace(problem, background_batch_size=None), rows)
     with pytest.raises(InputError, match="which of answers, tags is the background"):
         search(replace(problem, background=None), rows)
-
-
-def test_a_network_can_share_the_board_with_itself():
-    rows = [infer_row(c, b) for c in CLOCKS for b in BATCHES]
-    problem = replace(PROBLEM, kind="infer+infer", background="answers", background_batch_size=4)
-    result = search(problem, rows)
-    assert result.plan.search.points_measured <= len(rows)
 
 
 def test_modes_in_which_only_one_workload_was_measured_are_not_offered():
@@ -203,25 +171,11 @@ def test_a_failed_half_settles_its_point():
     assert result.plan.configuration.mode != Mode(gpu_mhz=600.0)
 
 
-def test_where_one_of_two_always_fails_the_reason_is_reported():
-    failed = [replace(train_row(c), minibatch_s=None, status="failed", reason="no memory") for c in CLOCKS]
-    with pytest.raises(InfeasibleError) as caught:
-        search(
-            replace(PROBLEM, power_budget_w=40.0, arrival_rate_per_s=5.0), [infer_row(c, 1) for c in CLOCKS] + failed
-        )
-    assert caught.value.message == "in no mode could both workloads be measured; the last failure: no memory"
-    assert "more" not in caught.value.hint  # there is no more
-
-
 def test_a_pair_without_power_is_no_answer_to_a_power_budget():
     rows = [replace(row, power_w=None) for row in ROWS]
     with pytest.raises(InputError, match="cannot be checked"):
         search(rows=rows)
     assert search(replace(PROBLEM, power_budget_w=None), rows).plan.measured.power_w is None
-
-
-def test_a_single_workload_is_still_judged_alone():
-    assert judge(Problem("infer", power_budget_w=30.0, arrival_rate_per_s=20.0), infer_row(400.0, 1)).second == 0.0
 
 
 CONTINUOUS = replace(PROBLEM, objective="continuous-throughput")
@@ -261,8 +215,3 @@ def test_a_search_for_continuous_throughput_finds_the_most_of_all_pairs():
     )
     assert found.plan.measured.throughput_per_s == most > search().plan.measured.throughput_per_s
     assert search(CONTINUOUS, strategy="roofline").plan.measured.throughput_per_s == most
-
-
-def test_gmd_says_that_it_is_for_whole_minibatches():
-    with pytest.raises(InputError, match="not continuous-throughput"):
-        search(CONTINUOUS, strategy="gmd")

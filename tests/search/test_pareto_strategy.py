@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from contracts.strategy_contract import INFER, PAIR, grid_points, measure_formula
+from contracts.strategy_contract import INFER, grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.driver import SearchSettings, run_search
@@ -69,27 +69,6 @@ def test_in_inference_every_batch_size_has_its_front():
         assert len(of_size[0]) >= 8
         assert mean <= 0.04
         assert worst <= 0.25
-
-
-def test_the_smallest_batch_has_most_points():
-    counts = [sum(row.batch_size == size for row in measured_for(INFER, 30)) for size in (1, 16)]
-    assert counts[0] >= counts[1]
-
-
-def test_measured_pairs_answer_many_problems():
-    found = {row.point: row for row in measured_for(PAIR, 60)}
-    assert len(found) == 60
-    solved = 0
-    for power_w in (28.0, 34.0, 40.0):
-        problem = Problem("train+infer", power_budget_w=power_w, latency_budget_s=0.9, arrival_rate_per_s=12.0)
-        known = list(found.values())
-        every = {point: measure_formula(point) for point in grid_points("train+infer")}
-        best = run_search(problem, list(every), every.__getitem__, SearchSettings("exhaustive")).plan.measured
-        plan = run_search(
-            problem, list(every), every.__getitem__, SearchSettings("pareto", known=known, max_points=0)
-        ).plan
-        solved += plan.measured.throughput_per_s >= 0.7 * best.throughput_per_s
-    assert solved == 3
 
 
 def test_without_power_figures_there_is_one_budget_and_the_fastest_point_is_found():

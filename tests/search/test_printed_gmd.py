@@ -47,11 +47,6 @@ def test_over_the_budget_the_study_takes_the_largest_ratio_of_time_to_power(stra
     assert first in moved
 
 
-def test_within_the_budget_both_take_the_largest():
-    problem = Problem("train", power_budget_w=60.0)
-    assert asked("gmd", problem, TRAIN)[:4] == asked("gmd-study", problem, TRAIN)[:4]
-
-
 def test_of_a_pair_the_study_measures_both_halves_of_every_point():
     table = {each.point: each for gpu in GPU for mem in MEM for each in (
         row("net", "train", gpu, mem), row("eyes", "infer", gpu, mem, 1), row("eyes", "infer", gpu, mem, 4))

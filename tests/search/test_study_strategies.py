@@ -47,9 +47,3 @@ def test_where_readings_waver_all_strategies_confirm_their_answer():
         if contender.measures_once:
             assert found.points.max() > len(case.space.points)  # measured again
     assert max(over.values()) < 0.1
-
-
-def test_no_problem_has_no_answer_where_readings_waver():
-    (case,) = cases_of([subject("resnet18", "train")], "train")
-    (found,) = answer_once(case, Contender("random", 9), np.array([], dtype=np.intp), seed=0, noise=0.02)
-    assert len(found.rows) == len(found.points) == 0

@@ -1,13 +1,10 @@
 """Figures of traces: the objective as people know it, what kept the budgets, and the budget itself."""
 
-import pytest
-
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
-from edgetune.errors import InputError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.figures.steps import trace_figure
 
@@ -61,53 +58,12 @@ def test_the_budget_and_what_the_margin_leaves_are_lines():
     assert list(line(power, "less 10 % margin").get_ydata()) == [27, 27]
 
 
-def test_without_power_there_is_one_panel():
-    assert len(trace_figure(trace(step(1, 80.0, best=80.0), problem=PROBLEM)).axes) == 1
-
-
-def test_known_steps_are_hollow():
-    (axes,) = trace_figure(trace(step(1, 80.0, source="known"), step(2, 90.0), problem=PROBLEM)).axes
-    hollow, filled = axes.collections[1], axes.collections[0]
-    assert (hollow.get_label(), filled.get_label()) == ("within budget, known before", "within budget")
-    assert len(hollow.get_facecolor()) == 0
-    assert len(filled.get_facecolor()) == 1
-
-
 def test_latency_is_shown_as_people_know_it():
     problem = {**PROBLEM, "kind": "infer", "latency_budget_s": 0.08}
     (axes,) = trace_figure(trace(step(1, -0.05), step(2, -0.1, feasible=False), problem=problem)).axes
     assert axes.get_ylabel() == "peak latency (ms)"
     assert points(axes, "within budget") == [(1, 50)]
     assert list(line(axes, "budget 80 ms").get_ydata()) == [80, 80]
-
-
-@pytest.mark.parametrize(
-    ("objective", "label"), [("energy", "energy per sample (J)"), ("energy-delay", "energy-delay per sample (J s)")]
-)
-def test_energy_is_positive(objective, label):
-    (axes,) = trace_figure(trace(step(1, -2.5), problem={**PROBLEM, "objective": objective})).axes
-    assert axes.get_ylabel() == label
-    assert points(axes, "within budget") == [(1, 2.5)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "label", "shown"),
-    [
-        ("train+infer", "background throughput (samples/s)", 80.0),
-        ("accuracy", "time to the target accuracy, per sample (s)", -80.0),
-    ],
-)
-def test_the_other_kinds_have_their_own_objectives(kind, label, shown):
-    (axes,) = trace_figure(trace(step(1, 80.0), problem={**PROBLEM, "kind": kind})).axes
-    assert axes.get_ylabel() == label
-    assert points(axes, "within budget") == [(1, shown)]
-
-
-def test_a_half_of_a_pair_is_not_called_unmeasured():
-    rows = (step(1, None, 20.0, feasible=None), step(2, 80.0, 20.0, best=80.0))
-    objective, _ = trace_figure(trace(*rows, problem={**PROBLEM, "kind": "train+infer"})).axes
-    assert list(line(objective, "half of a pair").get_xdata()) == [1]
-    assert "not measured" not in labels(objective)
 
 
 def test_steps_without_an_objective_are_drawn_above_the_panel():
@@ -128,25 +84,6 @@ def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is():
     objective, power = trace_figure(trace(*FOUR)).axes
     assert objective.get_ylabel() == "objective (larger is better)"
     assert labels(power) == ["within budget", "over budget"]
-
-
-def test_nothing_but_failures_can_be_drawn():
-    problem = {**PROBLEM, "kind": "infer"}
-    (axes,) = trace_figure(trace(step(1, None, feasible=None), problem=problem)).axes
-    assert labels(axes) == ["not measured"]
-
-
-def test_the_title_says_what_where_and_whether_simulated():
-    def title(**conditions):
-        return trace_figure(trace(*FOUR, **conditions)).axes[0].get_title(loc="left")
-
-    assert title(strategy="gmd", device="board") == "board\ngmd: net train, 4 points measured"
-    assert title(simulated=True, device="twin:orin-agx").startswith("SIMULATED: twin:orin-agx\n")
-
-
-def test_an_empty_trace_is_refused():
-    with pytest.raises(InputError, match="no steps"):
-        trace_figure(trace())
 
 
 def test_a_search_tells_its_trace_what_was_asked():
