@@ -1,4 +1,6 @@
-"""The front of a search: every measured point where it belongs, the budgets, the answer, and what cannot be shown."""
+"""The figures of a search: its front and its steps, the budgets, the answer, and points that cannot be shown."""
+
+from __future__ import annotations
 
 import re
 from dataclasses import replace
@@ -6,14 +8,16 @@ from dataclasses import replace
 import pytest
 
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.rows import rows_of
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.figures.front import front_figure
+from edgetune.stages.search.figures.steps import trace_figure
 from edgetune.workflows.figures import FIGURES
 
 TRAIN = Problem("train", power_budget_w=30.0)
@@ -288,3 +292,87 @@ def test_a_fully_measured_table_is_not_drawn_in_the_background():
     axes = axes_of(*searched(), rows=TABLE)
     assert "true front" not in labels(axes)
     assert not [label for label in labels(axes) if label.startswith("offered")]
+
+
+TOLD = {"kind": "train", "power_budget_w": 30.0, "latency_budget_s": None, "objective": None, "margin": 0.0}
+
+
+def step(number, objective, power_w=None, *, feasible=True, best=None, source="measured"):
+    return TraceRow(
+        number, "net", "train", 16, gpu_mhz=300.0, source=source, minibatch_s=0.1, power_w=power_w, objective=objective,
+        feasible=feasible, best=best,
+    )  # fmt: skip
+
+
+def trace_of(*rows, **conditions):
+    return Trace(Header.new(KIND, VERSION, conditions=conditions), rows)
+
+
+FOUR = (
+    step(1, 80.0, 25.0, best=80.0), step(2, 120.0, 33.0, feasible=False, best=80.0),
+    step(3, None, feasible=None, best=80.0), step(4, 100.0, 29.0, best=100.0),
+)  # fmt: skip
+
+
+def drawn_line(axes, label):
+    return next(found for found in axes.lines if found.get_label() == label)
+
+
+def points(axes, label):
+    found = next(found for found in axes.collections if found.get_label() == label)
+    return [tuple(pair) for pair in found.get_offsets().tolist()]
+
+
+def test_every_step_is_there_by_what_became_of_it():
+    objective, power = trace_figure(trace_of(*FOUR, problem=TOLD)).axes
+    assert points(objective, "within budget") == [(1, 80), (4, 100)]
+    assert points(objective, "over budget") == [(2, 120)]
+    assert list(drawn_line(objective, "not measured").get_xdata()) == [3]
+    assert list(drawn_line(objective, "best so far").get_ydata()) == [80, 80, 80, 100]
+    assert points(power, "within budget") == [(1, 25), (4, 29)]
+    assert (objective.get_ylabel(), power.get_ylabel()) == ("throughput (samples/s)", "mean power (W)")
+    assert power.get_xlabel() == "step"
+
+
+def test_the_budget_and_what_the_margin_leaves_are_lines():
+    _, power = trace_figure(trace_of(*FOUR, problem={**TOLD, "margin": 0.1})).axes
+    assert list(drawn_line(power, "budget 30 W").get_ydata()) == [30, 30]
+    assert list(drawn_line(power, "less 10 % margin").get_ydata()) == [27, 27]
+
+
+def test_latency_is_shown_as_people_know_it():
+    problem = {**TOLD, "kind": "infer", "latency_budget_s": 0.08}
+    (axes,) = trace_figure(trace_of(step(1, -0.05), step(2, -0.1, feasible=False), problem=problem)).axes
+    assert axes.get_ylabel() == "peak latency (ms)"
+    assert points(axes, "within budget") == [(1, 50)]
+    assert list(drawn_line(axes, "budget 80 ms").get_ydata()) == [80, 80]
+
+
+def test_steps_without_an_objective_are_drawn_above_the_panel():
+    rows = (step(1, None, 20.0, feasible=None), step(2, 3490.0, 20.0), step(3, 3500.0, 20.0), step(4, None))
+    for kind in ("train+infer", "train"):
+        figure = trace_figure(trace_of(*rows, problem={**TOLD, "kind": kind}))
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        (lost,) = (found for found in axes.lines if found.get_label() in ("half of a pair", "not measured"))
+        tips = lost.get_transform().transform(lost.get_xydata())
+        room = 0.5 * lost.get_markersize() * figure.dpi / 72
+        assert [round(x) for x, _ in axes.transData.inverted().transform(tips)] == [1, 4]
+        assert min(tips[:, 1]) - room > axes.get_window_extent().y1  # above the axis, not at a value of it
+        assert max(tips[:, 1]) + room < axes._left_title.get_window_extent().y0
+
+
+def test_steps_that_do_not_say_their_problem_are_drawn_as_they_are():
+    objective, power = trace_figure(trace_of(*FOUR)).axes
+    assert objective.get_ylabel() == "objective (larger is better)"
+    assert labels(power) == ["within budget", "over budget"]
+
+
+def test_a_search_tells_its_trace_what_was_asked():
+    point = Point("net", "train", 16, Mode(gpu_mhz=300.0))
+    row = ProfileRow("net", "train", 16, 0.1, gpu_mhz=300.0, power_w=20.0)
+    result = run_search(Problem("train", power_budget_w=30.0), [point], lambda _: row, SearchSettings("gmd", seed=3))
+    facts = result.trace.header.conditions
+    assert (facts["strategy"], facts["seed"], facts["problem"]["power_budget_w"]) == ("gmd", 3, 30.0)
+    _, power = trace_figure(result.trace).axes
+    assert "budget 30 W" in labels(power)
