@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.strategy_contract import grid_points, measure_formula
-from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -31,13 +30,13 @@ def row_at(gpu_mhz: float, minibatch_s: float | None, power_w: float | None, **r
     return ProfileRow("net", "train", 16, minibatch_s, gpu_mhz=gpu_mhz, power_w=power_w, **rest)
 
 
+BUDGET_20 = Problem("train", power_budget_w=20.0)
 TABLE = [row_at(1.0, 0.8, 12.3), row_at(2.0, 0.4, 15.0), row_at(3.0, 0.3, 20.0), row_at(4.0, 0.25, 30.0)]
 
 
-def search(rows, problem: Problem | None = None, strategy: str = "exhaustive", offered=None, **options):
+def search(rows, problem: Problem | None = None, strategy: str = "exhaustive", **options):
     by_point = {row.point: row for row in rows}
-    problem = problem or Problem("train", power_budget_w=20.0)
-    return run_search(problem, offered or list(by_point), by_point.__getitem__, SearchSettings(strategy, **options))
+    return run_search(problem or BUDGET_20, list(by_point), by_point.__getitem__, SearchSettings(strategy, **options))
 
 
 # --- the answer
@@ -59,19 +58,11 @@ def test_the_plan_is_the_best_measured_point_within_budget():
     assert plan.header.conditions == {"device": "test"}
 
 
-def test_warnings_travel_in_both_headers():
-    caution = DataWarning("noisy", "measure longer", {"cv": 0.1})
-    result = search(TABLE, warnings=(caution,))
-    assert result.plan.header.warnings == result.trace.header.warnings == (caution,)
-    assert result.trace.header.kind == "trace"
-
-
 @pytest.mark.parametrize(
     ("powers", "problem", "said"),
     [
         ((12.3, 15.0, 20.0, 30.0), {"power_budget_w": 20.0}, None),
         ((12.3, None, 20.0, None), {"power_budget_w": 20.0}, "2 of 4 points have no power"),
-        ((12.3, None, 20.0, 30.0), {"objective": "energy"}, "1 of 4 points have no power"),
         ((12.3, None, 20.0, None), {}, None),
         ((12.3, None, 20.0, None), {"power_budget_w": 5.0}, "2 of 4 points have no power"),
     ],
@@ -296,12 +287,7 @@ def test_failures_are_kept_counted_and_explained():
             raise DeviceError("the sensor went away", "plug it in")
         return next(row for row in TABLE if row.point == point)
 
-    result = run_search(
-        Problem("train", power_budget_w=20.0),
-        [row.point for row in TABLE],
-        measure,
-        SearchSettings("exhaustive"),
-    )
+    result = run_search(BUDGET_20, [row.point for row in TABLE], measure, SearchSettings("exhaustive"))
     failed = result.trace.rows[2]
     assert (failed.minibatch_s, failed.objective, failed.feasible) == (None, None, None)
     assert failed.reason == "the sensor went away"
@@ -328,19 +314,10 @@ def test_known_points_are_told_first_and_not_counted():
         measured.append(point.mode.gpu_mhz)
         return by_point[point]
 
-    result = run_search(
-        Problem("train", power_budget_w=20.0),
-        list(by_point),
-        measure,
-        SearchSettings("exhaustive", known=TABLE[2:0:-1]),
-    )
+    result = run_search(BUDGET_20, list(by_point), measure, SearchSettings("exhaustive", known=TABLE[2:0:-1]))
     assert measured == [1.0, 4.0]
-    assert [(row.gpu_mhz, row.source) for row in result.trace.rows] == [
-        (2.0, "known"),
-        (3.0, "known"),
-        (1.0, "measured"),
-        (4.0, "measured"),
-    ]
+    steps = [(row.gpu_mhz, row.source) for row in result.trace.rows]
+    assert steps == [(2.0, "known"), (3.0, "known"), (1.0, "measured"), (4.0, "measured")]
     assert (result.plan.search.points_measured, result.plan.search.known_points) == (2, 2)
     assert result.plan.measured.minibatch_s == 0.3
 
@@ -362,33 +339,32 @@ def test_the_last_known_row_of_a_point_counts_and_invalid_rows_are_measured_agai
 # --- no answer
 
 
-def test_an_infeasible_budget_names_the_nearest_that_is():
+def infeasible(rows, problem: Problem, **options) -> InfeasibleError:
     with pytest.raises(InfeasibleError) as caught:
-        search(TABLE, Problem("train", power_budget_w=9.0))
-    assert caught.value.message == "no offered point draws at most 9 W; the nearest of all 4 draws 12.3 W"
-    assert caught.value.hint == "--power-budget 13W"
-    assert caught.value.exit_code == ExitCode.INFEASIBLE
-    assert [row.feasible for row in caught.value.trace.rows] == [False] * 4
+        search(rows, problem, **options)
+    return caught.value
+
+
+def test_an_infeasible_budget_names_the_nearest_that_is():
+    error = infeasible(TABLE, Problem("train", power_budget_w=9.0))
+    assert error.message == "no offered point draws at most 9 W; the nearest of all 4 draws 12.3 W"
+    assert (error.hint, error.exit_code) == ("--power-budget 13W", ExitCode.INFEASIBLE)
+    assert [row.feasible for row in error.trace.rows] == [False] * 4
+    error = infeasible(TABLE, Problem("train", power_budget_w=9.0), max_points=2)
+    assert error.hint == "--power-budget 13W, or more points"
 
 
 def test_the_suggested_budget_would_be_met_margin_included():
-    with pytest.raises(InfeasibleError) as caught:
-        search(TABLE, Problem("train", power_budget_w=9.0, margin=0.1))
-    assert "at most 8.1 W (with 0.1 of the budget kept free)" in caught.value.message
-    assert caught.value.hint == "--power-budget 14W"  # 12.3 / 0.9 = 13.67
+    error = infeasible(TABLE, Problem("train", power_budget_w=9.0, margin=0.1))
+    assert error.hint == "--power-budget 14W"  # 12.3 / 0.9 = 13.67
     assert search(TABLE, Problem("train", power_budget_w=14.0, margin=0.1)).plan.measured.power_w == 12.3
 
 
 def test_an_inference_problem_names_every_constraint_the_nearest_point_breaks():
     rows = [ProfileRow("net", "infer", 1, 0.05, gpu_mhz=1.0, power_w=24.0)]
     problem = Problem("infer", power_budget_w=20.0, latency_budget_s=0.04, arrival_rate_per_s=30.0)
-    with pytest.raises(InfeasibleError) as caught:
-        search(rows, problem)
-    assert caught.value.message == (
-        "no offered point draws at most 20 W and keeps up (a minibatch within 33.3 ms) "
-        "and answers within 40 ms; the nearest draws 24 W and takes 50 ms per minibatch and answers within 50 ms"
-    )
-    assert caught.value.hint == "--power-budget 24W --arrival-rate 20/s --latency-budget 50ms"
+    error = infeasible(rows, problem)
+    assert error.hint == "--power-budget 24W --arrival-rate 20/s --latency-budget 50ms"
     eased = Problem("infer", power_budget_w=24.0, latency_budget_s=0.05, arrival_rate_per_s=20.0)
     assert search(rows, eased).plan.measured.latency_s == 0.05
 
@@ -397,12 +373,11 @@ def test_no_more_is_denied_than_is_true():
     rows = [ProfileRow("net", "infer", 1, 0.05, gpu_mhz=1.0, power_w=10.0)]
     rows += [ProfileRow("net", "infer", 1, 0.01, gpu_mhz=2.0, power_w=21.0)]
     problem = Problem("infer", power_budget_w=20.0, latency_budget_s=0.04, arrival_rate_per_s=30.0)
-    with pytest.raises(InfeasibleError) as caught:
-        search(rows, problem)
-    assert caught.value.message == (  # one of them does draw less, the other does answer in time
+    error = infeasible(rows, problem)
+    assert error.message == (  # one of them does draw less, the other does answer in time
         "no offered point draws at most 20 W and answers within 40 ms and keeps up; the nearest of all 2 draws 21 W"
     )
-    assert caught.value.hint == "--power-budget 21W"
+    assert error.hint == "--power-budget 21W"
 
 
 def test_a_table_without_power_cannot_answer_a_power_budget():
@@ -470,127 +445,90 @@ def test_nothing_but_failures_says_why():
         search(failed)
 
 
-BUDGET = Problem("train", power_budget_w=30.0)
+# --- power that wavers
+
+
+BUDGET_30 = Problem("train", power_budget_w=30.0)
 NOISE = 0.015
 
 
-def rows(*powers_w: float) -> list[ProfileRow]:
-    return [
-        ProfileRow("net", "train", 16, 1.0 / (i + 1), gpu_mhz=100.0 * (i + 1), power_w=power_w)
-        for i, power_w in enumerate(powers_w)
-    ]
+def rows_of(*powers_w: float) -> list[ProfileRow]:
+    return [row_at(100.0 * (i + 1), 1.0 / (i + 1), power_w) for i, power_w in enumerate(powers_w)]
+
+
+def wavering(rows: list[ProfileRow], max_points: int, **options):
+    return search(rows, BUDGET_30, power_noise=NOISE, max_points=max_points, **options)
+
+
+def answered_mhz(result) -> float | None:
+    return result.plan.configuration.mode.gpu_mhz
 
 
 def test_an_interval_narrows_with_the_root_of_the_readings():
     just_sure_w = 30.0 / (1 + Z * NOISE / 2)  # of four readings
-    assert is_confirmed(BUDGET, just_sure_w * 0.9999, 4, NOISE)
-    assert not is_confirmed(BUDGET, just_sure_w * 0.9999, 3, NOISE)
-    assert is_confirmed(BUDGET, 29.999, 1, 0.0)
-    assert not is_confirmed(replace(BUDGET, margin=0.1), 28.0, 1, 0.0001)
+    assert is_confirmed(BUDGET_30, just_sure_w * 0.9999, 4, NOISE)
+    assert not is_confirmed(BUDGET_30, just_sure_w * 0.9999, 3, NOISE)
+    assert is_confirmed(BUDGET_30, 29.999, 1, 0.0)
+    assert not is_confirmed(replace(BUDGET_30, margin=0.1), 28.0, 1, 0.0001)
 
 
 def test_the_best_point_is_measured_again_until_its_power_is_sure():
-    table = {row.point: row for row in rows(20.0, 29.48)}  # 29.48 W needs three readings at 1.5 %
-    result = run_search(
-        BUDGET, list(table), table.__getitem__, SearchSettings("exhaustive", power_noise=NOISE, max_points=9)
-    )
-    asked = [(row.gpu_mhz, row.reason) for row in result.trace.rows]
-    assert [clock for clock, _ in asked] == [100.0, 200.0, 200.0, 200.0]
-    assert "reading 3" in asked[-1][1]
-    assert result.plan.configuration.mode.gpu_mhz == 200.0
-    assert result.plan.search.points_measured == 4
+    result = wavering(rows_of(20.0, 29.48), 9)  # 29.48 W needs three readings at 1.5 %
+    assert [row.gpu_mhz for row in result.trace.rows] == [100.0, 200.0, 200.0, 200.0]
+    assert (answered_mhz(result), result.plan.search.points_measured) == (200.0, 4)
 
 
 def test_a_point_that_could_not_be_confirmed_gives_way_to_the_next():
-    table = {row.point: row for row in rows(20.0, 28.0, 29.95)}  # the last would need a thousand readings
-    result = run_search(
-        BUDGET, list(table), table.__getitem__, SearchSettings("exhaustive", power_noise=NOISE, max_points=12)
-    )
-    assert result.plan.configuration.mode.gpu_mhz == 200.0
-
-
-def test_nothing_sure_is_no_answer():
-    table = {row.point: row for row in rows(29.95)}
+    assert answered_mhz(wavering(rows_of(20.0, 28.0, 29.95), 12)) == 200.0  # the last would need a thousand readings
     with pytest.raises(InfeasibleError, match=r"29\.95"):
-        run_search(
-            BUDGET,
-            list(table),
-            table.__getitem__,
-            SearchSettings("exhaustive", power_noise=NOISE, max_points=5),
-        )
+        wavering(rows_of(29.95), 5)
 
 
 def test_readings_known_from_earlier_make_as_sure_as_new_ones():
-    table = {row.point: row for row in rows(20.0, 29.5)}
-    known = [*table.values(), *[rows(20.0, 29.5)[1]] * 2]
-    result = run_search(
-        BUDGET,
-        list(table),
-        table.__getitem__,
-        SearchSettings("exhaustive", power_noise=NOISE, known=known, max_points=0),
-    )
-    assert result.plan.configuration.mode.gpu_mhz == 200.0  # its three readings are enough
-    assert result.plan.search.points_measured == 0
+    rows = rows_of(20.0, 29.5)
+    result = wavering(rows, 0, known=[*rows, rows[1], rows[1]])  # its three readings are enough
+    assert (answered_mhz(result), result.plan.search.points_measured) == (200.0, 0)
+    found = wavering(rows_of(29.5, 29.0), 1, known=rows_of(29.5))  # the one point goes to what is known and not sure
+    assert [row.source for row in found.trace.rows] == ["known", "measured"]
 
 
-def test_a_reading_that_changes_the_mind_takes_the_answer_back():
-    readings = iter([20.0, 29.5, 31.5, 31.5])  # within the budget at first, over it in the mean
-    points = [row.point for row in rows(20.0, 29.5)]
+def read_in_turn(*powers_w: float | None):
+    """Search two points whose readings are these, in turn; ``None`` fails."""
+    table, readings = {row.point: row for row in rows_of(20.0, 29.5)}, iter(powers_w)
 
     def measure(point):
         power_w = next(readings)
-        return replace({r.point: r for r in rows(20.0, 29.5)}[point], power_w=power_w)
+        failed = {"minibatch_s": None, "status": "failed", "reason": "hot"}
+        return replace(table[point], **({"power_w": power_w} if power_w else failed))
 
-    result = run_search(BUDGET, points, measure, SearchSettings("exhaustive", power_noise=NOISE, max_points=6))
-    assert result.plan.configuration.mode.gpu_mhz == 100.0
+    return run_search(BUDGET_30, list(table), measure, SearchSettings("exhaustive", 6, power_noise=NOISE))
+
+
+def test_a_reading_that_changes_the_mind_takes_the_answer_back():
+    assert answered_mhz(read_in_turn(20.0, 29.5, 31.5, 31.5)) == 100.0  # within the budget at first, not in the mean
+
+
+def test_a_reading_that_fails_says_so():
+    assert read_in_turn(20.0, 29.5, None, 29.5, 29.5).trace.rows[2].reason == "hot"
 
 
 @pytest.mark.parametrize("strategy", ["random", "roofline"])
 def test_with_wavering_readings_answers_still_keep_the_budget(strategy):
     points, over, solved = grid_points(), 0, 0
     for seed in range(30):
-        wavering = random.Random(seed)
+        drawn = random.Random(seed)
 
-        def measure(point, wavering=wavering):
+        def measure(point, drawn=drawn):
             row = measure_formula(point)
-            return replace(row, power_w=row.power_w * (1 + wavering.gauss(0, NOISE)))
+            return replace(row, power_w=row.power_w * (1 + drawn.gauss(0, NOISE)))
 
         problem = Problem("train", power_budget_w=20.0 + seed)
         try:
-            plan = run_search(
-                problem, points, measure, SearchSettings(strategy, seed=seed, power_noise=NOISE, max_points=14)
-            ).plan
+            plan = run_search(problem, points, measure, SearchSettings(strategy, 14, seed, NOISE)).plan
         except InfeasibleError:
             continue
-        true_w = next(measure_formula(p).power_w for p in points if p.mode == plan.configuration.mode)
         solved += 1
+        true_w = next(measure_formula(p).power_w for p in points if p.mode == plan.configuration.mode)
         over += true_w > problem.power_budget_w
     assert solved >= 20
     assert over <= 1
-
-
-def test_one_point_goes_to_what_is_known_and_not_sure_yet():
-    known = rows(29.5)
-    table = {row.point: row for row in rows(29.5, 29.0)}
-    result = run_search(
-        BUDGET,
-        list(table),
-        table.__getitem__,
-        SearchSettings("exhaustive", power_noise=NOISE, max_points=1, known=known),
-    )
-    assert [row.source for row in result.trace.rows] == ["known", "measured"]
-
-
-def test_a_reading_that_fails_says_so():
-    readings = iter([20.0, 29.5, None, 29.5, 29.5])
-
-    def measure(point):
-        row = {r.point: r for r in rows(20.0, 29.5)}[point]
-        power_w = next(readings)
-        return (
-            replace(row, power_w=power_w) if power_w else replace(row, minibatch_s=None, status="failed", reason="hot")
-        )
-
-    points = [row.point for row in rows(20.0, 29.5)]
-    result = run_search(BUDGET, points, measure, SearchSettings("exhaustive", power_noise=NOISE, max_points=6))
-    assert result.trace.rows[2].reason == "hot"
