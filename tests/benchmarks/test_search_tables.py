@@ -93,7 +93,7 @@ def test_relatives_are_the_other_tables_of_the_board(monkeypatch):
     assert [(job.table.name, job.kind, [each.name for each in job.relatives]) for job in jobs[3:6]] == [
         ("a 2", "none", []), ("a 2", "one", ["a 3"]), ("a 2", "all", ["a 1", "a 3"])
     ]  # fmt: skip
-    assert {(job.table.name[0], job.points) for job in jobs} == {("a", 4)}
+    assert {(job.table.name[0], job.points) for job in jobs} == {("a", (4,))}
 
 
 def test_a_goal_that_is_missed_names_the_worst():
