@@ -412,28 +412,29 @@ def test_low_budgets_are_met_at_high_clocks_where_power_decreases_with_the_clock
     assert mean_excess(non_monotone(), NO_HINTS, 11) < 0.03
 
 
+AT_28_W = Problem("train", power_budget_w=28.0)
+
+
+def tell(searcher, point: Point, problem: Problem = AT_28_W) -> Point:
+    row = ROWS[point]
+    searcher.tell(point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
+    return point
+
+
 @pytest.mark.parametrize("budget_w", BUDGETS_W)
 def test_the_first_points_lie_far_from_one_another(budget_w):
-    problem, strategy = Problem("train", power_budget_w=budget_w), find_strategy("roofline")
-    searcher, places = strategy(SPACE, problem, seed=0), []
-    for _ in range(3):
-        row = ROWS[searcher.ask().point]
-        searcher.tell(row.point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
-        places.append(COORDINATES.unit[SPACE.rows[SPACE.levels[row.point]]])
+    problem = Problem("train", power_budget_w=budget_w)
+    searcher = find_strategy("roofline")(SPACE, problem, seed=0)
+    first = [tell(searcher, searcher.ask().point, problem) for _ in range(3)]
+    places = [COORDINATES.unit[SPACE.rows[SPACE.levels[point]]] for point in first]
     assert min(np.linalg.norm(a - b) for a, b in combinations(places, 2)) > 0.4
 
 
 def test_the_expected_gain_shrinks_to_nothing_as_the_search_goes_on():
-    problem = Problem("train", power_budget_w=28.0)
-    strategy = find_strategy("roofline")(SPACE, problem, seed=0)
-    gains = []
+    strategy, gains = find_strategy("roofline")(SPACE, AT_28_W, seed=0), []
     assert strategy.expected_gain(10) is None
-    for _ in range(12):
-        suggestion = strategy.ask()
-        if suggestion is None:
-            break
-        row = ROWS[suggestion.point]
-        strategy.tell(suggestion.point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
+    while len(gains) < 12 and (suggestion := strategy.ask()) is not None:
+        tell(strategy, suggestion.point)
         gains.append(strategy.expected_gain(10))
     known = [gain for gain in gains if gain is not None]
     assert known[0] > 0.02
@@ -447,27 +448,20 @@ def test_four_points_at_a_time_cost_at_most_a_third_more_measurements():
 
 
 def test_points_asked_for_at_once_differ_and_are_at_most_half_as_many_as_were_measured():
-    problem = Problem("train", power_budget_w=28.0)
-    strategy = find_strategy("roofline")(SPACE, problem, seed=0)
+    strategy = find_strategy("roofline")(SPACE, AT_28_W, seed=0)
     asked, sizes = [], []
     while len(asked) < 8:
         suggestions = strategy.ask_many(4)
         sizes.append(len(suggestions))
-        for suggestion in suggestions:
-            row = ROWS[suggestion.point]
-            strategy.tell(suggestion.point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
-            asked.append(suggestion.point)
+        asked += [tell(strategy, suggestion.point) for suggestion in suggestions]
     assert sizes == [1, 1, 1, 2, 3]
     assert len(set(asked)) == len(asked)
 
 
 def test_what_is_imagined_for_points_at_once_is_forgotten():
-    problem = Problem("train", power_budget_w=28.0)
-    strategy = find_strategy("roofline")(SPACE, problem, seed=0)
+    strategy = find_strategy("roofline")(SPACE, AT_28_W, seed=0)
     for _ in range(6):
-        suggestion = strategy.ask()
-        row = ROWS[suggestion.point]
-        strategy.tell(suggestion.point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
+        tell(strategy, strategy.ask().point)
     first = strategy.ask()
     assert strategy.ask_many(3)[0] == first
     assert strategy.ask() == first
