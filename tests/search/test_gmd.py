@@ -380,6 +380,7 @@ def test_als_study_takes_its_front_from_unmeasured_points(monkeypatch):
         return als.front(rows, cost, power_w)
 
     monkeypatch.setattr(studies, "front", noted)
+    monkeypatch.setattr("edgetune.stages.search.strategies.power_train_network.EPOCHS", 5)
     space_points = list(TRAIN)
     taken = asked("als-study", Problem("train", power_budget_w=30.0), TRAIN, seed=1)
     before = set(taken[:10])

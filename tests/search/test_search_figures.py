@@ -376,3 +376,18 @@ def test_a_search_tells_its_trace_what_was_asked():
     assert (facts["strategy"], facts["seed"], facts["problem"]["power_budget_w"]) == ("gmd", 3, 30.0)
     _, power = trace_figure(result.trace).axes
     assert "budget 30 W" in labels(power)
+
+
+@pytest.mark.parametrize(
+    ("asked", "label", "objective"),
+    [
+        ({"objective": "energy"}, "energy per sample (J)", -2.5),
+        ({"objective": "energy-delay"}, "energy-delay per sample (J s)", -2.5),
+        ({"kind": "train+infer"}, "background throughput (samples/s)", 2.5),
+        ({"kind": "accuracy"}, "time to the target accuracy, per sample (s)", -2.5),
+    ],
+)
+def test_objectives_are_positive_figures_with_their_units(asked, label, objective):
+    (axes,) = trace_figure(trace_of(step(1, objective), problem={**TOLD, **asked})).axes
+    assert axes.get_ylabel() == label
+    assert points(axes, "within budget") == [(1, 2.5)]
