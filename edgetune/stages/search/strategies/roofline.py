@@ -61,7 +61,7 @@ PROGRESS = 0.03
 """Least gain of a point that is no failure, a share of the cost."""
 FAILURES, PATIENCE = 2, 4
 """Number of failures in a row before a point is chosen in doubt of the physics of power, and how many times as many are
-needed after each such point, or with fewer than ``FIRST_POINTS`` knobs."""
+needed after each such point once one keeps the budgets, or with fewer than ``FIRST_POINTS`` knobs."""
 DRAWS = 400
 """Number of draws for the expected gain of more measurements."""
 SHARE_AT_ONCE = 0.5
@@ -110,7 +110,7 @@ class _RooflinePoints:
         self._patience = FAILURES * (PATIENCE if few else 1)
         self._to_learn = 0 if few or len(self._beliefs.relatives.log_times) else FIRST_POINTS
         self._measured: dict[int, tuple[float, float, int]] = {}
-        self._stale, self._failures = False, -1  # the first point is no failure
+        self._stale, self._failures, self._doubts = False, -1, 0  # the first point is no failure
         self._log_costs: dict[int, float] = {}
 
     def ask(self) -> Suggestion | None:
@@ -121,7 +121,7 @@ class _RooflinePoints:
         found, best = self._candidates.best(self._score), self._best_log_cost()
         if found is None or (best is not None and found[1] < NEGLIGIBLE):
             return None
-        if self._to_learn > 0 or self._failures >= self._patience:
+        if self._to_learn > 0 or self._in_doubt():
             found = self._candidates.best(self._lesson) or found
             return self._suggestion(found[0], "teaches most of those that may keep the budgets")
         if best is None:
@@ -177,7 +177,7 @@ class _RooflinePoints:
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a point; a failed one is never asked for again."""
-        row = self._space.rows[self._space.levels[point]]
+        row, doubted = self._space.rows[self._space.levels[point]], self._in_doubt()
         self._candidates.close(row)
         self._to_learn -= 1
         if result.minibatch_s is None:
@@ -198,10 +198,13 @@ class _RooflinePoints:
         better = best is not None and (before is None or best < before - PROGRESS)
         if readings > 1:
             return
-        if self._failures >= self._patience:
-            self._failures, self._patience = 0, self._patience * PATIENCE
-        else:
-            self._failures = 0 if better else self._failures + 1
+        self._doubts += doubted
+        self._failures = 0 if better or doubted else self._failures + 1
+
+    def _in_doubt(self) -> bool:
+        """Return whether so many points in a row brought little that one is chosen in doubt of the physics of power."""
+        doubts = 0 if self._best_log_cost() is None else self._doubts
+        return self._failures >= self._patience * PATIENCE**doubts
 
     def _log_cost(self, row: int, objective: float) -> float:
         """Return the log of the cost of a point: what the model predicts, of which the objective is the inverse."""
@@ -239,7 +242,7 @@ class _RooflinePoints:
         Physics that is wrong about a board repeats points that are a little over the budget, and never measures those
         far from them, which may be within it. In doubt, the score is large where such a point tells most.
         """
-        of_time, of_power, belief = self._beliefs.parts(rows, in_doubt=self._failures >= self._patience)
+        of_time, of_power, belief = self._beliefs.parts(rows, in_doubt=self._in_doubt())
         _, power_sd = mixed(of_power, belief.log_power[0], belief.power_sd[0])
         time_sd = mixed(of_time, belief.log_time[:, 0], belief.time_sd[:, 0])[1] if self._to_learn > 0 else 1.0
         return self._scored(rows, of_time, of_power, belief) * (np.nan_to_num(power_sd, nan=1.0) * time_sd) ** 2
