@@ -1,6 +1,5 @@
 """``--like``: relatives from files, and what is left out of them."""
 
-import time
 from dataclasses import replace
 from itertools import product
 
@@ -100,13 +99,3 @@ def test_knobs_that_neither_varies_do_not_matter(edgetune, tmp_path):
     source = write(tmp_path / "bare.parquet", [replace(row, cpu_mhz=None) for row in rows_of("bare", cpu=(1.0,))])
     ended = edgetune("search", source, "--power-budget", "20W", "--max-points", "3", "--like", like)
     assert (ended.code, f"relatives: one train (5 points of {like})" in " ".join(ended.err.split())) == (0, True)
-
-
-def test_a_long_table_is_read_in_part(search, tmp_path):
-    path = tmp_path / "long.csv"
-    lines = [f"long,train,16,{c},{g / 10},{300 / g + 10 / c:.5f},9.5\n" for c in CPU for g in range(3000, 13001)]
-    path.write_text("workload,task,batch_size,cpu_mhz,gpu_mhz,minibatch_s,power_w\n" + "".join(lines) * 4)
-    started_s = time.process_time()
-    ended = search(path)
-    assert time.process_time() - started_s < 10
-    assert "relatives: long train (" in ended.err
