@@ -204,7 +204,7 @@ class _RooflinePoints:
     def _in_doubt(self) -> bool:
         """Return whether so many points in a row brought little that one is chosen in doubt of the physics of power."""
         doubts = 0 if self._best_log_cost() is None else self._doubts
-        return self._failures >= self._patience * PATIENCE**doubts
+        return bool(self._failures >= self._patience * PATIENCE**doubts)
 
     def _log_cost(self, row: int, objective: float) -> float:
         """Return the log of the cost of a point: what the model predicts, of which the objective is the inverse."""
