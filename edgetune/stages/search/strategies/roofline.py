@@ -8,8 +8,9 @@ coefficient has a prior and an uncertainty; a smooth or a jagged discrepancy, or
 models the rest. Tables of other networks on the same board are explanations beside the physics. All are weighted by
 their evidence, each scores the points, and the scores are averaged (``search.model.hypotheses``). The first point is
 the middle of every knob (in inference with the smallest batch). The next two count for what they teach too, and so does
-one after some points that brought little (every third until one keeps the budgets), as if power were irregular. The search ends when no point has more than a
-negligible expected gain. The answer is the best point *measured*; a prediction is never the answer.
+one after some points that brought little (every third until one keeps the budgets), as if power were irregular. The
+search ends when no point has more than a negligible expected gain. The answer is the best point *measured*; a
+prediction is never the answer.
 
 Where power readings scatter, the search aims below the budget, at points that a few readings can confirm, and weights a
 mean by its number of readings.
