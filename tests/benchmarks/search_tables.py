@@ -393,6 +393,7 @@ class Job:
         """Search for every budget; a search of fewer points is the beginning of the longest one."""
         case = case_of(self.table, self.budgets, self.relatives)
         best, numbers = truths([case])[0], np.arange(len(case.problems))
+        sample_s = case.measured.minibatch_s / case.measured.batch_size
         settings = Contender(self.strategy, max(self.points), self.at_once).settings(0, 0.0, case.relatives)
         asked, own_s, held = [], [], []
         for number in numbers:
@@ -407,7 +408,7 @@ class Job:
             for number, rows in enumerate(asked):
                 first = np.array(rows[:count], dtype=np.intp)
                 within = first[case.measured.power_w[first] <= case.problems.power_budget_w[number]]
-                answers.rows[number] = within[case.measured.minibatch_s[within].argmin()] if len(within) else -1
+                answers.rows[number] = within[sample_s[within].argmin()] if len(within) else -1
                 answers.points[number] = len(rows)
             run = judged_run(case, best, numbers, answers, (self.strategy, count, 0))
             kind = self.kind or (str(count) if len(self.points) > 1 else "")
