@@ -8,16 +8,15 @@ YAML, and the rest is CSV with a header line. ``-`` is standard input, read whol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from edgetune.artifacts.artifact import Artifact, Raw, Table
 from edgetune.artifacts.columns import columns_of
-from edgetune.artifacts.csv_format import csv_table, plain_numbers
+from edgetune.artifacts.csv_format import csv_table
 from edgetune.artifacts.document import Document
 from edgetune.artifacts.files import name_of, read_source, write_atomically
-from edgetune.artifacts.foreign_columns import one_row_per_point
 from edgetune.artifacts.foreign_profile import foreign_profile
 from edgetune.artifacts.foreign_results import READERS, results_table, results_tool
 from edgetune.artifacts.header import Header
@@ -36,7 +35,6 @@ from edgetune.artifacts.kinds import (
 from edgetune.artifacts.parquet_format import MAGIC, parquet_table
 from edgetune.artifacts.profile import Profile
 from edgetune.artifacts.recognition import columns_by_kind
-from edgetune.artifacts.table_checks import refuse_twice
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
@@ -84,28 +82,6 @@ def profile_of_bytes(data: bytes, columns: Mapping[str, str] | None, *, name: st
         message = f"--column: {name} was written by edgetune, which names its columns itself"
         raise InputError(message, "leave --column out")
     return foreign_profile(table, data, columns, name=name)
-
-
-def read_profile_thinned(source: str, thin: Callable[[Any], Any]) -> tuple[Profile, int]:
-    """Return a profile of some rows of a table, and the number of rows of the whole table.
-
-    Args:
-        source: The file, ``-`` for standard input.
-        thin: Chooses rows and columns of the table, a ``pyarrow.Table``, before any Python object is made of them.
-
-    Raises:
-        InputError: see ``read_profile``; of the rows, only the chosen ones are checked.
-    """
-    data, name = read_source(source), name_of(source)
-    form = sniff(data, name=name)
-    if form == "yaml":
-        return from_bytes(data, kind=Profile, name=name), 0  # refuses it
-    table, head = table_in(data, form, name=name)
-    refuse_twice(table.column_names, name=name)
-    if head is not None:
-        return Profile.read(upgrade(Raw(head, thin(table)), kind="profile", name=name), name=name), table.num_rows
-    table = one_row_per_point(plain_numbers(table, name=name), name=name)
-    return foreign_profile(thin(table), data, {}, name=name), table.num_rows
 
 
 def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:

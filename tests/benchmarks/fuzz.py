@@ -71,7 +71,7 @@ search table.csv --problem <problem.yaml plan.*> -o out/plan.yaml
 search table.csv --kind accuracy --convergence <epochs.csv convergence.*> --power-budget 30W -o out/plan.json
 search table.csv --known <table.csv profile.*> --power-budget 30W -o out/plan.yaml
 search zoo:lstm -d twin:orin-agx --power-budget 30W --max-points 3 --like <profile.* table.csv> -b 1 -o out/plan.yaml
-search zoo:lstm -d twin:orin-agx --power-budget 30W --max-points 3 --roofline <roofline.* peaks.yaml> -b 1 --dry-run
+search zoo:lstm -d twin:orin-agx --power-budget 30W --max-points 3 -b 1 --dry-run
 search evaluate <table.csv profile.*> --strategies roofline,random:10 --sample 20 --jobs 1 -o out/e.parquet
 interleave <plan-shared.yaml plan.*> -d twin:orin-agx --duration 50ms -o out/r.parquet
 interleave <tenants.yaml> -d twin:orin-agx --duration 50ms -o out/r.json

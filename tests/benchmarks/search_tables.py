@@ -32,7 +32,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -45,11 +45,11 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.twin.device import open_twin
 from edgetune.processes.worker_pool import worker_pool
-from edgetune.stages.search.evaluation.answering import Contender
+from edgetune.stages.search.evaluation.answering import Contender, StrategyAnswers, search_one
 from edgetune.stages.search.evaluation.cases import EvaluationCase
 from edgetune.stages.search.evaluation.problems import Measured, ProblemSet
 from edgetune.stages.search.evaluation.results import Merit, merits
-from edgetune.stages.search.evaluation.runner import EvaluationRunner, truths
+from edgetune.stages.search.evaluation.runner import judged_run, truths
 from edgetune.stages.search.space import offered_space
 from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategy import PointResult
@@ -379,24 +379,42 @@ def case_of(table: Table, budgets: int, relatives: Sequence[Table] = ()) -> Eval
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The searches of one table; ``kind`` names the relatives that it is given."""
+    """The searches of one table, and the numbers of points to judge them by; ``kind`` names its relatives."""
 
     table: Table
     kind: str
     relatives: tuple[Table, ...]
     strategy: str
-    points: int
+    points: tuple[int, ...]
     budgets: int
     at_once: int = 1
 
-    def run(self) -> Searches:
-        """Search for every budget, and keep what was predicted of each measured point."""
+    def run(self) -> list[Searches]:
+        """Search for every budget; a search of fewer points is the beginning of the longest one."""
         case = case_of(self.table, self.budgets, self.relatives)
-        _held.clear()
-        contender = Contender(self.strategy, self.points, self.at_once)
-        runner = EvaluationRunner([case], truths([case]), [np.arange(len(case.problems))], [contender])
-        runner.run()
-        return Searches(self.table.family, self.table.name, self.kind, runner.runs(), list(_held))
+        best, numbers = truths([case])[0], np.arange(len(case.problems))
+        sample_s = case.measured.minibatch_s / case.measured.batch_size
+        settings = Contender(self.strategy, max(self.points), self.at_once).settings(0, 0.0, case.relatives)
+        asked, own_s, held = [], [], []
+        for number in numbers:
+            _held.clear()
+            _, points, spent_s = search_one(case, int(number), case.rows.__getitem__, settings)
+            asked.append([case.space.rows[case.space.levels[point]] for point in points])
+            own_s.append(spent_s)
+            held.append(list(_held))  # of every point but the first
+        found = []
+        for count in self.points:
+            answers = replace(StrategyAnswers.none("", len(numbers)), strategy_s=np.array(own_s))
+            for number, rows in enumerate(asked):
+                first = np.array(rows[:count], dtype=np.intp)
+                within = first[case.measured.power_w[first] <= case.problems.power_budget_w[number]]
+                answers.rows[number] = within[sample_s[within].argmin()] if len(within) else -1
+                answers.points[number] = len(rows)
+            run = judged_run(case, best, numbers, answers, (self.strategy, count, 0))
+            kind = self.kind or (str(count) if len(self.points) > 1 else "")
+            kept = [each for few in held for each in few[: count - 1]]
+            found.append(Searches(self.table.family, self.table.name, kind, [run], kept))
+        return found
 
 
 @dataclass(slots=True)
@@ -516,10 +534,10 @@ def jobs_of(tables: Sequence[Table], options: argparse.Namespace) -> Iterator[Jo
         kinds = {"none": (), "one": ((after or others)[0],), "all": tuple(others)} if options.like else {"": ()}
         knobs = len(offered_space(Problem("train"), [row.point for row in table.rows]).axes)
         counts = options.points or [4 if options.like else 5 if knobs <= 2 else 10]
-        for kind, points in product(kinds, counts):
-            most = math.ceil(points * (AT_ONCE_COST if options.at_once > 1 else 1))
-            label = kind or (str(points) if len(counts) > 1 else "")
-            yield Job(table, label, kinds[kind], options.strategy, most, options.budgets, options.at_once)
+        cost = AT_ONCE_COST if options.at_once > 1 else 1
+        points = tuple(math.ceil(count * cost) for count in counts)
+        for kind, relatives in kinds.items():
+            yield Job(table, kind, relatives, options.strategy, points, options.budgets, options.at_once)
 
 
 def done(jobs: Sequence[Job], processes: int) -> Iterator[Searches]:
@@ -527,10 +545,10 @@ def done(jobs: Sequence[Job], processes: int) -> Iterator[Searches]:
     begin = keep_predictions if all(job.at_once == 1 for job in jobs) else _held.clear
     if not processes:
         begin()
-        yield from map(Job.run, jobs)
+        yield from chain.from_iterable(map(Job.run, jobs))
         return
     with worker_pool(processes, begin) as pool:
-        yield from pool.map(Job.run, jobs)
+        yield from chain.from_iterable(pool.map(Job.run, jobs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -638,7 +656,7 @@ def main() -> None:
     print(HEAD)
     if options.large:
         table = Table("orin 18,096", "", tuple(large_table()))
-        (found,) = done([Job(table, "", (), options.strategy, (options.points or [10])[0], 3)], 1)
+        (found,) = done([Job(table, "", (), options.strategy, ((options.points or [10])[0],), 3)], 1)
         print(found.line(), *(goal.line([found]) for goal in LARGE), sep="\n")
         return
     jobs = list(jobs_of(all_tables(options.data, options.cache, options.only, options.seeds), options))

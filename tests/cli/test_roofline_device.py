@@ -80,17 +80,6 @@ def test_a_dry_run_of_tuning_measures_nothing_either(edgetune, maxn, tmp_path):
     assert not file.exists()
 
 
-def test_a_search_takes_the_roofline_as_a_first_guess(edgetune, maxn, tmp_path):
-    plan = tmp_path / "plan.yaml"
-    asked = ("search", "zoo:squeezenet", "-t", "train", *TWIN, "--batch-sizes", "16", "--modes", "grid:100")
-    ended = edgetune(*asked, "--power-budget", "30W", "--roofline", str(maxn), "--max-points", "5", "-o", str(plan))
-    assert ended.code == 0, ended.err
-    assert "5 points measured" in ended.err
-    (tmp_path / "host.yaml").write_text(maxn.read_text(encoding="utf-8").replace("twin:orin-agx", "host"))
-    refused = edgetune(*asked, "--power-budget", "30W", "--roofline", str(tmp_path / "host.yaml"))
-    assert_two_lines(refused, 2)
-
-
 def test_layers_are_timed(edgetune, maxn):
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "16", "--layers")
     answer = json.loads(edgetune(*asked, "--json").out)

@@ -78,20 +78,6 @@ def test_the_file_has_a_row_per_problem_and_run(edgetune, infer, tmp_path):
     assert "random:9" in shown.out
 
 
-def test_a_file_of_removed_options_is_shown(edgetune, train, tmp_path):
-    assert edgetune("search", "evaluate", train, "--strategies", "roofline:3", "--sample", "3").code == 0
-    made = read(Evaluation, "evaluation.parquet")
-    conditions = {**made.header.conditions, "simulated": True, "published": True}
-    for name, law in (("study", None), ("other", "falling")):
-        named = conditions if law is None else {**conditions, "misspecified": law}
-        write(replace(made, header=replace(made.header, conditions=named)), tmp_path / f"{name}.parquet")
-        shown = edgetune("show", str(tmp_path / f"{name}.parquet"))
-        assert shown.code == 0, shown.err
-        assert "roofline:3" in shown.out
-        assert ("flatter" in shown.out) == (law is None)
-        assert edgetune("show", str(tmp_path / f"{name}.parquet"), "--json").code == 0
-
-
 def test_a_simulated_table_says_so(edgetune, tmp_path):
     simulated = table(tmp_path / "twin.csv", "resnet18", device="twin:orin-agx")
     figure = tmp_path / "excess.svg"

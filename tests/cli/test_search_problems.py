@@ -108,11 +108,10 @@ def test_a_time_budget_counts_what_measurements_took(edgetune, tables):
     assert plan_of(edgetune(*words))["search"]["points_measured"] == 6
 
 
-@pytest.mark.parametrize(("options", "strategy"), [(("--time-budget", "10m"), "roofline"), (("--reusable",), "pareto")])
-def test_auto_takes_what_fits_and_says_so(edgetune, tables, options, strategy):
+@pytest.mark.parametrize("options", [("--time-budget", "10m"), ()])
+def test_auto_takes_what_fits(edgetune, tables, options):
     words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "40W", "--strategy", "auto", *options)
-    ended = edgetune(*words)
-    assert plan_of(ended)["search"]["strategy"] == strategy
+    assert plan_of(edgetune(*words))["search"]["strategy"] == "roofline"
 
 
 def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_measured(edgetune):
@@ -251,16 +250,6 @@ def test_knobs_that_neither_varies_do_not_matter(edgetune, tmp_path):
     source = write(tmp_path / "bare.parquet", [replace(row, cpu_mhz=None) for row in rows_of("bare", cpu=(1.0,))])
     ended = edgetune("search", source, "--power-budget", "20W", "--max-points", "3", "--like", like)
     assert (ended.code, f"relatives: one train (5 points of {like})" in " ".join(ended.err.split())) == (0, True)
-
-
-def test_a_long_table_is_read_in_part(search, tmp_path):
-    path = tmp_path / "long.csv"
-    lines = [f"long,train,16,{c},{g / 10},{300 / g + 10 / c:.5f},9.5\n" for c in CPU for g in range(3000, 13001)]
-    path.write_text("workload,task,batch_size,cpu_mhz,gpu_mhz,minibatch_s,power_w\n" + "".join(lines) * 4)
-    started_s = time.process_time()
-    ended = search(path)
-    assert time.process_time() - started_s < 10
-    assert "relatives: long train (" in ended.err
 
 
 # Tables of others: modes by name, columns by other names

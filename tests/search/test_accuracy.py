@@ -83,20 +83,6 @@ def test_the_clock_that_is_set_first_suits_every_network_of_the_device():
     assert few.why == "no mode was measured with every network at every batch size"
 
 
-def test_peak_power_binds_the_choice_and_its_baselines():
-    peaks = [replace(each, power_peak_w=each.power_w + 2) for each in ROWS]
-    found = compared(accuracy_problem(EPOCHS, power_peak_budget_w=8.0), peaks)
-    same = compared(accuracy_problem(EPOCHS, power_budget_w=6.0), peaks)
-    assert found == same
-
-
-def test_without_a_budget_the_worst_case_clock_is_the_highest():
-    found = compared(accuracy_problem(EPOCHS), ROWS)
-    assert found.worst_case == Mode(gpu_mhz=200)
-    assert found.best_batch == found.answer
-    assert found.times_faster(found.largest_batch) == 1.125
-
-
 def test_energy_is_another_objective_and_a_given_answer_is_compared_as_it_is():
     cheap = compared(accuracy_problem({8: 40.0, 32: 9.0}, objective="energy"), ROWS)
     assert cheap.answer.row is ROWS[3]

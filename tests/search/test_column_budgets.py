@@ -62,14 +62,6 @@ def test_best_point_within_both_budgets(strategy: str, objective: str) -> None:
     assert (figures.token_p95_s or 9) <= 0.05
 
 
-@pytest.mark.parametrize("strategy", ["tpe", "random"])
-def test_other_strategies_keep_the_budgets(strategy: str) -> None:
-    pytest.importorskip("optuna")
-    figures = run_search(BUDGETS, ROWS, ROWS.__getitem__, SearchSettings(strategy)).plan.measured
-    assert (figures.ttft_p95_s or 9) <= 0.3
-    assert (figures.token_p95_s or 9) <= 0.05
-
-
 def test_strategies_that_do_not_know_columns_refuse_them() -> None:
     with pytest.raises(InputError, match="gmd does not know --ttft-budget"):
         run_search(
@@ -116,21 +108,6 @@ def test_every_row_of_the_table_is_a_field_and_columns() -> None:
             validate(Problem("infer", **{budget.field: -1.0}))
 
 
-def test_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table, plan, trace = (str(tmp_path / name) for name in ("s.parquet", "p.yaml", "t.parquet"))
-    write(Profile(Header.new(KIND, VERSION), tuple(ROWS.values())), table)
-    words = ["search", table, "--ttft-budget", "300ms", "--token-budget", "0.05s", "--objective", "tokens-per-joule"]
-    assert run([*words, "-o", plan, "--trace", trace, "--top", "3"]) == 0
-    said = capsys.readouterr().err
-    assert "tokens/J" in said
-    found, wanted = read(Plan, plan), best(replace(BUDGETS, objective="tokens-per-joule"))
-    assert (found.problem.ttft_budget_s, found.problem.token_budget_s) == (0.3, 0.05)
-    assert found.configuration.mode == wanted.mode
-    for view in ("steps", "front"):
-        assert run(["show", trace, "--plot", str(tmp_path / f"{view}.svg"), "--view", view]) == 0
-    assert run([*words, "--ttft-budget", "1W"]) == 2
-
-
 def test_memory_is_a_budget_like_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [replace(row, memory_peak_bytes=(200 + 100 * row.batch_size) << 20) for row in ROWS.values()]
     table, plan = str(tmp_path / "s.parquet"), str(tmp_path / "p.yaml")
@@ -146,21 +123,3 @@ def test_memory_is_a_budget_like_the_others(tmp_path: Path, capsys: pytest.Captu
     assert "600 MiB" in said
     assert "stays within 100 MiB of memory" in said
     assert "--memory-budget 300MiB" in said
-
-
-def test_peak_power_is_a_budget_with_an_option_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [replace(row, power_peak_w=1.1 * (row.power_w or 0)) for row in ROWS.values()]
-    table, plan = str(tmp_path / "s.parquet"), str(tmp_path / "p.yaml")
-    write(Profile(Header.new(KIND, VERSION), tuple(rows)), table)
-    for strategy in ("exhaustive", "roofline"):
-        words = ["search", table, "--strategy", strategy, "-o", plan, "--force", "--objective", "throughput"]
-        assert run([*words, "--power-peak-budget", "15W"]) == 0
-        found = read(Plan, plan)
-        assert found.configuration.mode.gpu_mhz == 700.0  # at 800 MHz 13.7 W in the mean, 15.1 W at the peak
-    assert run([*words, "--power-peak-budget", "5W"]) == 3
-    said = capsys.readouterr().err
-    assert "stays within 5 W at its peak" in said
-    assert "--power-peak-budget 9.4W" in said
-    write(Profile(Header.new(KIND, VERSION), tuple(ROWS.values())), table)
-    assert run([*words, "--power-peak-budget", "15W"]) == 3
-    assert "power_peak_w was not measured" in capsys.readouterr().err

@@ -12,7 +12,6 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from strategy_scores import evaluate, summarise, train_problems
 
 from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.problem import Problem
@@ -57,23 +56,6 @@ def test_optuna_is_told_places_objective_and_constraints(kind: type[OptunaSearch
         assert tuple(trial.params[axis.name] for axis in space.axes) == space.levels[point]
         assert trial.value == pytest.approx(16 / (row.minibatch_s or 0))
         assert trial.constraints == {"power": pytest.approx((row.power_w or 0) / 28 - 1)}
-
-
-def test_known_points_are_told_and_the_sampler_learns_from_them():
-    space = Space.of(grid_points())
-    strategy = Gp(space, PROBLEM, seed=0)
-    for point in space.points[::20]:
-        strategy.tell(point, outcome(PROBLEM, point))
-    assert len(trials(strategy)) == 9
-    assert all(trial.state == optuna.trial.TrialState.COMPLETE for trial in trials(strategy))
-    # Nine known points are more than the first ones drawn at random, so another seed asks for much the same.
-    again = Gp(space, PROBLEM, seed=1)
-    for point in space.points[::20]:
-        again.tell(point, outcome(PROBLEM, point))
-    first, second = strategy.ask(), again.ask()
-    assert first is not None
-    assert second is not None
-    assert space.distance(space.levels[first.point], space.levels[second.point]) < 1
 
 
 @BOTH
@@ -174,12 +156,3 @@ def test_the_process_needs_pytorch_too_and_says_so_before_measuring(monkeypatch:
         Gp(Space.of(grid_points()), PROBLEM, seed=0)
     assert caught.value.hint == "pip install 'edgetune[bayes,torch]'"
     assert Tpe(Space.of(grid_points()), PROBLEM, seed=0).ask() is not None
-
-
-@pytest.mark.slow
-def test_the_process_is_better_than_chance_at_ten_points():
-    rows = [measure_formula(point) for point in grid_points()]
-    problems = train_problems(rows)[4::8]
-    found, drawn = (summarise(evaluate(rows, problems, name, max_points=10, seed=1)) for name in ("gp", "random"))
-    assert found.solved == found.problems
-    assert found.mean < drawn.mean

@@ -20,7 +20,6 @@ from edgetune.stages.search.evaluation.dynamic import (
     REFINEMENT_POINTS,
     WINDOW_S,
     WINDOWS,
-    bursty_rates,
     duration_of,
     poisson_rates,
     replay,
@@ -121,36 +120,12 @@ def test_every_window_that_can_be_answered_is(rates):
         assert (window.answer in good) if good else window.answer is None
 
 
-def test_where_known_points_do_not_serve_no_more_is_measured_than_it_takes():
-    rows = table()
-    windows = list(replay((20.0, 110.0), BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=3)))
-    last = {row.point for row in rows.values()} - set(feasible(rows, 110.0))
-    assert last
-    assert windows[0].points == 3
-    assert windows[1].points <= 3
-    assert windows[1].answer is None or windows[1].answer in feasible(rows, 110.0)
-
-
 def test_hopeless_rates_are_searched_for_once_and_hardly_again():
     rows = table()
     windows = list(replay([1e4] * 5, BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=6)))
     assert [window.answer for window in windows] == [None] * 5
     assert [window.points for window in windows] == [6, REFINEMENT_POINTS, REFINEMENT_POINTS, 0, 0]
     assert [window.strategy_s > 0 for window in windows] == [True, True, True, False, False]
-
-
-def test_a_window_in_which_nothing_measured_has_power_has_no_answer_and_ends_nothing():
-    rows = {point: replace(row, power_w=None) for point, row in table().items()}
-    windows = list(replay([20.0, 60.0], BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=3)))
-    assert [window.answer for window in windows] == [None, None]
-
-
-def test_bursty_rates_jump_about_their_mean():
-    rates = bursty_rates(60.0)
-    assert len(rates) == 24
-    assert sum(rates) / 24 == pytest.approx(60)
-    assert max(rates) > 1.6 * min(rates)
-    assert rates == bursty_rates(60.0)
 
 
 def test_predictions_are_judged_under_changing_rates_too(monkeypatch):
@@ -160,3 +135,9 @@ def test_predictions_are_judged_under_changing_rates_too(monkeypatch):
     runs = list(run_windows(cases, rates, [Contender("nn", 30)], EvaluationConditions()))
     assert [run.strategy for run in runs] == ["nn", "nn-predicted"]
     assert [len(run.problem) for run in runs] == [2, 2]
+
+
+def test_a_window_in_which_nothing_measured_has_power_has_no_answer_and_ends_nothing():
+    rows = {point: replace(row, power_w=None) for point, row in table().items()}
+    windows = list(replay([20.0, 60.0], BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=3)))
+    assert [window.answer for window in windows] == [None, None]

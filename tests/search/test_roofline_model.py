@@ -1,9 +1,10 @@
-"""The physics behind roofline: slopes, uncertainty, coarse to fine, and what a measurement is worth."""
+"""The physics behind roofline, the hypotheses beside it weighed by evidence, and the worth of a measurement."""
 
 from __future__ import annotations
 
 import math
-from itertools import product
+from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -12,14 +13,19 @@ from scipy.special import ndtr
 from contracts.strategy_contract import grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import Point
-from edgetune.stages.search.model.beliefs import BLOCK, WAVER, Belief, Beliefs
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.model.beliefs import Belief, Beliefs
 from edgetune.stages.search.model.board_laws import DATA, PARTS, SLOPES, PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import ALL_AT_ONCE, MOST_PLACES, Coordinates, OpenPoints
-from edgetune.stages.search.model.fit import Kernel, Prior, Steps, closeness, fit
+from edgetune.stages.search.model.fit import NO_STEPS, Hypothesis, Kernel, Prior, Steps, closeness, fit, mixed
 from edgetune.stages.search.model.gain import Worth, worth
-from edgetune.stages.search.problem import EXPECTED_READINGS, Z
+from edgetune.stages.search.model.hypotheses import BLOCK, MOST_RELATED
+from edgetune.stages.search.model.relatives import relative_curves
+from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategies import find_strategy
+from edgetune.stages.search.strategy import LEAST_POINTS, NO_HINTS, Hints, PointResult
 
 
 def capped_points() -> list[Point]:
@@ -76,7 +82,8 @@ def test_a_linear_law_is_learnt_as_by_least_squares():
     def law(theta):
         return theta @ slopes, np.tile(slopes, (len(theta), 1, 1))
 
-    learnt = fit(law, Prior(np.zeros(2), np.full(2, 50.0)), x[:, None], 2.0 - 3.0 * x)
+    wide = Hypothesis(lambda rows: law, Prior(np.zeros(2), np.full(2, 50.0)))
+    learnt = fit(wide, law, x[:, None], np.zeros((12, 1), dtype=bool), 2.0 - 3.0 * x)
     assert learnt.theta[0] == pytest.approx([2.0, -3.0], abs=0.02)
     (mean,), (sd,) = learnt.predict(law, x[:, None], np.zeros((12, 1), dtype=bool))
     assert mean == pytest.approx(2.0 - 3.0 * x, abs=0.01)
@@ -94,12 +101,11 @@ def test_a_step_is_what_a_further_coefficient_with_its_prior_would_be():
         return lambda theta: (theta @ basis, np.tile(basis, (len(theta), 1, 1)))
 
     kernel, noises, there = Kernel(0.5, 0.8, (0.03,)), (0.01,), np.zeros((9, 1), dtype=bool)
-    found = fit(
-        law_of(), Prior(np.zeros(2), np.ones(2)), unit, y, kernel=kernel, noises=noises, steps=steps, above=above
-    )
+    stepping = Hypothesis(lambda rows: law_of(), Prior(np.zeros(2), np.ones(2)), kernel, steps=steps)
+    found = fit(stepping, law_of(), unit, above, y, noises=noises)
     for part, columns in enumerate(((), (above[:, 1],), (above[:, 2],))):
         prior = Prior(np.zeros(2 + len(columns)), np.array([1.0, 1.0, *[0.25] * len(columns)]))
-        whole = fit(law_of(*columns), prior, unit, y, kernel=kernel, noises=noises)
+        whole = fit(replace(stepping, prior=prior, steps=NO_STEPS), law_of(*columns), unit, there, y, noises=noises)
         for figures, others in zip(
             found.predict(law_of(), unit, above, (part,)), whole.predict(law_of(*columns), unit, there), strict=True
         ):
@@ -168,9 +174,10 @@ def test_a_mean_of_many_readings_is_believed_more_than_a_single_one():
     def law(theta):
         return np.repeat(theta, 2, axis=1), np.ones((len(theta), 1, 2))
 
-    prior = Prior(np.zeros(1), np.full(1, 50.0))
-    learnt = fit(law, prior, x, np.array([0.0, 0.3]), readings=np.array([1.0, 9.0]), noises=(0.05,))
-    assert learnt.predict(law, x, np.zeros((2, 1), dtype=bool))[0][0] == pytest.approx([0.27, 0.27], abs=1e-3)
+    wide, nowhere = Hypothesis(lambda rows: law, Prior(np.zeros(1), np.full(1, 50.0))), np.zeros((2, 1), dtype=bool)
+    readings = np.array([1.0, 9.0])
+    learnt = fit(wide, law, x, nowhere, np.array([0.0, 0.3]), readings=readings, noises=(0.05,))
+    assert learnt.predict(law, x, nowhere)[0][0] == pytest.approx([0.27, 0.27], abs=1e-3)
 
 
 def test_noise_that_is_not_told_is_found_in_the_measurements():
@@ -252,17 +259,6 @@ def test_the_belief_of_a_point_is_independent_of_the_other_points_of_a_query():
         assert [getattr(one, name)[0] for one in alone] == pytest.approx(figures[places])
 
 
-def test_coarse_to_fine_copes_with_a_handful_of_open_points_and_with_scattered_ones():
-    points = big_grid()
-    candidates = OpenPoints(Coordinates.of(Space.of(points)))
-    for row in range(len(points) - 3):
-        candidates.close(row)
-    assert candidates.best(lambda rows: rows.astype(float))[0] == len(points) - 1
-    scattered = OpenPoints(Coordinates.of(Space.of(np.random.default_rng(0).permutation(points)[:1800].tolist())))
-    found = scattered.best(lambda rows: -rows.astype(float))
-    assert found is not None
-
-
 def belief_of(log_time: float, log_power: float, sd: float = 0.1) -> Belief:
     return Belief(*(np.array([value]) for value in (log_time, sd, log_power, sd)))
 
@@ -273,16 +269,6 @@ def test_the_chance_of_keeping_the_power_budget_is_that_of_the_normal_distributi
     found = worth(
         Problem("train", power_budget_w=20.0), belief_of(0.0, math.log(20.0) - math.hypot(0.1, 0.01)), np.ones(1)
     )
-    assert found.chance[0] == pytest.approx(0.8413, abs=1e-4)
-
-
-def test_where_power_wavers_a_point_must_lie_far_enough_within_the_budget_to_be_confirmed():
-    noise, sd = 0.03, 0.1
-    at = math.log(20.0 / (1 + Z * noise / math.sqrt(EXPECTED_READINGS)))
-    problem = Problem("train", power_budget_w=20.0)
-    found = worth(problem, belief_of(0.0, at, sd), np.ones(1), power_noise=noise)
-    assert found.chance[0] == pytest.approx(0.5)
-    found = worth(problem, belief_of(0.0, at - math.hypot(sd, WAVER), sd), np.ones(1), power_noise=noise)
     assert found.chance[0] == pytest.approx(0.8413, abs=1e-4)
 
 
@@ -305,3 +291,177 @@ def test_before_anything_is_feasible_the_likeliest_and_then_the_fastest_is_worth
     chances = np.array([0.9, 0.9, 0.1])
     scores = Worth(chances, np.ones(3), np.array([0.0, 1.0, 0.0]), np.full(3, 0.1)).score(None)
     assert list(np.argsort(-scores)) == [0, 1, 2]
+
+
+SPACE = Space.of(grid_points())
+COORDINATES = Coordinates.of(SPACE)
+ROWS = {point: measure_formula(point) for point in SPACE.points}
+BUDGETS_W = tuple(float(budget_w) for budget_w in range(20, 47, 2))
+
+
+def relative(rows: list[ProfileRow] | None = None, time_s: float = 2.0, power_w: float = 1.1) -> list[ProfileRow]:
+    """Another network on the same board: so many times the time and power of some rows."""
+    rows = list(ROWS.values()) if rows is None else rows
+    return [
+        replace(row, workload="other", minibatch_s=row.minibatch_s * time_s, power_w=row.power_w * power_w)
+        for row in rows
+    ]
+
+
+def unlike() -> list[ProfileRow]:
+    """A program bound by the CPU clock, which the other clocks neither make faster nor let draw more power."""
+    shares = {point: point.mode.cpu_mhz / 2201.6 for point in ROWS}
+    return [
+        replace(row, workload="other", minibatch_s=0.1 / shares[point], power_w=12 + 10 * shares[point])
+        for point, row in ROWS.items()
+    ]
+
+
+def mean_excess(rows: dict[Point, ProfileRow], hints: Hints, points: int, at_once: int = 1) -> float:
+    """Return the mean excess over the budgets of a search by ``roofline``."""
+    excess = []
+    for budget_w in BUDGETS_W:
+        settings = SearchSettings("roofline", max_points=points, at_once=at_once, hints=hints)
+        plan = run_search(Problem("train", power_budget_w=budget_w), list(rows), rows.__getitem__, settings).plan
+        assert plan.measured.power_w <= budget_w
+        best = min(row.minibatch_s for row in rows.values() if row.power_w <= budget_w)
+        excess.append(plan.measured.minibatch_s / best - 1)
+    return float(np.mean(excess))
+
+
+def test_the_mean_and_deviation_of_a_mixture_are_those_of_its_draws():
+    weights, means, sds = np.array([0.2, 0.8]), np.array([[1.0], [3.0]]), np.array([[0.5], [0.1]])
+    mean, sd = mixed(weights, means, sds)
+    assert mean == pytest.approx([2.6])
+    assert sd == pytest.approx([math.sqrt(0.2 * (0.25 + 1.6**2) + 0.8 * (0.01 + 0.4**2))])
+
+
+def test_curves_of_the_same_points_are_the_rows_themselves():
+    found = relative_curves(SPACE.points, relative())
+    assert len(found.log_times) == 1
+    assert found.log_times[0] == pytest.approx(np.log([2 * ROWS[point].minibatch_s for point in SPACE.points]))
+    assert found.log_powers[0] == pytest.approx(np.log([1.1 * ROWS[point].power_w for point in SPACE.points]))
+
+
+def test_a_relative_on_another_grid_is_interpolated():
+    left_out = {row.gpu_mhz for row in ROWS.values()} - {726.75}
+    found = relative_curves(SPACE.points, relative([row for row in ROWS.values() if row.gpu_mhz in left_out]))
+    true = np.log([2 * ROWS[point].minibatch_s for point in SPACE.points])
+    assert np.abs(found.log_times[0] - true).max() < 0.2
+    assert np.abs(found.log_times[0] - true).mean() < 0.02
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        relative()[: LEAST_POINTS - 1],
+        [replace(row, cpu_cores=4) for row in relative()],
+        [replace(row, minibatch_s=None, status="failed") for row in relative()],
+        [replace(row, minibatch_s=math.nan) for row in relative()],
+    ],
+    ids=["too few rows", "other knobs", "failed", "not a number"],
+)
+def test_what_says_nothing_has_no_curve(rows):
+    assert relative_curves(SPACE.points, rows).log_times.size == 0
+
+
+@pytest.mark.parametrize(("rows", "alike"), [(relative(), True), (unlike(), False)])
+def test_evidence_decides_how_much_a_relative_counts(rows, alike):
+    beliefs = Beliefs(COORDINATES, None, relatives=relative_curves(SPACE.points, rows))
+    chosen = np.random.default_rng(0).choice(len(SPACE.points), 8, replace=False)
+    times_s, powers_w = np.array([(row.minibatch_s, row.power_w) for row in map(ROWS.get, SPACE.points)]).T
+    beliefs.learn(chosen, times_s[chosen], powers_w[chosen])
+    for blend in (beliefs._time, beliefs._power):
+        assert (blend.weights[-1] > 0.5 * blend.weights.sum()) == alike
+
+
+def test_of_many_relatives_those_that_fit_the_measurements_are_used():
+    rows = [replace(row, workload=f"unlike{i}") for i in range(20) for row in unlike()] + relative()
+    beliefs = Beliefs(COORDINATES, None, relatives=relative_curves(SPACE.points, rows))
+    times_s, powers_w = np.array([(row.minibatch_s, row.power_w) for row in map(ROWS.get, SPACE.points)]).T
+    for count in (1, 8):
+        chosen = np.random.default_rng(0).choice(len(SPACE.points), count, replace=False)
+        beliefs.learn(chosen, times_s[chosen], powers_w[chosen])
+    physics = (2, 3)
+    for blend, others in zip((beliefs._time, beliefs._power), physics, strict=True):
+        assert len(blend.hypotheses) == others + MOST_RELATED + 1
+        assert blend.weights[-2] > 0.2 * blend.weights.sum()  # the one that is alike, given last
+        assert blend.weights[-2] > 10 * blend.weights[-2 - MOST_RELATED + 1 : -2].max()
+
+
+def test_three_measurements_suffice_where_the_relative_is_alike():
+    assert mean_excess(ROWS, Hints(relatives=tuple(relative())), 3) < 0.04
+
+
+@pytest.mark.parametrize("points", [6, pytest.param(10, marks=pytest.mark.slow)])
+def test_an_unlike_relative_costs_little(points):
+    without = mean_excess(ROWS, NO_HINTS, points)
+    assert mean_excess(ROWS, Hints(relatives=tuple(unlike())), points) < without + 0.03
+
+
+def non_monotone() -> dict[Point, ProfileRow]:
+    """Rows of a board whose power decreases by a third from the lowest CPU clock to the highest."""
+    clocks = sorted({point.mode.cpu_mhz for point in ROWS})
+    return {
+        point: replace(row, power_w=row.power_w * (1.0, 0.9, 0.78, 0.67)[clocks.index(point.mode.cpu_mhz)])
+        for point, row in ROWS.items()
+    }
+
+
+def test_low_budgets_are_met_at_high_clocks_where_power_decreases_with_the_clock():
+    assert mean_excess(non_monotone(), NO_HINTS, 11) < 0.03
+
+
+AT_28_W = Problem("train", power_budget_w=28.0)
+
+
+def tell(searcher, point: Point, problem: Problem = AT_28_W) -> Point:
+    row = ROWS[point]
+    searcher.tell(point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
+    return point
+
+
+@pytest.mark.parametrize("budget_w", BUDGETS_W)
+def test_the_first_points_lie_far_from_one_another(budget_w):
+    problem = Problem("train", power_budget_w=budget_w)
+    searcher = find_strategy("roofline")(SPACE, problem, seed=0)
+    first = [tell(searcher, searcher.ask().point, problem) for _ in range(3)]
+    places = [COORDINATES.unit[SPACE.rows[SPACE.levels[point]]] for point in first]
+    assert min(np.linalg.norm(a - b) for a, b in combinations(places, 2)) > 0.4
+
+
+def test_the_expected_gain_shrinks_to_nothing_as_the_search_goes_on():
+    strategy, gains = find_strategy("roofline")(SPACE, AT_28_W, seed=0), []
+    assert strategy.expected_gain(10) is None
+    while len(gains) < 12 and (suggestion := strategy.ask()) is not None:
+        tell(strategy, suggestion.point)
+        gains.append(strategy.expected_gain(10))
+    known = [gain for gain in gains if gain is not None]
+    assert known[0] > 0.02
+    assert known[-1] < 0.003
+
+
+@pytest.mark.slow
+def test_four_points_at_a_time_cost_at_most_a_third_more_measurements():
+    assert mean_excess(ROWS, NO_HINTS, 13, at_once=4) <= mean_excess(ROWS, NO_HINTS, 10) + 0.001
+    assert mean_excess(non_monotone(), NO_HINTS, 13, at_once=4) < 0.03
+
+
+def test_points_asked_for_at_once_differ_and_are_at_most_half_as_many_as_were_measured():
+    strategy = find_strategy("roofline")(SPACE, AT_28_W, seed=0)
+    asked, sizes = [], []
+    while len(asked) < 8:
+        suggestions = strategy.ask_many(4)
+        sizes.append(len(suggestions))
+        asked += [tell(strategy, suggestion.point) for suggestion in suggestions]
+    assert sizes == [1, 1, 1, 2, 3]
+    assert len(set(asked)) == len(asked)
+
+
+def test_what_is_imagined_for_points_at_once_is_forgotten():
+    strategy = find_strategy("roofline")(SPACE, AT_28_W, seed=0)
+    for _ in range(6):
+        tell(strategy, strategy.ask().point)
+    first = strategy.ask()
+    assert strategy.ask_many(3)[0] == first
+    assert strategy.ask() == first

@@ -1,9 +1,10 @@
-"""What a problem demands, against the formulas written out."""
+"""The demands of a problem, against the formulas written out, and the offered points as data."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -17,12 +18,12 @@ from edgetune.errors import InputError
 from edgetune.stages.search.problem import (
     Violation,
     judge,
-    objective_of,
     peak_latency_s,
     runs_back_to_back,
     validate,
 )
-from edgetune.stages.search.space import offered_space
+from edgetune.stages.search.space import Axis, Space, offered_space
+from edgetune.stages.search.strategies.gmd_state import Bounds
 
 
 def train_row(minibatch_s: float | None = 0.5, power_w: float | None = 20.0, **rest) -> ProfileRow:
@@ -73,21 +74,6 @@ def test_time_to_accuracy_is_time_per_sample_times_the_epochs_of_the_batch_size(
     assert judge(energy, replace(row, batch_size=8)).objective == pytest.approx(-20.0 * 2.0 / 8 * 10)
 
 
-def test_objectives_belong_to_kinds():
-    assert objective_of(Problem("train")) == "throughput"
-    assert objective_of(Problem("infer")) == "latency"
-    assert objective_of(Problem("infer", objective="energy")) == "energy"
-    with pytest.raises(InputError, match="no objective 'latency'") as caught:
-        validate(Problem("train", objective="latency"))
-    assert "throughput" in caught.value.hint
-
-
-def test_training_has_no_requests():
-    for problem in (Problem("train", latency_budget_s=0.1), Problem("train", arrival_rate_per_s=60.0)):
-        with pytest.raises(InputError, match="neither a latency budget nor an arrival rate"):
-            validate(problem)
-
-
 def test_without_an_arrival_rate_batches_run_back_to_back():
     for problem in (Problem("infer"), Problem("infer", objective="throughput", latency_budget_s=0.1)):
         validate(problem)
@@ -132,12 +118,6 @@ def test_the_device_must_keep_up_with_arrivals():
     assert late.violations == (Violation("rate", 0.07, 4 / 60),)
 
 
-def test_all_broken_constraints_are_named():
-    problem = Problem("infer", power_budget_w=10.0, latency_budget_s=0.05, arrival_rate_per_s=60.0)
-    judgement = judge(problem, infer_row(0.08, 20.0, batch_size=4))
-    assert [violation.constraint for violation in judgement.violations] == ["power", "rate", "latency"]
-
-
 def test_energy_and_energy_delay_per_sample():
     row = train_row(0.5, 20.0)  # 10 J a minibatch of 16, 1/32 s a sample
     assert judge(Problem("train", objective="energy"), row).objective == -10 / 16
@@ -156,23 +136,6 @@ def test_without_power_a_budget_cannot_be_told_but_a_pure_speed_search_can():
     energy = judge(Problem("train", objective="energy"), train_row(power_w=None, reason="two samples only"))
     assert (energy.feasible, energy.objective, energy.unknown) == (None, None, "two samples only")
     assert judge(Problem("train", objective="energy"), train_row(power_w=None, energy_j=8.0)).objective == -0.5
-
-
-def test_without_power_too_slow_is_still_too_slow():
-    problem = Problem("infer", power_budget_w=30.0, arrival_rate_per_s=60.0)
-    assert judge(problem, infer_row(0.07, None, 4)).feasible is False
-
-
-@pytest.mark.parametrize("bad", [None, math.nan, math.inf, 0.0, -1.0])
-def test_a_time_that_is_none_is_no_measurement(bad: float | None):
-    judgement = judge(Problem("train", power_budget_w=30.0), train_row(minibatch_s=bad))
-    assert (judgement.objective, judgement.feasible, judgement.unknown) == (None, None, f"minibatch_s is {bad}")
-
-
-@pytest.mark.parametrize("bad", [math.nan, -3.0, 0.0, math.inf])
-def test_a_power_that_is_none_is_not_within_budget(bad: float):
-    judgement = judge(Problem("train", power_budget_w=30.0), train_row(power_w=bad))
-    assert (judgement.feasible, judgement.unknown) == (None, f"power_w is {bad}")
 
 
 @pytest.mark.parametrize("status", ["failed", "throttled", "drifted"])
@@ -206,3 +169,70 @@ def test_feasible_means_a_real_measurement_within_budget(minibatch_s, power_w, b
         assert budget_w is None or 0 < power_w <= budget_w * (1 - margin)
     else:
         assert judgement.violations or judgement.unknown
+
+
+POINTS = [
+    Point("net", "train", 16, Mode(gpu_mhz=gpu, mem_mhz=mem)) for gpu, mem in product((9.0, 1.0, 5.0), (2.0, 4.0))
+]
+
+
+def test_axes_are_the_knobs_that_vary_ascending():
+    space = Space.of(POINTS)
+    assert space.axes == (Axis("gpu_mhz", (1.0, 5.0, 9.0)), Axis("mem_mhz", (2.0, 4.0)))
+    assert space.at((2, 0)) == Point("net", "train", 16, Mode(gpu_mhz=9.0, mem_mhz=2.0))
+    assert all(space.at(space.levels[point]) == point for point in POINTS)
+
+
+def test_the_order_offered_and_duplicates_change_nothing():
+    assert Space.of(POINTS) == Space.of(POINTS[::-1] + POINTS[:2])
+
+
+def test_several_batch_sizes_are_an_axis_and_one_value_is_none():
+    points = [replace(POINTS[0], batch_size=size) for size in (16, 1, 4)]
+    assert Space.of(points).axes == (Axis("batch_size", (1, 4, 16)),)
+    assert Space.of(points[:1]).axes == ()
+    assert Space.of([Point("net", "train", 1, Mode())]).at(()) is not None
+
+
+def test_no_points_and_knobs_set_in_some_points_only_are_refused():
+    with pytest.raises(InputError, match="no points were offered"):
+        Space.of([])
+    with pytest.raises(InputError, match="some points set mem_mhz"):
+        Space.of([*POINTS, Point("net", "train", 16, Mode(gpu_mhz=1.0))])
+
+
+def test_a_line_holds_the_offered_places_of_one_knob():
+    space = Space.of(point for point in POINTS if point != Point("net", "train", 16, Mode(gpu_mhz=5.0, mem_mhz=2.0)))
+    assert space.line((0, 0), 0, above=True) == [(2, 0)]  # the hole is not offered
+    assert space.line((2, 1), 0, above=False) == [(0, 1), (1, 1)]
+    assert space.line((2, 1), 1, above=True) == []
+
+
+def three_knobs() -> Space:
+    knobs = product((1.0, 2.0, 3.0), (1.0, 2.0, 3.0), (1.0, 2.0, 3.0))
+    return Space.of(Point("net", "train", 1, Mode(cpu_mhz=c, gpu_mhz=g, mem_mhz=m)) for c, g, m in knobs)
+
+
+def test_a_point_over_budget_rules_out_those_above_it_at_the_same_memory_clock():
+    bounds = Bounds(three_knobs(), limit_w=20.0)
+    bounds.note((1, 1, 1), 21.0)
+    assert bounds.rules_out((1, 1, 1))
+    assert bounds.rules_out((2, 1, 1))
+    assert bounds.rules_out((2, 2, 1))
+    assert not bounds.rules_out((2, 2, 2))  # a faster memory may draw less
+    assert not bounds.rules_out((0, 2, 1))
+
+
+def test_a_point_within_budget_makes_those_below_it_pointless():
+    bounds = Bounds(three_knobs(), limit_w=20.0)
+    bounds.note((1, 1, 1), 20.0)
+    ruled_out = {levels for levels in three_knobs().levels.values() if bounds.rules_out(levels)}
+    assert ruled_out == set(product((0, 1), (0, 1), (0, 1)))
+
+
+def test_without_power_only_a_search_without_a_budget_learns():
+    blind, free = Bounds(three_knobs(), limit_w=20.0), Bounds(three_knobs(), limit_w=float("inf"))
+    for bounds in (blind, free):
+        bounds.note((2, 2, 2), None)
+    assert not blind.rules_out((0, 0, 0))
+    assert free.rules_out((0, 0, 0))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InputError
@@ -52,10 +51,6 @@ def test_without_a_budget_every_size_is_measured_at_the_top():
     assert walk(None) == [(size, 500.0) for size in reversed(SIZES)]
 
 
-def test_a_budget_that_everything_keeps_is_walked_up_once():
-    assert walk(100.0) == [*((64, clock) for clock in CLOCKS), (32, 500.0), (16, 500.0), (8, 500.0)]
-
-
 def test_one_failure_is_stepped_over_and_two_end_a_size():
     def measure(point: Point) -> ProfileRow:
         if point.batch_size == 64 or (point.batch_size == 32 and point.mode.gpu_mhz == 100.0):
@@ -75,15 +70,6 @@ def test_every_size_gets_its_highest_clock_within_any_budget(budget_w):
     exact = run_search(problem, TABLE, TABLE.__getitem__, SearchSettings("exhaustive"))
     assert result.plan.configuration == exact.plan.configuration
     assert len(result.trace.rows) <= 2 * len(SIZES) + len(CLOCKS)
-
-
-def test_several_knobs_are_raised_together():
-    points = [Point("net", "train", 8, Mode(gpu_mhz=clock, mem_mhz=mem)) for clock in CLOCKS for mem in (1.0, 2.0)]
-    problem = Problem("accuracy", epochs_to_target=EPOCHS)
-    strategy = Staircase(Space.of(points), problem, seed=0)
-    suggestion = strategy.ask()
-    assert suggestion is not None
-    assert suggestion.point.mode.knobs() == {"gpu_mhz": 500.0, "mem_mhz": 2.0}
 
 
 def four_knobs(size: int, cores: int, cpu: float, gpu: float, mem: float) -> ProfileRow:

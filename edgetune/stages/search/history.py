@@ -126,7 +126,8 @@ class SearchHistory:
 
     def judged_points(self) -> Iterator[JudgedPoint]:
         """Yield every point that was measured successfully, feasible or not; of two workloads every complete pair."""
-        return (found for point in self.space.points if (found := self._judged(point)) is not None)
+        points = sorted(self.readings, key=order) if self.space.background is None else self.space.points
+        return (found for point in points if (found := self._judged(point)) is not None)
 
     def doubtful(self, points_left: int) -> Point | None:
         """Return the point to measure again: the best one whose power is not surely within the budget.

@@ -63,23 +63,6 @@ class PointResult:
                 raise ValueError(f"{name} must be a finite number above zero, not {value}")
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorTotals:
-    """The costs of one minibatch of the network, from its operator table.
-
-    Args:
-        batch_size: Samples per minibatch.
-        flops: Floating-point operations of all operators, at least 1.
-        bytes_moved: Bytes read and written by all operators.
-        weight_bytes: The weights among these bytes, which do not grow with the batch.
-    """
-
-    batch_size: int
-    flops: int
-    bytes_moved: int
-    weight_bytes: int
-
-
 LEAST_POINTS = 5
 """Fewer points of a relative than this say nothing."""
 
@@ -91,15 +74,10 @@ class Hints:
     Args:
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly.
         relatives: Rows of other networks on the same device.
-        operators: Totals of the network to tune, per batch size.
-        balance_flop_per_byte: FLOP per byte at which the device's arithmetic and memory take equally long, every knob
-            at its top (the ridge of its roofline); ``None`` if unknown.
     """
 
     power_noise: float = 0.0
     relatives: tuple[ProfileRow, ...] = ()
-    operators: tuple[OperatorTotals, ...] = ()
-    balance_flop_per_byte: float | None = None
 
 
 NO_HINTS = Hints()

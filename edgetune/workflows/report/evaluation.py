@@ -57,12 +57,8 @@ FLATTERS = "on a twin roofline's figures flatter: its model of time is the twin'
 
 
 def flatters(evaluation: Evaluation) -> bool:
-    """Return whether the tables are simulated by the model that the strategy ``roofline`` fits.
-
-    Earlier versions could change a twin's figures by another law, which such a file names as ``misspecified``.
-    """
-    broken = evaluation.header.conditions.get("misspecified")
-    return evaluation.header.simulated and not broken and any(run.strategy == "roofline" for run in evaluation.runs)
+    """Return whether the tables are simulated by the model that the strategy ``roofline`` fits."""
+    return evaluation.header.simulated and any(run.strategy == "roofline" for run in evaluation.runs)
 
 
 def _rows(runs: Sequence[EvaluationRun], by: str) -> list[tuple[tuple[str, ...], Merit]]:

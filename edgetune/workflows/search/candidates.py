@@ -16,7 +16,6 @@ from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.search.problem import PAIRS, background_task
-from edgetune.stages.search.strategy import OperatorTotals
 from edgetune.workflows.parse_options import parse_batch_sizes, parse_columns
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.search.options import SearchOptions
@@ -39,7 +38,6 @@ class Candidates:
         defect: Returns the reason if every measurement failed.
         background: Name of the second network of a live search.
         recovered: Returns a sentence for each setting restored on the device after an earlier run.
-        operators: Returns the operator costs of the network at each batch size, if its graph is known.
         rows: The rows of a table.
         warn_of_load: Reports other load on the measuring machine.
         soak_s: How long the answer is kept running, s; ``None`` for not at all.
@@ -62,7 +60,6 @@ class Candidates:
     defect: Callable[[], EdgetuneError | None] = lambda: None
     background: str | None = None
     recovered: Callable[[], Sequence[str]] = tuple
-    operators: Callable[[], tuple[OperatorTotals, ...]] = tuple
     rows: Sequence[ProfileRow] = ()
     warn_of_load: Callable[[Reporter], None] = lambda _: None
     soak_s: float | None = None

@@ -73,7 +73,6 @@ class _Request:
             **({"like": opts.like} if opts.like else {}),
             "seeds": opts.seeds,
             "noise": self.conditions.noise,
-            "tie": self.conditions.tie,
         }
         found = (*tables.data_warnings, *warnings)
         inputs = {"tables": list(tables.inputs)}
@@ -112,7 +111,6 @@ def evaluate(
     conditions = EvaluationConditions(
         opts.seeds,
         parse_share(opts.noise, what="--noise"),
-        parse_share(opts.tie, what="--tie"),
         opts.jobs or len(os.sched_getaffinity(0)),
     )
     request = _Request(opts, family, tables, contenders, conditions)

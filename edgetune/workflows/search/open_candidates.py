@@ -19,7 +19,6 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import OnState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.search.problem import PAIRS, background_task
-from edgetune.stages.search.strategy import OperatorTotals
 from edgetune.units import parse_time_s
 from edgetune.workflows.device_option import is_fleet, open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
@@ -28,7 +27,6 @@ from edgetune.workflows.profile.engines import check_modelled, in_python
 from edgetune.workflows.profile.subject import WorkloadOptions, WorkloadSelection, check, choose_subject
 from edgetune.workflows.search.candidates import Candidates, candidates_of_tables
 from edgetune.workflows.search.options import SearchOptions
-from edgetune.workloads.costs import operator_table
 from edgetune.workloads.endpoint import with_requests
 from edgetune.workloads.foreign_files import TABLE, foreign_kind, refuse_foreign
 from edgetune.workloads.resolve import recognised
@@ -151,7 +149,6 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
             no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
             recovered=lambda: recovered(device),
             warn_of_load=lambda reporter: warn_of_load(device, reporter),
-            operators=lambda: _operators(first, options),
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),
             soak_s=soak_s,
@@ -162,22 +159,6 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
 def _described(subject: WorkloadSelection) -> str:
     words = f"{subject.workload.name} {subject.task}"
     return words if subject.batch is None else f"{words} ({subject.batch.partition(': ')[2]})"
-
-
-def _operators(subject: WorkloadSelection, options: ProfileOptions) -> tuple[OperatorTotals, ...]:
-    """Return the operator costs of the network at each batch size; empty if its graph is unknown."""
-
-    found = []
-    try:
-        for size in sorted({point.batch_size for point in subject.points}):
-            table = operator_table(
-                subject.workload, subject.task, size, precision=options.precision, dimensions=options.dimensions
-            )
-            weights = sum(row.weight_bytes for row in table.rows)
-            found.append(OperatorTotals(size, max(table.flops, 1), table.bytes_moved, weights))
-    except InputError:
-        return ()
-    return tuple(found)
 
 
 def _background(device: Device, opts: SearchOptions, options: ProfileOptions) -> WorkloadSelection:

@@ -93,9 +93,6 @@ class StrategyOptions:
         str | float | None,
         Option("Stop once ten more measurements are expected to gain at most this, e.g. 1%.", metavar="SHARE"),
     ] = None
-    reusable: Annotated[
-        bool, Option("Measure for all budgets, because budgets will change (pareto).", ("--reusable",))
-    ] = False
     power_noise: Annotated[
         str | float | None,
         Option(
@@ -155,9 +152,6 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
             metavar="FILE", repeatable=True,
         ),
     ] = ()  # fmt: skip
-    roofline: Annotated[
-        str | None, _file("The device's roofline, as prior knowledge.", metavar="FILE")
-    ] = None  # fmt: skip
     output: Annotated[
         str | None, _file("Write the plan to FILE. Default: print it.", ("-o", "--output"), metavar="FILE")
     ] = None
@@ -240,9 +234,6 @@ class EvaluationOptions:
     seeds: Annotated[int, Option("Repeat with N seeds, from 0.", metavar="N", least=1)] = 1
     noise: Annotated[
         str | float, Option("Noise added to every measured time, e.g. 3%; power gets half of it.", metavar="SHARE")
-    ] = "0%"
-    tie: Annotated[
-        str | float, Option("Excess that counts as zero: the noise of the tables, e.g. 3%.", metavar="SHARE")
     ] = "0%"
     jobs: Annotated[
         int | None, Option("Parallel processes. Default: one per processor.", metavar="N", least=1)

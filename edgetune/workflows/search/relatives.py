@@ -14,11 +14,10 @@ from typing import Any, TypeAlias
 
 from edgetune.artifacts import io
 from edgetune.artifacts.files import name_of
-from edgetune.artifacts.foreign_columns import meaning_of
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import RAW_COLUMNS, Point, Profile, ProfileRow
+from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.errors import InputError
 from edgetune.stages.search.model.hypotheses import MOST_RELATED
@@ -28,10 +27,6 @@ from edgetune.units import counted
 from edgetune.workflows.search.candidates import Candidates
 from edgetune.workflows.search.options import SearchOptions
 
-MOST_ROWS = 4096
-"""Rows that are read of a longer table, besides those in the modes to choose from; spread over the table."""
-MOST_OFFERED_ROWS = 20_000
-"""Most rows that are read in the modes to choose from."""
 _DEVICE = ("device", "board", "module", "gpu", "cpu")
 """Conditions that tell two devices apart."""
 _LISTED = 8
@@ -96,10 +91,8 @@ class _Findings:
             InputError: see ``read_relatives``.
         """
         name = name_of(file)
-        profile, count = io.read_profile_thinned(file, lambda table: _thinned(table, self.candidates.points))
+        profile = io.read_profile(file)
         _check_device(self.candidates, profile, name)
-        if count > len(profile.rows):
-            self.left_out.append(f"{count - len(profile.rows)} of the {count} rows of {name}")
         for data_warning in profile.header.warnings:
             if data_warning.code == "unit-suspect":
                 self.suspect.append(replace(data_warning, advice=f"{name}: {data_warning.advice}"))
@@ -142,36 +135,6 @@ def _check_device(candidates: Candidates, profile: Profile, name: str) -> None:
         here, there = candidates.conditions.get(condition), profile.header.conditions.get(condition)
         if None not in (here, there) and here != there:
             raise InputError(f"{name} was measured on {there}, not on {here}", "give profiles of this device")
-
-
-def _thinned(table: Any, points: Sequence[Point]) -> Any:
-    """Return a ``pyarrow.Table`` without raw samples, and of a long one the rows in modes of points and some others."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    table = table.select([name for name in table.column_names if name not in RAW_COLUMNS])
-    if table.num_rows <= MOST_ROWS:
-        return table
-    here = pa.repeat(pa.scalar(True), table.num_rows)
-    for name in table.column_names:
-        meaning = meaning_of(name)
-        if meaning is not None and meaning.column in KNOBS:
-            values = {getattr(point.mode, meaning.column) for point in points} - {None}
-            there = pa.array([value * meaning.over / meaning.times for value in values], pa.float64())
-            try:
-                here = pc.and_(here, pc.is_in(table.column(name).combine_chunks().cast(pa.float64()), there))
-            except pa.ArrowException:  # a cell that the reader refuses
-                continue
-    rows = _spread(pc.indices_nonzero(here), MOST_OFFERED_ROWS)
-    return table.take(sorted(rows + _spread(pc.indices_nonzero(pc.invert(here)), MOST_ROWS)))
-
-
-def _spread(places: Any, most: int) -> list[int]:
-    """Return these places, or if they are too many, as many as allowed, evenly spread."""
-    if len(places) > most:
-        places = places.take([round(i * (len(places) - 1) / (most - 1)) for i in range(most)])
-    found: list[int] = places.to_pylist()
-    return found
 
 
 def _by_network(profile: Profile) -> dict[Network, list[ProfileRow]]:

@@ -10,12 +10,10 @@ from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.plotting.page import require_drawing
 from edgetune.stages.profiling.disturbances import contention_warning
-from edgetune.stages.roofline.balance import balance
 from edgetune.stages.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, unmeasured_plan
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.history import SearchHistory
@@ -24,7 +22,6 @@ from edgetune.stages.search.ranking import RankedPoint, rank_points
 from edgetune.stages.search.strategy import Hints
 from edgetune.units import parse_share, parse_time_s
 from edgetune.workflows.output import check_outputs, wrote
-from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.search.candidates import Candidates
 from edgetune.workflows.search.notes import (
@@ -246,7 +243,7 @@ def _check_files(candidates: Candidates, opts: SearchOptions) -> KnownPoints:
     if opts.trace == "-":
         raise InputError("standard output carries the plan, not the trace", "name a file with --trace")
     outputs = {"-o": opts.output, "--trace": opts.trace, "--points": opts.points, "--plot": opts.plot}
-    read = (*opts.sources, opts.problem, opts.convergence, opts.roofline, *opts.like)
+    read = (*opts.sources, opts.problem, opts.convergence, *opts.like)
     check_outputs(outputs, read, {"-o": "plan", "--trace": "trace", "--points": "profile"})
     if opts.plot is not None:
         require_drawing(opts.plot)
@@ -294,7 +291,7 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                     power_noise=_power_noise(candidates, opts),
                     time_budget_s=task.time_budget_s,
                     good_enough=good_enough,
-                    hints=_hints(candidates, opts, relatives.rows),
+                    hints=Hints(relatives=relatives.rows),
                     known=(*known.rows, *candidates.known),
                     at_once=candidates.at_once,
                     on_asked=candidates.on_asked,
@@ -350,15 +347,6 @@ def _power_noise(candidates: Candidates, opts: SearchOptions) -> float:
     if opts.power_noise is not None:
         return parse_share(opts.power_noise, what="--power-noise")
     return 0.0 if candidates.free or candidates.simulated else POWER_NOISE
-
-
-def _hints(candidates: Candidates, opts: SearchOptions, relatives: tuple[ProfileRow, ...]) -> Hints:
-    """Return prior knowledge: other networks on this device, its roofline, and the network's cost."""
-    if opts.roofline is None:
-        return Hints(relatives=relatives)
-    peaks = read_peaks(opts.roofline, candidates.conditions.get("device"), force=None)
-    top = max(peaks.roofs, key=lambda roof: roof.flops_per_s)
-    return Hints(relatives=relatives, operators=candidates.operators(), balance_flop_per_byte=balance(top).time)
 
 
 def _unmeasured(task: SearchTask, reporter: Reporter) -> SearchAnswer:

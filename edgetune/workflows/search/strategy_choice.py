@@ -3,14 +3,11 @@
 The default is ``exhaustive`` for a table, where a point costs a look-up, and ``roofline`` where points are measured, or
 where options limit the points or give prior knowledge, as in a replay of a live search.
 
-    time for...            the answer serves...        auto takes
-    nothing                                            the board's maximum mode, which is not measured
-    some measurements      this problem                roofline
-    some measurements      budgets that will change    pareto
+    time for...            auto takes
+    nothing                the board's maximum mode, which is not measured
+    some measurements      roofline
 
 Modes that differ only in their names have no order to search along, so every point is examined.
-
-This is the practitioner's matrix of Fulcrum (2025), with this project's strategies in it.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.errors import InputError
 from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.search.driver import SearchSettings
 from edgetune.stages.search.space import offered_space
@@ -106,22 +102,19 @@ def choose_strategy(
     """Return the strategy to search with.
 
     Args:
-        opts: ``strategy`` as written: ``auto`` looks at the time there is, ``None`` takes the default; ``reusable``
-            says whether the measured points are to answer other budgets too.
+        opts: ``strategy`` as written: ``auto`` looks at the time there is, ``None`` takes the default.
         candidates: The candidates and their expected cost.
         problem: The problem; each strategy itself refuses problems that it does not solve.
         time_budget_s: Time limit of the search, s; ``None`` for none.
 
     Raises:
-        InputError: the strategy is unknown, or ``reusable`` is given with another strategy than ``pareto``.
+        InputError: the strategy is unknown.
     """
     name = opts.strategy
     if name in (None, AUTO) and _has_names_only(candidates, problem):
         return StrategyChoice(EXHAUSTIVE, "the modes have names, which have no order, so that every point is looked at")
     if name != AUTO:
-        if opts.reusable and name not in (None, "pareto"):
-            raise InputError(f"--reusable: {name} searches for one budget only", "--strategy pareto, or leave it out")
-        chosen = name or ("pareto" if opts.reusable else EXHAUSTIVE if _asks_for_all(opts) else DEFAULT)
+        chosen = name or (EXHAUSTIVE if _asks_for_all(opts) else DEFAULT)
         find_strategy(chosen)
         return StrategyChoice(chosen)
     if time_budget_s is not None:
@@ -129,8 +122,6 @@ def choose_strategy(
         if time_budget_s < point_s:
             why = f"{format_duration(time_budget_s)} is no time to measure: a point takes {format_duration(point_s)}"
             return StrategyChoice(None, why)
-    if opts.reusable:
-        return StrategyChoice("pareto", "its points will answer other budgets too")
     most = find_strategy(DEFAULT).default_max_points(problem)
     return StrategyChoice(DEFAULT, f"there is time for its {most} points or what fits of them")
 
@@ -143,7 +134,7 @@ def _has_names_only(candidates: Candidates, problem: Problem) -> bool:
 
 def _asks_for_all(opts: SearchOptions) -> bool:
     """Return whether a table is searched, and no option limits the points or gives knowledge to save some by."""
-    limits = (opts.max_points, opts.time_budget, opts.good_enough, opts.roofline)
+    limits = (opts.max_points, opts.time_budget, opts.good_enough)
     return opts.device is None and all(limit is None for limit in limits) and not opts.like
 
 

@@ -260,12 +260,12 @@ def run_windows(
                 answers, measurement_s = _windows(case, contender, rates, seed=seed, noise=conditions.noise)
                 chosen = answers.take(busy)
                 who = (contender.strategy, contender.max_points, seed)
-                yield judged_run(case, best, busy, chosen, who, tie=conditions.tie, measurement_s=measurement_s[busy])
+                yield judged_run(case, best, busy, chosen, who, measurement_s=measurement_s[busy])
                 if not contender.predicts:
                     continue
                 for predicted in answer_once(case, contender, busy, seed=seed, noise=conditions.noise)[1:]:
                     who = (f"{contender.strategy}-{predicted.variant}", contender.max_points, seed)
-                    yield judged_run(case, best, busy, predicted, who, tie=conditions.tie)
+                    yield judged_run(case, best, busy, predicted, who)
 
 
 def _windows(

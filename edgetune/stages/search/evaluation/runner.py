@@ -29,13 +29,11 @@ class EvaluationConditions:
     Args:
         seeds: Number of repetitions of every contender.
         noise: Relative standard deviation of a measured time; powers have half of it.
-        tie: Excess up to which an answer counts as the best, as a share.
         jobs: Processes.
     """
 
     seeds: int = 1
     noise: float = 0.0
-    tie: float = 0.0
     jobs: int = 1
 
 
@@ -173,7 +171,7 @@ class EvaluationRunner:
         order = np.argsort(numbers, kind="stable")
         name = "-".join(part for part in (contender.strategy, variant) if part)
         answers, who = StrategyAnswers.joined(found).take(order), (name, contender.max_points, seed)
-        return judged_run(subject, best, numbers[order], answers, who, tie=self.conditions.tie)
+        return judged_run(subject, best, numbers[order], answers, who)
 
 
 def _parts(problems: ProblemSet, numbers: Rows) -> list[Rows]:
@@ -194,7 +192,6 @@ def judged_run(
     answers: StrategyAnswers,
     who: tuple[str, int | None, int],
     *,
-    tie: float,
     measurement_s: Array | None = None,
 ) -> EvaluationRun:
     """Return the run of one contender: its answers to the problems ``numbers`` judged by the table's own figures.
@@ -205,7 +202,6 @@ def judged_run(
         numbers: Numbers of the answered problems.
         answers: The answers.
         who: Name of the strategy, largest number of points, seed.
-        tie: Excess up to which an answer counts as the best.
         measurement_s: Time spent measuring per problem, s, where it was computed.
     """
     problems, answered = case.problems.take(numbers), answers.rows >= 0
@@ -213,7 +209,6 @@ def judged_run(
     solved = answered & judged.feasible
     excess = np.full(len(numbers), np.nan)
     excess[solved] = excess_of(problems, judged.objective[solved], best.objective[numbers][solved])
-    excess[excess <= tie] = 0.0
     return EvaluationRun(
         case.family, case.table, case.workload, case.background, *who, numbers, problems.power_budget_w,
         problems.latency_budget_s, problems.arrival_rate_per_s, best.rows[numbers] >= 0, solved,

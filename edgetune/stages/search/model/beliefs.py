@@ -16,16 +16,11 @@ from numpy.typing import NDArray
 from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
-from edgetune.stages.search.model.fit import NOISES, Law, Prior, Steps, mixed
-from edgetune.stages.search.model.hypotheses import KEPT_POINTS, Blend, Hypothesis, any_slope, physics, related
+from edgetune.stages.search.model.fit import NOISES, Hypothesis, Law, Steps, mixed
+from edgetune.stages.search.model.hypotheses import KEPT_POINTS, Blend, any_slope, physics, related
 from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import Hints, PointResult, Suggestion
-
-BLOCK = 1536
-"""Number of points computed as a block: its arrays, some 100 figures per point for each of up to nine fits, then
-fit into caches. All 18,096 points at once take three times as long and 70 MB more."""
-
 
 TIME_ERROR, POWER_ERROR = 0.7, 0.95
 """Errors of predicted log time and log power over their standard deviations in the fits, whose priors are wide on
@@ -66,14 +61,12 @@ class Beliefs:
         coordinates: The points.
         log_cap: Log of the power limit of each point, W; ``None`` without that knob.
         power_noise: Relative standard deviation of one power reading; 0 estimates it from the measurements.
-        time_prior: Prior of the coefficients of time, in place of the model's own.
         relatives: Curves of other networks on the same board, at every point.
     """
 
     coordinates: Coordinates
     log_cap: Array | None
     power_noise: float = 0.0
-    time_prior: Prior | None = None
     relatives: Relatives = NO_RELATIVES
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
@@ -87,8 +80,6 @@ class Beliefs:
     def __post_init__(self) -> None:
         self._time_model = TimeModel.of(self.coordinates)
         self._power_model = PowerModel.of(self.coordinates)
-        if self.time_prior is not None:
-            self._time_model = replace(self._time_model, prior=self.time_prior)
         time_steps = Steps(self.coordinates.step_chances(TIME_STEP_CHANCE), TIME_STEP_SD)
         self._power_steps = Steps(self.coordinates.step_chances(POWER_STEP_CHANCE), POWER_STEP_SD)
         self._of_time = physics(self._time_model.law, self._time_model.prior, time_steps)
@@ -127,13 +118,6 @@ class Beliefs:
 
     def about(self, rows: Rows) -> Belief:
         """Return the beliefs of these points; power is NaN without any measurement of power."""
-        if len(rows) <= BLOCK:
-            return self._about_block(rows)
-        blocks = [self._about_block(rows[first : first + BLOCK]) for first in range(0, len(rows), BLOCK)]
-        columns = [(block.log_time, block.time_sd, block.log_power, block.power_sd) for block in blocks]
-        return Belief(*(np.concatenate(column) for column in zip(*columns, strict=True)))
-
-    def _about_block(self, rows: Rows) -> Belief:
         assert self._time is not None
         log_time, time_sd = mixed(*self._time.predict(rows, self.coordinates))
         if self._power is None:

@@ -27,11 +27,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetune.stages.search.model.coordinates import Array
+from edgetune.stages.search.model.coordinates import Array, Rows
 
 Law = Callable[[Array], tuple[Array, Array]]
 """From coefficients, shape (members, coefficients), to log y at some points, shape (members, points), and its slopes,
 shape (members, coefficients, points)."""
+LawOf = Callable[[Rows], Law]
+"""The law at the points of some rows."""
 
 NOISES = (0.004, 0.012, 0.035)
 """Candidate standard deviations of measurements, in log y."""
@@ -85,6 +87,27 @@ NO_STEPS = Steps(np.ones(1))
 
 
 @dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One way in which log time or log power may depend on the knobs.
+
+    Args:
+        law: The law.
+        prior: Of its coefficients.
+        kernel: Of the discrepancy.
+        log_weight: Log of how likely the hypothesis is beforehand, up to a constant that all share.
+        steps: The steps that it allows.
+        regular: Whether it is a regular explanation as long as there is no step.
+    """
+
+    law: LawOf
+    prior: Prior
+    kernel: Kernel = SMOOTH
+    log_weight: float = 0.0
+    steps: Steps = NO_STEPS
+    regular: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Mixture:
     """Fits of one law to the same measurements with different sizes of discrepancy and noise, without and with a step.
 
@@ -132,8 +155,10 @@ class Mixture:
             above: Whether each point is above each step, shape (points, 1 + places).
             parts: The parts.
         """
-        weights = self.weights[:, parts]
-        used = weights.any(axis=1)
+        used = self.weights[:, parts].any(axis=1)
+        weights, heights, variances_of_heights = (
+            each[used][:, parts] for each in (self.weights, self.heights, self.height_variances)
+        )
         inverse, square = self.inverse[used], self.discrepancies[used, None] ** 2
         value, slopes = law(self.theta[used])
         scaled = slopes * self.prior.sd[:, None]
@@ -144,16 +169,21 @@ class Mixture:
         means = value + (away @ slopes + explained)[:, 0]
         variances = square + np.einsum("mcp,mcp->mp", scaled, scaled)
         variances = np.maximum(variances - np.einsum("mnp,mnp->mp", inverse @ near, near), 1e-8)
-        columns = above[:, parts].T.astype(float)
-        mean, square_mean = np.zeros(columns.shape), np.zeros(columns.shape)
-        for i, member in enumerate(np.flatnonzero(used)):
-            own = np.flatnonzero(weights[member])
-            step = np.asarray(parts)[own]
-            beyond = columns[own] - self.beside[member, step] @ near[i]
-            there = means[i] + self.heights[member, step, None] * beyond
-            spread = variances[i] + self.height_variances[member, step, None] * beyond**2
-            mean[own] += weights[member, own, None] * there
-            square_mean[own] += weights[member, own, None] * (spread + there**2)
+        # A member with a step has the mean m + h b and the variance v + w b^2, where b is the column of the step less
+        # ``beside @ near``. Their sums over the members are products of matrices, but for that of b^2.
+        columns, beside = above[:, parts].T.astype(float), self.beside[used][:, parts]
+        raised, squares = weights * heights, weights * (variances_of_heights + heights**2)
+
+        def summed(scale: Array, near: Array) -> Array:
+            """Return the sum of ``scale`` times ``beside @ near`` over the members, shape (parts, points)."""
+            together = (scale[:, :, None] * beside).swapaxes(0, 1).reshape(len(columns), -1)
+            return np.asarray(together @ near.reshape(-1, near.shape[-1]))
+
+        mean = weights.T @ means + raised.sum(axis=0)[:, None] * columns - summed(raised, near)
+        crossed = 2 * (raised.T @ means - summed(squares, near)) + squares.sum(axis=0)[:, None]
+        roots = (np.sqrt(squares)[:, :, None] * beside) @ near
+        square_mean = weights.T @ (variances + means**2) + columns * crossed
+        square_mean += np.einsum("mpn,mpn->pn", roots, roots) - 2 * summed(raised, near * means[:, None])
         return mean, np.sqrt(np.maximum(square_mean - mean**2, 1e-8))
 
 
@@ -177,32 +207,29 @@ def closeness(a: Array, b: Array, kernel: Kernel = SMOOTH) -> Array:
 
 
 def fit(
+    hypothesis: Hypothesis,
     law: Law,
-    prior: Prior,
     unit: Array,
+    above: NDArray[np.bool_],
     log_y: Array,
     *,
     start: Array | None = None,
     readings: Array | None = None,
     noises: Sequence[float] = NOISES,
-    kernel: Kernel = SMOOTH,
-    steps: Steps = NO_STEPS,
-    above: NDArray[np.bool_] | None = None,
 ) -> Mixture:
-    """Learn a law from measurements.
+    """Learn the law of a hypothesis from measurements.
 
     Args:
-        law: The law at the measured places.
-        prior: Prior of the coefficients.
+        hypothesis: The hypothesis.
+        law: Its law at the measured places.
         unit: Measured places, shape (measurements, axes).
+        above: Whether each measurement is above each step, shape (measurements, 1 + places).
         log_y: The measurements, shape (measurements,).
         start: Initial coefficients, those of the last fit; by default the prior's mean.
         readings: Number of readings of each mean, shape (measurements,); 1 by default.
         noises: Standard deviations of one reading to consider.
-        kernel: Of the discrepancy.
-        steps: The steps that y may make.
-        above: Whether each measurement is above each step, shape (measurements, 1 + places); not needed without steps.
     """
+    prior, kernel, steps = hypothesis.prior, hypothesis.kernel, hypothesis.steps
     discrepancies, noise_sd = np.array(list(product(kernel.sizes, noises))).T[:, :, None, None]
     repeated = np.ones(len(log_y)) if readings is None else readings
     covariance = discrepancies**2 * closeness(unit, unit, kernel) + noise_sd**2 * np.diag(1 / repeated)
@@ -212,7 +239,7 @@ def fit(
     whole, offset = _linearised(prior, covariance, theta, slopes, log_y - value)
     inverse = np.linalg.inv(whole)
     evidence = -0.5 * (np.einsum("mi,mij,mj->m", offset, inverse, offset) + np.linalg.slogdet(whole)[1])
-    columns = np.zeros((1, len(log_y))) if above is None else above[:, : len(steps.chances)].T.astype(float)
+    columns = above[:, : len(steps.chances)].T.astype(float)
     beside = columns @ inverse
     narrowed = 1 + steps.sd**2 * np.einsum("mpn,pn->mp", beside, columns)
     heights = steps.sd**2 * np.einsum("mpn,mn->mp", beside, offset) / narrowed

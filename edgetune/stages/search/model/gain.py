@@ -66,6 +66,8 @@ class Worth:
     def mean_score(self, best_log_cost: float | None, of_time: Array, of_power: Array) -> Array:
         """Return the mean of the score over parts of these weights, which are independent, shape (points,)."""
         given_power = np.tensordot(of_time, self.in_time * self._gain(best_log_cost), 1)
+        if len(given_power) == 1:
+            return np.asarray((of_power @ self.in_power[0]) * given_power[0])
         return np.asarray((of_power[:, None] * self.in_power[0] * given_power).sum(axis=0))
 
     def _gain(self, best_log_cost: float | None) -> Array:
@@ -111,10 +113,10 @@ def _log_cost_of(problem: Problem, belief: Belief, batch_sizes: Array, waits: Ar
     per_sample = belief.log_time - np.log(batch_sizes)
     if problem.kind == "accuracy":
         per_sample = per_sample + _log_epochs(problem, batch_sizes)
-    latency = np.log(waits + np.exp(belief.log_time))
-    share = np.exp(belief.log_time - latency)  # of the latency that the batch itself takes
     if objective in ("throughput", "time"):
         return per_sample, belief.time_sd
+    latency = np.log(waits + np.exp(belief.log_time))
+    share = np.exp(belief.log_time - latency)  # of the latency that the batch itself takes
     if objective == "latency":
         return latency, share * belief.time_sd
     log_power = np.nan_to_num(belief.log_power)

@@ -20,22 +20,22 @@ relative loses its weight. Of many relatives only those nearest to the measureme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows
-from edgetune.stages.search.model.fit import NO_STEPS, NOISES, SMOOTH, Kernel, Law, Mixture, Prior, Steps, fit
+from edgetune.stages.search.model.fit import NOISES, Hypothesis, Kernel, Law, LawOf, Mixture, Prior, Steps, fit
 
 Predicted = tuple[Array, Array, Array]
 """Weights of the parts of hypotheses, shape (parts,), and mean and standard deviation of log y in each at some points,
 shape (parts, points)."""
+BLOCK = 1536
+"""Number of points computed as a block: its arrays, some 100 figures per point for each of up to nine fits, then fit
+into caches."""
 KEPT_POINTS = 4096
 """Number of points up to which all predictions are computed at once and kept."""
-
-LawOf = Callable[[Rows], Law]
-"""The law at the points of some rows."""
 
 JAGGED = Kernel(reach=0.12, per_knob=0.9, sizes=(0.1, 0.25))
 """A discrepancy that may jump from one level of a knob to the next."""
@@ -56,27 +56,6 @@ ALIKE_SD = 0.2
 """Standard deviation of how much steeper the curve of a network is than its relative's, in log y."""
 MOST_RELATED = 8
 """Number of relatives that are fitted: those whose curves, up to a factor, are nearest to the measurements."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One way in which log time or log power may depend on the knobs.
-
-    Args:
-        law: The law.
-        prior: Of its coefficients.
-        kernel: Of the discrepancy.
-        log_weight: Log of how likely the hypothesis is beforehand, up to a constant that all share.
-        steps: The steps that it allows.
-        regular: Whether it is a regular explanation as long as there is no step.
-    """
-
-    law: LawOf
-    prior: Prior
-    kernel: Kernel = SMOOTH
-    log_weight: float = 0.0
-    steps: Steps = NO_STEPS
-    regular: bool = True
 
 
 def physics(law: LawOf, prior: Prior, steps: Steps) -> list[Hypothesis]:
@@ -167,19 +146,9 @@ class Blend:
             before: The last fit, to start from.
         """
         starts = [None] * len(hypotheses) if before is None else [found.start for found in before.fits]
+        places = coordinates.unit[rows], coordinates.above[rows]
         fits = tuple(
-            fit(
-                each.law(rows),
-                each.prior,
-                coordinates.unit[rows],
-                log_y,
-                start=start,
-                readings=readings,
-                noises=noises,
-                kernel=each.kernel,
-                steps=each.steps,
-                above=coordinates.above[rows],
-            )
+            fit(each, each.law(rows), *places, log_y, start=start, readings=readings, noises=noises)
             for each, start in zip(hypotheses, starts, strict=True)
         )
         each_with = list(zip(fits, hypotheses, strict=True))
@@ -206,12 +175,15 @@ class Blend:
             figures[:, :, new] = self._predict(kept, new, coordinates)
         return weights, *figures[:, :, rows]
 
-    def _predict(self, kept: Rows, rows: Rows, coordinates: Coordinates) -> tuple[Array, Array]:
-        unit, above, first, found = coordinates.unit[rows], coordinates.above[rows], 0, []
-        for each, fitted in zip(self.hypotheses, self.fits, strict=True):
-            parts = kept[(kept >= first) & (kept < first + len(fitted.log_evidence))] - first
-            first += len(fitted.log_evidence)
-            if len(parts):
-                found.append(fitted.predict(each.law(rows), unit, above, parts))
-        means, sds = (np.concatenate(each) for each in zip(*found, strict=True))
-        return means, sds
+    def _predict(self, kept: Rows, rows: Rows, coordinates: Coordinates) -> Array:
+        """Return mean and standard deviation of log y in some parts, shape (2, parts, points), block by block."""
+        figures, counts = np.empty((2, len(kept), len(rows))), [len(found.log_evidence) for found in self.fits]
+        which, ends = np.repeat(np.arange(len(counts)), counts)[kept], np.cumsum([0, *counts])
+        for block in (slice(first, first + BLOCK) for first in range(0, len(rows), BLOCK)):
+            here, laws = rows[block], dict[LawOf, Law]()
+            unit, above = coordinates.unit[here], coordinates.above[here]
+            for i in np.unique(which):
+                own, law_of = which == i, self.hypotheses[i].law
+                law = laws.get(law_of) or laws.setdefault(law_of, law_of(here))
+                figures[:, own, block] = self.fits[i].predict(law, unit, above, kept[own] - ends[i])
+        return figures

@@ -45,9 +45,9 @@ def relative_curves(points: Sequence[Point], rows: Iterable[ProfileRow]) -> Rela
 
     A network with too few rows, or whose rows do not vary the knobs of the points, has none.
     """
-    places = [without_network(point) for point in points]
-    log_times, log_powers = [], []
-    for found in by_network(rows).values():
+    log_times, log_powers, networks = [], [], by_network(rows)
+    places = [without_network(point) for point in points] if networks else []
+    for found in networks.values():
         curve = _curve(places, found)
         if curve is None:
             continue

@@ -8,8 +8,9 @@ coefficient has a prior and an uncertainty; a smooth or a jagged discrepancy, or
 models the rest. Tables of other networks on the same board are explanations beside the physics. All are weighted by
 their evidence, each scores the points, and the scores are averaged (``search.model.hypotheses``). The first point is
 the middle of every knob (in inference with the smallest batch). The next two count for what they teach too, and so does
-one after some points that brought little, as if power were irregular. The search ends when no point has more than a
-negligible expected gain. The answer is the best point *measured*; a prediction is never the answer.
+one after some points that brought little (every third until one keeps the budgets), as if power were irregular. The
+search ends when no point has more than a negligible expected gain. The answer is the best point *measured*; a
+prediction is never the answer.
 
 Where power readings scatter, the search aims below the budget, at points that a few readings can confirm, and weights a
 mean by its number of readings.
@@ -40,7 +41,6 @@ from edgetune.stages.search.model.columns import ColumnBeliefs
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
 from edgetune.stages.search.model.fit import mixed
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
-from edgetune.stages.search.model.priors import informed_time_prior
 from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge, judge_pair, objective_of
 from edgetune.stages.search.space import Space
@@ -62,7 +62,7 @@ PROGRESS = 0.03
 """Least gain of a point that is no failure, a share of the cost."""
 FAILURES, PATIENCE = 2, 4
 """Number of failures in a row before a point is chosen in doubt of the physics of power, and how many times as many are
-needed after each such point, or with fewer than ``FIRST_POINTS`` knobs."""
+needed after each such point once one keeps the budgets, or with fewer than ``FIRST_POINTS`` knobs."""
 DRAWS = 400
 """Number of draws for the expected gain of more measurements."""
 SHARE_AT_ONCE = 0.5
@@ -111,7 +111,7 @@ class _RooflinePoints:
         self._patience = FAILURES * (PATIENCE if few else 1)
         self._to_learn = 0 if few or len(self._beliefs.relatives.log_times) else FIRST_POINTS
         self._measured: dict[int, tuple[float, float, int]] = {}
-        self._stale, self._failures = False, -1  # the first point is no failure
+        self._stale, self._failures, self._doubts = False, -1, 0  # the first point is no failure
         self._log_costs: dict[int, float] = {}
 
     def ask(self) -> Suggestion | None:
@@ -122,7 +122,7 @@ class _RooflinePoints:
         found, best = self._candidates.best(self._score), self._best_log_cost()
         if found is None or (best is not None and found[1] < NEGLIGIBLE):
             return None
-        if self._to_learn > 0 or self._failures >= self._patience:
+        if self._to_learn > 0 or self._in_doubt():
             found = self._candidates.best(self._lesson) or found
             return self._suggestion(found[0], "teaches most of those that may keep the budgets")
         if best is None:
@@ -178,7 +178,7 @@ class _RooflinePoints:
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a point; a failed one is never asked for again."""
-        row = self._space.rows[self._space.levels[point]]
+        row, doubted = self._space.rows[self._space.levels[point]], self._in_doubt()
         self._candidates.close(row)
         self._to_learn -= 1
         if result.minibatch_s is None:
@@ -199,10 +199,13 @@ class _RooflinePoints:
         better = best is not None and (before is None or best < before - PROGRESS)
         if readings > 1:
             return
-        if self._failures >= self._patience:
-            self._failures, self._patience = 0, self._patience * PATIENCE
-        else:
-            self._failures = 0 if better else self._failures + 1
+        self._doubts += doubted
+        self._failures = 0 if better or doubted else self._failures + 1
+
+    def _in_doubt(self) -> bool:
+        """Return whether so many points in a row brought little that one is chosen in doubt of the physics of power."""
+        doubts = 0 if self._best_log_cost() is None else self._doubts
+        return bool(self._failures >= self._patience * PATIENCE**doubts)
 
     def _log_cost(self, row: int, objective: float) -> float:
         """Return the log of the cost of a point: what the model predicts, of which the objective is the inverse."""
@@ -240,7 +243,7 @@ class _RooflinePoints:
         Physics that is wrong about a board repeats points that are a little over the budget, and never measures those
         far from them, which may be within it. In doubt, the score is large where such a point tells most.
         """
-        of_time, of_power, belief = self._beliefs.parts(rows, in_doubt=self._failures >= self._patience)
+        of_time, of_power, belief = self._beliefs.parts(rows, in_doubt=self._in_doubt())
         _, power_sd = mixed(of_power, belief.log_power[0], belief.power_sd[0])
         time_sd = mixed(of_time, belief.log_time[:, 0], belief.time_sd[:, 0])[1] if self._to_learn > 0 else 1.0
         return self._scored(rows, of_time, of_power, belief) * (np.nan_to_num(power_sd, nan=1.0) * time_sd) ** 2
@@ -264,8 +267,7 @@ class _RooflinePoints:
 
 def _beliefs(space: Space, hints: Hints) -> Beliefs:
     coordinates, relatives = Coordinates.of(space), relative_curves(space.points, hints.relatives)
-    prior = informed_time_prior(coordinates, hints)
-    return Beliefs(coordinates, log_caps(space), hints.power_noise, prior, relatives)
+    return Beliefs(coordinates, log_caps(space), hints.power_noise, relatives)
 
 
 class _RooflinePairs:

@@ -1,4 +1,6 @@
-"""The front of a search: every measured point where it belongs, the budgets, the answer, and what cannot be shown."""
+"""The figures of a search: its front and its steps, the budgets, the answer, and points that cannot be shown."""
+
+from __future__ import annotations
 
 import re
 from dataclasses import replace
@@ -6,15 +8,16 @@ from dataclasses import replace
 import pytest
 
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.rows import rows_of
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.figures.front import front_figure
+from edgetune.stages.search.figures.steps import trace_figure
 from edgetune.workflows.figures import FIGURES
 
 TRAIN = Problem("train", power_budget_w=30.0)
@@ -117,16 +120,6 @@ def test_a_known_table_lies_behind_with_its_true_front():
     assert len(drawn(axes)) == 2
 
 
-def test_every_offered_point_is_within_the_axes():
-    slow = ProfileRow("net", "train", 16, 16 * 2.0, gpu_mhz=100.0, power_w=20.0)  # a hundred times as slow
-    trace, plan = searched(strategy="random", max_points=2)
-    axes = axes_of(trace, plan, [*TABLE, slow])
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    places = [place for found in axes.collections if found.get_zorder() == 1 for place in found.get_offsets().tolist()]
-    assert len(places) == 5
-    assert all(left < x < right and low < y < high for x, y in places)
-
-
 def test_each_mark_names_its_row_of_the_trace():
     trace, plan = searched(failing=TABLE[1:2])
     figure = front_figure(trace, plan=plan)
@@ -141,14 +134,6 @@ def test_each_mark_names_its_row_of_the_trace():
     for name in groups:
         (group,) = re.findall(rf'<g id="{re.escape(name)}">(.*?)\n   ?</g>\n', svg, re.DOTALL)
         assert group.count("<use ") == len(rows[name])
-
-
-def test_labels_without_room_are_told():
-    steps = [replace(TABLE[0], minibatch_s=1 + n / 100, power_w=30 - n / 10, gpu_mhz=100.0 + n) for n in range(100)]
-    (note,) = left_out_of(front_figure(searched(rows=steps)[0]))
-    told, _, names = note.partition(" of 100 labels have no room")
-    assert 6 < int(told) < 100
-    assert names == "", "so many are counted and not named"
 
 
 def test_budgets_and_margins_are_lines_on_the_axis_they_limit():
@@ -183,14 +168,6 @@ def test_both_fronts_are_of_points_that_keep_latency_and_rate(objective):
     assert line(axes_of(part, None, ANSWERS), "true front") == front(axes)  # of the same points: they can be compared
 
 
-def test_known_points_are_hollow_and_have_no_number():
-    axes = axes_of(*searched(known=TABLE[:2]))
-    assert "within budget, known before" in labels(axes)
-    assert numbers(axes) == [3, 4]
-    groups = {len(found.get_facecolor()) for found in axes.collections if found.get_label().endswith("known before")}
-    assert groups == {0}
-
-
 def test_failures_have_no_place_but_a_line_in_the_legend():
     axes = axes_of(*searched(failing=TABLE[1:3]))
     assert "failed: steps 2, 3" in labels(axes)
@@ -221,18 +198,6 @@ def test_one_point_and_many_points_are_legible():
     assert len(drawn(axes)) == 100
     assert numbers(axes) == [1]  # of many only those that were once the best
     assert numbers(axes_of(*searched(rows=many[:24]))) == list(range(1, 25))
-
-
-def test_where_many_were_once_the_best_only_the_answer_is_numbered():
-    better = [replace(TABLE[0], minibatch_s=1 - step / 100, gpu_mhz=100.0 + step) for step in range(25)]
-    assert numbers(axes_of(*searched(rows=better))) == [25]
-    assert numbers(axes_of(*searched(rows=better[:24]))) == list(range(1, 25))
-
-
-def test_a_fully_measured_table_is_not_drawn_in_the_background():
-    axes = axes_of(*searched(), rows=TABLE)
-    assert "true front" not in labels(axes)
-    assert not [label for label in labels(axes) if label.startswith("offered")]
 
 
 def test_offered_points_that_miss_latency_or_rate_are_distinguished():
@@ -283,38 +248,6 @@ def test_halves_without_partner_are_counted_not_drawn():
     assert f"{lone} half-measured pair{'s' * (lone > 1)}: not shown" in labels(axes)
 
 
-def test_two_networks_that_answer_and_one_that_shares_with_itself():
-    tags = [replace(row, workload="tags") for row in ANSWERS]
-    for rows, name in (([*ANSWERS, *tags], "tags"), (ANSWERS, "ask")):
-        problem = replace(PAIR, kind="infer+infer", background=name, background_batch_size=4)
-        trace, plan = searched(problem, rows)
-        axes = axes_of(trace, plan)
-        assert len(drawn(axes)) >= 3
-        assert [label for label in labels(axes) if label.startswith("answer")]
-
-
-@pytest.mark.parametrize("objective", ["time", "energy", "energy-delay"])
-def test_accuracy_is_shown_per_sample_of_the_data_set(objective):
-    problem = Problem("accuracy", 30.0, objective=objective, epochs_to_target=((16, 3.0),))
-    axes = axes_of(*searched(problem), rows=TABLE)
-    assert axes.get_xlabel().startswith(f"{objective} to the target accuracy, per sample of the data set (")
-    if objective == "time":
-        assert drawn(axes)[0] == (15, 35)  # 3 epochs at 5 ms per sample
-
-
-def test_both_axes_are_logarithmic_as_in_every_front():
-    wide = [*TABLE, replace(TABLE[0], gpu_mhz=100.0, minibatch_s=1.0)]
-    for rows in (wide, TABLE):
-        axes = axes_of(*searched(rows=rows))
-        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-
-
-def test_simulated_is_in_the_title():
-    trace, _ = searched(conditions={"simulated": True, "device": "twin:orin-agx"})
-    title = axes_of(trace).get_title(loc="left")
-    assert title == "SIMULATED: twin:orin-agx\nexhaustive: net train, 4 points measured"
-
-
 @pytest.mark.parametrize("told", [None, "nonsense", {"kind": "dance"}, {"kind": "train", "power_budget_w": "30"}])
 def test_a_trace_that_does_not_say_its_problem_is_drawn_as_it_is(told):
     trace, _ = searched()
@@ -335,3 +268,126 @@ def test_the_same_search_is_the_same_bytes():
 def test_a_trace_without_steps_is_refused(view):
     with pytest.raises(InputError, match="no steps"):
         FIGURES[f"trace.{view}"](Trace(Header.new(KIND, VERSION), ()))
+
+
+def test_every_offered_point_is_within_the_axes():
+    slow = ProfileRow("net", "train", 16, 16 * 2.0, gpu_mhz=100.0, power_w=20.0)  # a hundred times as slow
+    trace, plan = searched(strategy="random", max_points=2)
+    axes = axes_of(trace, plan, [*TABLE, slow])
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    places = [place for found in axes.collections if found.get_zorder() == 1 for place in found.get_offsets().tolist()]
+    assert len(places) == 5
+    assert all(left < x < right and low < y < high for x, y in places)
+
+
+def test_known_points_are_hollow_and_have_no_number():
+    axes = axes_of(*searched(known=TABLE[:2]))
+    assert "within budget, known before" in labels(axes)
+    assert numbers(axes) == [3, 4]
+    groups = {len(found.get_facecolor()) for found in axes.collections if found.get_label().endswith("known before")}
+    assert groups == {0}
+
+
+def test_a_fully_measured_table_is_not_drawn_in_the_background():
+    axes = axes_of(*searched(), rows=TABLE)
+    assert "true front" not in labels(axes)
+    assert not [label for label in labels(axes) if label.startswith("offered")]
+
+
+TOLD = {"kind": "train", "power_budget_w": 30.0, "latency_budget_s": None, "objective": None, "margin": 0.0}
+
+
+def step(number, objective, power_w=None, *, feasible=True, best=None, source="measured"):
+    return TraceRow(
+        number, "net", "train", 16, gpu_mhz=300.0, source=source, minibatch_s=0.1, power_w=power_w, objective=objective,
+        feasible=feasible, best=best,
+    )  # fmt: skip
+
+
+def trace_of(*rows, **conditions):
+    return Trace(Header.new(KIND, VERSION, conditions=conditions), rows)
+
+
+FOUR = (
+    step(1, 80.0, 25.0, best=80.0), step(2, 120.0, 33.0, feasible=False, best=80.0),
+    step(3, None, feasible=None, best=80.0), step(4, 100.0, 29.0, best=100.0),
+)  # fmt: skip
+
+
+def drawn_line(axes, label):
+    return next(found for found in axes.lines if found.get_label() == label)
+
+
+def points(axes, label):
+    found = next(found for found in axes.collections if found.get_label() == label)
+    return [tuple(pair) for pair in found.get_offsets().tolist()]
+
+
+def test_every_step_is_there_by_what_became_of_it():
+    objective, power = trace_figure(trace_of(*FOUR, problem=TOLD)).axes
+    assert points(objective, "within budget") == [(1, 80), (4, 100)]
+    assert points(objective, "over budget") == [(2, 120)]
+    assert list(drawn_line(objective, "not measured").get_xdata()) == [3]
+    assert list(drawn_line(objective, "best so far").get_ydata()) == [80, 80, 80, 100]
+    assert points(power, "within budget") == [(1, 25), (4, 29)]
+    assert (objective.get_ylabel(), power.get_ylabel()) == ("throughput (samples/s)", "mean power (W)")
+    assert power.get_xlabel() == "step"
+
+
+def test_the_budget_and_what_the_margin_leaves_are_lines():
+    _, power = trace_figure(trace_of(*FOUR, problem={**TOLD, "margin": 0.1})).axes
+    assert list(drawn_line(power, "budget 30 W").get_ydata()) == [30, 30]
+    assert list(drawn_line(power, "less 10 % margin").get_ydata()) == [27, 27]
+
+
+def test_latency_is_shown_as_people_know_it():
+    problem = {**TOLD, "kind": "infer", "latency_budget_s": 0.08}
+    (axes,) = trace_figure(trace_of(step(1, -0.05), step(2, -0.1, feasible=False), problem=problem)).axes
+    assert axes.get_ylabel() == "peak latency (ms)"
+    assert points(axes, "within budget") == [(1, 50)]
+    assert list(drawn_line(axes, "budget 80 ms").get_ydata()) == [80, 80]
+
+
+def test_steps_without_an_objective_are_drawn_above_the_panel():
+    rows = (step(1, None, 20.0, feasible=None), step(2, 3490.0, 20.0), step(3, 3500.0, 20.0), step(4, None))
+    for kind in ("train+infer", "train"):
+        figure = trace_figure(trace_of(*rows, problem={**TOLD, "kind": kind}))
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        (lost,) = (found for found in axes.lines if found.get_label() in ("half of a pair", "not measured"))
+        tips = lost.get_transform().transform(lost.get_xydata())
+        room = 0.5 * lost.get_markersize() * figure.dpi / 72
+        assert [round(x) for x, _ in axes.transData.inverted().transform(tips)] == [1, 4]
+        assert min(tips[:, 1]) - room > axes.get_window_extent().y1  # above the axis, not at a value of it
+        assert max(tips[:, 1]) + room < axes._left_title.get_window_extent().y0
+
+
+def test_steps_that_do_not_say_their_problem_are_drawn_as_they_are():
+    objective, power = trace_figure(trace_of(*FOUR)).axes
+    assert objective.get_ylabel() == "objective (larger is better)"
+    assert labels(power) == ["within budget", "over budget"]
+
+
+def test_a_search_tells_its_trace_what_was_asked():
+    point = Point("net", "train", 16, Mode(gpu_mhz=300.0))
+    row = ProfileRow("net", "train", 16, 0.1, gpu_mhz=300.0, power_w=20.0)
+    result = run_search(Problem("train", power_budget_w=30.0), [point], lambda _: row, SearchSettings("gmd", seed=3))
+    facts = result.trace.header.conditions
+    assert (facts["strategy"], facts["seed"], facts["problem"]["power_budget_w"]) == ("gmd", 3, 30.0)
+    _, power = trace_figure(result.trace).axes
+    assert "budget 30 W" in labels(power)
+
+
+@pytest.mark.parametrize(
+    ("asked", "label", "objective"),
+    [
+        ({"objective": "energy"}, "energy per sample (J)", -2.5),
+        ({"objective": "energy-delay"}, "energy-delay per sample (J s)", -2.5),
+        ({"kind": "train+infer"}, "background throughput (samples/s)", 2.5),
+        ({"kind": "accuracy"}, "time to the target accuracy, per sample (s)", -2.5),
+    ],
+)
+def test_objectives_are_positive_figures_with_their_units(asked, label, objective):
+    (axes,) = trace_figure(trace_of(step(1, objective), problem={**TOLD, **asked})).axes
+    assert axes.get_ylabel() == label
+    assert points(axes, "within budget") == [(1, 2.5)]
