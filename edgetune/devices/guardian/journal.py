@@ -137,7 +137,7 @@ class Journals:
             raise DeviceError(
                 f"the settings found on {self._device} cannot be recorded: {strange}", "please report this"
             )
-        self._write(self._entry("run", snapshot, configuration))
+        self.write(self._entry("run", snapshot, configuration))
 
     def end(self, state: State = "run") -> None:
         """Remove a journal after its restore; idempotent.
@@ -168,7 +168,7 @@ class Journals:
             more = {name: value for name, value in snapshot.items() if name not in earlier.snapshot}
             entry = earlier.model_copy(update={"snapshot": earlier.snapshot | more})
         same = entry.configuration == configuration
-        self._write(entry.model_copy(update={"left": (left or {}) if same else {}}))
+        self.write(entry, left=(left or {}) if same else {})
         self.end("run")
 
     def restarted_since(self, entry: GuardianJournalEntry) -> bool:
@@ -213,14 +213,19 @@ class Journals:
             configuration=configuration,
         )
 
-    def _write(self, entry: GuardianJournalEntry) -> None:
+    def write(self, entry: GuardianJournalEntry, **changed: object) -> None:
+        """Write a journal, some of its fields changed.
+
+        Raises:
+            DeviceError: it could not be written to the disk; the one before remains.
+        """
         path = self.path(entry.state)
         fresh = path.with_name(f"{path.name}.new")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
             descriptor = open_beneath(self.folder, fresh.name, flags, 0o600)
             try:
-                left = _sealed(entry.model_dump())
+                left = _sealed({**entry.model_dump(), **changed})
                 while left:
                     left = left[os.write(descriptor, left) :]
                 os.fsync(descriptor)

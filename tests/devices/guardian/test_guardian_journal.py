@@ -190,7 +190,7 @@ def test_names_and_values_that_no_snapshot_holds_are_neither_noted_nor_carried_o
 def rewrite(journals, **fields):
     """Write a journal that is not what a guardian writes, with the checksum that fits."""
     journals.begin(FOUND)
-    journals._write(journals.read("run").model_copy(update=fields))
+    journals.write(journals.read("run"), **fields)
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
