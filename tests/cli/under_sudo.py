@@ -5,6 +5,7 @@ which that folder can be entered, and nothing else of it is there than what the 
 """
 
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-USER = 12345
-"""A user and group that need no account."""
+USER = pwd.getpwnam("nobody").pw_uid
+"""A user with an account and a group of the same number."""
 
 AS_USER = {"SUDO_UID": str(USER), "SUDO_GID": str(USER)}
 

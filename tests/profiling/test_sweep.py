@@ -10,7 +10,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.host import open_host
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import DeviceError, InputError
-from edgetune.processes.private_folder import temporary_folder
+from edgetune.processes.user_folders import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.identity import default_journal_path, identify
 from edgetune.stages.profiling.journal import Journal

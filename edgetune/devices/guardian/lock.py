@@ -29,9 +29,8 @@ from pathlib import Path
 
 from edgetune.errors import DeviceError
 from edgetune.processes.file_lock import Holder, holder_of, try_lock
-from edgetune.processes.private_folder import make_private, open_beneath, temporary_folder
 from edgetune.processes.privilege import by_root, holds_root
-from edgetune.processes.user_folders import user_folder
+from edgetune.processes.user_folders import make_private, temporary_folder, user_folder
 
 _SYSTEM = Path("/")
 _RUN, _FOLDER = "run", "edgetune"
@@ -131,7 +130,7 @@ def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> 
         DeviceError: the other guardian has not finished in time, or the lock cannot be used.
     """
     try:
-        descriptor = open_beneath(path.parent, path.name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from None
     try:
@@ -200,7 +199,7 @@ def _shared_folder(root: Path) -> int:
     Raises:
         OSError: the folder is missing, or users other than root could replace its files.
     """
-    folder = open_beneath(root / _RUN, _FOLDER, os.O_RDONLY | os.O_DIRECTORY)
+    folder = os.open(root / _RUN / _FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     found = os.fstat(folder)
     if not _trusted(found, root) or found.st_mode & 0o022:
         os.close(folder)
@@ -233,9 +232,7 @@ def _open_private(device: str, root: Path) -> int:
     tried = ""
     for folder in (user_folder("runtime"), temporary_folder()):
         try:
-            if make_private(folder):
-                return open_beneath(folder, name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
-            tried = f"{folder} is not this user's alone"
+            return os.open(make_private(folder) / name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
         except OSError as error:
             tried = f"{folder / name}: {error.strerror or error}"
     raise _unusable(_SYSTEM / _RUN / _FOLDER / _file_name(device), tried)

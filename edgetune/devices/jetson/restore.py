@@ -136,7 +136,7 @@ class ModeValues:
     def _place(self, path: str) -> str:
         return os.path.realpath(self._sysfs.root / path)
 
-    def values(self, found: Mapping[str, str]) -> dict[str, str]:
+    def values(self, found: Snapshot) -> dict[str, str]:
         """Return the value of each file; limits of a clock only where both are known.
 
         Limits that the mode leaves out, of clusters that are off, stay where they are those of another mode: nvpmodel
@@ -153,7 +153,7 @@ class ModeValues:
 
     def shown_of_other_modes(self, found: Snapshot) -> Snapshot:
         """Return the limits of ``of_other_modes`` that clusters which are off show now, where the snapshot has them."""
-        others, shown = self.of_other_modes(found), {}
+        others, shown = self.of_other_modes(found), Snapshot()
         for pair, core in possible_limits(self._knobs.cores).items():
             present = {path: self._sysfs.text(path) for path in pair.paths}
             if present in others and found.keys() >= present.keys() and self._sysfs.text(online_file(core)) == "0":
