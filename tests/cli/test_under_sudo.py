@@ -60,6 +60,7 @@ import contextlib, io, json, os, sys
 sys.path.insert(0, os.getcwd())  # as `python -m edgetune` has it
 from edgetune.cli.main import main
 secret, ended = sys.argv[1], {}
+os.environ["PYTHONPATH"] = f"{sys.argv[2]}:{os.environ['PYTHONPATH']}"
 for line in json.load(sys.stdin):
     *words, planted = line
     for name in planted:
@@ -74,6 +75,8 @@ for line in json.load(sys.stdin):
             ended[" ".join(words)] = (int(end.code or 0), errors.getvalue())
 print(json.dumps(ended))
 """
+
+CUSTOM = "import os\nwith open({file!r}, 'a') as file:\n    print(os.geteuid(), file=file)\n"
 
 TWIN = ("--device", "twin:orin-agx", "-q")
 
@@ -95,6 +98,7 @@ PREPARED = [
     (*simulate("--task", "infer", "-b", "1,4", "-o", "infer.parquet"), []),
     (*simulate("--task", "train", "-b", "16", "-o", "train.parquet"), []),
     (*PAIR, "-o", "pair.yaml", []),
+    (*measure("-o", "measured.parquet"), []),
 ]
 ATTACKED = {
     "a link in place of the output": (*simulate("--task", "train", "-b", "16", "-o", "1.parquet"), ["1.parquet"]),
@@ -129,12 +133,24 @@ def attacked(world):
     for name in ("memory-jobs.yaml", "memory-costs.json"):
         shutil.copy(EXAMPLES / name, world / "user")
     (world / "user/pyarrow.py").write_text("raise SystemExit(77)\n")
+    for name in ("sitecustomize", "usercustomize"):  # which Python runs at its start
+        (world / "path").mkdir(exist_ok=True)
+        (world / f"path/{name}.py").write_text(CUSTOM.format(file=str(world / "user/started")))
     driver = world / "driver.py"
     driver.write_text(DRIVER)
     lines = world / "lines.json"
     lines.write_text(json.dumps([*PREPARED, *ATTACKED.values()]))
     done = run_by_root(
-        ["sh", "-c", 'exec "$@" < ../lines.json', "sh", sys.executable, "../driver.py", str(world / "root/secret")],
+        [
+            "sh",
+            "-c",
+            'exec "$@" < ../lines.json',
+            "sh",
+            sys.executable,
+            "../driver.py",
+            f"{world}/root/secret",
+            f"{world}/path",
+        ],
         world,
     )
     assert done.returncode == 0, done.stderr
@@ -166,6 +182,12 @@ def test_a_planted_link_makes_root_write_nothing(attacked, world, what):
     assert refused in errors[-2] or refused in errors[-1], errors
     if refused == "Permission denied":
         assert errors[-1].endswith("under sudo edgetune reads and writes files as nobody")
+
+
+def test_modules_of_the_caller_run_as_the_caller_alone(attacked, world):
+    """They run in workers, by ``PYTHONPATH``, and not in the process of root that was started beside."""
+    assert attacked
+    assert set((world / "user/started").read_text(encoding="utf-8").split()) == {str(USER)}
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["readable folder", "closed folder"])
@@ -248,6 +270,7 @@ from pathlib import Path
 import psutil
 from edgetune.processes.privilege import act_as_caller
 
+os.environ["PYTHONPATH"] = sys.argv[1]
 act_as_caller()
 from edgetune.artifacts.mode import Mode
 from edgetune.workflows.device.doctor import examine
@@ -307,8 +330,11 @@ def test_each_step_of_root_works_under_sudo(world):
     (world / "root/sys/class/powercap/intel-rapl:0/energy_uj").chmod(0o400)
     (world / "steps.py").write_text(STEPS)
     first = f"mount --bind {world}/root/sys /sys; mount -t tmpfs tmpfs /var/lib; mount -t tmpfs -o mode=755 tmpfs /run"
-    ended = run_by_root([sys.executable, "../steps.py"], world, first=first)
+    (world / "path").mkdir(exist_ok=True)
+    (world / "path/sitecustomize.py").write_text(CUSTOM.format(file=str(world / "root/started")))
+    ended = run_by_root([sys.executable, "../steps.py", f"{world}/path"], world, first=first)
     assert ended.returncode == 0, ended.stderr
+    assert not (world / "root/started").exists()
     assert json.loads(ended.stdout) == {
         "power": "rapl:package-0",
         "knobs": ["cpu_cores", "cpu_mhz"],
