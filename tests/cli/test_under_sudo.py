@@ -59,7 +59,14 @@ DRIVER = """
 import contextlib, io, json, os, sys
 sys.path.insert(0, os.getcwd())  # as `python -m edgetune` has it
 from edgetune.cli.main import main
-secret, ended = sys.argv[1], {}
+secret, ended, changes = sys.argv[1], {}, {0: set()}
+
+def look(event, arguments):
+    opened = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    if opened or event in ("os.mkdir", "os.rename", "os.remove", "os.link", "os.symlink", "os.chmod", "os.chown"):
+        changes.setdefault(os.geteuid(), set()).add(f"{event} {arguments[0]}")
+
+sys.addaudithook(look)
 os.environ["PYTHONPATH"] = f"{sys.argv[2]}:{os.environ['PYTHONPATH']}"
 for line in json.load(sys.stdin):
     *words, planted = line
@@ -73,7 +80,7 @@ for line in json.load(sys.stdin):
             main(words)
         except SystemExit as end:
             ended[" ".join(words)] = (int(end.code or 0), errors.getvalue())
-print(json.dumps(ended))
+print(json.dumps([ended, {user: sorted(each) for user, each in changes.items()}]))
 """
 
 CUSTOM = "import os\nwith open({file!r}, 'a') as file:\n    print(os.geteuid(), file=file)\n"
@@ -127,8 +134,18 @@ def world():
 
 
 @pytest.fixture(scope="module")
-def attacked(world):
-    """Return how each command ended, all run in one process for the sake of time, and their standard error."""
+def attacked(ran):
+    return ran[0]
+
+
+@pytest.fixture(scope="module")
+def changes(ran):
+    return ran[1]
+
+
+@pytest.fixture(scope="module")
+def ran(world):
+    """Return how each command ended, all run in one process for the sake of time, and what changed files as whom."""
     (world / "user/plain.py").write_text(PLAIN)
     for name in ("memory-jobs.yaml", "memory-costs.json"):
         shutil.copy(EXAMPLES / name, world / "user")
@@ -182,6 +199,12 @@ def test_a_planted_link_makes_root_write_nothing(attacked, world, what):
     assert refused in errors[-2] or refused in errors[-1], errors
     if refused == "Permission denied":
         assert errors[-1].endswith("under sudo edgetune reads and writes files as nobody")
+
+
+def test_nothing_is_opened_for_writing_as_root(changes):
+    """Python tells a hook of every file that it opens, from before the first command on."""
+    assert changes.pop("0") == ["open /dev/null"]
+    assert any("infer.parquet" in change for change in changes[str(USER)]), "the hook hears of changes"
 
 
 def test_modules_of_the_caller_run_as_the_caller_alone(attacked, world):
@@ -264,10 +287,22 @@ def test_the_command_of_device_set_runs_as_the_caller(world):
     assert ended.stdout.split()[-5:] == ["Uid:", *[str(USER)] * 4]
 
 
+PS = """
+import json, os, psutil
+
+def look():
+    parent = psutil.Process(os.getppid())
+    family = [parent, *parent.children(recursive=True)]
+    of_root = [each.cmdline() for each in family if 0 in (*each.uids(), *each.gids())]
+    json.dump(sorted(words[words.index("-m") + 1] for words in of_root), open("root.json", "w"))
+
+def make(batch):
+    return look
+"""
 STEPS = """
 import json, os, sys, time
 from pathlib import Path
-import psutil
+from edgetune.cli.main import run
 from edgetune.processes.privilege import act_as_caller
 
 os.environ["PYTHONPATH"] = sys.argv[1]
@@ -296,11 +331,11 @@ with host.power.record() as recording:
     time.sleep(0.12)
 host.modes.apply(Mode(cpu_cores=1, cpu_mhz=2000))
 found["set"] = limits()
-family = {each: each.cmdline() for each in psutil.Process().children(recursive=True)}
-found["root"] = sorted(words[words.index("-m") + 1] for each, words in family.items() if each.uids().saved == 0)
 found["journal"] = refused("/var/lib/edgetune", os.O_RDONLY)
 host.modes.restore()
 found["restored"] = limits()
+sweep = "profile ps.py --task train --device host --modes cpu_cores=1,cpu_mhz=2000 -b 1 --minibatches 3 -q -o p.csv"
+found["swept"] = [run(sweep.split()), limits(), json.load(open("root.json"))]
 with Exclusive("nvidia:0")():
     locks = [Path("/run/edgetune"), *Path("/run/edgetune").iterdir()]
     found["locks"] = {str(path): [path.stat().st_uid, oct(path.stat().st_mode & 0o777)] for path in locks}
@@ -321,7 +356,7 @@ KERNEL = {
 }
 
 
-def test_each_step_of_root_works_under_sudo(world):
+def test_each_step_of_root_works_under_sudo_and_no_other_process_of_a_sweep_is_root(world):
     """The kernel's files are plain ones here, bound over /sys in a mount namespace."""
     for name, text in {**KERNEL, "class/powercap/intel-rapl:0/energy_uj": "5000000"}.items():
         path = world / "root/sys" / name
@@ -329,6 +364,7 @@ def test_each_step_of_root_works_under_sudo(world):
         path.write_text(f"{text}\n")
     (world / "root/sys/class/powercap/intel-rapl:0/energy_uj").chmod(0o400)
     (world / "steps.py").write_text(STEPS)
+    (world / "user/ps.py").write_text(PS)
     first = f"mount --bind {world}/root/sys /sys; mount -t tmpfs tmpfs /var/lib; mount -t tmpfs -o mode=755 tmpfs /run"
     (world / "path").mkdir(exist_ok=True)
     (world / "path/sitecustomize.py").write_text(CUSTOM.format(file=str(world / "root/started")))
@@ -342,9 +378,9 @@ def test_each_step_of_root_works_under_sudo(world):
         "energy": True,
         "clock": [True, True],
         "set": ["2000000", "2000000"],
-        "root": ["edgetune.devices.guardian", "edgetune.devices.guardian.steps"],
         "journal": True,
         "restored": ["1000000", "3000000"],
+        "swept": [0, ["1000000", "3000000"], ["edgetune.devices.guardian", "edgetune.devices.guardian.steps"]],
         "locks": {
             "/run/edgetune": [0, "0o755"],
             "/run/edgetune/host.lock": [0, "0o644"],
