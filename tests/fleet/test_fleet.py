@@ -15,6 +15,7 @@ import pytest
 
 from edgetune.artifacts.io import read_profile
 from edgetune.cli.main import run
+from edgetune.processes.families import descendants
 from edgetune.workflows.fleet.client import Fleet, connect
 from edgetune.workflows.fleet.wire import parse_address
 from fakes import tunnel
@@ -37,8 +38,9 @@ def refused_code(fleet, folder):
 
 def speaks_http(process):
     """Return which ports of a process and of its children answer a request without TLS as an HTTP server does."""
-    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    ports = {each.laddr.port for one in family for each in one.net_connections("tcp") if each.status == "LISTEN"}
+    family = {process.pid, *descendants(process.pid)}
+    listening = (each for each in psutil.net_connections("tcp") if each.status == "LISTEN")
+    ports = {each.laddr.port for each in listening if each.pid in family}
     assert ports, "it listens to the scheduler"
     found = []
     for port in ports:

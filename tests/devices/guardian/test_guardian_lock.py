@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.devices.guardian import lock
-from edgetune.devices.guardian.lock import _in_use, hold, hold_journal, hold_to_restore, share
+from edgetune.devices.guardian.lock import Exclusive, _in_use, hold, hold_journal, hold_to_restore, share
 from edgetune.errors import DeviceError
 from edgetune.processes import file_lock
 from edgetune.processes.file_lock import holder_of, try_lock
@@ -383,3 +383,46 @@ def test_a_signal_ends_the_waiting(tmp_path):
     path = tmp_path / "jetson.lock"
     with hold_journal(path, 10, lambda: False), hold_journal(path, 10, lambda: True) as held:
         assert not held
+
+
+# The same lock for as long as a device is used, entered as often as need be.
+
+
+def free(root, device="jetson"):
+    """Whether nobody has the device."""
+    try:
+        with hold(device, root):
+            return True
+    except DeviceError:
+        return False
+
+
+def test_it_is_held_from_the_first_entry_until_the_last_exit(root):
+    exclusive = Exclusive("jetson", root)
+    assert free(root)
+    with exclusive():
+        with exclusive():
+            with exclusive():
+                assert not free(root)
+            assert not free(root)
+        assert not free(root)
+    assert free(root)
+
+
+def test_it_can_be_entered_again(root):
+    exclusive = Exclusive("jetson", root)
+    for _ in range(3):
+        with exclusive():
+            assert not free(root)
+        assert free(root)
+
+
+def test_an_error_inside_gives_it_up_too(root):
+    exclusive = Exclusive("jetson", root)
+    with exclusive():
+        with pytest.raises(ZeroDivisionError), exclusive():
+            1 / 0  # noqa: B018
+        assert not free(root)
+    with pytest.raises(ZeroDivisionError), exclusive():
+        1 / 0  # noqa: B018
+    assert free(root)

@@ -93,14 +93,6 @@ def test_a_run_in_progress_sets_no_further_mode_and_ends_within_the_new_one(boar
     assert outcome.errors.startswith("note: jetson was put back, but not to all that was found: it had nvpmodel mode 0")
 
 
-def test_a_mode_kept_after_the_change_goes_back_to_the_mode_in_force(board, chosen):
-    board.guard(SLOW, request_line(2, "keep"))
-    board.choose(MODE_15W)
-    board.guard(apply_line(1, gpu_mhz=114.75), request_line(2, "keep"))
-    assert board.guard(request_line(1, "undo")).code == 0
-    assert board.kernel.settings() == chosen(MODE_15W)
-
-
 def lock_memory(kernel):
     """Hold the memory at its highest rate, as jetson_clocks does."""
     emc = "sys/kernel/debug/bpmp/debug/clk/emc"
