@@ -60,10 +60,12 @@ class TestAgxOrinOfJetpack5(BoardContract):
     board = ("jetson-agx-orin-64gb", "5.10")
 
 
+@pytest.mark.slow
 class TestOrinNanoOfJetpack6(BoardContract):
     board = ("jetson-orin-nano-8gb", "5.15")
 
 
+@pytest.mark.slow
 class TestXavierNxOfJetpack4(BoardContract):
     board = ("jetson-xavier-nx", "4.9")
 
