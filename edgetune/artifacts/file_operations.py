@@ -30,6 +30,15 @@ def sync(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
+def sync_path(path: Path) -> None:
+    """Flush the file or folder at a path to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def truncate(descriptor: int, size_bytes: int) -> None:
     """Truncate a file."""
     os.ftruncate(descriptor, size_bytes)
@@ -43,11 +52,6 @@ def change_mode(descriptor: int, mode: int) -> None:
 def rename(source: Path, target: Path) -> None:
     """Rename a file, replacing a file of the new name."""
     os.rename(source, target)
-
-
-def link(source: Path, target: Path) -> None:
-    """Give a file a second name that no file has."""
-    os.link(source, target, follow_symlinks=False)
 
 
 def make_folder(path: Path, mode: int) -> None:

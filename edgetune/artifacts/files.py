@@ -98,9 +98,6 @@ def writing(target: Path | str, hint: str | None = None) -> Iterator[OutputFile]
     try:
         output = output_file.find(target)
         yield output
-        if output.moved_from is not None:
-            asked, output.moved_from = output.moved_from, None
-            output_file.on_moved(asked, output.path)
     except (BrokenPipeError, EdgetuneError):
         raise
     except (OSError, ValueError, RuntimeError) as error:  # ValueError: a NUL character in the name

@@ -2,31 +2,27 @@
 
     note: the state of an existing file   ...work...   write: private folder beside it -> disk -> name
 
-The new file is made in a folder of a random name that only this user can enter, then renamed. If another program has
-written the output since it was noted, the result goes to the next free name, e.g. ``run-2.parquet``, so that no
-measurement is lost. A device or a pipe is written directly.
+If another program has written the output since it was noted, the result goes to the next free name, e.g.
+``run-2.parquet``, so that no measurement is lost. A device or a pipe is written directly.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.scratch_folder import partial_folder, sweep
 
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
-"""Answers of file systems where a file has one name only."""
-_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
-"""Answers of file systems that cannot flush a folder."""
+_DISK_FAILS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+"""Errors of a flush; any other says that the folder cannot be flushed, or only not be listed by this user."""
 _PREFIX, _SUFFIX = ".edgetune-", ".partial"
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 class OutputFile:
@@ -43,21 +39,18 @@ class OutputFile:
     def __init__(self, path: Path, *, replaces: bool = False) -> None:
         self.path = path
         """Where the file is, or will be."""
-        self.moved_from: Path | None = None
-        """The path asked for, once the result went to another because that file had changed."""
         self.published = False
         """Whether the last write gave the new file its name, whatever failed then."""
         self._replaces = replaces
-        try:
-            found = os.stat(path)
-        except FileNotFoundError:
-            found = None
-        if found is not None and stat.S_ISDIR(found.st_mode):
+        mode = stat.S_IFREG
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        self.special = found is not None and not stat.S_ISREG(found.st_mode)
+        self.special = not stat.S_ISREG(mode)
         """Whether the output is a device or a pipe."""
         self._file = Path(os.path.realpath(path))
-        self._seen = None if found is None else _state(found)
+        self._seen = _state(self._file)
 
     @property
     def exists(self) -> bool:
@@ -72,7 +65,7 @@ class OutputFile:
         """
         if not self.special:
             sweep(self._file.parent, _PREFIX, _SUFFIX)
-            with self._partial_folder():
+            with partial_folder(self._file.parent, _PREFIX, _SUFFIX):
                 pass
 
     def read(self, start: int, count: int) -> bytes:
@@ -81,12 +74,9 @@ class OutputFile:
         Raises:
             OSError: the file cannot be read.
         """
-        descriptor = os.open(self._file, _READ)
-        try:
-            size = os.fstat(descriptor).st_size
-            return os.pread(descriptor, count, max(size + start, 0) if start < 0 else start)
-        finally:
-            os.close(descriptor)
+        with open(self._file, "rb") as file:
+            file.seek(start if start >= 0 else max(file.seek(0, os.SEEK_END) + start, 0))
+            return file.read(count)
 
     def write(self, data: bytes) -> None:
         """Write the whole file and set ``path`` to its path.
@@ -95,7 +85,9 @@ class OutputFile:
             OSError: the file cannot be written; the old file is unchanged unless ``published`` is set.
         """
         if self.special:
-            self._write_special(data)
+            with open(os.open(self.path, os.O_WRONLY | os.O_NOCTTY), "wb") as file:
+                file.write(data)
+            self.published = True
             return
         with self.written_by_path() as path:
             descriptor = file_operations.create(path, _NEW, 0o666)
@@ -110,7 +102,7 @@ class OutputFile:
     def written_by_path(self) -> Iterator[Path]:
         """Yield a path for a library that writes files itself; at the end of the context its file becomes the output.
 
-        The path has the output's own name, in the private folder.
+        The path has the output's own name, in the private folder, and is for this process alone.
 
         Raises:
             OSError: see ``write``.
@@ -118,62 +110,41 @@ class OutputFile:
         if self.special:
             raise OSError(errno.EINVAL, "such a file cannot be written to a device or a pipe")
         self.published = False
-        with self._partial_folder() as folder:
-            yield folder / self._file.name
-            self._publish(folder / self._file.name)
-
-    def _partial_folder(self) -> AbstractContextManager[Path]:
-        return partial_folder(self._file.parent, _PREFIX, _SUFFIX)
-
-    def _write_special(self, data: bytes) -> None:
-        self.published = False
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
-        with open(descriptor, "wb") as file:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EBUSY, "it was replaced by another program")
-            file.write(data)
-        self.published = True
+        with partial_folder(self._file.parent, _PREFIX, _SUFFIX) as (_, inside):
+            yield inside / self._file.name
+            self._publish(inside / self._file.name)
 
     def _publish(self, made: Path) -> None:
-        """Give a complete file the output's name."""
-        descriptor = file_operations.create(made, _READ, 0)
+        """Give a complete file the output's name, or a free one where another program has written that."""
+        descriptor = file_operations.create(made, os.O_RDONLY, 0)
         try:
             with contextlib.suppress(FileNotFoundError):
                 if stat.S_ISREG(mode := os.lstat(self._file).st_mode):
                     file_operations.change_mode(descriptor, stat.S_IMODE(mode) & 0o777)
             file_operations.sync(descriptor)
-            state = _state(os.fstat(descriptor))
         finally:
             os.close(descriptor)
+        asked, state, now = self.path, _state(made), _state(self._file)
+        if not self._replaces and now is not None and now != self._seen:
+            self.path = self.path.with_name(_free(self._file))
+            self._file = self._file.with_name(self.path.name)
         try:
-            self._take_name(made)
-        finally:  # a file system may rename and report an error all the same
-            self.published = _state_at(self._file) == state
-        self._seen = state
-        _sync_folder(self._file.parent)
-
-    def _take_name(self, made: Path) -> None:
-        now = _state_at(self._file)
-        if self._replaces or (now is not None and now == self._seen):
             file_operations.rename(made, self._file)
-            return
-        for free in _names(self._file.name):
-            if _take_free(made, self._file.with_name(free)):
-                if free != self._file.name:
-                    self.moved_from, self.path = self.path, self.path.with_name(free)
-                    self._file = self._file.with_name(free)
-                return
+        finally:  # a file system may rename and report an error all the same
+            self.published = _state(self._file) == state
+        self._seen = state
+        if asked != self.path and on_moved is not None:
+            on_moved(asked, self.path)
+        try:
+            file_operations.sync_path(self._file.parent)
+        except OSError as error:
+            if error.errno in _DISK_FAILS:
+                raise
 
 
 _noted: dict[str, OutputFile] = {}
 """The outputs of the current command, by their absolute paths."""
-
-
-def _silent(_asked: Path, _written: Path) -> None:
-    pass
-
-
-on_moved: Callable[[Path, Path], None] = _silent
+on_moved: Callable[[Path, Path], object] | None = None
 """Called with the path asked for and the one written, where a result went elsewhere; a command sets it."""
 
 
@@ -199,57 +170,16 @@ def written_path(path: Path) -> Path:
     return path if found is None else found.path
 
 
-def _state(found: os.stat_result) -> tuple[int, ...]:
-    """Return what changes when a file is replaced or written."""
+def _state(path: Path) -> tuple[int, ...] | None:
+    """Return what changes when the file or link at a path is replaced or written; ``None`` if none exists."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _state_at(path: Path) -> tuple[int, ...] | None:
-    """Return the state of the file or link at a path; ``None`` if none exists."""
-    try:
-        return _state(os.lstat(path))
-    except FileNotFoundError:
-        return None
-
-
-def _names(name: str) -> Iterator[str]:
-    yield name
-    stem, dot, ending = name.rpartition(".")
-    number = 2
-    while True:
-        yield f"{stem}-{number}{dot}{ending}" if stem else f"{name}-{number}"
-        number += 1
-
-
-def _take_free(made: Path, free: Path) -> bool:
-    """Give a file a name that no file has; return whether it was free."""
-    try:
-        file_operations.link(made, free)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        if os.path.lexists(free):
-            return False
-        file_operations.rename(made, free)
-    return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush new names to the disk, if the file system can.
-
-    Raises:
-        OSError: the disk fails.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:  # a folder that this user may write into but not list
-        return
-    try:
-        file_operations.sync(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_SYNC:
-            raise
-    finally:
-        os.close(descriptor)
+def _free(path: Path) -> str:
+    """Return the first free name with a number: ``run-2.parquet``, ``.run-2``, ..."""
+    names = (f"{path.stem}-{number}{path.suffix}" for number in itertools.count(2))
+    return next(name for name in names if not os.path.lexists(path.with_name(name)))

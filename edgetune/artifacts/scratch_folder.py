@@ -25,13 +25,16 @@ def scratch_folder() -> Iterator[Path]:
     """
     parent, prefix = Path(tempfile.gettempdir()), f"edgetune-{os.geteuid()}-"
     sweep(parent, prefix)
-    with partial_folder(parent, prefix) as made:
+    with partial_folder(parent, prefix) as (made, _):
         yield made
 
 
 @contextmanager
-def partial_folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0o700) -> Iterator[Path]:
-    """Create a locked folder of a random name for this context.
+def partial_folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0o700) -> Iterator[tuple[Path, Path]]:
+    """Create a locked folder of a random name for this context; yield its path, and one that nobody can redirect.
+
+    The owner of the parent folder may put a link in place of the first. The second leads into the folder itself, in
+    this process alone; where the system has no such paths it is the first.
 
     Args:
         parent: The parent folder.
@@ -42,8 +45,9 @@ def partial_folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0
         OSError: no folder can be created.
     """
     made, descriptor = _make(parent, prefix, suffix, mode)
+    inside = Path(f"/proc/self/fd/{descriptor}")
     try:
-        yield made
+        yield made, inside if inside.exists() else made
     finally:
         shutil.rmtree(made, ignore_errors=True)
         os.close(descriptor)

@@ -12,7 +12,8 @@ from types import FrameType
 from edgetune.artifacts.origin import command_runs
 from edgetune.cli.screen import print_document, print_lines, show_warnings
 from edgetune.errors import FILE_HINTS, EdgetuneError, ExitCode, InputError, NotRestoredError
-from edgetune.processes.privilege import act_as_caller, acting_as
+from edgetune.processes import privilege
+from edgetune.processes.privilege import act_as_caller
 from edgetune.processes.start import forget_working_folder
 from edgetune.processes.streams import hold_closed_streams, leave_lost_terminal, settle_stdout, write
 from edgetune.visible import one_line
@@ -129,8 +130,8 @@ def _end(error: BaseException, *, verbose: bool) -> int:
     if isinstance(error, BrokenPipeError):
         return ExitCode.DONE
     message, hint, code = describe(error)
-    if (user := acting_as()) is not None and _denied(error):
-        hint = f"{hint}; under {user.through} edgetune reads and writes files as {user.label}"
+    if (user := privilege.acting_as) is not None and _denied(error):
+        hint = f"{hint}; under {user.through} edgetune reads and writes files as {user.account.pw_name}"
     if verbose and code == ExitCode.UNEXPECTED:
         import traceback
 

@@ -141,6 +141,10 @@ class CpuLoad:
         except OSError:
             return None
 
+    def quota_periods(self) -> Mapping[str, tuple[int, int]]:
+        """Return the present ``CpuTimes.quota_periods``, for which no process is read."""
+        return cpu_periods(self._sysfs.root)
+
     @property
     def quota(self) -> float | None:
         """CPUs of which a CPU quota gives the time; ``None`` without a quota."""
@@ -180,9 +184,9 @@ def others_share(before: CpuTimes, after: CpuTimes, cpus: Sequence[int]) -> floa
     return min(max((busy - (after.own - before.own)) / total, 0.0), 1.0)
 
 
-def throttled_share(before: CpuTimes, after: CpuTimes) -> float | None:
+def throttled_share(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> float | None:
     """Return the share of the periods in which a CPU quota throttled this process's groups; ``None`` without one."""
-    looks = [(before.quota_periods.get(group, (0, 0)), now) for group, now in after.quota_periods.items()]
+    looks = [(before.get(group, (0, 0)), now) for group, now in after.items()]
     shares = [(end[1] - start[1]) / (end[0] - start[0]) for start, end in looks if end[0] > start[0]]
     return max(shares, default=None)
 

@@ -13,7 +13,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from edgetune.processes.private_folder import open_beneath
 from edgetune.processes.privilege import by_root, has_helper
 
 _KERNEL = "sys/"
@@ -72,8 +71,10 @@ class Sysfs:
 
     def open(self, path: str, flags: int) -> int:
         """Open a file; links are followed but never out of the top-level folder of the path."""
-        tree, _, rest = path.partition("/")
-        return open_beneath(self.root / tree, rest, flags, links=True)
+        file, tree = (os.path.realpath(self.root / each) for each in (path, path.partition("/")[0]))
+        if not file.startswith(f"{tree}/"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+        return os.open(file, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def _root_may_help(self, path: str) -> bool:
         """Whether root may read a file that the kernel denies to the user."""

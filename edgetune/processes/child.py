@@ -17,7 +17,6 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.families import descendants
 from edgetune.processes.memory import kills, why_killed
 from edgetune.processes.messages import decoded, encoded
-from edgetune.processes.privilege import Invoker, invoking_user
 from edgetune.processes.replies import ReplyLines, signal_name
 from edgetune.processes.start import python_command
 from edgetune.visible import visible
@@ -34,7 +33,7 @@ _KILLED_WITHIN_S = 10.0
 class Child:
     """A worker process, started by the constructor.
 
-    Under sudo it runs as the calling user. Its standard output and error go to an unnamed temporary file, of which
+    Its standard output and error go to an unnamed temporary file, of which
     ``log_tail`` returns the end. It dies with the thread that starts it.
 
     Args:
@@ -57,8 +56,6 @@ class Child:
         commands_read, self._commands = os.pipe()
         self._replies, replies_write = os.pipe()
         os.set_blocking(self._replies, False)
-        user = invoking_user()
-        own = os.environ if user is None else user.environment(os.environ)
         arguments = [str(commands_read), str(replies_write), str(os.getpid()), *limits.raised()]
         words = (_RUNNER, target) if ":" in target else (target,)
         try:
@@ -69,16 +66,14 @@ class Child:
                 stderr=self._log,
                 pass_fds=(commands_read, replies_write, *descriptors),
                 start_new_session=True,
-                env={**own, "PYTHONUNBUFFERED": "1", **environment},
-                user=None if user is None else user.uid,
-                group=None if user is None else user.gid,
-                extra_groups=None if user is None else user.groups,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
             )
         except OSError as error:
             os.close(self._commands)
             os.close(self._replies)
             self._log.close()
-            raise _start_error(error, user) from None
+            message = f"cannot start a process for the workload: {error.strerror or error}"
+            raise DeviceError(message, "free memory or processes, and run the same command again") from None
         finally:
             os.close(commands_read)
             os.close(replies_write)
@@ -191,14 +186,6 @@ class Child:
         os.close(self._commands)
         os.close(self._replies)
         self._log.close()
-
-
-def _start_error(error: OSError, user: Invoker | None) -> DeviceError:
-    """Return the error of a process that could not be started, with advice."""
-    hint = "free memory or processes, and run the same command again"
-    if isinstance(error, PermissionError) and user is not None:
-        hint = f"networks run as {user.name or user.uid}, who called sudo: install edgetune where that user may read it"
-    return DeviceError(f"cannot start a process for the workload: {error.strerror or error}", hint)
 
 
 def _answer(line: bytes) -> dict[str, Any]:

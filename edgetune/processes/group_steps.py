@@ -14,7 +14,6 @@ from pathlib import Path
 
 from edgetune.processes import privilege
 from edgetune.processes.cgroup import mount_of
-from edgetune.processes.private_folder import open_beneath
 from edgetune.processes.privilege import by_root
 
 GROUP_PREFIX = "edgetune-"
@@ -62,7 +61,7 @@ def remove_group(path: str) -> None:
 
 @by_root
 def write_group(path: str, name: str, value: int) -> None:
-    """Write a number into a file of a group that this program has made, through no link.
+    """Write a number into a file of a group that this program has made; groups hold no links.
 
     Raises:
         OSError: the kernel refuses it, or the process to move there is not the caller's.
@@ -71,8 +70,7 @@ def write_group(path: str, name: str, value: int) -> None:
         raise _refused(path)
     if name == "cgroup.procs":
         _require_own(value)
-    with open(open_beneath(Path(path), name, os.O_WRONLY | os.O_CREAT, 0o644), "w") as file:
-        file.write(str(int(value)))
+    Path(path, name).write_text(str(int(value)))
 
 
 @by_root

@@ -1,7 +1,7 @@
 """Identity of edgetune under sudo, pkexec and doas: the calling user's, for good.
 
-sudo sets ``SUDO_UID`` and ``SUDO_GID`` (sudo(8)), pkexec ``PKEXEC_UID`` (pkexec(1)), doas ``DOAS_USER`` (doas(1)).
-Setting clocks needs root; running a network and writing its results do not.
+sudo sets ``SUDO_UID`` (sudo(8)), pkexec ``PKEXEC_UID`` (pkexec(1)), doas ``DOAS_USER`` (doas(1)); each of them demands
+that the caller has an account. Setting clocks needs root; running a network and writing its results do not.
 
     root --> act_as_caller() --> the caller, real, effective and saved: no way back
                  |                  |  ask_root: step, arguments
@@ -22,102 +22,44 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from edgetune.errors import DeviceError
 
-_NO_GROUP = 65534
-"""Group of a user without account and known group: ``nogroup``, the overflow group of Linux."""
-
-CALLER_VARIABLES = ("SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "PKEXEC_UID", "DOAS_USER")
-"""Variables that name the calling user; a process that has become this user drops them."""
+if TYPE_CHECKING:
+    import pwd
 
 
-class Invoker(NamedTuple):
-    """The calling user.
+class Caller(NamedTuple):
+    """The user who called, and the program that gave root: ``sudo``, ``pkexec`` or ``doas``."""
 
-    Args:
-        uid, gid: User and group id.
-        groups: All group ids.
-        name: Login name; ``None`` for an id without account.
-        home: Home folder.
-        through: The program that gave root: ``sudo``, ``pkexec`` or ``doas``.
-    """
-
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-    name: str | None
-    home: str
-    through: str = "sudo"
-
-    @property
-    def label(self) -> str:
-        """The login name, or the id of a user without account."""
-        return self.name or f"user {self.uid}"
-
-    def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a process of this user: the user's home, and none of root's XDG folders."""
-        kept = {
-            name: value
-            for name, value in environment.items()
-            if not name.startswith("XDG_") and name not in CALLER_VARIABLES
-        }
-        named = {"USER": self.name, "LOGNAME": self.name} if self.name is not None else {}
-        return {**kept, **named, "HOME": self.home}
+    through: str
+    account: pwd.struct_passwd
 
 
-def invoking_user() -> Invoker | None:
+_TOLD_BY = {"SUDO_UID": "sudo", "PKEXEC_UID": "pkexec", "DOAS_USER": "doas"}
+
+
+def find_caller() -> Caller | None:
     """Return the user who called sudo, pkexec or doas; ``None`` when root called, or this process is not root.
 
     Raises:
-        DeviceError: ``DOAS_USER`` has no account.
+        DeviceError: a variable names no account.
     """
-    if os.geteuid() != 0:
+    variable = next((name for name in _TOLD_BY if os.environ.get(name)), None)
+    if variable is None or os.geteuid() != 0:
         return None
-    for through, variable in (("sudo", "SUDO_UID"), ("pkexec", "PKEXEC_UID")):
-        uid = _number(variable)
-        if uid is not None:
-            return _invoker(uid, _number("SUDO_GID") if through == "sudo" else None, through)
-    name = os.environ.get("DOAS_USER", "")
-    if not name:
-        return None
-    import pwd  # here and below: every command loads this module, and few need these
+    import pwd  # every command loads this module, and few need it
 
+    who = os.environ[variable]
     try:
-        return _invoker(pwd.getpwnam(name).pw_uid, None, "doas")
-    except KeyError:
-        raise DeviceError(
-            f"DOAS_USER is {name!r}, and there is no such account", "run doas from an account of this machine"
-        ) from None
-
-
-def _number(variable: str) -> int | None:
-    """Return the id in a variable; ``None`` where it is not set or not a valid id."""
-    text = os.environ.get(variable, "")
-    return int(text) if text.isascii() and text.isdecimal() else None
-
-
-def _invoker(uid: int, gid: int | None, through: str) -> Invoker | None:
-    import pwd
-
-    if uid == 0:
-        return None
-    try:
-        account = pwd.getpwuid(uid)
-    except KeyError:
-        gid = _NO_GROUP if gid is None else gid
-        return Invoker(uid, gid, (gid,), None, "/", through)
-    gid = account.pw_gid if gid is None else gid
-    groups = tuple(os.getgrouplist(account.pw_name, gid))
-    return Invoker(uid, gid, groups, account.pw_name, account.pw_dir, through)
-
-
-def runs_as_root() -> bool:
-    """Whether networks run as root here, e.g. in a container or a login of root."""
-    return os.geteuid() == 0 and invoking_user() is None
+        account = pwd.getpwuid(int(who)) if who.isdecimal() else pwd.getpwnam(who)
+    except (KeyError, OverflowError):
+        message = f"{variable} is {who!r}, and there is no such account"
+        raise DeviceError(message, "call edgetune from an account of this machine") from None
+    return Caller(_TOLD_BY[variable], account) if account.pw_uid else None
 
 
 P = ParamSpec("P")
@@ -125,9 +67,11 @@ T = TypeVar("T")
 
 _STEPS = "edgetune.devices.guardian.steps"
 _LONGEST_REPLY_BYTES = 1 << 18
+_NEEDED = (str(Path(__file__).parents[1]), sys.executable)
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-_caller: Invoker | None = None
+acting_as: Caller | None = None
+"""The user whose identity this process has taken."""
 _helper: socket.socket | None = None
 _helper_process: subprocess.Popen[bytes] | None = None
 _turn, _numbers = threading.Lock(), itertools.count()
@@ -143,57 +87,42 @@ def act_as_caller() -> None:
     Raises:
         DeviceError: the user may not read this installation, or the kernel refuses the change.
     """
-    global _caller, _helper, _helper_process  # noqa: PLW0603 -- the identity is the process's own
-    user = invoking_user()
-    if user is None:
+    global acting_as, _helper, _helper_process  # noqa: PLW0603 -- the identity is the process's own
+    caller = find_caller()
+    if caller is None:
         return
+    through, (name, _, uid, gid, _, home, _) = caller
     try:
         if sys.platform == "linux":  # no other system has a setting that needs root
-            _helper, _helper_process = _start_helper(user)
-        os.setgroups(user.groups)
-        os.setresgid(user.gid, user.gid, user.gid)
-        os.setresuid(user.uid, user.uid, user.uid)
-        if (os.getresuid(), os.getresgid()) != ((user.uid,) * 3, (user.gid,) * 3):  # the id -1 is no change
-            raise OSError(0, "the kernel did not change the identity")
+            _helper, _helper_process = _start_helper(uid)
+        os.setgroups(os.getgrouplist(name, gid))
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
     except OSError as error:
-        raise DeviceError(
-            f"cannot become {user.label}, who called {user.through}: {error.strerror}",
-            f"run edgetune without {user.through}",
-        ) from None
-    _caller = user
-    for name in (*(name for name in os.environ if name.startswith("XDG_")), *CALLER_VARIABLES):
-        os.environ.pop(name, None)
-    os.environ.update(user.environment({}))
-    _require_readable(user)
+        message = f"cannot become {name}, who called {through}: {error.strerror}"
+        raise DeviceError(message, f"run edgetune without {through}") from None
+    acting_as = caller
+    for variable in [each for each in os.environ if each.startswith(("XDG_", "SUDO_", "PKEXEC_", "DOAS_"))]:
+        del os.environ[variable]
+    os.environ.update(USER=name, LOGNAME=name, HOME=home)
+    for path in _NEEDED:
+        if not os.access(path, os.R_OK | os.X_OK):
+            hint = "edgetune does its work as that user: install it where that user may read it, e.g. below /opt"
+            raise DeviceError(f"{name}, who called {through}, may not read {path}", hint)
 
 
-def _start_helper(user: Invoker) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _start_helper(uid: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start the process of root; it ends when the other end of its socket is closed, however this process ends."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
     environment = {**kept, "PATH": _PATH, "HOME": "/root", "USER": "root", "LOGNAME": "root"}
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-m", _STEPS, str(theirs.fileno()), str(user.uid)],
+            [sys.executable, "-I", "-m", _STEPS, str(theirs.fileno()), str(uid)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", env=environment,
             pass_fds=[theirs.fileno()], start_new_session=True,
         )  # fmt: skip
     return ours, process
-
-
-def _require_readable(user: Invoker) -> None:
-    package = Path(__file__).parents[1]
-    unreadable = [str(path) for path in (package, Path(sys.executable)) if not os.access(path, os.R_OK | os.X_OK)]
-    if unreadable:
-        raise DeviceError(
-            f"{user.label}, who called {user.through}, may not read {unreadable[0]}",
-            "edgetune does its work as that user: install it where that user may read it, e.g. below /opt",
-        )
-
-
-def acting_as() -> Invoker | None:
-    """Return the user whose identity this process has taken; ``None`` if none."""
-    return _caller
 
 
 def give_root_up() -> None:
@@ -210,7 +139,7 @@ def has_helper() -> bool:
 
 
 def holds_root() -> bool:
-    """Whether this process is root, or a process of root works for it."""
+    """Whether this process is root, or one of root works for it."""
     return os.geteuid() == 0 or has_helper()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+import tempfile
 from pathlib import Path
 from typing import Literal
 
 from edgetune.errors import InputError
-from edgetune.processes.private_folder import make_private, temporary_folder
 
 _BELOW_HOME = {"cache": ".cache", "config": ".config", "state": ".local/state"}
 
@@ -33,12 +35,31 @@ def user_folder(kind: Literal["cache", "config", "state", "runtime"], *parts: st
     except RuntimeError:  # neither HOME nor an entry in the list of users
         folder = temporary_folder()
     try:
-        if make_private(folder):
-            return folder.joinpath(kind, *parts)
-        reason = "is not this user's alone"
+        return make_private(folder).joinpath(kind, *parts)
     except OSError as error:
-        reason = f"cannot be made: {error.strerror or error}"
-    raise InputError(f"this user has no home folder, and {folder} {reason}", f"set {variable} or TMPDIR to a folder")
+        message = f"this user has no home folder, and {folder} cannot be used: {error.strerror or error}"
+        raise InputError(message, f"set {variable} or TMPDIR to a folder") from None
+
+
+def temporary_folder() -> Path:
+    """Return the path of this user's folder for temporary files; ``make_private`` makes it."""
+    try:
+        return Path(tempfile.gettempdir()) / f"edgetune-{os.getuid()}"
+    except OSError:
+        return Path(os.devnull, "edgetune")  # nothing can be created there
+
+
+def make_private(folder: Path) -> Path:
+    """Make a folder that only this user can enter, and return it.
+
+    Raises:
+        OSError: the folder cannot be made, or something of another user exists there.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(errno.EACCES, "it is not this user's alone")
+    return folder
 
 
 def prepared_folder() -> Path:

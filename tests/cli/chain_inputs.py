@@ -38,6 +38,23 @@ tasks:
 networks:
   small: {calls: [{kernel: a, grid: [6], block: [256], flop_per_block: 2e6, bytes_per_block: 64KiB}]}
 """
+GPU_NETWORK = """
+    source: scale.cu
+    buffers: {x: {shape: [1000], role: input}, y: {shape: [1000], role: output}}
+    calls: [{kernel: scale, grid: [8], block: [128], arguments: [x, y, {int: 1000}]}]
+"""
+GPU_TASKS = f"""kind: kernel_tasks
+version: 1
+policy: elastic
+duration: 20ms
+tasks:
+- {{name: urgent, network: small, priority: 1, arrivals: 'uniform:500/s', deadline: 1ms}}
+- {{name: normal, network: large}}
+networks:
+  small:{GPU_NETWORK}
+  large:{GPU_NETWORK}
+"""
+"""Two tasks of one small kernel of ``scale.cu``, for commands that run on a GPU."""
 TABLE = "device,workload,task,batch_size,gpu_mhz,mem_mhz,minibatch_s,power_w\n" + "".join(
     f"board,net,train,16,{gpu},{mem},{60 / gpu + 8 / mem},{8 + (gpu / 400) ** 2 + mem / 600}\n"
     for gpu in (300, 600, 900) for mem in (600, 2100)

@@ -45,8 +45,7 @@ def test_a_full_disk_at_the_end_keeps_the_rows_and_the_hint_makes_the_file_of_th
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for name in ("link", "rename"):
-        monkeypatch.setattr(file_operations, name, full)
+    monkeypatch.setattr(file_operations, "rename", full)
     ended = edgetune(*words, "-o", "run.parquet")
     monkeypatch.undo()
     monkeypatch.chdir(folder)

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from chain_inputs import GPU_TASKS
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
@@ -238,7 +239,11 @@ def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkey
 @pytest.mark.slow  # real kernels are compiled by the real compiler
 def test_on_a_gpu_that_is_a_fake(edgetune, monkeypatch, tmp_path):
     clock, opened = FakeClock(), gpu_session.open_gpu_session
-    given = {"module": FakeCuda([FakeCudaGpu(sm_count=132)], clock, version=13000), "now_ns": clock.now_ns, "sleep_s": clock.sleep_s}
+    given = {
+        "module": FakeCuda([FakeCudaGpu(sm_count=132)], clock, version=13000),
+        "now_ns": clock.now_ns,
+        "sleep_s": clock.sleep_s,
+    }
     monkeypatch.setattr(gpu_session, "open_gpu_session", lambda index, **options: opened(index, **{**options, **given}))
     words = ("--device", "nvidia:0", "--sms", "16", "--policy", "sequential,elastic", "--duration", "20ms", "--json")
     ended = edgetune(*SHORT, *words)
@@ -257,22 +262,6 @@ __global__ void scale(const float *x, float *y, int n) {
     if (i < n) y[i] = 2 * x[i];
 }
 """
-NETWORK = """
-    source: scale.cu
-    buffers: {x: {shape: [1000], role: input}, y: {shape: [1000], role: output}}
-    calls: [{kernel: scale, grid: [8], block: [128], arguments: [x, y, {int: 1000}]}]
-"""
-RUN_TASKS = f"""kind: kernel_tasks
-version: 1
-policy: elastic
-duration: 20ms
-tasks:
-- {{name: urgent, network: small, priority: 1, arrivals: 'uniform:500/s', deadline: 1ms}}
-- {{name: normal, network: large}}
-networks:
-  small:{NETWORK}
-  large:{NETWORK}
-"""
 
 
 RUN = ("schedule", "kernels", "run", "tasks.yaml")
@@ -282,7 +271,7 @@ CALIBRATE = ("schedule", "kernels", "calibrate")
 @pytest.fixture
 def tasks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tasks.yaml").write_text(RUN_TASKS)
+    (tmp_path / "tasks.yaml").write_text(GPU_TASKS)
     (tmp_path / "scale.cu").write_text(SOURCE)
     return tmp_path
 

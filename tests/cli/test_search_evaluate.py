@@ -11,7 +11,7 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.io import read, write
+from edgetune.artifacts.io import read
 from edgetune.cli.sections import TextSection
 from edgetune.errors import ExitCode
 from edgetune.workflows.report.evaluation import answer, section

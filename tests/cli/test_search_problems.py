@@ -1,7 +1,6 @@
 """``edgetune search`` for every kind of problem, with relatives, and in tables that people measured themselves."""
 
 import json
-import time
 from dataclasses import replace
 from itertools import product
 

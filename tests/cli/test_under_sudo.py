@@ -6,6 +6,7 @@ which that folder can be entered, and nothing else of it is there than what the 
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,8 @@ import pytest
 from edgetune.testing.fake_board import make_board
 
 REPOSITORY = Path(__file__).parents[2]
-USER = 12345
-"""A user and group that need no account."""
+USER = pwd.getpwnam("nobody").pw_uid
+"""A user with an account and a group of the same number."""
 
 AS_USER = {"SUDO_UID": str(USER), "SUDO_GID": str(USER)}
 
@@ -152,7 +153,15 @@ DRIVER = """
 import contextlib, io, json, os, sys
 sys.path.insert(0, os.getcwd())  # as `python -m edgetune` has it
 from edgetune.cli.main import main
-secret, ended = sys.argv[1], {}
+secret, ended, changes = sys.argv[1], {}, {0: set()}
+
+def look(event, arguments):
+    opened = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    if opened or event in ("os.mkdir", "os.rename", "os.remove", "os.link", "os.symlink", "os.chmod", "os.chown"):
+        changes.setdefault(os.geteuid(), set()).add(f"{event} {arguments[0]}")
+
+sys.addaudithook(look)
+os.environ["PYTHONPATH"] = f"{sys.argv[2]}:{os.environ['PYTHONPATH']}"
 for line in json.load(sys.stdin):
     *words, planted = line
     for name in planted:
@@ -165,8 +174,10 @@ for line in json.load(sys.stdin):
             main(words)
         except SystemExit as end:
             ended[" ".join(words)] = (int(end.code or 0), errors.getvalue())
-print(json.dumps(ended))
+print(json.dumps([ended, {user: sorted(each) for user, each in changes.items()}]))
 """
+
+CUSTOM = "import os\nwith open({file!r}, 'a') as file:\n    print(os.geteuid(), file=file)\n"
 
 TWIN = ("--device", "twin:orin-agx", "-q")
 
@@ -188,6 +199,7 @@ PREPARED = [
     (*simulate("--task", "infer", "-b", "1,4", "-o", "infer.parquet"), []),
     (*simulate("--task", "train", "-b", "16", "-o", "train.parquet"), []),
     (*PAIR, "-o", "pair.yaml", []),
+    (*measure("-o", "measured.parquet"), []),
 ]
 ATTACKED = {
     "a link in place of the output": (*simulate("--task", "train", "-b", "16", "-o", "1.parquet"), ["1.parquet"]),
@@ -216,18 +228,40 @@ def world():
 
 
 @pytest.fixture(scope="module")
-def attacked(world):
-    """Return how each command ended, all run in one process for the sake of time, and their standard error."""
+def attacked(ran):
+    return ran[0]
+
+
+@pytest.fixture(scope="module")
+def changes(ran):
+    return ran[1]
+
+
+@pytest.fixture(scope="module")
+def ran(world):
+    """Return how each command ended, all run in one process for the sake of time, and what changed files as whom."""
     (world / "user/plain.py").write_text(PLAIN)
     for name in ("memory-jobs.yaml", "memory-costs.json"):
         shutil.copy(EXAMPLES / name, world / "user")
     (world / "user/pyarrow.py").write_text("raise SystemExit(77)\n")
+    for name in ("sitecustomize", "usercustomize"):  # which Python runs at its start
+        (world / "path").mkdir(exist_ok=True)
+        (world / f"path/{name}.py").write_text(CUSTOM.format(file=str(world / "user/started")))
     driver = world / "driver.py"
     driver.write_text(DRIVER)
     lines = world / "lines.json"
     lines.write_text(json.dumps([*PREPARED, *ATTACKED.values()]))
     done = run_by_root(
-        ["sh", "-c", 'exec "$@" < ../lines.json', "sh", sys.executable, "../driver.py", str(world / "root/secret")],
+        [
+            "sh",
+            "-c",
+            'exec "$@" < ../lines.json',
+            "sh",
+            sys.executable,
+            "../driver.py",
+            f"{world}/root/secret",
+            f"{world}/path",
+        ],
         world,
     )
     assert done.returncode == 0, done.stderr
@@ -258,7 +292,19 @@ def test_a_planted_link_makes_root_write_nothing(attacked, world, what):
     refused = "is a link, through which no journal" if what == "the journal of --fresh" else "Permission denied"
     assert refused in errors[-2] or refused in errors[-1], errors
     if refused == "Permission denied":
-        assert errors[-1].endswith(f"under sudo edgetune reads and writes files as user {USER}")
+        assert errors[-1].endswith("under sudo edgetune reads and writes files as nobody")
+
+
+def test_nothing_is_opened_for_writing_as_root(changes):
+    """Python tells a hook of every file that it opens, from before the first command on."""
+    assert changes.pop("0") == ["open /dev/null"]
+    assert any("infer.parquet" in change for change in changes[str(USER)]), "the hook hears of changes"
+
+
+def test_modules_of_the_caller_run_as_the_caller_alone(attacked, world):
+    """They run in workers, by ``PYTHONPATH``, and not in the process of root that was started beside."""
+    assert attacked
+    assert set((world / "user/started").read_text(encoding="utf-8").split()) == {str(USER)}
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["readable folder", "closed folder"])
@@ -335,12 +381,25 @@ def test_the_command_of_device_set_runs_as_the_caller(world):
     assert ended.stdout.split()[-5:] == ["Uid:", *[str(USER)] * 4]
 
 
+PS = """
+import json, os, psutil
+
+def look():
+    parent = psutil.Process(os.getppid())
+    family = [parent, *parent.children(recursive=True)]
+    of_root = [each.cmdline() for each in family if 0 in (*each.uids(), *each.gids())]
+    json.dump(sorted(words[words.index("-m") + 1] for words in of_root), open("root.json", "w"))
+
+def make(batch):
+    return look
+"""
 STEPS = """
 import json, os, sys, time
 from pathlib import Path
-import psutil
+from edgetune.cli.main import run
 from edgetune.processes.privilege import act_as_caller
 
+os.environ["PYTHONPATH"] = sys.argv[1]
 act_as_caller()
 from edgetune.artifacts.mode import Mode
 from edgetune.workflows.device.doctor import examine
@@ -366,11 +425,11 @@ with host.power.record() as recording:
     time.sleep(0.12)
 host.modes.apply(Mode(cpu_cores=1, cpu_mhz=2000))
 found["set"] = limits()
-family = {each: each.cmdline() for each in psutil.Process().children(recursive=True)}
-found["root"] = sorted(words[words.index("-m") + 1] for each, words in family.items() if each.uids().saved == 0)
 found["journal"] = refused("/var/lib/edgetune", os.O_RDONLY)
 host.modes.restore()
 found["restored"] = limits()
+sweep = "profile ps.py --task train --device host --modes cpu_cores=1,cpu_mhz=2000 -b 1 --minibatches 3 -q -o p.csv"
+found["swept"] = [run(sweep.split()), limits(), json.load(open("root.json"))]
 with Exclusive("nvidia:0")():
     locks = [Path("/run/edgetune"), *Path("/run/edgetune").iterdir()]
     found["locks"] = {str(path): [path.stat().st_uid, oct(path.stat().st_mode & 0o777)] for path in locks}
@@ -391,7 +450,7 @@ KERNEL = {
 }
 
 
-def test_each_step_of_root_works_under_sudo(world):
+def test_each_step_of_root_works_under_sudo_and_no_other_process_of_a_sweep_is_root(world):
     """The kernel's files are plain ones here, bound over /sys in a mount namespace."""
     for name, text in {**KERNEL, "class/powercap/intel-rapl:0/energy_uj": "5000000"}.items():
         path = world / "root/sys" / name
@@ -399,9 +458,13 @@ def test_each_step_of_root_works_under_sudo(world):
         path.write_text(f"{text}\n")
     (world / "root/sys/class/powercap/intel-rapl:0/energy_uj").chmod(0o400)
     (world / "steps.py").write_text(STEPS)
+    (world / "user/ps.py").write_text(PS)
     first = f"mount --bind {world}/root/sys /sys; mount -t tmpfs tmpfs /var/lib; mount -t tmpfs -o mode=755 tmpfs /run"
-    ended = run_by_root([sys.executable, "../steps.py"], world, first=first)
+    (world / "path").mkdir(exist_ok=True)
+    (world / "path/sitecustomize.py").write_text(CUSTOM.format(file=str(world / "root/started")))
+    ended = run_by_root([sys.executable, "../steps.py", f"{world}/path"], world, first=first)
     assert ended.returncode == 0, ended.stderr
+    assert not (world / "root/started").exists()
     assert json.loads(ended.stdout) == {
         "power": "rapl:package-0",
         "knobs": ["cpu_cores", "cpu_mhz"],
@@ -409,9 +472,9 @@ def test_each_step_of_root_works_under_sudo(world):
         "energy": True,
         "clock": [True, True],
         "set": ["2000000", "2000000"],
-        "root": ["edgetune.devices.guardian", "edgetune.devices.guardian.steps"],
         "journal": True,
         "restored": ["1000000", "3000000"],
+        "swept": [0, ["1000000", "3000000"], ["edgetune.devices.guardian", "edgetune.devices.guardian.steps"]],
         "locks": {
             "/run/edgetune": [0, "0o755"],
             "/run/edgetune/host.lock": [0, "0o644"],

@@ -104,14 +104,3 @@ def test_driver_error_is_absent_with_its_words(sysfs):
 def test_no_package_among_the_zones(sysfs):
     sysfs.put("sys/class/powercap/intel-rapl:1/name", "psys")
     assert isinstance(open_rapl(sysfs, FakeClock()), Absent)
-
-
-def test_recording_on_the_real_thread_is_closed_with_a_last_reading(sysfs):
-    add_rapl(sysfs)
-    clock = FakeClock()
-    sensor = open_rapl(sysfs, clock)
-    assert isinstance(sensor, RaplSensor)
-    with sensor.record() as recording:
-        clock.sleep_s(1)
-        sysfs.put(f"{PACKAGE}/energy_uj", 7_000_000)
-    assert sum(reading.power_w for reading in recording.readings) == pytest.approx(7.0)

@@ -1,7 +1,9 @@
 """Small files of the kernel, read as they come."""
 
 import errno
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +71,24 @@ def test_links_are_followed_below_the_root_also_on_the_way(tmp_path):
         follow(tmp_path, "etc/loop")
     with pytest.raises(FileNotFoundError):
         follow(tmp_path, "etc/missing")
+
+
+def test_a_file_that_is_written_or_read_by_root_is_below_its_tree_however_links_lead(tmp_path):
+    for name in ("sys/devices/gpu", "sys/class", "etc"):
+        (tmp_path / name).mkdir(parents=True)
+    for path in (tmp_path / "sys/devices/gpu/min_freq", tmp_path / "etc/secret"):
+        path.write_text("1")
+    (tmp_path / "sys/class/gpu").symlink_to("../devices/gpu")
+    (tmp_path / "sys/class/out").symlink_to("../../etc/secret")
+    (tmp_path / "sys/class/away").symlink_to("/etc")
+    Sysfs(tmp_path).write("sys/class/gpu/min_freq", "2")
+    assert Sysfs(tmp_path).read("sys/devices/gpu/min_freq") == "2"
+    for path in ("sys/class/out", "sys/class/away/hostname", "sys/class/../../etc/secret"):
+        with pytest.raises(OSError, match="cross-device") as refused:
+            Sysfs(tmp_path).write(path, "2")
+        assert refused.value.errno == errno.EXDEV
+    with pytest.raises(OSError, match="cross-device"):
+        Sysfs(Path("/")).open("proc/self/root/etc/passwd", os.O_RDONLY)
 
 
 def test_a_device_in_place_of_a_file_of_the_kernel_is_read_to_a_limit(tmp_path):

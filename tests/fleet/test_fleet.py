@@ -4,14 +4,18 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from edgetune.artifacts.io import read_profile
 from edgetune.cli.main import run
+from edgetune.processes.families import descendants
 from edgetune.workflows.fleet.client import Fleet, connect
 from edgetune.workflows.fleet.wire import parse_address
 from fakes import tunnel
@@ -32,6 +36,29 @@ def refused_code(fleet, folder):
     assert not ran.exists()
 
 
+def speaks_http(process):
+    """Return which ports of a process and of its children answer a request without TLS as an HTTP server does."""
+    family = {process.pid, *descendants(process.pid)}
+    listening = (each for each in psutil.net_connections("tcp") if each.status == "LISTEN")
+    ports = {each.laddr.port for each in listening if each.pid in family}
+    assert ports, "it listens to the scheduler"
+    found = []
+    for port in ports:
+        with socket.create_connection(("127.0.0.1", port), 10) as connection, suppress(OSError):
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            connection.settimeout(1)
+            found += [port] if connection.recv(5) == b"HTTP/" else []
+    return found
+
+
+def test_a_certificate_is_made_only_by_who_can_listen(tmp_path, capfd):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = ("fleet", "start", "--host", "127.0.0.1", "--port", str(taken.getsockname()[1]), "--tls")
+        assert run((*words, str(tmp_path / "certs"))) == 4
+    assert "cannot listen" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_boards_make_one_table_though_a_worker_is_killed_and_nothing_of_the_folder_is_imported(tmp_path):
     for module in ("dask", "distributed", "json", "multiprocessing", "numpy", "pickle", "psutil", "socket", "ssl"):
         (tmp_path / f"{module}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write(__name__)\n")
@@ -40,6 +67,7 @@ def test_two_boards_make_one_table_though_a_worker_is_killed_and_nothing_of_the_
             fleet.join(board, "--device", "twin:orin-agx", wait=False)
         for board in ("left", "right"):
             until(lambda board=board: "has joined" in fleet.log(board), f"{board}: {fleet.log(board)}")
+        assert [speaks_http(board) for board in fleet.boards.values()] == [[], []]
         twice = fleet.edgetune("fleet", "join", fleet.url, "--tls", "certs", "-d", "twin:orin-agx", "--board", "left")
         assert (twice.returncode, "in use by another edgetune" in twice.stderr) == (4, True)
         sweep = fleet.run(

@@ -11,8 +11,7 @@ import pytest
 from edgetune.artifacts.scratch_folder import sweep
 from edgetune.errors import InputError
 from edgetune.processes import file_lock
-from edgetune.processes.private_folder import temporary_folder
-from edgetune.processes.user_folders import user_folder
+from edgetune.processes.user_folders import temporary_folder, user_folder
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, InputError
-from edgetune.processes.private_folder import temporary_folder
+from edgetune.processes.user_folders import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.identity import default_journal_path, identify

@@ -23,9 +23,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from edgetune.artifacts.file_operations import sync_path
 from edgetune.devices.control import Snapshot
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.processes.private_folder import open_beneath, sync
 from edgetune.processes.privilege import by_root
 from edgetune.version import __version__
 
@@ -115,7 +115,7 @@ class Journals:
             made = not self.folder.exists()
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if made:
-                sync(self.folder.parent)
+                sync_path(self.folder.parent)
             found = os.lstat(self.folder)
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
                 raise DeviceError(
@@ -137,7 +137,7 @@ class Journals:
             raise DeviceError(
                 f"the settings found on {self._device} cannot be recorded: {strange}", "please report this"
             )
-        self._write(self._entry("run", snapshot, configuration))
+        self.write(self._entry("run", snapshot, configuration))
 
     def end(self, state: State = "run") -> None:
         """Remove a journal after its restore; idempotent.
@@ -147,7 +147,7 @@ class Journals:
         """
         try:
             self.path(state).unlink(missing_ok=True)
-            sync(self.folder)
+            sync_path(self.folder)
         except OSError as error:
             raise self._unusable(error) from None
 
@@ -168,7 +168,7 @@ class Journals:
             more = {name: value for name, value in snapshot.items() if name not in earlier.snapshot}
             entry = earlier.model_copy(update={"snapshot": earlier.snapshot | more})
         same = entry.configuration == configuration
-        self._write(entry.model_copy(update={"left": (left or {}) if same else {}}))
+        self.write(entry, left=(left or {}) if same else {})
         self.end("run")
 
     def restarted_since(self, entry: GuardianJournalEntry) -> bool:
@@ -213,21 +213,26 @@ class Journals:
             configuration=configuration,
         )
 
-    def _write(self, entry: GuardianJournalEntry) -> None:
+    def write(self, entry: GuardianJournalEntry, **changed: object) -> None:
+        """Write a journal, some of its fields changed.
+
+        Raises:
+            DeviceError: it could not be written to the disk; the one before remains.
+        """
         path = self.path(entry.state)
         fresh = path.with_name(f"{path.name}.new")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            descriptor = open_beneath(self.folder, fresh.name, flags, 0o600)
+            descriptor = os.open(fresh, flags, 0o600)
             try:
-                left = _sealed(entry.model_dump())
+                left = _sealed({**entry.model_dump(), **changed})
                 while left:
                     left = left[os.write(descriptor, left) :]
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
             fresh.replace(path)
-            sync(self.folder)
+            sync_path(self.folder)
         except OSError as error:
             raise self._unusable(error) from None
         finally:  # also after an interrupt by a signal
@@ -281,7 +286,7 @@ def _read_private(path: Path) -> str | None:
         OSError, ValueError: the file is a link, not a regular file, of another user, or too large.
     """
     try:
-        descriptor = open_beneath(path.parent, path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     with open(descriptor, "rb") as file:

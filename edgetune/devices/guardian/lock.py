@@ -21,7 +21,6 @@ import os
 import re
 import shlex
 import signal
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,9 +28,8 @@ from pathlib import Path
 
 from edgetune.errors import DeviceError
 from edgetune.processes.file_lock import Holder, holder_of, try_lock
-from edgetune.processes.private_folder import make_private, open_beneath, temporary_folder
 from edgetune.processes.privilege import by_root, holds_root
-from edgetune.processes.user_folders import user_folder
+from edgetune.processes.user_folders import make_private, temporary_folder, user_folder
 
 _SYSTEM = Path("/")
 _RUN, _FOLDER = "run", "edgetune"
@@ -131,7 +129,7 @@ def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> 
         DeviceError: the other guardian has not finished in time, or the lock cannot be used.
     """
     try:
-        descriptor = open_beneath(path.parent, path.name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from None
     try:
@@ -149,21 +147,16 @@ def share(device: str, root: Path = _SYSTEM) -> None:
     """Make the shared lock file unless it exists; root calls this.
 
     Raises:
-        OSError: the file cannot be made, or other users could replace it.
+        OSError: the file cannot be made.
     """
+    folder = root / _RUN / _FOLDER
     with suppress(FileExistsError):
-        os.mkdir(root / _RUN / _FOLDER, 0o755)
-    folder = _shared_folder(root)
-    try:
-        if os.fstat(folder).st_uid == os.geteuid():
-            os.fchmod(folder, 0o755)  # whatever the umask
-        flags = os.O_RDONLY | os.O_CREAT | os.O_EXCL | _FLAGS
-        with suppress(FileExistsError):
-            descriptor = os.open(_file_name(device), flags, 0o644, dir_fd=folder)
-            os.fchmod(descriptor, 0o644)
-            os.close(descriptor)
-    finally:
-        os.close(folder)
+        folder.mkdir()
+        folder.chmod(0o755)  # whatever the umask
+    with suppress(FileExistsError):
+        descriptor = os.open(folder / _file_name(device), os.O_RDONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o644)
+        os.fchmod(descriptor, 0o644)
+        os.close(descriptor)
 
 
 @by_root
@@ -186,39 +179,8 @@ def _open(device: str, root: Path) -> int:
         elif holds_root() and _SHARED.fullmatch(device):
             share_system(device)
     with suppress(OSError):
-        folder = _shared_folder(root)
-        try:
-            return _checked(os.open(_file_name(device), os.O_RDONLY | _FLAGS, dir_fd=folder), root)
-        finally:
-            os.close(folder)
+        return os.open(root / _RUN / _FOLDER / _file_name(device), os.O_RDONLY | _FLAGS)
     return _open_private(device, root)
-
-
-def _shared_folder(root: Path) -> int:
-    """Open the folder of the shared locks.
-
-    Raises:
-        OSError: the folder is missing, or users other than root could replace its files.
-    """
-    folder = open_beneath(root / _RUN, _FOLDER, os.O_RDONLY | os.O_DIRECTORY)
-    found = os.fstat(folder)
-    if not _trusted(found, root) or found.st_mode & 0o022:
-        os.close(folder)
-        raise PermissionError(1, "others can write it")
-    return folder
-
-
-def _trusted(found: os.stat_result, root: Path) -> bool:
-    """Whether root owns a file; below a ``root`` other than ``/``, its owner and this user are trusted too."""
-    return found.st_uid == 0 or (root != _SYSTEM and found.st_uid in (os.stat(root).st_uid, os.geteuid()))
-
-
-def _checked(descriptor: int, root: Path) -> int:
-    found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and _trusted(found, root):
-        return descriptor
-    os.close(descriptor)
-    raise PermissionError(1, "not a file of its own")
 
 
 def _open_private(device: str, root: Path) -> int:
@@ -233,9 +195,7 @@ def _open_private(device: str, root: Path) -> int:
     tried = ""
     for folder in (user_folder("runtime"), temporary_folder()):
         try:
-            if make_private(folder):
-                return open_beneath(folder, name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
-            tried = f"{folder} is not this user's alone"
+            return os.open(make_private(folder) / name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
         except OSError as error:
             tried = f"{folder / name}: {error.strerror or error}"
     raise _unusable(_SYSTEM / _RUN / _FOLDER / _file_name(device), tried)

@@ -93,6 +93,7 @@ class Session:
         if self._found is None:
             found = self._control.snapshot()
             self._require_configuration()
+            self._follow_configuration(found)
             self._note(found)
         assert self._found is not None
         self._require_configuration()
@@ -103,6 +104,21 @@ class Session:
             now = self._control.apply(mode, self._found)
         self._left = self._present()
         return now
+
+    def _follow_configuration(self, found: Snapshot) -> None:
+        """Replace what a kept mode goes back to by its values in a configuration applied since then.
+
+        This run's settings would hide from a later restore what that configuration set.
+        """
+        with suppress(NotRestoredError):  # a damaged journal stops ``keep`` and ``undo``
+            kept = self._journals.read("kept")
+            if (
+                kept is not None and kept.configuration and self._configuration and kept.left != found
+                and not self._journals.restarted_since(kept)
+                and not same_configuration(kept.configuration, self._configuration)
+            ):  # fmt: skip
+                target = self._control.plan_restore(kept.snapshot, kept.configuration).target
+                self._journals.write(kept, snapshot=target, configuration=self._configuration, left={})
 
     def _present(self) -> Snapshot:
         """Return the settings as the last mode left them; empty if the configuration may have changed meanwhile."""

@@ -40,6 +40,7 @@ class JetsonControl(BoardControl):
         sleep: Waits for seconds; tests replace it.
 
     Attributes:
+        knobs: The board's knobs.
         settable: Every file that is ever opened for writing.
 
     Raises:
@@ -57,7 +58,7 @@ class JetsonControl(BoardControl):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = "jetson"
-        self._knobs = knobs = find_knobs(sysfs) if knobs is None else knobs
+        self.knobs = knobs = find_knobs(sysfs) if knobs is None else knobs
         self._fan = fan_at_maximum(sysfs)
         settable = [*self._fan, *(path for paths in knobs.files.values() for path in paths)]
         self._files = BoardFiles(sysfs, settable, sleep)
@@ -67,7 +68,7 @@ class JetsonControl(BoardControl):
 
     def _with_kernel_cap(self, caps: Mapping[str, float | None]) -> dict[str, float | None]:
         """Return the caps with the kernel's cap on the memory clock, which may be below that of the power mode."""
-        emc = self._knobs.emc
+        emc = self.knobs.emc
         if emc is None:
             return dict(caps)
         kernel, allowed = emc.capped_hz(self._files) / emc.per_mhz, caps.get("mem_mhz")
@@ -79,7 +80,7 @@ class JetsonControl(BoardControl):
 
     def plan_restore(self, found: Snapshot, then: str) -> RestorePlan:
         """Return the restore targets of settings that were found in the power mode ``then``."""
-        return plan_restore(self._knobs, self._files.sysfs, found, then)
+        return plan_restore(self.knobs, self._files.sysfs, found, then)
 
     def snapshot(self) -> Snapshot:
         """Return every setting that ``apply`` may change, in the order of a restore.
@@ -90,7 +91,7 @@ class JetsonControl(BoardControl):
             DeviceError: a setting cannot be read, or the kernel has lowered limits because of heat, so that the present
                 values are not those to restore. Nothing may then be changed.
         """
-        knobs, files = self._knobs, self._files
+        knobs, files = self.knobs, self._files
         _require_cool(files.sysfs)
         found: Snapshot = {}
         for clock in (knobs.emc, knobs.gpu):
@@ -112,7 +113,7 @@ class JetsonControl(BoardControl):
         Raises:
             DeviceError: a value is not on offer, or the board refused it, changed it or ignored it.
         """
-        knobs, files, asked = self._knobs, self._files, mode.knobs()
+        knobs, files, asked = self.knobs, self._files, mode.knobs()
         check_mode(asked, self.space, self.name)
         scaled = {knob: round(asked[knob] * clock.per_mhz) for knob, clock in knobs.clocks.items() if knob in asked}
         wanted = choose(mode.cpu_cores, knobs.cores, found)
@@ -157,8 +158,8 @@ class JetsonControl(BoardControl):
         Raises:
             DeviceError: a file cannot be read.
         """
-        now: dict[str, float] = {"cpu_cores": len(online(self._files, self._knobs.cores))}
-        for knob, clock in self._knobs.clocks.items():
+        now: dict[str, float] = {"cpu_cores": len(online(self._files, self.knobs.cores))}
+        for knob, clock in self.knobs.clocks.items():
             if (value := clock.read(self._files)) is not None:
                 if measured and isinstance(clock, CpuClock):
                     value = clock.measured_khz(self._files, value)
@@ -180,7 +181,7 @@ class JetsonControl(BoardControl):
             for path in filter(found.__contains__, self._fan):
                 with suppress(DeviceError):  # ``run`` tells of a file that differs
                     self._files.set(path, found[path])
-            wrong = BoardRestore(self._files, self._knobs, found, plan.stays).run()
+            wrong = BoardRestore(self._files, self.knobs, found, plan.stays).run()
             if not wrong:
                 break
         return wrong

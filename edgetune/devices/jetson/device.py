@@ -22,7 +22,7 @@ from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, board_of_module
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
 from edgetune.devices.jetson.gpu import gpu_folder
-from edgetune.devices.jetson.knobs import Tables, caps_of, find_knobs
+from edgetune.devices.jetson.knobs import JetsonKnobs, caps_of
 from edgetune.devices.jetson.nvpmodel import Nvpmodel
 from edgetune.devices.jetson.options import POWER_SENSORS, JetsonOptions, parse_jetson_options
 from edgetune.devices.jetson.power import BoardPower
@@ -39,21 +39,21 @@ from edgetune.processes.privilege import holds_root
 _CPU_GOVERNORS = "sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 
 
-def board_conditions(sysfs: Sysfs, tables: Tables | None = None) -> dict[str, Any]:
+def board_conditions(sysfs: Sysfs, knobs: JetsonKnobs | None = None) -> dict[str, Any]:
     """Return the conditions of the board that a measurement depends on.
 
     Args:
         sysfs: The board's files.
-        tables: The board's own values of each knob, for the limits of the active mode.
+        knobs: The board's knobs, for the limits of the active mode.
     """
     board = detect_jetson(sysfs)
-    nvpmodel = nvpmodel_in_force(sysfs)
+    nvpmodel = nvpmodel_in_force(sysfs, knobs=knobs)
     known = None if isinstance(nvpmodel, str) else nvpmodel
     fan, gpu = read_fan(sysfs, known.fan_profile if known else None), gpu_folder(sysfs)
     return {
         **_identity(board),
         **_power_mode(nvpmodel),
-        "caps": caps_of(known, tables) if known and tables else None,
+        "caps": caps_of(known, knobs.tables) if known and knobs else None,
         "governors": {"cpu": _cpu_governors(sysfs), "gpu": (sysfs.text(f"{gpu}/governor") or None) if gpu else None},
         "fan": asdict(fan) if fan else None,
         **software_versions(),
@@ -173,6 +173,7 @@ def open_jetson(
     modes = open_guardian_modes(guardian, control, ask=ask)
     power = POWER_SENSORS[choices.source](sysfs, clock, jetson.soc or "", choices.rails)
     temperature, throttle = open_board_thermometer(sysfs), open_board_throttle(sysfs)
+    facts = board_conditions(sysfs, control.knobs)
     about = jetson.model if made_up is None else f"{jetson.model} ({made_up})"
     return Device(
         name="jetson",
@@ -184,7 +185,7 @@ def open_jetson(
         modes=modes,
         temperature=temperature,
         throttle=throttle,
-        conditions=_conditions(sysfs, jetson, power, choices, made_up),
+        conditions=_conditions(facts, power, differences(jetson, control.knobs.tables), choices, made_up),
         telemetry=BoardTelemetry(
             sysfs, modes, power, temperature, throttle, gpu_load=gpu_load if sysfs.root == Path("/") else lambda: None
         ),
@@ -211,14 +212,16 @@ def _software(jetson: Jetson) -> str:
 
 
 def _conditions(
-    sysfs: Sysfs, jetson: Jetson, power: PowerSensor | Absent, choices: JetsonOptions, made_up: str | None
+    facts: dict[str, Any],
+    power: PowerSensor | Absent,
+    strange: Sequence[str],
+    choices: JetsonOptions,
+    made_up: str | None,
 ) -> dict[str, Any]:
-    """Return the conditions of a result on this board."""
-    tables = find_knobs(sysfs).tables
-    facts = board_conditions(sysfs, tables)
+    """Return the conditions of a result on this board: its own, and how it differs from the catalogue."""
     known = any(cap is not None for cap in (facts["caps"] or {}).values())
     facts["board_notes"] = [
-        *facts.get("board_notes", ()), *differences(jetson, tables), *([] if known else [_WITHOUT_CAPS])
+        *facts.get("board_notes", ()), *strange, *([] if known else [_WITHOUT_CAPS])
     ]  # fmt: skip
     facts["beyond_caps"] = choices.beyond_caps
     if isinstance(power, BoardPower):

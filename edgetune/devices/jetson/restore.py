@@ -56,13 +56,15 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
         then: The configuration at the time of the snapshot; empty where it was unknown.
     """
     now = configuration_in_force(sysfs)
-    if same_configuration(then, now):
-        return RestorePlan(found)
-    nvpmodel = read_nvpmodel(sysfs)
+    nvpmodel, same = read_nvpmodel(sysfs), same_configuration(then, now)
     if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
-        return _plan_blindly(knobs, sysfs, found, describe_change(then, now))
+        return RestorePlan(found) if same else _plan_blindly(knobs, sysfs, found, describe_change(then, now))
     name = nvpmodel.active_model.name
     modes = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs)
+    if same:  # it may have been chosen again after another mode, which then gave limits to the clusters left out
+        target = found | modes.shown_of_other_modes(found)
+        note = "" if target == found else f"clusters that {name} leaves out keep the limits of another mode"
+        return RestorePlan(target, note, stays=modes.of_other_modes(found))
     values = modes.values(found)
     chosen = bool(then) and then.partition(",")[0] != now.partition(",")[0]
     # same mode, changed file: whether the mode was applied since is unknown, so its limits are not exceeded
@@ -134,23 +136,29 @@ class ModeValues:
     def _place(self, path: str) -> str:
         return os.path.realpath(self._sysfs.root / path)
 
-    def values(self, found: Mapping[str, str]) -> dict[str, str]:
+    def values(self, found: Snapshot) -> dict[str, str]:
         """Return the value of each file; limits of a clock only where both are known.
 
         Limits that the mode leaves out, of clusters that are off, stay where they are those of another mode: nvpmodel
-        set them on the way to this one. Hidden ones may be such, see ``of_other_modes``.
+        set them on the way to this one. A cluster that is on has those that edgetune set.
 
         Args:
             found: The snapshot.
         """
-        given, others = self._given(found), self.of_other_modes(found)
+        given = self._given(found)
         for pair in limit_pairs(self._knobs):
             if not all(path in given or path in found for path in pair.paths):
                 given = {path: value for path, value in given.items() if path not in pair.paths}
-            elif not any(path in given for path in pair.paths):
-                present = {path: self._sysfs.text(path) for path in pair.paths}
-                given |= present if present in others else {}
-        return given
+        return given | self.shown_of_other_modes(found)
+
+    def shown_of_other_modes(self, found: Snapshot) -> Snapshot:
+        """Return the limits of ``of_other_modes`` that clusters which are off show now, where the snapshot has them."""
+        others, shown = self.of_other_modes(found), Snapshot()
+        for pair, core in possible_limits(self._knobs.cores).items():
+            present = {path: self._sysfs.text(path) for path in pair.paths}
+            if present in others and found.keys() >= present.keys() and self._sysfs.text(online_file(core)) == "0":
+                shown |= present
+        return shown
 
     def of_other_modes(self, found: Mapping[str, str]) -> tuple[Snapshot, ...]:
         """Return the limits that other modes give to the CPU clusters that this mode leaves out, a pair each.

@@ -95,8 +95,10 @@ class ContentionWatch:
 
     def throttled_share(self) -> float | None:
         """Return the share of the periods in which a CPU quota stopped the workload; ``None`` without a quota."""
-        before, after = self._looks[-1], None if self._load is None else self._load.read()
-        return None if before is None or after is None else throttled_share(before, after)
+        before = self._looks[-1]
+        if before is None or self._load is None:
+            return None
+        return throttled_share(before.quota_periods, self._load.quota_periods())
 
 
 def contention_warning(rows: Iterable[ProfileRow]) -> tuple[DataWarning, ...]:

@@ -13,8 +13,7 @@ from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
-from edgetune.processes.private_folder import make_private, temporary_folder
-from edgetune.processes.user_folders import user_folder
+from edgetune.processes.user_folders import make_private, temporary_folder, user_folder
 from edgetune.stages.profiling.journal import JOURNAL_SUFFIX, journal_beside
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.version import __version__
@@ -108,8 +107,8 @@ def _journals_folder() -> Path:
         if _takes_files(folder):
             return folder
     with contextlib.suppress(OSError):
-        folder = temporary_folder()
-        if make_private(folder) and _takes_files(folder):
+        folder = make_private(temporary_folder())
+        if _takes_files(folder):
             return folder
     raise InputError(
         "there is no folder to keep the journal in", "name a file with -o, or set XDG_STATE_HOME or TMPDIR"

@@ -6,6 +6,7 @@ next one starts. A point that failed is tried once more when the same sweep is r
 As long as every point has failed, all of them are tried again.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,6 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
-from edgetune.processes.privilege import runs_as_root
 from edgetune.stages.profiling.disturbances import check_possible, contention_warning, describe_contention
 from edgetune.stages.profiling.identity import identify, identity_sha256, origin_of, partial_points, points_sha256
 from edgetune.stages.profiling.journal import Journal, discard_journal
@@ -225,7 +225,7 @@ def _header(
         file = options.inputs if point.task == "infer" else None
         conditions["fed"] = describe_inputs(workload, point.batch_size, options.dimensions, file)
         of_network = time_warnings(workload, point.task, point.batch_size, options.dimensions)
-    if isinstance(device.source, LiveSource) and runs_as_root():
+    if isinstance(device.source, LiveSource) and os.geteuid() == 0:
         conditions["ran_as_root"] = True
     changes = between_rounds([entry.rows[-1] for entry in last])
     if changes is not None:

@@ -22,6 +22,7 @@ from edgetune.devices.capabilities import Absent, PowerSensor
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.device import Device
 from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.jetson.control import JetsonControl
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
 from edgetune.devices.jetson.nvpmodel import Nvpmodel
 from edgetune.devices.jetson.power import BoardPower, open_board_power
@@ -135,7 +136,11 @@ def examine_board(root: Path) -> dict[str, Any] | None:
     jetson = detect_jetson(sysfs)
     if jetson is None:
         return None
-    nvpmodel = nvpmodel_in_force(sysfs)
+    try:
+        control: JetsonControl | DeviceError = open_jetson_control(sysfs)
+    except DeviceError as error:
+        control = error
+    nvpmodel = nvpmodel_in_force(sysfs, knobs=None if isinstance(control, DeviceError) else control.knobs)
     notes = (*jetson.notes, *((nvpmodel,) if isinstance(nvpmodel, str) else nvpmodel.notes))
     return {
         "model": jetson.model,
@@ -148,7 +153,7 @@ def examine_board(root: Path) -> dict[str, Any] | None:
         "power_mode": _power_mode(nvpmodel),
         "container": jetson.container,
         "notes": list(notes),
-        "abilities": [*_readings(sysfs, jetson), *_settings(sysfs), journal_row("jetson", root)],
+        "abilities": [*_readings(sysfs, jetson), *_settings(sysfs, control), journal_row("jetson", root)],
     }
 
 
@@ -177,13 +182,12 @@ def _power_note(sensor: PowerSensor) -> str:
     return f"{sensor.source}; {note}" if note else sensor.source
 
 
-def _settings(sysfs: Sysfs) -> Iterator[Row]:
+def _settings(sysfs: Sysfs, control: JetsonControl | DeviceError) -> Iterator[Row]:
     """Return a row for each knob, and one for the named modes."""
-    try:
-        space = open_jetson_control(sysfs).space
-    except DeviceError as error:
-        yield row("set modes", "no", error.message)
+    if isinstance(control, DeviceError):
+        yield row("set modes", "no", control.message)
         return
+    space = control.space
     privileged = getattr(sysfs, "user", "root" if holds_root() else "user") == "root"
     for knob, name in _SETTINGS.items():
         if values := space.knobs.get(knob):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetune.processes.privilege import holds_root, invoking_user
+from edgetune.processes.privilege import holds_root
 
 _NAMED = 3
 """Files named in a warning: enough to see what is wrong."""
@@ -56,9 +56,8 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
 
 
 def _user() -> str | None:
-    """Return the user to permit, as sudoers names a user; ``None`` for root without sudo."""
-    caller = invoking_user()
-    uid = os.geteuid() if caller is None else caller.uid
+    """Return the user to permit, as sudoers names a user; ``None`` for root."""
+    uid = os.geteuid()
     if uid == 0:
         return None
     try:

@@ -11,7 +11,7 @@ from edgetune.artifacts.merging import first_difference
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.processes.private_folder import temporary_folder
+from edgetune.processes.user_folders import temporary_folder
 from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.identity import default_journal_path, grown, identify, identity_sha256, missing_points

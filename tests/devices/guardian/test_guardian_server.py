@@ -289,13 +289,6 @@ def test_a_run_on_top_of_a_kept_mode_goes_back_to_that_mode(kernel):
     assert_as_found(kernel)
 
 
-def test_keeping_twice_still_goes_back_to_what_was_found_first(kernel):
-    guard_toy(kernel, MODES[0], request(2, "keep"))
-    guard_toy(kernel, apply(1, gpu_mhz=300), request(2, "keep"))
-    guard_toy(kernel, request(1, "undo"))
-    assert_as_found(kernel)
-
-
 def test_keeping_again_after_a_restart_goes_back_to_what_the_restart_gave(kernel):
     guard_toy(kernel, MODES[0], request(2, "keep"))
     power_cut(kernel.root)
@@ -324,13 +317,6 @@ def test_after_a_look_an_earlier_run_is_still_put_back_before_anything_else(kern
     kill(kernel)
     outcome = guard_toy(kernel, request(1, "left"), MODES[0])
     assert [reply["ok"] for reply in outcome.replies] == [True, True]
-    assert_as_found(kernel)
-
-
-def test_forgetting_begins_with_putting_back(kernel):
-    kill(kernel)
-    (reply,) = guard_toy(kernel, request(1, "forget")).replies
-    assert "toy was put back as it was found" in reply["recovered"][0]
     assert_as_found(kernel)
 
 

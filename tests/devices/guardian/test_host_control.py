@@ -9,7 +9,6 @@ from edgetune.devices.cpufreq import HostControl
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_files import KernelFiles
-from edgetune.testing.fake_jetson import apply_line, guard, request_line
 from fakes.sysfs import KHZ, add_cpufreq
 
 POLICIES = [f"sys/devices/system/cpu/cpufreq/policy{number}" for number in (0, 1)]
@@ -126,13 +125,3 @@ def test_the_clock_of_a_jetson_is_left_to_the_guardian_of_the_board(tmp_path):
     policy = f"{POLICIES[0]}/scaling"
     assert len(control.restore({f"{policy}_min_freq": "729600", f"{policy}_max_freq": "729600"})) == 1
     assert kernel.settings() == before
-
-
-def test_a_guardian_puts_it_back_at_the_end(sysfs):
-    outcome = guard(
-        HostControl(sysfs), sysfs.root, apply_line(1, cpu_mhz=1600), apply_line(2, cpu_mhz=900), request_line(3, "read")
-    )
-    assert [reply["ok"] for reply in outcome.replies] == [True, False, True]
-    assert outcome.replies[2]["mode"] == {"cpu_mhz": 1600.0}
-    assert outcome.code == 0
-    assert limits(sysfs) == ["800000", "2400000"] * 2

@@ -6,14 +6,17 @@ import json
 import pytest
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.jetson import knobs
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.jetson.device import board_conditions
-from edgetune.devices.jetson.knobs import caps_of, presets_of
+from edgetune.devices.jetson.knobs import caps_of, find_knobs, presets_of
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, present_masks, read_nvpmodel
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_files import KernelFiles
+from edgetune.testing.fake_jetson import open_fake_jetson
+from edgetune.workflows.device.doctor import examine_board
 
 JETPACKS = {"4.9": 4, "5.10": 5, "5.15": 6, "6.8": 7}
 BOARDS = [
@@ -92,7 +95,7 @@ def test_an_agx_orin_marks_its_modes_by_the_parts_of_the_gpu_that_they_switch(tm
 
 def test_the_conditions_of_a_board(tmp_path):
     sysfs = make_board(tmp_path, kernel="5.15", mode="MODE_15W", clock=FakeClock())
-    found = board_conditions(sysfs, tables_of(sysfs.board))
+    found = board_conditions(sysfs, find_knobs(sysfs))
     assert json.loads(json.dumps(found)) == found  # it goes into the head of artifacts
     assert (found["board"], found["module"], found["soc"]) == (
         "NVIDIA Jetson AGX Orin Developer Kit",
@@ -119,15 +122,15 @@ def test_the_conditions_of_a_board(tmp_path):
 def test_reading_the_conditions_writes_nothing(tmp_path):
     sysfs = make_board(tmp_path, clock=FakeClock())
     before, written = sysfs.settings(), list(sysfs.writes)
-    board_conditions(sysfs, tables_of(sysfs.board))
+    board_conditions(sysfs, find_knobs(sysfs))
     assert (sysfs.settings(), list(sysfs.writes)) == (before, written)
 
 
 def test_a_user_without_rights_learns_the_same(tmp_path):
     as_root = make_board(tmp_path, clock=FakeClock())
     as_user = type(as_root)(tmp_path, user="user", clock=FakeClock())
-    tables = tables_of(as_root.board)
-    assert board_conditions(as_user, tables) == board_conditions(as_root, tables)
+    found = find_knobs(as_root)
+    assert board_conditions(as_user, found) == board_conditions(as_root, found)
 
 
 def test_governors_that_differ_are_all_told(tmp_path):
@@ -147,6 +150,16 @@ def test_what_a_board_does_not_tell_is_none_and_not_made_up(tmp_path):
     assert [found["nvpmodel"][fact] for fact in ("mode", "id", "file", "sha256")] == [None] * 4
     assert "there is no /etc/nvpmodel.conf" in found["nvpmodel"]["notes"][0]
     assert found["board_notes"]
+
+
+def test_the_knobs_of_a_board_are_found_once(tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(knobs, "find_gpu", lambda sysfs, find=knobs.find_gpu: found.append(sysfs) or find(sysfs))
+    make_board(tmp_path, clock=FakeClock())
+    open_fake_jetson(tmp_path)
+    assert len(found) == 1
+    assert examine_board(tmp_path) is not None
+    assert len(found) == 2
 
 
 def test_caps_need_the_boards_own_tables(tmp_path):

@@ -82,15 +82,6 @@ def test_what_is_switched_off_while_it_is_watched_stops_no_reading(bench, name, 
     assert after["clocks_mhz"]["cpu policy0"] > 0
 
 
-def test_without_privilege_what_every_user_may_read_is_there(bench):
-    at = bench("jetson-orin-nano-8gb", kernel="5.15", user="user")
-    found = opened(at).read()
-    assert found["mode"] == {"cpu_cores": 6}
-    assert "memory" not in found["clocks_mhz"]
-    assert found["power_w"]
-    assert found["temperature_c"]
-
-
 def test_what_the_board_lacks_is_left_out(bench):
     at = bench("jetson-nano")
     absent = Absent("not here")
@@ -112,21 +103,6 @@ def test_the_load_of_the_gpu_and_of_the_memory_is_shown_where_the_kernel_shows_i
     shown = FakeNvml([FakeGpu(load=0.5)])
     for telemetry, load in ((opened(thor, module=shown), 50), (opened(at, module=shown), 97.3)):
         assert telemetry.read()["load_percent"]["gpu"] == load
-
-
-def test_a_rail_that_does_not_answer_is_missing_and_the_others_are_not(bench):
-    at = bench("jetson-agx-orin-64gb", kernel="5.10")
-    telemetry = opened(at)
-    (folder,) = [
-        path.rpartition("/")[0]
-        for path in at.kernel.glob("sys/class/hwmon/hwmon*/in*_label")
-        if at.kernel.read(path) == "VDD_GPU_SOC"
-    ]
-    for path in at.kernel.glob(f"{folder}/curr*_input"):
-        at.kernel.deny_reading(path)
-    found = telemetry.read()["power_w"]
-    assert found["VDD_GPU_SOC"] is None
-    assert found["VIN_SYS_5V0"] is not None or found["VDDQ_VDD2_1V8AO"] is not None
 
 
 def test_throttling_shows_as_events_and_as_what_slows_the_board_now(bench):

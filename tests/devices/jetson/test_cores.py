@@ -3,7 +3,7 @@
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.jetson.cpu import PATIENCE_S, choose, find_cores, online_file, parse_ranges
+from edgetune.devices.jetson.cpu import PATIENCE_S, find_cores, online_file, parse_ranges
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import KernelFiles
 
@@ -33,15 +33,6 @@ def test_core_0_and_cores_without_a_file_always_run(tmp_path):
 def test_without_a_list_of_cores_there_is_no_control(tmp_path):
     with pytest.raises(DeviceError, match="present does not list the cores"):
         find_cores(KernelFiles(tmp_path))
-
-
-def test_the_lowest_numbers_run(bench):
-    at = bench("jetson-agx-orin-64gb")
-    cores = find_cores(at.kernel)
-    found = at.control.snapshot()
-    assert choose(5, cores, found) == {0, 1, 2, 3, 4}
-    at.control.apply(Mode(cpu_cores=5), found)
-    assert at.kernel.read(f"{FOLDER}/online") == "0-4"
 
 
 def test_cores_go_off_from_the_highest_and_come_from_the_lowest(bench):
@@ -91,13 +82,3 @@ def test_a_core_that_is_busy_for_a_moment_is_asked_again(bench):
     for write in (1, 2, 3):
         at.kernel.fail_at(write, "EBUSY")
     assert at.control.apply(Mode(cpu_cores=5), at.control.snapshot()).cpu_cores == 5
-
-
-def test_a_core_that_does_not_come_back_is_told_by_name(bench):
-    at = bench()
-    found = at.control.snapshot()
-    at.control.apply(Mode(cpu_cores=5), found)
-    at.kernel.deny_writing(online_file(5))
-    wrong = at.control.restore(found)
-    assert len(wrong) == 1
-    assert f"/{online_file(5)} reads 0, not 1 as found" in wrong[0]

@@ -126,14 +126,6 @@ def limits_when_woken(at, policy=4):
     return limits
 
 
-def test_a_cluster_is_given_its_limits_back_before_it_goes_off(bench):
-    at = bench("jetson-orin-nano-8gb", mode="15W", reonline="kept")
-    found = at.control.snapshot()
-    at.control.apply(Mode(cpu_cores=6, cpu_mhz=960.0), found)
-    at.control.apply(Mode(cpu_cores=4, cpu_mhz=806.4), found)
-    assert limits_when_woken(at) == tuple(found[f"{FOLDER}/policy4/scaling_{end}_freq"] for end in ("min", "max"))
-
-
 @pytest.mark.parametrize("offline", OFFLINE)
 def test_limits_that_only_a_later_lasting_mode_met_are_put_back_too(bench, offline):
     at = bench("jetson-orin-nano-8gb", mode="7W", offline_policy=offline, reonline="kept")
@@ -187,19 +179,6 @@ def test_killed_at_any_write_a_cluster_that_was_off_is_as_it_was(bench, offline,
         assert limits_when_woken(at) == hidden
 
 
-def test_what_was_hidden_is_noted_before_it_is_changed(bench):
-    at = bench("jetson-orin-nano-8gb", mode="7W")
-    found = at.control.snapshot()
-    paths = {f"{FOLDER}/policy4/scaling_{end}_freq" for end in ("min", "max")}
-    assert not paths & set(found)
-    noted = []
-    at.control.learnt = lambda snapshot: noted.append((dict(snapshot), [path for path, _ in at.kernel.writes]))
-    at.control.apply(Mode(cpu_cores=6, cpu_mhz=960.0), found)
-    assert len(noted) == 1
-    assert paths <= set(noted[0][0])
-    assert not paths & set(noted[0][1])
-
-
 def test_a_journal_without_what_was_learnt_puts_everything_else_back(bench):
     at = bench("jetson-orin-nano-8gb", mode="7W")
     found = at.control.snapshot()
@@ -217,13 +196,3 @@ def test_a_woken_cluster_without_the_clock_is_reported(bench):
         at.control.apply(Mode(cpu_cores=6, cpu_mhz=806.4), found)
     assert at.control.restore(found) == []
     assert at.differences() == {}
-
-
-def test_without_cpufreq_the_clock_is_fixed_and_the_rest_works(bench):
-    at = bench()
-    at.kernel.remove(FOLDER)
-    control = at.open()
-    assert "shows no policy" in control.space.fixed["cpu_mhz"]
-    found = control.snapshot()
-    assert control.apply(Mode(cpu_cores=2, gpu_mhz=408.0), found).gpu_mhz == 408.0
-    assert control.restore(found) == []

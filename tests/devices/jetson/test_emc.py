@@ -1,7 +1,5 @@
 """The memory clock: found where each generation has it, believed only when it holds, its cap put back."""
 
-import errno
-
 import pytest
 
 from edgetune.artifacts.mode import Mode
@@ -45,12 +43,6 @@ def test_every_rate_is_held_and_read_back_in_any_order(bench, board, kernel):
     assert at.control.restore(found) == []
     assert at.control.read().mem_mhz is None
     assert at.differences() == {}
-
-
-def test_the_lock_comes_before_the_rate_and_the_firmware_is_halted_only_if_it_must(bench):
-    at = bench()
-    at.control.apply(Mode(mem_mhz=665.6), at.control.snapshot())
-    assert at.kernel.writes == [(LOCK, "1"), (RATE, "665600000")]
 
 
 def test_where_a_lock_alone_does_not_hold_the_firmware_is_halted_and_let_go_again(bench):
@@ -181,34 +173,11 @@ def test_without_debugfs_the_memory_clock_is_fixed_with_the_remedy(bench, board,
     assert at.control.read().mem_mhz is None
 
 
-def test_without_a_known_memory_clock_it_is_fixed(bench):
-    at = bench()
-    at.kernel.remove(f"{BPMP}/emc")
-    assert "no memory clock of a kind known here" in at.open().space.fixed["mem_mhz"]
-
-
-def test_without_a_cap_file_rates_are_set_all_the_same(bench):
-    at = bench(emc_cap=False)
-    found = at.control.snapshot()
-    assert at.control.apply(Mode(mem_mhz=665.6), found).mem_mhz == 665.6
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
-
-
 @pytest.mark.parametrize("listed", ["1 204000 600\n2 2133000 700", "1 204000000 600\n2 2133000000 700"])
 def test_rates_of_thor_are_column_2_of_the_firmwares_table_in_khz_or_hz(bench, listed):
     at = bench("jetson-agx-thor")
     at.kernel.put(f"{BPMP}/clk/emc/dvfs", f"# rate uv\n{listed}")
     assert find_emc(at.kernel).table == (204_000_000, 2_133_000_000)
-
-
-def test_a_lock_that_cannot_be_written_is_reported(bench):
-    at = bench()
-    found = at.control.snapshot()
-    at.kernel.deny_writing(LOCK, errno.EPERM)
-    with pytest.raises(DeviceError, match="mrq_rate_locked refused 1: operation not permitted") as caught:
-        at.control.apply(Mode(mem_mhz=665.6), found)
-    assert "root" in caught.value.hint
 
 
 def test_an_orin_under_jetpack_7_is_held_by_the_lock_although_it_has_a_bwmgr(bench):
@@ -217,19 +186,6 @@ def test_an_orin_under_jetpack_7_is_held_by_the_lock_although_it_has_a_bwmgr(ben
         at.kernel.put(f"sys/class/devfreq/bwmgr/{end}_freq", hz)
     at.kernel.put("sys/class/devfreq/bwmgr/available_frequencies", "204000000 3199000000")
     assert LOCK in find_emc(at.kernel).settable
-
-
-def test_what_fails_in_putting_the_memory_back_does_not_keep_the_rest_from_it(bench):
-    at = bench("jetson-orin-nano-8gb", kernel="5.15", super_dt=True, mode="15W")
-    found = at.control.snapshot()
-    at.kernel.fail_at(3, "ignored")
-    at.control.apply(Mode(mem_mhz=3199.0), found)
-    assert at.kernel.read(HALT) == "1"
-    at.kernel.deny_writing(LOCK)
-    wrong = at.control.restore(found)
-    assert len(wrong) == 1
-    assert "mrq_rate_locked reads 1, not 0 as found" in wrong[0]
-    assert set(at.differences()) <= {LOCK, RATE}
 
 
 def test_a_thor_whose_memory_has_no_upper_limit_says_so_and_is_held_by_the_firmware(tmp_path):

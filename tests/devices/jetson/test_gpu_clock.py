@@ -102,16 +102,6 @@ def test_a_gpu_that_was_kept_awake_stays_awake(bench):
     assert at.differences() == {}
 
 
-def test_the_gpu_sleeps_again_also_when_its_clock_is_refused(bench):
-    at = bench()
-    gpu = find_gpu(at.kernel)
-    found = at.control.snapshot()
-    at.kernel.deny_writing(gpu.limits.high, errno.EINVAL)
-    with pytest.raises(DeviceError, match="max_freq refused 408000000"):
-        at.control.apply(Mode(gpu_mhz=408.0), found)
-    assert at.kernel.read(gpu.power) == "auto"
-
-
 def test_a_gpu_that_cannot_be_woken_gets_its_limits_back_all_the_same(bench):
     at = bench()
     found = at.control.snapshot()
@@ -178,14 +168,6 @@ def test_an_upper_limit_of_0_is_never_written(bench):
     at.kernel.write(gpu.limits.high, "0")
     with pytest.raises(DeviceError, match="max_freq reads 0, which could not be put back"):
         at.control.snapshot()
-
-
-def test_power_gating_masks_are_never_touched(bench):
-    at = bench("jetson-agx-orin-64gb", mode="MODE_30W")
-    found = at.control.snapshot()
-    assert not [path for path in found if "mask" in path]
-    at.control.apply(Mode(gpu_mhz=at.control.space.knobs["gpu_mhz"][-1]), found)
-    assert not [path for path, _ in at.kernel.writes if "mask" in path]
 
 
 def test_on_thor_the_pci_device_above_the_clock_is_kept_awake(tmp_path):

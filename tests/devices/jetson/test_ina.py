@@ -173,14 +173,3 @@ def test_what_the_chip_cannot_measure_has_no_power(sysfs, mv, ma, believed):
 def test_a_smaller_shunt_measures_larger_currents(sysfs):
     add_hwmon(sysfs, "sys/class/hwmon/hwmon0", ma=60_000, shunt_uohm=2000)
     assert watts(sysfs) == pytest.approx(dict.fromkeys(LABELS, 300.0))
-
-
-def test_no_chips_are_no_channels(sysfs):
-    assert find_channels(sysfs) == []
-
-
-def test_a_file_that_is_not_a_number_is_an_error(sysfs):
-    add_hwmon(sysfs, "sys/class/hwmon/hwmon0", mv="garbage")
-    channel = find_channels(sysfs)[0]
-    with pytest.raises(ValueError, match="garbage"):
-        channel.counts(sysfs)

@@ -97,13 +97,6 @@ def test_every_knob_of_a_board_is_on_offer_from_its_own_tables(bench, board, ker
     assert knobs["mem_mhz"] == tuple(khz / 1000 for khz in listed)
 
 
-def test_the_agx_orin_of_jetpack_5_offers_twelve_cores_29_13_and_4_clocks(bench):
-    knobs = bench("jetson-agx-orin-64gb", kernel="5.10", mode="MAXN", beyond_caps=False).control.space.knobs
-    assert {knob: len(values) for knob, values in knobs.items()} == {
-        "cpu_cores": 12, "cpu_mhz": 29, "gpu_mhz": 13, "mem_mhz": 4
-    }  # fmt: skip
-
-
 def test_values_above_the_active_caps_are_offered_only_on_request(bench):
     at = bench("jetson-agx-orin-64gb", kernel="5.15", mode="MODE_30W", beyond_caps=False)
     caps = {"cpu_cores": 8.0, "cpu_mhz": 1728.0, "gpu_mhz": 612.0, "mem_mhz": None}
@@ -147,15 +140,6 @@ def test_presets_are_offered_unless_they_need_a_reboot_or_more_than_the_caps_all
     assert "612 is above" in space.withheld["25W"]
 
 
-def test_without_root_every_knob_is_fixed_with_the_reason_and_the_state_can_be_read(bench):
-    at = bench(user="user")
-    assert at.control.space.knobs == {}
-    assert all("root" in reason for reason in at.control.space.fixed.values())
-    assert at.control.read().cpu_cores == 6
-    with pytest.raises(DeviceError, match=r"cannot set cpu_mhz: .*root"):
-        at.control.apply(Mode(cpu_mhz=729.6), {})
-
-
 def test_a_mode_that_is_in_place_is_not_written_again(bench):
     at = bench()
     found = at.control.snapshot()
@@ -164,28 +148,6 @@ def test_a_mode_that_is_in_place_is_not_written_again(bench):
     assert attempts(at.kernel, lambda: at.control.apply(mode, found)) == 0
     assert attempts(at.kernel, lambda: at.control.restore(found)) > 0
     assert attempts(at.kernel, lambda: at.control.restore(found)) == 0
-
-
-def test_knobs_that_a_mode_leaves_out_go_back_to_what_was_found(bench):
-    at = bench()
-    found = at.control.snapshot()
-    at.control.apply(lowest(at.control), found)
-    back = at.control.apply(Mode(gpu_mhz=408.0), found)
-    assert back == Mode(cpu_cores=6, gpu_mhz=408.0)
-    at.control.apply(Mode(), found)
-    assert at.differences() == {}
-
-
-def test_a_snapshot_lists_settings_in_the_order_in_which_they_are_put_back(bench):
-    at = bench("jetson-orin-nano-8gb", kernel="5.15", mode="7W")
-    names = [path.rsplit("/", 2)[-2:] for path in at.control.snapshot()]
-    kinds = ["/".join(name) for name in names]
-    order = [
-        "emc/mrq_rate_locked", "nvpmodel_clk_cap/emc", "17000000.gpu/min_freq", "power/control", "cpu1/online",
-        "policy0/scaling_min_freq", "cpu5/online",
-    ]  # fmt: skip
-    assert [kinds.index(name) for name in order] == sorted(kinds.index(name) for name in order)
-    assert kinds[-1] == "cpu4/online"
 
 
 def test_a_setting_that_cannot_be_read_stops_the_snapshot(bench):
@@ -298,15 +260,6 @@ def test_a_journal_of_another_board_is_not_carried_out(bench):
     wrong = at.control.restore(found | {"etc/passwd": "x", "sys/class/thermal/thermal_zone0/mode": "disabled"})
     assert any("etc/passwd is not put back" in told for told in wrong)
     assert {path for path, _ in at.kernel.writes} <= at.control.settable
-
-
-def test_values_of_a_journal_that_are_no_numbers_are_reported(bench):
-    at = bench()
-    found = at.control.snapshot()
-    limit = next(path for path in found if path.endswith("policy0/scaling_max_freq"))
-    wrong = at.control.restore(found | {limit: "fast"})
-    assert len(wrong) == 1
-    assert "not fast as found" in wrong[0]
 
 
 @pytest.mark.parametrize(("board", "kernel"), SOME)

@@ -12,7 +12,7 @@ from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.jetson.device import open_jetson, open_jetson_at
 from edgetune.devices.sysfs import Sysfs
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import DeviceError
 from edgetune.testing.fake_jetson import is_fake, open_fake_jetson
 
 GUARDIAN = """
@@ -60,10 +60,12 @@ class TestAgxOrinOfJetpack5(BoardContract):
     board = ("jetson-agx-orin-64gb", "5.10")
 
 
+@pytest.mark.slow
 class TestOrinNanoOfJetpack6(BoardContract):
     board = ("jetson-orin-nano-8gb", "5.15")
 
 
+@pytest.mark.slow
 class TestXavierNxOfJetpack4(BoardContract):
     board = ("jetson-xavier-nx", "4.9")
 
@@ -133,24 +135,6 @@ def test_the_guardian_of_a_board_elsewhere_is_told_the_folder_and_what_goes_beyo
         assert modes.command == guardian_command(asked, root)
 
 
-def test_rails_can_be_chosen(bench):
-    at = bench("jetson-agx-orin-64gb", kernel="5.10")
-    assert opened(at, "jetson?rails=VDD_GPU_SOC").power.source == "ina3221:VDD_GPU_SOC"
-    with pytest.raises(DeviceError, match="no power rail 'VDD_NONE'"):
-        opened(at, "jetson?rails=VDD_NONE")
-
-
-def test_jtop_as_the_source_of_power_is_missed_where_it_is_not_installed(bench, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jtop", None)
-    with pytest.raises(DeviceError, match="jetson-stats is not installed"):
-        opened(bench("jetson-nano"), "jetson?source=jtop")
-
-
-def test_an_option_that_a_board_lacks_is_refused(bench):
-    with pytest.raises(InputError, match="unknown option 'caps'"):
-        opened(bench("jetson-nano"), "jetson?caps=off")
-
-
 def test_a_machine_that_is_no_jetson_is_named_as_such(tmp_path):
     with pytest.raises(DeviceError, match=f"{tmp_path} has no files of a Jetson"):
         open_jetson_at(tmp_path)
@@ -176,15 +160,6 @@ def test_without_privilege_the_guardian_tells_what_can_be_set(bench):
     assert applied.cpu_cores == 2
     device.modes.restore()
     assert at.differences() == {}
-
-
-def test_where_the_power_mode_is_not_known_the_limits_in_force_hold_and_that_is_said(bench):
-    at = bench("jetson-agx-orin-64gb", kernel="5.15", mode="MODE_30W")
-    assert not any("not known" in note for note in opened(at).conditions["board_notes"])
-    at.kernel.remove("var/lib/nvpmodel/status")
-    told = opened(at)
-    assert told.modes.space.knobs["gpu_mhz"][-1] == 612.0
-    assert any("the active nvpmodel mode is not known" in note for note in told.conditions["board_notes"])
 
 
 def test_without_a_known_power_mode_nothing_above_the_limits_in_force_is_offered(tmp_path):

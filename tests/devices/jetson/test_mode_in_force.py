@@ -93,14 +93,6 @@ def test_a_run_in_progress_sets_no_further_mode_and_ends_within_the_new_one(boar
     assert outcome.errors.startswith("note: jetson was put back, but not to all that was found: it had nvpmodel mode 0")
 
 
-def test_a_mode_kept_after_the_change_goes_back_to_the_mode_in_force(board, chosen):
-    board.guard(SLOW, request_line(2, "keep"))
-    board.choose(MODE_15W)
-    board.guard(apply_line(1, gpu_mhz=114.75), request_line(2, "keep"))
-    assert board.guard(request_line(1, "undo")).code == 0
-    assert board.kernel.settings() == chosen(MODE_15W)
-
-
 def lock_memory(kernel):
     """Hold the memory at its highest rate, as jetson_clocks does."""
     emc = "sys/kernel/debug/bpmp/debug/clk/emc"
@@ -187,7 +179,7 @@ def test_a_journal_of_an_earlier_edgetune_named_the_mode_alone(board):
     journals = Journals("jetson", board.kernel.root)
     entry = journals.read("run")
     assert entry.configuration.startswith("nvpmodel mode 0, nvpmodel_p3701_0000.conf ")
-    journals._write(entry.model_copy(update={"configuration": "nvpmodel mode 0"}))
+    journals.write(entry, configuration="nvpmodel mode 0")
     assert json.loads(path.read_text())["configuration"] == "nvpmodel mode 0"
     assert board.guard(only_restore=True).code == 0
     assert board.at.differences() == {}
@@ -256,50 +248,71 @@ def test_every_mode_that_was_set_is_known_on_every_board_and_kernel(bench, name)
 CLUSTERS = ("jetson-agx-orin-64gb", "jetson-agx-xavier", "jetson-tx2", "jetson-xavier-nx")
 
 
+SEQUENCES = {
+    "a mode chosen again": ("jetson-agx-orin-64gb", "5.15", ["1", "kill", "2", "1"]),
+    "a mode chosen again after one was kept": ("jetson-xavier-nx", "4.9", ["6", "keep", "4", "keep", "6"]),
+    "a second one kept under another mode": ("jetson-agx-xavier", "4.9", ["4", "keep", "0", "keep", "1", "2"]),
+}
+"""Board, kernel, and numbers of modes for nvpmodel among runs of edgetune; the last mode leaves out a cluster."""
+
+
+@pytest.mark.parametrize("policy", ["ebusy", "missing", "readable"])
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_a_cluster_that_is_off_has_the_cap_that_nvpmodel_gave_it_last(bench, name, policy):
+    board, kernel, steps = SEQUENCES[name]
+    options = {"kernel": kernel, "offline_policy": policy, "reonline": "kept", "golden_context": False}
+    ours, other = (bench(board, **options) for _ in range(2))
+    do(steps, random.Random(1), ours, other.kernel)
+    assert ours.kernel.settings() == other.kernel.settings()
+    assert limits_when_on(ours.kernel) == limits_when_on(other.kernel)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_whatever_happens_the_limits_are_those_of_nvpmodel_alone_clusters_that_are_off_included(bench, seed):
-    """Random sequences of nvpmodel, one mode kept, runs, kills and a restore; the same modes chosen on another board.
-
-    None is chosen twice: back in the mode of a snapshot, everything goes back as found.
-    """
+    """Random sequences of nvpmodel, modes kept, runs, kills and a restore; the same modes chosen on another board."""
     rng = random.Random(seed)
     for _ in range(6):
         name, policy, reonline = rng.choice(CLUSTERS), rng.choice(("ebusy", "missing", "readable")), "kept"
         options = {"kernel": rng.choice(list(load_board(name).kernels)), "offline_policy": policy, "reonline": reonline}
         ours, other = (bench(name, golden_context=False, **options) for _ in range(2))
-        done = [(name, options), *random_sequence(rng, ours, other.kernel)]
+        modes = [str(model.id) for model in ours.kernel.board.presets.modes]
+        steps = [rng.choice(modes) if step == "nvpmodel" else step for step in rng.choices(STEPS, k=7)]
+        steps = [rng.choice(modes), *steps]
+        done = name, options, steps, do(steps, rng, ours, other.kernel)
         assert ours.kernel.settings() == other.kernel.settings(), done
         assert limits_when_on(ours.kernel) == limits_when_on(other.kernel), done
 
 
-def random_sequence(rng, at, other):
-    """Do something to a board, to the other only what nvpmodel does; yield each, the last a restore of everything."""
+STEPS = ("nvpmodel", "nvpmodel", "nvpmodel", "keep", "keep", "run", "kill")
+
+
+def do(steps, rng, at, other):
+    """Do the steps to a board, to the other only what nvpmodel does; then restore everything and return what was set.
+
+    Args:
+        steps: Numbers of modes for nvpmodel, and ``run``, ``keep`` (a run whose mode stays) or ``kill``.
+    """
+    keep, undo, greet = (lambda _, word=word: request_line(9, word) for word in ("keep", "undo", "hello"))
+    done = []
 
     def guarded(*lines):
         control = open_jetson_control(at.kernel, sleep=at.clock.sleep_s)
         knobs = {knob: rng.choice(values) for knob, values in control.space.knobs.items() if rng.random() < 0.7}
+        done.append(knobs)
         with contextlib.suppress(Killed):
             assert guard(control, at.kernel.root, *(line(knobs) for line in lines)).code == 0
-        return knobs
 
-    modes = rng.sample(at.kernel.board.presets.modes, len(at.kernel.board.presets.modes))
-    keep, undo, greet = (lambda _, word=word: request_line(9, word) for word in ("keep", "undo", "hello"))
-    steps = rng.choices(("nvpmodel", "nvpmodel", "run", "kill"), k=5)
-    steps.insert(rng.randrange(5), "keep")
-    for what in ["nvpmodel", *steps]:
-        if what == "nvpmodel":
-            if not modes:
-                continue
-            mode = str(modes.pop().id)
-            assert at.kernel.nvpmodel("-m", mode) == other.nvpmodel("-m", mode)
-            yield what, mode
+    for step in steps:
+        if step.isdecimal():
+            assert at.kernel.nvpmodel("-m", step) == other.nvpmodel("-m", step) == (0, "")
             continue
-        if what == "kill":
+        if step == "kill":
             at.kernel.fail_at(rng.randrange(1, 14), "kill-after")
-        yield what, guarded(lambda knobs: apply_line(1, **(knobs or {"cpu_cores": 1})), *[keep] * (what == "keep"))
+        guarded(lambda knobs: apply_line(1, **(knobs or {"cpu_cores": 1})), *[keep] * (step == "keep"))
         at.kernel.revive()
         at.kernel.forget_faults()
-    yield "restore", guarded(greet, undo)
+    guarded(greet, undo)
+    return done
 
 
 def limits_when_on(kernel):

@@ -98,11 +98,6 @@ def test_a_file_that_is_not_understood_is_a_reason_with_its_line(sysfs):
     assert reason.startswith(f"/{REAL}, line 1: ")
 
 
-def test_bytes_that_are_no_text_are_a_reason(sysfs):
-    (sysfs.root / REAL).write_bytes(b"\xff\xfe\x00<")
-    assert isinstance(read_nvpmodel(sysfs), str)
-
-
 def test_jetpack_4_notes_the_fan_with_the_mode(sysfs):
     sysfs.put("var/lib/nvpmodel/status", "pmode:0000 fmode:quiet")
     found = read(sysfs)
@@ -139,10 +134,6 @@ def test_nvpmodel_is_asked_where_its_state_is_silent(sysfs, answer, active, note
     assert found.active == active
     assert note in "".join(found.notes)
     assert bool(found.notes) == bool(note)
-
-
-def test_nvpmodel_is_not_asked_where_its_state_answers(sysfs):
-    assert read(sysfs, lambda: pytest.fail("asked")).active == 2
 
 
 def test_the_paths_are_those_that_this_kernel_has(sysfs):

@@ -60,10 +60,6 @@ def test_names_are_those_of_the_file_and_a_second_of_a_name_carries_its_number()
     assert list(found.modes) == ["MODE_30W", "MAXN_SUPER", "MODE_30W#2"]
 
 
-def test_half_way_between_two_values_is_the_lower():
-    assert preset(["GPU MAX_FREQ 150"], {"gpu_mhz": (0.0001, 0.0002)}).gpu_mhz == 0.0001
-
-
 def test_memory_runs_at_its_highest_rate_below_the_limit():
     assert preset(["EMC MAX_FREQ 1599000000"]).mem_mhz == 1331.2
     assert preset(["EMC MAX_FREQ 1331200000"]).mem_mhz == 1331.2

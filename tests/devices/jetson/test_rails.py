@@ -36,12 +36,6 @@ def test_agx_orin_offers_the_other_sum_and_says_what_is_unverified():
     assert other.name == total.others[0]
 
 
-def test_where_the_input_is_measured_nothing_is_uncertain():
-    total = choose_total(channels("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC"))
-    assert total.note is None
-    assert total.others == ()
-
-
 def test_thors_input_is_its_unlabelled_chip_and_only_thors():
     found = [*channels("VDD_GPU", "VDD_CPU_SOC_MSS", "VIN_SYS_5V0"), *channels(None, chip="ina238")]
     assert choose_total(named(found, "tegra264")).name == "VIN"
