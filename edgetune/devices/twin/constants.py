@@ -153,7 +153,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationInfo:
-    """Origin of the constants: time and data of the calibration."""
+    """Origin of the constants: time and data of the calibration.
+
+    ``claim_slowdown_points`` is the largest error of a published slowdown at lower clocks, of those fitted.
+    """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
@@ -163,6 +166,7 @@ class CalibrationInfo:
     leave_one_out: tuple[LeftOut, ...] = ()
     claim_time_pct: float | None = None
     claim_power_pct: float | None = None
+    claim_slowdown_points: float | None = None
     claim_note: str = ""
 
 
