@@ -414,6 +414,21 @@ def test_the_reference_stands_against_a_saving_within_noise() -> None:
     assert noisy.tried
 
 
+def test_the_error_of_a_model_is_kept_away_from_the_limit() -> None:
+    """A model of a board may show slowdowns that are too small, and what it shows at the limit is beyond it there."""
+    board = Board(3.0, 2.0, 0.5)
+    free, kept = _tune(board, 0.4), _tune(board, 0.4, model_error=0.2)
+    assert free.slowdown_share > 0.2 >= kept.slowdown_share > 0
+    assert (kept.allowed_share, kept.model_error_share) == (0.4, 0.2)
+    assert _tune(board, 0.05, model_error=0.1).slowdown_share == 0
+
+
+def test_the_reference_is_no_candidate() -> None:
+    """After a disappointing measurement the forecast of the reference itself looks better than what was measured."""
+    for board in (Board(0.2, 0.2, 10.0), Board(12.0, 2.0, 1.0, 4.0), Board(5.0, 3.0, 3.0)):
+        assert TOP not in [one.candidate.mode for one in _tune(board, 0.05).tried]
+
+
 @pytest.mark.parametrize(("allowed", "points"), [(-0.1, 5), (float("nan"), 5), (float("inf"), 5), (0.05, 0)])
 def test_invalid_requests_are_refused(allowed: float, points: int) -> None:
     with pytest.raises(InputError):

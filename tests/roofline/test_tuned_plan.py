@@ -70,6 +70,7 @@ def test_the_plan_says_what_was_asked_found_and_measured() -> None:
     assert plan.header.conditions["device"] == "board"
     assert plan.header.conditions["tune"] == {
         "slowdown_share": 0.05,
+        "model_error_share": 0.0,
         "reference": TOP.knobs(),
         "reference_minibatch_s": 4.0,
         "reference_energy_j": 56.0,

@@ -160,9 +160,7 @@ def tune(
         forecast = _learnt(forecast, tuning.tried[-1])
     if noise and tuning.best is not None:
         tuning.confirm()
-    return Tuned(
-        tuning.reference, tuning.best, tuple(tuning.tried), allowed_share, tuning.measurements, model_error
-    )
+    return Tuned(tuning.reference, tuning.best, tuple(tuning.tried), allowed_share, tuning.measurements, model_error)
 
 
 @dataclass(slots=True)

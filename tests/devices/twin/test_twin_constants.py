@@ -24,12 +24,6 @@ def test_every_constant_has_a_unit_and_a_source():
         assert constant.source
 
 
-def test_tables_presets_and_sensor_name_their_sources():
-    sources = [TWIN.knobs.source, TWIN.presets_source, TWIN.sensing.source]
-    assert all(sources)
-    assert len(DIGEST) == 64
-
-
 def test_presets_are_those_of_the_boards_configuration_at_its_own_clocks():
     presets, table = TWIN.space.presets, TWIN.space.knobs["gpu_mhz"]
     for model in catalog.load_board("jetson-agx-orin-64gb").presets[0].modes:
@@ -56,15 +50,6 @@ def test_what_is_written_reads_back(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(dump(TWIN))
     assert load_file(str(path))[0] == TWIN
-
-
-def test_new_values_replace_the_old_and_keep_their_sources():
-    from dataclasses import replace
-
-    other = with_values(TWIN, replace(TWIN.values, soc_w=12.5), TWIN.fit)
-    assert other.values.soc_w == 12.5
-    assert other.constants["soc_w"].source == TWIN.constants["soc_w"].source
-    assert TWIN.values.soc_w != 12.5
 
 
 def without(entry):
