@@ -423,10 +423,20 @@ def test_the_error_of_a_model_is_kept_away_from_the_limit() -> None:
     assert _tune(board, 0.05, model_error=0.1).slowdown_share == 0
 
 
+class SparingHost(Board):
+    """A board whose accelerator takes a fifth less energy beside a slower CPU, which is too slow."""
+
+    def row(self, mode: Mode) -> ProfileRow:
+        row = super().row(mode)
+        assert row.energy_j is not None
+        return row if mode.cpu_mhz == TOP.cpu_mhz else replace(row, energy_j=row.energy_j * 0.8)
+
+
 def test_the_reference_is_no_candidate() -> None:
-    """After a disappointing measurement the forecast of the reference itself looks better than what was measured."""
-    for board in (Board(0.2, 0.2, 10.0), Board(12.0, 2.0, 1.0, 4.0), Board(5.0, 3.0, 3.0)):
-        assert TOP not in [one.candidate.mode for one in _tune(board, 0.05).tried]
+    """What was measured beside a slower CPU is taken to hold beside the reference's, which then looks better than it
+    was measured."""
+    board = SparingHost(3.0, 2.0, 5.0)
+    assert TOP not in [one.candidate.mode for one in _tune(board, 0.05).tried]
 
 
 @pytest.mark.parametrize(("allowed", "points"), [(-0.1, 5), (float("nan"), 5), (float("inf"), 5), (0.05, 0)])

@@ -4,7 +4,8 @@ Picture a GPU fed by one CPU thread. The thread issues operators one after anoth
 kernels, each limited by arithmetic or by memory, plus a fixed start-up; other cores decode images. The slowest of the
 three sets the pace and nearly hides the others, but for a part of the convolutions that nothing hides: it is why
 ResNet-50 slows with the GPU clock while it waits for launches, and MobileNetV3 does not (Pagoda, 2025, section 9.1,
-names its compute-bound layers). Power is what the clocks cost at rest plus what the work costs. Everything is an array over power modes. Clocks are GHz inside; results are s, W, FLOP/s, B/s.
+names its compute-bound layers). Power is what the clocks cost at rest plus what the work costs. Everything is an array
+over power modes. Clocks are GHz inside; results are s, W, FLOP/s, B/s.
 
 The equations are the simplified ones of the study that defines the constants' symbols: hard max of compute and memory
 time, hard min in the bandwidth roof, stalled matrix products fully clock-gated. Norms are evaluated scaled, because

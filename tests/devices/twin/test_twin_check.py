@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.twin import (
     MODES_96,
-    REMARKS,
     ROOFS,
     AnchorEvaluator,
     check,

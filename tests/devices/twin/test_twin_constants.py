@@ -3,7 +3,7 @@ from dataclasses import fields
 import pytest
 import yaml
 
-from benchmarks.twin import dump, with_values
+from benchmarks.twin import dump
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson import catalog
 from edgetune.devices.twin.constants import Constants, list_boards, load_board, load_file, parse

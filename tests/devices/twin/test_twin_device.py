@@ -11,14 +11,13 @@ from twin_tables import LOW, MAXN, mixed
 from benchmarks.twin import dump, with_values
 from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.mode_grids import studied_grid
-from edgetune.devices.twin.constants import list_boards, load_board
+from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 
 NAME = "twin:orin-agx"
 NOISY = f"{NAME}?noise=on&seed=3"

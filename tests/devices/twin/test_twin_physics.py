@@ -21,7 +21,6 @@ from edgetune.devices.twin.physics import (
     peak_flops,
     predict,
     soft_min,
-    static_power,
 )
 from edgetune.devices.twin.work import work_of
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgetune.devices.twin.constants import Sensing
-from edgetune.devices.twin.timeline import Settling, TwinPowerSensor, TwinTimeline
+from edgetune.devices.twin.timeline import TwinPowerSensor, TwinTimeline
 
 SENSING = Sensing(
     refresh_s=1.0, settle_s=3.0, time_constant_s=0.4, lag_s=0.1, time_repeat=0.0, power_repeat=0.0, time_jitter=0.0,
