@@ -140,15 +140,6 @@ def test_the_energy_roofline_of_the_highest_mode(roofs):
     assert (found.energy.peak_flops_per_j, found.dynamic.peak_flops_per_j) == pytest.approx((196e9, 260e9), rel=0.05)
 
 
-def test_the_published_peak_power_contradicts_the_published_constants(roofs):
-    """3.86 pJ x 14.7 TFLOP/s + 17.9 W are 74.6 W, and 14.7 TFLOP/s at 0.196 TFLOP/J are 75 W; printed are 67 W. One
-    product cannot do both: the twin follows the constants, four figures that agree."""
-    roof = at(roofs)
-    printed_w = 3.86 * 14.7 + 17.9
-    assert printed_w == pytest.approx(14.7 / 0.196, rel=0.01)
-    assert roof.flop_j * roof.flops_per_s + roof.static_w == pytest.approx(74.6, rel=0.02)
-
-
 def test_energy_per_byte_by_memory_clock(roofs):
     """Published: 141.4, 174.7 and 444.9 pJ. Only the first is met. What a stream draws beyond rest, 23.2, 18.2 and at
     most 18.2 W, lies on no line in bandwidth, which the twin's power is: it says 198 pJ for the second (+13 %) and
