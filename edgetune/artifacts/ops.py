@@ -93,7 +93,7 @@ class OpsTable(Table):
         batch_size: Samples per minibatch.
         precision: ``fp32``, ``fp16``, ``int8``, ...; for mixed types, that of most multiplications.
         parameters: Trainable and constant weight elements of the network.
-        loads_images: Whether CPU cores decode an image for each training sample.
+        loads_images: Whether CPU cores decode an image for each sample.
         rows: One row per operator and phase.
     """
 

@@ -52,6 +52,7 @@ def machine(placed: Placed) -> dict[str, Any]:
         "correlations": [plain(one) for one in _correlations(placed)],
         "warnings": plain(placed.roofline.header.warnings),
         "placements": [plain(placement) for placement in placed.placements],
+        "fused_runtime": _of_fused_runtimes(placed),
         "measured_j": list(placed.measured_j),
         "other_modes": [
             {
@@ -200,7 +201,13 @@ def show_network(found: Sequence[Placed]) -> None:
         bound = [[str(cell).removesuffix("-bound") if cell else cell for cell in row] for row in cells]
         table([short.get(name, name) for name in names], bound)
     for placed in found:
-        for sentence in (*types_of(placed.tables[0]), *_of_fused_runtimes(placed)):
+        fused = [
+            f"batch {each['batch_size']} {format_si(each['bytes_moved'], 'B')}, {each['flop_per_byte']:.4g} FLOP/byte, "
+            f"{each['bound']}-bound"
+            for each in _of_fused_runtimes(placed)
+        ]
+        apart = f"{_EAGER}: {'; '.join(fused)}"
+        for sentence in (*types_of(placed.tables[0]), *([apart] if fused else [])):
             print_folded(sentence if len(everywhere) == 1 else f"{roofs[placed.roof]}: {sentence}")
         for index in firsts(placed.placements):
             placement = placed.placements[index]
@@ -209,23 +216,25 @@ def show_network(found: Sequence[Placed]) -> None:
                 print_folded(named if len(everywhere) == 1 else f"{roofs[placed.roof]}: {named}")
 
 
-def _of_fused_runtimes(placed: Placed) -> list[str]:
+_EAGER = "bytes are of the device's eager framework; with a kernel each for GELU, attention and the like"
+
+
+def _of_fused_runtimes(placed: Placed) -> list[dict[str, Any]]:
     """Return what bounds a network of an eager framework in a runtime that has a kernel for each of its operators.
 
-    No sentence where the parts of GELU, attention and the like move no bytes of their own.
+    Nothing where the parts of GELU, attention and the like move no bytes of their own.
     """
     from edgetune.stages.roofline.placement import time_bound
 
-    told = []
+    found = []
     for of_network, placement in zip(placed.tables, placed.placements, strict=True):
         conditions: dict[str, Any] = dict(of_network.header.conditions)
         moved = conditions["unfused"]["bytes_moved"] if conditions.get("eager") else placement.bytes_moved
         if moved != placement.bytes_moved:
-            bound = time_bound(placement.flops, moved, placed.roof)
-            intensity = f"{format_si(moved, 'B')}, {placement.flops / moved:.4g} FLOP/byte"
-            told.append(f"batch {placement.batch_size} {intensity}, {bound}-bound")
-    runtime = "bytes are of the device's eager framework; with a kernel each for GELU, attention and the like"
-    return [f"{runtime}: {'; '.join(told)}"] if told else []
+            bound, intensity = time_bound(placement.flops, moved, placed.roof), placement.flops / moved
+            batch = placement.batch_size
+            found.append({"batch_size": batch, "bytes_moved": moved, "flop_per_byte": intensity, "bound": bound})
+    return found
 
 
 def _row(placement: Placement) -> tuple[str | None, ...]:

@@ -1,23 +1,24 @@
 """Print the tables and figures of the joint tuning of batch size and GPU clock (2025) beside ours, a row for each.
 
-    python tests/benchmarks/joint_study.py FOLDER
+    python tests/benchmarks/joint_study.py FOLDER [--seeds 5]
 
 Theirs: a Jetson Nano and a TX2 NX, time to accuracy in seconds. Neither board is here, and the study prints neither
 times per minibatch nor watts by clock, from which a twin could be calibrated. So ours are ratios on other devices:
 
-    time and power   SIMULATED: `twin:orin-agx`, GPU clock varied, all else at its top. Networks of the zoo, and the
-                     transformer of the study (six layers of six heads, 256 wide). Its limits are set as the study's:
-                     the peak power at which a third and two thirds of the highest clock are safe for every network and
-                     batch size.
-    epochs           measured: `proxy:cnn` on two sets of drawn images, five seeds; `proxy:transformer` on two sets of
-                     drawn text and on the manual's pages, three seeds. Trained here when FOLDER lacks them: half an
-                     hour on two cores, resumed when interrupted.
+    time and power   SIMULATED: `twin:orin-agx`, GPU clock varied, all else at its top. Networks of the zoo for images
+                     of 32 x 32, as the study's, and its transformer (six layers of six heads, 256 wide). Its limits are
+                     set as the study's: the peak power at which a third and two thirds of the highest clock are safe
+                     for every network and batch size.
+    epochs           measured: `proxy:cnn` on two sets of drawn images, `proxy:transformer` on two sets of drawn text
+                     and on the manual's pages; from first weights, where the study fine-tunes. Trained here when FOLDER
+                     lacks them: half an hour on two cores, resumed when interrupted.
     zeus             measured by others (Zeus, NSDI '23): BERT on SQuAD and on Sentiment140, a V100 and a P100: seconds
                      and watts by batch size and power limit, and the epochs of ten runs at each batch size to each
                      target. Batch size and limit are chosen by the epochs of one data set, paid for by those of the
                      other, and held against the best of the batch sizes that both were trained at.
 
-Of a row the second column is theirs, [lowest limit, middle limit, no limit] where there are three figures.
+Of a row the second column is theirs, [lowest limit, middle limit, no limit] where there are three figures. Ours is the
+mean over the seeds of the training, and its least and most where they differ.
 """
 
 from __future__ import annotations
@@ -178,20 +179,35 @@ def choices(study: Study, ours: tuple[str, str], dataset: str, by: str, limit_w:
     return Choices(*(choice_of(truth, way.row) for way in ways), optimum(truth, rows))
 
 
-Row = tuple[str, str, str]
+Figures = tuple[str, Sequence[float]]
+"""How a figure is written, e.g. ``.2f``, and its values by one seed's epochs."""
+Row = tuple[str, str, str | Figures]
 """Of a figure: its name, theirs and ours."""
+
+
+def over_seeds(rows: Sequence[Sequence[Row]]) -> Iterator[tuple[str, str, str]]:
+    """Yield each row with the mean of its figures over the seeds, and their least and most where these differ."""
+    for name, theirs, first in (row for row in rows[0]):
+        found = [dict((row[0], row[2]) for row in of_seed)[name] for of_seed in rows]
+        if isinstance(first, str):
+            yield name, theirs, first
+            continue
+        form, told = first[0], []
+        for values in zip(*(each[1] for each in found), strict=True):
+            mean, *ends = (format(value, form) for value in (statistics.fmean(values), min(values), max(values)))
+            told.append(mean if ends[0] == ends[1] else f"{mean} ({' to '.join(ends)})")
+        yield name, theirs, f"[{', '.join(told)}]" if len(told) > 1 else told[0]
 
 
 def table_rows(study: Study) -> Iterator[Row]:
     """Yield the ratios of tables 2 to 4."""
     words = ("baseline 1 / joint", "baseline 2 / joint", "joint / fastest")
     for (table, name, dataset), printed in SECONDS.items():
-        ours = ["not here: no TX2 NX, and the study prints neither its clocks nor its watts"] * 3
+        ours: list[str | Figures] = ["not here: no TX2 NX, and the study prints neither its clocks nor its watts"] * 3
         if table != "4":
             found = [choices(study, OURS[name], *TARGETS[dataset], limit_w) for limit_w in study.limits_w]
             times = [[each.time_s for each in way] for way in zip(*map(_ways, found), strict=True)]
-            ours = [f"{_three(each)} ({TARGETS[dataset][0]})" for each in _ratios(times)]
-            ours[2] += ": " + ", ".join(f"{c.ours.row.batch_size} at {c.ours.row.gpu_mhz:.0f} MHz" for c in found)
+            ours = [(".2f", each) for each in _ratios(times)]
         for what, figures, value in zip(words, _ratios(printed), ours, strict=True):
             yield f"table {table}, {name}, {dataset}: {what}", _three(figures), value
 
@@ -219,7 +235,7 @@ def figure_rows(study: Study) -> Iterator[Row]:
         ("text: baseline 1", text, "largest", "1.09 at the lowest limit"),
         ("text: baseline 2", text, "fewest", "1.25"),
     ):
-        yield f"fig 4, {what} / joint energy", theirs, _energies(study, data, way)
+        yield f"fig 4, {what} / joint energy, most and median", theirs, _energies(study, data, way)
     for figure, name, said in (
         ("5", "MobileNetV2", "0 % but for a few without a limit"),
         ("8", "ResNet18", "0 % but for a few at the lowest limit (3 % in table 2)"),
@@ -239,46 +255,46 @@ def _figure_1(study: Study) -> Row:
     problem = accuracy_problem(dict.fromkeys(SIZES, 1.0), power_peak_budget_w=limit_w)
     found = compare(problem, rows, optimum(problem, rows).row, others=study.others("resnet18"))
     assert found.largest_batch is not None
-    answer, base = found.answer.row, found.largest_batch.row
-    words = f"batch {answer.batch_size} at {answer.gpu_mhz:.0f} MHz, not {base.batch_size} at {base.gpu_mhz:.0f}"
     saved = 1 - 1 / found.times_faster(found.largest_batch)
     return (
         "fig 1, ResNet18 at 5 W: time saved of a fixed number of samples",
         "31.9 % (64 at 460, not 128 at 307 MHz)",
-        f"{saved:.1%} ({words})",
+        (".1%", [saved]),
     )
 
 
 def _figure_2(study: Study) -> Iterator[Row]:
     for name in ("shapes", "gratings"):
         epochs = study.epochs["cnn", name]
-        yield "fig 2: epochs of batch 32 / batch 8", "1.5 (15 and 10)", f"{epochs[32] / epochs[8]:.2f} ({name})"
+        yield f"fig 2: epochs of batch 32 / batch 8, {name}", "1.5 (15 and 10)", (".2f", [epochs[32] / epochs[8]])
         ratios = []
         for limit_w in study.limits_w:
             problem = study.problem("resnet18", "cnn", name, limit_w)
             best = [optimum(problem, [r for r in study.rows["resnet18"] if r.batch_size == size]) for size in (32, 8)]
             ratios.append(best[0].time_s / best[1].time_s)
-        yield "fig 2: time to accuracy of batch 32 / batch 8", "[>1, >1, <1]", f"{_three(ratios)} ({name})"
+        yield f"fig 2: time to accuracy of batch 32 / batch 8, {name}", "[>1, >1, <1]", (".2f", ratios)
 
 
-def _energies(study: Study, data: Sequence[tuple[str, str]], way: str) -> str:
+def _energies(study: Study, data: Sequence[tuple[str, str]], way: str) -> Figures:
+    """Return the largest and the median ratio."""
     ratios = []
     for name, dataset in data:
         for limit_w in study.limits_w:
             found = choices(study, OURS[name], *TARGETS[dataset], limit_w)
             ratios.append((getattr(found, way).energy_j or 0.0) / (found.ours.energy_j or 1.0))
-    return f"up to {max(ratios):.2f}, median {statistics.median(ratios):.2f}"
+    return ".2f", [max(ratios), statistics.median(ratios)]
 
 
-def _lost(study: Study, network: str, proxy: str) -> str:
-    parts = []
+def _lost(study: Study, network: str, proxy: str) -> Figures:
+    """Return mean and worst by limit."""
+    parts: list[float] = []
     for limit_w in study.limits_w:
         names = [dataset for own, dataset in study.epochs if own == proxy]
         pairs = [(dataset, by) for dataset in names for by in names if by != dataset]
         found = [choices(study, (network, proxy), dataset, by, limit_w) for dataset, by in pairs]
         lost = [each.ours.time_s / each.fastest.time_s - 1 for each in found]
-        parts.append(f"{statistics.fmean(lost):.1%} and {max(lost):.1%}")
-    return f"[{', '.join(parts)}]"
+        parts += [statistics.fmean(lost), max(lost)]
+    return ".1%", parts
 
 
 def _profiling(study: Study) -> Iterator[Row]:
@@ -293,12 +309,11 @@ def _profiling(study: Study) -> Iterator[Row]:
         yield (
             f"section 4.1, {name}: staircase, share of a training",
             f"at most {share} % ({share / 100 * theirs_s:.0f} of {theirs_s} s)",
-            f"{spent_s:.0f} s, {len(steps)} of {len(table)} points: {spent_s / theirs_s:.1%} of theirs; "
-            f"{spent_s / training_s:.0%} of ours, which takes {training_s:.0f} s on the larger board",
+            (".1%", [spent_s / training_s]),
         )
 
 
-def nano_rows() -> Iterator[Row]:
+def nano_rows() -> Iterator[tuple[str, str, str]]:
     """Yield what the printed figures of the Nano say about time against clock: constant + 1 / clock."""
     first = SECONDS["2", "ResNet18", "SVHN"][0]
     slope = (first[0] - first[2]) / (1 / NANO_MHZ[0] - 1 / NANO_MHZ[2])
@@ -395,7 +410,7 @@ def _cost(choice: TrainingChoice, objective: Objective) -> float:
     return choice.time_s if objective == "time" else choice.energy_j or math.nan
 
 
-def zeus_rows() -> Iterator[Row]:
+def zeus_rows() -> Iterator[tuple[str, str, str]]:
     """Yield the same ratios on measured GPUs: BERT chosen by the epochs of another data set."""
     if not ZEUS.is_dir():
         yield "zeus", "-", "not here: no folder of public measurements"
@@ -413,8 +428,8 @@ def zeus_rows() -> Iterator[Row]:
         yield f"BERT on V100 and P100, measured: baseline 1 / joint {objective}", theirs, ours
 
 
-def load(folder: Path) -> Study:
-    """Return the study's tables in a folder; those that it lacks are made."""
+def load(folder: Path, seeds: int) -> list[Study]:
+    """Return the study's tables in a folder, one for the epochs of each seed; those that it lacks are made."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = {
         name: et.profile(
@@ -423,26 +438,36 @@ def load(folder: Path) -> Study:
         ).rows
         for name, sizes in NETWORKS.items()
     }  # fmt: skip
-    epochs = {}
+    epochs: list[dict[tuple[str, str], Epochs]] = [{} for _ in range(seeds)]
     for proxy, datasets in EPOCHS.items():
         for dataset, target in datasets:
             made_here = {"manual": manual_text, "gratings": gratings}.get(dataset)
             name = dataset if made_here is None else str(made_here(folder))
             made = et.profile(
                 f"proxy:{proxy}", convergence=True, dataset=name, target_accuracy=target, batch_sizes=list(SIZES),
-                seeds=5 if proxy == "cnn" else 3, output=str(folder / f"{proxy}-{dataset}.parquet"),
+                seeds=seeds, output=str(folder / f"{proxy}-{dataset}.parquet"),
             )  # fmt: skip
-            epochs[proxy, dataset] = epochs_of(made).by_batch
+            for place, seed in enumerate(sorted({row.seed for row in made.rows})[:seeds]):
+                of_seed = replace(made, rows=tuple(row for row in made.rows if row.seed == seed))
+                epochs[place][proxy, dataset] = epochs_of(of_seed).by_batch
     rows = {name: [replace(row, workload=name) for row in each] for name, each in rows.items()}
-    return Study(rows, epochs, limits(rows))
+    return [Study(rows, each, limits(rows)) for each in epochs]
 
 
 def reference(folder: Path, network: str) -> str:
-    """Return the reference of a network; the study's transformer is exported when it is missing."""
-    if network != "transformer":
-        return f"zoo:{network}"
-    path = folder / "transformer.onnx"
-    if not path.exists():
+    """Return the file of a network: one of the zoo for images of 32 x 32, or the study's transformer."""
+    path = folder / f"{network}.onnx"
+    if network != "transformer" and not path.exists():
+        import onnx
+
+        from edgetune.workloads import zoo
+        from edgetune.workloads.graph_builder import GraphBuilder
+
+        graph = GraphBuilder(network)
+        pixels = graph.input("pixels", ("batch", 3 * 32 * 32), "float32")  # in memory: no file to decode
+        image = graph.reshape("image", pixels, (0, 3, 32, 32))
+        onnx.save(zoo.with_weights(graph.model(zoo.network(network).build(graph, image), {})), path)
+    elif not path.exists():
         import torch
 
         from edgetune.stages.profiling.convergence.text_networks import NextTokenTransformer
@@ -492,12 +517,16 @@ def _three(values: Sequence[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of the tables, which are made when they are missing")
-    study = load(parser.parse_args().folder)
+    parser.add_argument("--seeds", type=int, default=5)
+    asked = parser.parse_args()
+    studies = load(asked.folder, asked.seeds)
+    study = studies[0]
     print("SIMULATED: time and power of ours come from a model, but for the rows of zeus; epochs are measured.")
     watts = ", ".join("none" if each is None else f"{each:.1f} W" for each in study.limits_w)
     print(f"limits of peak power: theirs 4.5 W, 7 W, none; ours {watts}\n")
     print("figure | theirs | ours")
-    for row in (*table_rows(study), *figure_rows(study), *nano_rows(), *zeus_rows()):
+    ours = over_seeds([[*table_rows(each), *figure_rows(each)] for each in studies])
+    for row in (*ours, *nano_rows(), *zeus_rows()):
         print(" | ".join(row))
 
 

@@ -3,8 +3,9 @@
     python tests/benchmarks/schedule_thesis.py DATA [--prepared FOLDER] [--only 6.7,7.16] [--repeats 3] [--limit 5]
 
 DATA is a folder with ``layer_bytes.csv`` and ``layer_times.csv`` of EdgeCaffe (github.com/bacox/edgecaffe, BSD-2): what
-each layer stores, and what loading and executing the layers of three networks took on a CPU. FOLDER, for table 7.2, is
-made by ``edgetune schedule prepare``. B. Cox, *Multi-model inference on the edge*, TU Delft 2020: most of its figures
+each layer stores, and what loading and executing the layers of three networks took on a CPU. In a folder without them
+the zoo's networks of these names are prepared and measured, which takes some minutes. FOLDER, for table 7.2, is made by
+``edgetune schedule prepare``. B. Cox, *Multi-model inference on the edge*, TU Delft 2020: most of its figures
 are pictures, so that "theirs" is what its text and tables say. Solver times, loads and the idle footprint are measured
 here; everything else is SIMULATED with the thesis's layers, and with what Caffe held of each (its table 6.1), on two
 cores and one storage. The solver's cases are chains of layers of 10 to 100 bytes that load and execute in 1 to 20 ms.
@@ -28,6 +29,9 @@ from statistics import fmean
 
 from scipy.stats import kendalltau
 
+from edgetune.artifacts.io import read
+from edgetune.artifacts.layer_costs import LayerCosts
+from edgetune.stages.schedule.costs import networks_of
 from edgetune.stages.schedule.executor import environment_of
 from edgetune.stages.schedule.live_run import LiveOptions, LiveRun
 from edgetune.stages.schedule.machine import Machine, Paging
@@ -70,6 +74,8 @@ Lines = Iterator[tuple[str, str, str]]
 
 def read_networks(folder: Path) -> dict[str, LayeredNetwork]:
     """Return the study's networks: layers with weights, each with the weightless ones that follow it."""
+    if not (folder / "layer_times.csv").exists():
+        return measured_networks(folder)
     with (folder / "layer_times.csv").open() as file:
         times = {(row["network"], int(row["layer_id"])): row for row in csv.DictReader(file)}
     rows = defaultdict(list)
@@ -77,6 +83,19 @@ def read_networks(folder: Path) -> dict[str, LayeredNetwork]:
         for row in csv.DictReader(file):
             rows[row["network"]].append(row)
     return {name: _network(name, rows[name], times) for name in CAFFE_MB}
+
+
+def measured_networks(folder: Path) -> dict[str, LayeredNetwork]:
+    """Return the zoo's networks of the study's names, their layers measured on this machine unless FOLDER has them."""
+    costs = folder / "costs.parquet"
+    if not costs.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        zoo = [f"zoo:{name.lower()}" for name in CAFFE_MB]
+        prepared = str(folder / "prepared")
+        for words in (("prepare", *zoo, "-o", prepared), ("profile", prepared, "--cold", "-o", str(costs))):
+            subprocess.run([sys.executable, "-m", "edgetune", "schedule", *words, "-q"], check=True)
+    found = networks_of(read(LayerCosts, str(costs)))
+    return {name: replace(found[name.lower()], name=name) for name in CAFFE_MB}
 
 
 def _network(
@@ -345,10 +364,12 @@ class Thesis:
 
     def saved(self) -> Lines:
         """Conclusion: weights that partial execution need not hold, the largest layer alone, of all networks."""
-        layers = defaultdict(list)
-        with (self._asked.data / "layer_bytes.csv").open() as file:
-            for row in csv.DictReader(file):
-                layers[row["network"]].append(int(row["partialFileSize"]))
+        layers = {name: [layer.weight_bytes for layer in network.layers] for name, network in self._study.items()}
+        if (stored := self._asked.data / "layer_bytes.csv").exists():
+            layers = defaultdict(list)
+            with stored.open() as file:
+                for row in csv.DictReader(file):
+                    layers[row["network"]].append(int(row["partialFileSize"]))
         shares = [1 - max(sizes) / sum(sizes) for sizes in layers.values()]
         yield "most, mean", "up to 88 %, 35 %", f"{max(shares):.1%}, {fmean(shares):.1%}"
 

@@ -4,6 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+import schedule_thesis
 from schedule_thesis import Thesis, case_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "edgecaffe"
@@ -41,6 +42,16 @@ def test_memory_taken_for_half_of_what_it_is_slows_masa_down():
     lines = list(thesis().wrong_estimates())
     found = {what: float(ours.partition(" ")[0].lstrip("x")) for what, _, ours in lines}
     assert found["masa, memory x0.5"] > found["masa, memory x1.5"] > found["masa, memory x1.0"] == 1.0
+
+
+@pytest.mark.slow
+def test_without_the_studys_tables_layers_are_measured_here(tmp_path, monkeypatch):
+    monkeypatch.setattr(schedule_thesis, "CAFFE_MB", {"AgeNet": 183})
+    for _ in range(2):  # the second time they are there
+        found = Thesis(Namespace(data=tmp_path, prepared=None, repeats=1, limit=1.0, images=3, little_mib=320))
+        ((_, _, ours),) = found.saved()
+        assert ours == "15.6%, 15.6%"  # its first fully connected layer holds the rest
+        assert {"masa", "reuse"} == {what.partition(",")[0] for what, _, _ in found.wrong_estimates()}
 
 
 def test_table_of_files_says_what_it_needs():

@@ -47,12 +47,24 @@ def test_the_twin_measured_is_what_was_published_of_the_board(maxn):
 
 def test_an_eager_framework_is_placed_by_its_bytes_and_those_of_a_fused_runtime_are_printed(edgetune, maxn):
     """Pagoda (2025), 7.2: all networks stay memory-bound, whatever their batch size."""
-    ended = edgetune(
-        "roofline", "zoo:bert_large", *TWIN, "--peaks", str(maxn), "--batch-sizes", "1,32", "--no-measure", "--quiet"
-    )
+    asked = ("roofline", "zoo:bert_large", *TWIN, "--peaks", str(maxn), "--batch-sizes", "1,32", "--no-measure", "-q")
+    ended = edgetune(*asked)
     rows = [line for line in ended.out.splitlines() if line.split()[:1] in (["1"], ["32"])]
     assert [line.split()[-2] for line in rows] == ["memory-bound", "memory-bound"]
     assert "batch 32 27.2 GB, 93.41 FLOP/byte, compute-bound" in ended.out
+    fused = json.loads(edgetune(*asked, "--json").out)["fused_runtime"]
+    assert [(each["batch_size"], each["bound"]) for each in fused] == [(1, "memory"), (32, "compute")]
+    assert fused[1]["bytes_moved"] == pytest.approx(27.2e9, rel=0.01)
+
+
+def test_a_network_placed_by_eager_bytes_is_tuned(edgetune, tmp_path):
+    """BERT's GELU and attention are kernels apart in the table that the modes are predicted from."""
+    modes = "cpu_cores=8|12,gpu_mhz=726.75|1300.5,mem_mhz=2133|3199"
+    ended = edgetune("roofline", "zoo:bert_base", *TWIN, "--quick", "--modes", modes, "--tune", "50%", "--json")
+    assert ended.code == 0, ended.err
+    tuned = json.loads(ended.out)["conditions"]["tune"]
+    assert tuned["measured_slowdown_share"] <= 0.5 - tuned["model_error_share"]
+    assert tuned["measured_saving_share"] > 0.005
 
 
 def test_times_come_from_a_table(edgetune, maxn, tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import Roof
-from edgetune.stages.roofline.balance import EnergyBalance, ModeComparison, balance, efficiency, sentences, statements
+from edgetune.stages.roofline.balance import EnergyBalance, balance, efficiency, statements
 
 _MAXN = Mode(12, 2201.6, 1300.5, 3199.0)
 _ORIN = Roof(_MAXN, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12)
@@ -93,14 +93,6 @@ def test_efficiency_never_falls_with_intensity(roof: Roof, low: float, more: flo
     assert less <= greater * (1 + 1e-12)
 
 
-def test_without_energy_there_is_a_balance_in_time_only() -> None:
-    roof = Roof(_MAXN, "fp32", 10.0, 2.0)
-    found = balance(roof)
-    assert (found.time, found.energy, found.dynamic) == (5.0, None, None)
-    assert efficiency(roof, 1.0) is None
-    assert statements([roof]) is None
-
-
 def test_a_flop_that_costs_nothing_has_no_balance() -> None:
     roof = Roof(_MAXN, "fp32", 10.0, 2.0, 0.0, 0.0, 1.0)
     assert _energy(roof) == EnergyBalance(None, None)
@@ -133,42 +125,8 @@ def test_time_need_not_imply_energy() -> None:
     assert (found.implied, found.implied_dynamic) == (1, 0)
 
 
-def test_racing_wins_where_static_power_outweighs_all() -> None:
-    slow = replace(_ORIN, mode=_SLOW, flops_per_s=7e12, bytes_per_s=82e9, flop_j=3e-12)
-    found = statements([slow, _ORIN], intensities=[1.0])
-    assert found is not None
-    assert found.races == (ModeComparison(1.0, _MAXN, _MAXN, True, 0.0, 0.0),)
-
-
 def test_a_mode_as_fast_as_the_fastest_wins_the_race_too() -> None:
     fewer_cores = replace(_ORIN, mode=replace(_MAXN, cpu_cores=4), bytes_per_s=164.0e9, static_w=16.0)
     found = statements([_ORIN, fewer_cores], intensities=[0.0])
     assert found is not None
     assert (found.races[0].wins, found.races[0].least_energy) == (True, fewer_cores.mode)
-
-
-def test_in_words() -> None:
-    slow = Roof(_SLOW, "fp32", 9.5e12, 141.3e9, 15.0, 2.9e-12, 130e-12)
-    found = statements([_ORIN, slow], intensities=[20.0, 1000.0])
-    assert found is not None
-    mode = "12 cores, CPU 2201.6 MHz, GPU 726.75 MHz, memory 3199 MHz"
-    first, second, third, fourth, fifth = sentences(found)
-    assert first == "what is efficient in time is efficient in energy in all 2 modes, with static power or without"
-    assert second == f"fp32 computes with the least energy per FLOP, 223 GFLOP/J at most with static power, at {mode}"
-    assert third == f"a FLOP beyond static power costs least at {mode}: 2.9 pJ"
-    assert fourth.startswith(
-        f"for kernels at their roof of 20 FLOP/byte racing to halt loses: {mode} takes 16.3% longer than the fastest"
-    )
-    assert fourth.endswith("and 10.2% less energy")
-    assert fifth.startswith("for kernels at their roof of 1000 FLOP/byte racing to halt loses")
-
-
-def test_in_words_where_it_depends() -> None:
-    found = statements([Roof(_MAXN, "fp32", 5.0, 1.0, 35.0, 1.0, 10.0)], intensities=[2.0])
-    assert found is not None
-    first, *_, last = sentences(found)
-    assert first.endswith("in the only mode known with static power, in no mode, of one known without")
-    assert last.startswith(
-        "for kernels at their roof of 2 FLOP/byte racing to halt wins: the fastest mode is also that of least "
-        "energy (12 cores"
-    )

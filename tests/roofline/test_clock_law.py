@@ -57,12 +57,6 @@ def test_measured_modes_stay_as_measured() -> None:
     assert not found.roofs[0].measured
 
 
-def test_nothing_is_fitted_when_all_were_measured() -> None:
-    roofs = [_roof(mode) for mode in _GRID]
-    found = infer_roofs(roofs, _GRID[::-1])
-    assert (list(found.roofs), found.scaling_laws) == (roofs[::-1], {})
-
-
 def test_steps_that_no_simple_law_has_are_followed_by_a_spline() -> None:
     """Each memory clock has timings of its own."""
     efficiency = {665.0: 1.0, 2133.0: 0.75, 3199.0: 0.97}
@@ -128,27 +122,6 @@ def test_a_host_without_gpu_follows_its_own_clock() -> None:
     assert (found.static_w, found.flop_j, found.byte_j) == (None, None, None)
 
 
-def test_a_constant_at_its_bound_teaches_nothing_but_spoils_nothing() -> None:
-    roofs = [_roof(mode) for mode in _GRID]
-    bounded = [replace(roofs[5], byte_j=0.0), *roofs[:5], *roofs[6:]]
-    found, plain = infer_roofs(bounded, _BETWEEN), infer_roofs(roofs, _BETWEEN)
-    assert [roof.byte_j for roof in found.roofs] == pytest.approx([roof.byte_j for roof in plain.roofs])
-
-
-def test_clocks_beyond_the_measured_are_reported() -> None:
-    found = infer_roofs([_roof(mode) for mode in _GRID], [Mode(gpu_mhz=1400.0, mem_mhz=3199.0), *_BETWEEN])
-    (caution,) = found.data_warnings
-    assert (caution.code, caution.numbers) == ("clocks-extrapolated", {"modes": 1.0})
-
-
-def test_a_host_clock_that_never_changed_is_reported() -> None:
-    measured = [replace(_roof(mode), mode=replace(mode, cpu_mhz=2200.0)) for mode in _GRID]
-    found = infer_roofs(measured, [replace(_BETWEEN[0], cpu_mhz=1000.0)])
-    (caution,) = found.data_warnings
-    assert caution.code == "clock-not-varied"
-    assert "cpu_mhz" in caution.advice
-
-
 @pytest.mark.parametrize(
     ("modes", "asked", "message"),
     [
@@ -209,7 +182,3 @@ def test_correlations(peak: Callable[[float], float], pearson: float | None, spe
     assert (flops.knob, flops.peak, moved.peak, moved.pearson) == ("gpu_mhz", "flops_per_s", "bytes_per_s", None)
     assert flops.pearson == (None if pearson is None else pytest.approx(pearson, abs=0.05))
     assert flops.spearman == (None if spearman is None else pytest.approx(spearman))
-
-
-def test_a_peak_that_no_clock_moves_has_none_over_one_mode() -> None:
-    assert correlations([_roof(_GRID[0])]) == ()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import KernelRun
-from edgetune.errors import InputError
 from edgetune.stages.roofline.energy import nonnegative_fit
 from edgetune.stages.roofline.fit import fit_roofs
 
@@ -114,41 +113,6 @@ def test_kernels_near_the_balance_do_not_tell_the_constants_though_one_product_r
     assert roof.residual_share == pytest.approx(0.25 * (2 / 5) ** 0.5)
 
 
-def test_each_mode_and_precision_has_its_roof_and_memory_serves_all_precisions() -> None:
-    low = Mode(gpu_mhz=726.75, mem_mhz=3199.0)
-    slow = [replace(run, mode=low, seconds=2 * run.seconds) for run in _KERNELS]
-    fp16 = [replace(_matmul(8192), precision="fp16", seconds=_matmul(8192).seconds / 2)]
-    roofs = {(roof.mode, roof.precision): roof for roof in fit_roofs([*_KERNELS, *fp16, *slow]).roofs}
-    assert list(roofs) == [(_MODE, "fp32"), (_MODE, "fp16"), (low, "fp32")]
-    assert roofs[_MODE, "fp16"].flops_per_s == pytest.approx(2 * _PEAK)
-    assert roofs[_MODE, "fp16"].bytes_per_s == pytest.approx(_BANDWIDTH)
-    assert roofs[low, "fp32"].flops_per_s == pytest.approx(_PEAK / 2)
-
-
-def test_without_power_there_is_a_roof_of_time_and_a_word_about_it() -> None:
-    fit = fit_roofs([replace(run, power_w=None) for run in _KERNELS])
-    assert (fit.roofs[0].flop_j, fit.roofs[0].byte_j, fit.roofs[0].static_w) == (None, None, None)
-    (caution,) = fit.data_warnings
-    assert (caution.code, caution.numbers) == ("no-energy", {"roofs": 1.0})
-    assert "no kernel has a power reading" in caution.advice
-
-
-@pytest.mark.parametrize(
-    ("runs", "missing"),
-    [
-        ([_matmul(4096)], "no kernel bound by memory was measured in fp32 at GPU 1300.5 MHz, memory 3199 MHz"),
-        ([_relu(4096)], "no kernel bound by compute was measured in fp32"),
-        ([_IDLE], "no kernel was measured"),
-        ([], "no kernel was measured"),
-    ],
-)
-def test_one_point_is_no_roofline(runs: list[KernelRun], missing: str) -> None:
-    with pytest.raises(InputError) as caught:
-        fit_roofs(runs)
-    assert missing in caught.value.message
-    assert "copies" in caught.value.hint
-
-
 def test_a_mode_that_lacks_kernels_is_left_out_and_reported() -> None:
     low = replace(_matmul(4096), mode=Mode(gpu_mhz=300.0))
     fit = fit_roofs([_IDLE, *_KERNELS, low])
@@ -156,23 +120,6 @@ def test_a_mode_that_lacks_kernels_is_left_out_and_reported() -> None:
     (caution,) = fit.data_warnings
     assert (caution.code, caution.numbers) == ("roofs-left-out", {"roofs": 1.0})
     assert "GPU 300 MHz" in caution.advice
-
-
-@pytest.mark.parametrize(
-    ("runs", "advice"),
-    [
-        ([_IDLE, _matmul(8192), _relu(8192, power_w=None)], "no kernel bound by memory has a power reading"),
-        ([_IDLE, _matmul(8192, power_w=None), _relu(8192)], "no kernel bound by compute has a power reading"),
-        ([_matmul(8192), _relu(8192)], "power at rest was not measured"),
-    ],
-)
-def test_missing_energy_constants_are_named(runs: list[KernelRun], advice: str) -> None:
-    fit = fit_roofs(runs)
-    assert fit.roofs[0].flop_j is None
-    assert fit.roofs[0].flops_per_s > 0
-    (caution,) = fit.data_warnings
-    assert caution.code == "no-energy"
-    assert advice in caution.advice
 
 
 def test_a_constant_at_its_bound_is_zero_and_reported() -> None:
@@ -184,24 +131,6 @@ def test_a_constant_at_its_bound_is_zero_and_reported() -> None:
     assert fit.roofs[0].flop_j > 0
     assert [(caution.code, caution.numbers) for caution in fit.data_warnings] == [("energy-at-bound", {"roofs": 1.0})]
     assert "energy per byte came out as zero" in fit.data_warnings[0].advice
-
-
-def test_two_kernels_leave_nothing_to_err() -> None:
-    (roof,) = fit_roofs([_IDLE, _matmul(8192), _relu(8192)]).roofs
-    assert roof.flop_j == pytest.approx(_FLOP)
-    assert (roof.flop_j_error, roof.byte_j_error, roof.residual_share) == (None, None, None)
-
-
-def test_every_kernel_counts_alike_whatever_its_length() -> None:
-    longer = [replace(run, flops=9 * run.flops, bytes_moved=9 * run.bytes_moved, seconds=9 * run.seconds)
-              for run in _KERNELS]  # fmt: skip
-    noisy = [replace(run, power_w=run.power_w * factor)  # type: ignore[operator]
-             for run, factor in zip(longer, (1.02, 0.98, 1.03, 0.99, 1.01, 0.97), strict=True)]  # fmt: skip
-    short = [replace(run, flops=run.flops / 9, bytes_moved=run.bytes_moved / 9, seconds=run.seconds / 9)
-             for run in noisy]  # fmt: skip
-    (one,), (other,) = fit_roofs([_IDLE, *noisy]).roofs, fit_roofs([_IDLE, *short]).roofs
-    assert one.flop_j == pytest.approx(other.flop_j)
-    assert one.byte_j_error == pytest.approx(other.byte_j_error)
 
 
 def test_the_interval_is_students() -> None:

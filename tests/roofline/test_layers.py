@@ -55,17 +55,6 @@ def test_bytes_between_fused_rows_are_left_out_where_the_runtime_tells_its_input
     assert (layer.row.bytes_read, layer.row.bytes_written) == (50, 20)
 
 
-def test_views_in_a_fused_layer_are_not_named():
-    ops = table(row("view", "Reshape", flops=0, read=0, written=0, ledger="zero"), row("gemm", "Gemm"))
-    (layer,) = join(ops, times(time("view", "gemm"))).layers
-    assert (layer.rows, layer.row.op, layer.how) == (("gemm",), "Gemm", "node")
-
-
-def test_two_kernels_of_one_row_are_one_layer():
-    layers = join(table(row("gelu")), times(time("gelu", seconds=1.0), time("gelu", seconds=2.0)))
-    assert [(layer.rows, layer.seconds) for layer in layers.layers] == [(("gelu",), 3.0)]
-
-
 def test_a_row_shared_by_two_times_makes_one_layer_of_all_their_rows():
     found = times(time("a", "b", seconds=1.0), time("d", seconds=4.0), time("b", "c", seconds=2.0))
     layers = join(table(*(row(name) for name in "abcd")), found).layers
@@ -101,13 +90,6 @@ def test_unexplained_time_is_distinguished():
     assert layers.between_share == pytest.approx(0.2)
     assert [time.how for time in layers.unexplained] == ["inserted", "unmatched"]
     assert layers.untimed == ("b",)
-
-
-def test_a_layer_without_operations_or_without_bytes_has_numbers_too():
-    ops = table(row("copy", "Concat", flops=0), row("view", "Reshape", flops=0, read=0, written=0, ledger="zero"))
-    copy, view = join(ops, times(time("copy"), time("view", seconds=0.0))).layers
-    assert (copy.intensity, copy.flops_per_s) == (0.0, 0.0)
-    assert (view.intensity, view.flops_per_s) == (float("inf"), float("inf"))
 
 
 @given(

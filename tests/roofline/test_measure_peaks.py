@@ -1,7 +1,6 @@
 """Peaks measured: which kernels are planned, which of them run where, what is told, and that a twin gives its roofs."""
 
 from collections import Counter
-from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -9,16 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import KernelRun
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import LiveSource
 from edgetune.devices.discover import open_device
 from edgetune.errors import DeviceError, InputError
-from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import open_profiler
 from edgetune.stages.roofline.fit import IDLE, fit_roofs
-from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
+from edgetune.stages.roofline.kernel_plan import buffer_limits_on, plan_kernels
 from edgetune.stages.roofline.measure import idle_run, measure_peaks
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_files import KernelFiles
@@ -76,23 +73,12 @@ def test_planned_kernels_fit_the_memory_and_exceed_the_cache(gib, precisions, ca
     assert all(size & (size - 1) == 0 for size in rows)
 
 
-def test_sizes_ascend_to_the_largest_that_fits():
-    sizes = [k.rows for k in plan_kernels(16 * GIB, ["fp32"]) if k.label == "matmul"]
-    assert sizes == [1024, 2048, 4096, 8192, 16384]  # three matrices of 1 GiB; the next needs 12 GiB of the 8
-    assert [k.rows for k in plan_kernels(16 * GIB, ["fp32"], quick=True) if k.label == "matmul"] == [2048, 8192]
-
-
 def test_thin_products_lie_on_both_sides_of_every_balance():
     thin = [k for k in plan_kernels(8 * GIB, ["tf32"]) if k.label.startswith("matmul_k")]
     intensities = [kernel.flops / kernel.bytes_moved for kernel in thin]
     assert intensities == sorted(intensities)
     assert intensities[0] < 67
     assert intensities[-1] > 113
-
-
-def test_quick_is_fewer():
-    full, quick = (plan_kernels(16 * GIB, ["fp32", "fp16"], quick=choice) for choice in (False, True))
-    assert len(quick) < len(full) / 2
 
 
 def test_too_little_memory_and_unknown_precisions():
@@ -164,15 +150,6 @@ def test_an_ideal_device_gives_its_roofline_back():
         assert roofs[mode].byte_j == pytest.approx(PER_BYTE, rel=1e-3)
 
 
-def test_no_static_power_is_reported_and_is_no_zero():
-    device = Ideal()
-    peaks = measure_peaks(
-        device.measure, lambda mode: None, [HIGH, LOW], [BenchmarkKernel.square("copy", 8192, "fp32")]
-    )
-    assert [run.kernel for run in peaks.runs] == ["copy", "copy"]
-    assert [(note.code, note.numbers) for note in peaks.notes] == [("no-static-power", {"modes": 2.0})]
-
-
 def test_a_precision_that_the_device_lacks_is_left_out_with_a_note():
     device = Ideal()
 
@@ -234,19 +211,6 @@ def test_a_size_that_fails_ends_its_family_and_is_reported(failure):
     assert "it was killed" in note.advice
 
 
-def test_a_failure_in_another_mode_costs_that_run_only():
-    device = Ideal()
-
-    def measure(workload, mode):
-        if mode == MIDDLE:
-            raise InputError("the process crashed", "see --verbose")
-        return device.measure(workload, mode)
-
-    peaks = measure_peaks(measure, device.idle, [HIGH, MIDDLE, LOW], [BenchmarkKernel.square("relu", 8192, "fp32")])
-    assert [run.mode for run in peaks.runs if run.kernel == "relu"] == [HIGH, LOW]
-    assert [note.code for note in peaks.notes] == ["kernel-failed"]
-
-
 def test_a_size_expected_to_take_too_long_is_not_begun():
     """A product of twice the size takes eight times as long: 0.11 s, 0.88 s, 7 s, of which 2 s are allowed."""
     device = Ideal()
@@ -272,55 +236,7 @@ def test_nothing_measured_is_an_error_that_says_why():
     assert len(broken.asked) == 2  # the smallest product of each precision, and then no more of it
 
 
-# A twin, measured as any device is
-
 MAXN = Mode(12, 2201.6, 1300.5, 3199.0)
-PUBLISHED = [
-    (MAXN, 14.7, 164.4),
-    (replace(MAXN, gpu_mhz=1134.75), 13.7, 159.1),
-    (replace(MAXN, gpu_mhz=726.75), 9.5, 141.3),
-    (replace(MAXN, mem_mhz=2133.0), 11.4, 103.9),
-]
-"""TFLOP/s and GB/s. Source: Pagoda (2025), time roofline by GPU clock and by memory clock, TF32, Orin AGX 64 GB."""
-
-
-@pytest.fixture(scope="module")
-def twin_peaks():
-    device = open_device("twin:orin-agx")
-    modes = [mode for mode, _, _ in PUBLISHED]
-    with ExitStack() as opened:
-        profilers = {}
-
-        def measure(workload, mode):
-            if workload.name not in profilers:
-                options = ProfileOptions(minibatches=REPETITIONS)
-                profilers[workload.name] = opened.enter_context(open_profiler(device, workload, "infer", options))
-            return profilers[workload.name].measure(Point(workload.name, "infer", 1, mode))
-
-        kernels = plan_kernels(buffer_limits_on(device).memory_bytes, ["tf32", "fp16", "fp8"])
-        return measure_peaks(measure, lambda mode: idle_run(device, mode), modes, kernels)
-
-
-@pytest.mark.parametrize(("mode", "tflops", "gbs"), PUBLISHED)
-def test_the_twin_gives_the_published_peaks(twin_peaks, mode, tflops, gbs):
-    (roof,) = (r for r in fit_roofs(twin_peaks.runs).roofs if (r.mode, r.precision) == (mode, "tf32"))
-    assert roof.flops_per_s == pytest.approx(tflops * 1e12, rel=0.05)
-    assert roof.bytes_per_s == pytest.approx(gbs * 1e9, rel=0.05)
-
-
-def test_the_twin_in_half_precision_and_at_rest(twin_peaks):
-    """33.0 TFLOP/s in FP16, 159.7 GB/s, 17.9 W: Pagoda, at the highest mode."""
-    roofs = {(r.mode, r.precision): r for r in fit_roofs(twin_peaks.runs).roofs}
-    assert roofs[MAXN, "fp16"].flops_per_s == pytest.approx(33.0e12, rel=0.05)
-    assert roofs[MAXN, "fp16"].bytes_per_s == pytest.approx(159.7e9, rel=0.05)
-    idle = {run.mode: run for run in twin_peaks.runs if run.kernel == IDLE}
-    assert idle[MAXN].power_w == pytest.approx(17.9, rel=0.05)
-    assert idle[MAXN].seconds >= 5.0
-
-
-def test_a_precision_unknown_to_the_twin_is_reported_once(twin_peaks):
-    assert [note.code for note in twin_peaks.notes] == ["kernel-failed"]
-    assert "the twin has no precision 'fp8'" in twin_peaks.notes[0].advice
 
 
 # Static power and room
@@ -331,18 +247,6 @@ def test_idle_power_is_that_of_the_mode_once_settled():
     high, low = (idle_run(device, replace(MAXN, gpu_mhz=mhz)) for mhz in (1300.5, 318.75))
     again = idle_run(device, MAXN)
     assert high.power_w == again.power_w > low.power_w
-
-
-def test_no_sensor_no_idle_power():
-    device = replace(open_device("twin:orin-agx"), power=Absent("none"))
-    assert idle_run(device, MAXN) is None
-
-
-def test_a_mode_where_none_can_be_set():
-    device = replace(open_device("twin:orin-agx"), modes=Absent("fixed"))
-    assert idle_run(device, Mode()).power_w > 10
-    with pytest.raises(DeviceError, match="cannot set"):
-        idle_run(device, MAXN)
 
 
 def host_like(torch_device, **conditions):

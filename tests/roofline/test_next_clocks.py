@@ -101,18 +101,3 @@ def test_fewer_cores_do_not_slow_what_one_core_launches() -> None:
     fewer = replace(HERE, mode=Mode(4, 2000.0, 100, 100))
     (lower,) = changes(TABLE, HERE, [HERE, fewer], {HERE.mode: _measured(HERE, 20.0)})
     assert (lower.knob, lower.time.low, lower.time.high) == ("cpu_cores", 0.0, 0.0)
-
-
-def test_without_energy_constants_only_time_is_reported() -> None:
-    bare = [replace(roof, static_w=None, flop_j=None, byte_j=None) for roof in ROOFS]
-    found = changes(TABLE, replace(HERE, static_w=None, flop_j=None, byte_j=None), bare, {})
-    assert found
-    assert all(each.energy is None for each in found)
-
-
-def test_without_a_measurement_static_power_may_be_all_of_the_energy() -> None:
-    """Nothing known: time between the same and twice as long, energy with it where only static power counts."""
-    memory = changes(TABLE, HERE, ROOFS, {})[-1]
-    assert (memory.time.low, memory.time.high) == pytest.approx((0.0, 1.0))
-    assert memory.energy is not None
-    assert memory.energy.high == pytest.approx(1.0)

@@ -89,40 +89,6 @@ def test_bounds_in_time_and_in_energy(flops: int, moved: int, time: str, energy:
     assert (found.bound, found.energy_bound, found.largest_energy) == (time, energy, largest)
 
 
-def test_static_power_may_be_the_largest_term() -> None:
-    found = place(_table([_row("one", 0, 100)]), replace(_ROOF, static_w=31.0))
-    assert (found.energy_bound, found.largest_energy) == ("memory", "static")
-
-
-def test_without_energy_there_is_time_only() -> None:
-    found = place(_table([_COMPUTE]), Roof(_MODE, "fp32", 100.0, 10.0))
-    assert (found.roof_j, found.layers_j, found.energy_bound, found.largest_energy) == (None, None, None, None)
-    assert (found.rows[0].energy_j, found.roof_s, found.measured_s) == (None, 4.0, None)
-
-
-def test_bert_is_bound_by_compute_in_energy_and_by_memory_in_time() -> None:
-    """Published (Pagoda, 2025): 79.14 GFLOP and 2601 MB at batch 1, so 46.8 FLOP/byte at 4, between 39.8 and 89.4."""
-    orin = Roof(_MODE, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12)
-    first = place(_table([_row("bert", 79_140_000_000, 2_601_010_000)]), orin)
-    assert (first.bound, first.energy_bound) == ("memory", "memory")
-    weights = round(0.467 * 2_601_010_000)  # the share of bytes that a larger batch does not move again
-    moved = weights + 4 * (2_601_010_000 - weights)
-    fourth = place(_table([_row("bert", 4 * 79_140_000_000, moved)], batch_size=4), orin)
-    assert (fourth.bound, fourth.energy_bound) == ("memory", "compute")
-
-
-def test_unknown_operators_are_reported() -> None:
-    found = place(_table([_COMPUTE, _UNKNOWN, _UNKNOWN]), _ROOF)
-    assert (found.unmodelled, found.unmodelled_nodes) == (("com.acme:Own",), 2)
-    assert found.rows[1].bound is None
-
-
-@pytest.mark.parametrize("rows", [[], [_VIEW], [_UNKNOWN]])
-def test_nothing_to_place_is_refused(rows: list[OpRow]) -> None:
-    with pytest.raises(InputError, match="nothing to place"):
-        place(_table(rows), _ROOF)
-
-
 def test_a_roof_of_another_precision_is_refused() -> None:
     with pytest.raises(InputError, match="costed in fp32, and the roof is of fp16"):
         place(_table([_COMPUTE]), replace(_ROOF, precision="fp16"))

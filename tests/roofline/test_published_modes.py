@@ -1,7 +1,7 @@
 """The AGX Orin's twin, measured in 96 modes as any device is, against what was published of the board's modes.
 
 Source: Pagoda (2025), time and energy rooflines, on 96 modes of a Jetson AGX Orin developer kit. It names their GPU and
-memory clocks (0.3, 0.7, 1.1 and 1.3 GHz; 0.7, 2.1 and 3.2 GHz); cores and CPU clocks are a choice. Nothing here reads
+memory clocks (0.3, 0.7, 1.1 and 1.3 GHz; 0.7, 2.1 and 3.2 GHz), 8 and 12 cores, and 1651 MHz. Nothing here reads
 a constant of the twin: kernels run on it, and laws are fitted to their times and powers.
 """
 
@@ -30,7 +30,7 @@ from edgetune.workflows.roofline.peaks import measured_peaks
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 
-CORES, CPU = (12, 4), (2201.6, 1651.2, 1036.8, 422.4)
+CORES, CPU = (12, 8), (2201.6, 1651.2, 1036.8, 422.4)
 GPU, MEM = (1300.5, 1134.75, 726.75, 318.75), (3199.0, 2133.0, 665.6)
 MAXN = (1300.5, 3199.0)
 NETWORKS = ("resnet50", "mobilenet_v3_large", "yolov8n", "lstm", "bert_large")
@@ -140,19 +140,10 @@ def test_the_energy_roofline_of_the_highest_mode(roofs):
     assert (found.energy.peak_flops_per_j, found.dynamic.peak_flops_per_j) == pytest.approx((196e9, 260e9), rel=0.05)
 
 
-def test_the_published_peak_power_contradicts_the_published_constants(roofs):
-    """3.86 pJ x 14.7 TFLOP/s + 17.9 W are 74.6 W, and 14.7 TFLOP/s at 0.196 TFLOP/J are 75 W; printed are 67 W. One
-    product cannot do both: the twin follows the constants, four figures that agree."""
-    roof = at(roofs)
-    printed_w = 3.86 * 14.7 + 17.9
-    assert printed_w == pytest.approx(14.7 / 0.196, rel=0.01)
-    assert roof.flop_j * roof.flops_per_s + roof.static_w == pytest.approx(74.6, rel=0.02)
-
-
 def test_energy_per_byte_by_memory_clock(roofs):
     """Published: 141.4, 174.7 and 444.9 pJ. Only the first is met. What a stream draws beyond rest, 23.2, 18.2 and at
-    most 18.2 W, lies on no line in bandwidth, which the twin's power is: it says 194 pJ for the second (+11 %) and
-    410 pJ for the third (-8 %). The order and what makes it hold: power falls far less than bandwidth."""
+    most 18.2 W, lies on no line in bandwidth, which the twin's power is: it says 198 pJ for the second (+13 %) and
+    423 pJ for the third (-5 %). The order and what makes it hold: power falls far less than bandwidth."""
     found = [at(roofs, mem_mhz=mem) for mem in MEM]
     byte_pj = [1e12 * roof.byte_j for roof in found]
     assert byte_pj[0] == pytest.approx(141.4, rel=0.05)
@@ -164,8 +155,8 @@ def test_energy_per_byte_by_memory_clock(roofs):
 
 
 def test_which_modes_compute_with_least_energy(roofs):
-    """Published: GPU at 0.7 and memory at 2.1 GHz best of all 96; 0.7 GHz best in 22 of 24 sets of other knobs, here
-    in 21; where only the GPU clock is lowered 1.1 GHz is best, by 0.3 %; where only memory's is, 3.2, 2.1, 0.7 GHz in
+    """Published: GPU at 0.7 and memory at 2.1 GHz best of all 96; 0.7 GHz best in 22 of 24 sets of other knobs;
+    where only the GPU clock is lowered 1.1 GHz is best, by 0.3 %; where only memory's is, 3.2, 2.1, 0.7 GHz in
     that order."""
     best = statements(list(roofs.values())).most_efficient
     assert (best.gpu_mhz, best.mem_mhz) == (726.75, 2133.0)
@@ -173,7 +164,7 @@ def test_which_modes_compute_with_least_energy(roofs):
         max(GPU, key=lambda gpu, rest=rest: efficiency(roofs[Mode(rest[0], rest[1], gpu, rest[2])]))
         for rest in product(CORES, CPU, MEM)
     ]
-    assert (sets.count(726.75), len(sets)) == (21, 24)
+    assert (sets.count(726.75), len(sets)) == (22, 24)
     by_gpu = {gpu: efficiency(at(roofs, gpu_mhz=gpu)) for gpu in GPU}
     assert max(by_gpu, key=by_gpu.__getitem__) == 1134.75
     assert by_gpu[726.75] / by_gpu[1134.75] == pytest.approx(0.997, abs=0.005)
@@ -268,19 +259,17 @@ def lowered():
     ],
 )
 def test_lowering_the_gpu_clock(lowered, network, gpu_mhz, longer, saved):
-    """Shares of MAXN's time and energy, published and found to within 0.06. MobileNet overlaps host and GPU sharply
-    (less than 1 % longer at 0.3 GHz) and ResNet-50 softly (7 % at 0.7 GHz), and the twin has one overlap for both: it
-    says 4 % and 1 %, and so 3 % more energy of the one and 3 % less of the other than printed."""
+    """Shares of MAXN's time and energy, found to within 0.03 and 0.055: ResNet-50 saves nothing at 0.3 GHz."""
     seconds, _, energy = lowered(network, gpu_mhz=gpu_mhz)
-    assert seconds - 1 == pytest.approx(longer, abs=0.06)
-    assert 1 - energy == pytest.approx(saved, abs=0.06)
+    assert seconds - 1 == pytest.approx(longer, abs=0.03)
+    assert 1 - energy == pytest.approx(saved, abs=0.055)
 
 
 @pytest.mark.parametrize(("mem_mhz", "longer"), [(2133.0, 0.0726), (665.6, 0.415)])
 def test_lowering_the_memory_clock(lowered, mem_mhz, longer):
-    """ResNet-50 takes 7.3 and 41.5 % longer, found to within 0.05. No network then draws less, it was published: so it
+    """ResNet-50 takes 7.3 and 41.5 % longer, found to within 0.03. No network then draws less, it was published: so it
     is to within 10 % but for BERT, which draws 29 % less at 0.7 GHz: it takes 79 % longer for the same operations."""
-    assert lowered("resnet50", mem_mhz=mem_mhz)[0] - 1 == pytest.approx(longer, abs=0.05)
+    assert lowered("resnet50", mem_mhz=mem_mhz)[0] - 1 == pytest.approx(longer, abs=0.03)
     powers = {network: lowered(network, mem_mhz=mem_mhz)[1] for network in NETWORKS}
     bert = powers.pop("bert_large")
     assert all(abs(power - 1) < 0.1 for power in powers.values())

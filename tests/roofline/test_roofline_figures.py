@@ -21,7 +21,6 @@ from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.cli.plot import draw, drawing_of
 from edgetune.errors import InputError
-from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.labels import LabelLayout
 from edgetune.plotting.page import Page
 from edgetune.stages.roofline.balance import balance
@@ -120,30 +119,6 @@ def test_a_network_stands_at_its_intensity_in_both_panels() -> None:
     assert "filled: measured\nhollow: predicted" in legend(figure)
 
 
-def test_predicted_points_are_hollow_and_beneath_the_roof() -> None:
-    figure = roof_figure([ORIN], [network()])
-    (at, filled) = markers(drawn(figure)[0], 4)[0]
-    assert not filled
-    assert at[1] < min(ORIN.flops_per_s, at[0] * ORIN.bytes_per_s)
-    assert "hollow: predicted" in legend(figure)
-    assert "filled" not in legend(figure)
-
-
-def test_batch_sizes_are_numbered_and_those_that_hide_each_other_share_a_label() -> None:
-    time, _ = drawn(roof_figure([ORIN], [network(batch=batch) for batch in (1, 2, 64)]))
-    assert {"1", "2", "64"} <= set(written(time))
-    same = [replace(network(), placement=replace(network().placement, batch_size=batch)) for batch in (1, 4, 16)]
-    assert "1, 4, 16" in written(drawn(roof_figure([ORIN], same))[0])
-
-
-def test_without_energy_there_is_time_alone_and_it_says_why() -> None:
-    figure = roof_figure([BARE], [layered(BARE)])
-    (time,) = drawn(figure)
-    assert written(time)[0] == "balance in time 20"
-    assert "no roofline of energy:\npower was not measured" in legend(figure)
-    assert b"no roofline of energy: power was not measured" in roofline_page([BARE])
-
-
 def test_measured_layers_are_filled_in_time_and_hollow_in_energy() -> None:
     one = layered()
     figure = roof_figure([ORIN], [one], layers_of=one)
@@ -206,13 +181,6 @@ def test_roofs_that_cannot_be_drawn_are_refused() -> None:
     assert b"1 more have no FLOP" in roofline_page([ORIN], [still], layers_of=still)
 
 
-@pytest.mark.parametrize("simulated", [True, False])
-def test_a_simulated_roofline_says_so(simulated: bool) -> None:
-    figure = roof_figure(GRID, device="d", simulated=simulated)
-    assert ("SIMULATED" in figure.axes[0].get_title(loc="left")) is simulated
-    assert (b"SIMULATED" in roofline_page(GRID, simulated=simulated)) is simulated
-
-
 class _Page(HTMLParser):
     """What a browser would find in a page."""
 
@@ -271,11 +239,6 @@ def test_names_are_no_code(name: str, plain: _Page) -> None:
     assert b"\x00" not in odd
 
 
-def test_the_same_rooflines_give_the_same_bytes() -> None:
-    assert figure_bytes(roof_figure([BARE]), "svg") == figure_bytes(roof_figure([BARE]), "svg")
-    assert roofline_page([BARE]) == roofline_page([BARE])
-
-
 ROOFLINE = Roofline(Header("roofline", 1, "", "", conditions={"simulated": True}), "twin:board", GRID)
 
 
@@ -291,25 +254,3 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
         choose_view("roofline", "steps")
     with pytest.raises(InputError, match="--view chooses between figures"):
         drawing_of(ROOFLINE, "a.html", "roofs", "r.yaml")
-
-
-def decoding(context: int, batch: int = 1, phase: str = "decode") -> PlacedNetwork:
-    conditions = {"phase": phase, "context": context, "tokens": batch, "weights_bytes": 1, "cache_bytes": 1}
-    rows = [replace(each, bytes_read=each.bytes_read + 1000 * context) for each in ROWS]
-    costs = replace(table(rows, batch, name="lm"), header=Header("ops", 1, "", "", conditions=conditions))
-    return PlacedNetwork(place(costs, ORIN))
-
-
-def test_passes_of_a_language_model_are_named_and_joined_by_phase() -> None:
-    networks = [decoding(512, phase="prefill"), decoding(2048), decoding(512)]
-    names = [(each.workload, [str(spot.point) for spot in each.points]) for each in series_of(networks)]
-    assert names == [("lm, prefill", ["prefill 512"]), ("lm, decode", ["decode 512", "decode 2048"])]
-    page = roofline_page([ORIN], networks, device="d").decode()
-    assert "lm, decode 2048, batch 1" in page
-    assert "intensity against batch size" not in page
-
-
-def test_with_several_batch_sizes_each_pass_is_a_network_of_its_own() -> None:
-    networks = [decoding(512, batch) for batch in (4, 1)] + [decoding(64, batch) for batch in (4, 1)]
-    names = [(each.workload, [spot.batch_size for spot in each.points]) for each in series_of(networks)]
-    assert names == [("lm, decode 512", [1, 4]), ("lm, decode 64", [1, 4])]

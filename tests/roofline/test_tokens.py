@@ -13,7 +13,7 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof
-from edgetune.stages.roofline.placement import OperatingPoint, operating_point, place
+from edgetune.stages.roofline.placement import place
 from edgetune.stages.roofline.tokens import TokenBound, token_bound
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
@@ -61,33 +61,10 @@ def test_a_prefill_bound_by_computing_is_peak_over_flop_of_a_token_and_ends_with
     assert found.token_j == pytest.approx((128 * 60 * 0.5 + 50 * 3.0 + 4.0 * found.pass_s) / 128)
 
 
-def test_without_energy_there_are_no_joules() -> None:
-    table = _table("decode", 8, 1, 1, 60, weights=30, cache=10)
-    assert _bound(table, Roof(Mode(12), "fp16", 1000.0, 10.0)).token_j is None
-
-
-def test_a_measured_pass_has_a_measured_rate_and_the_bound_stays() -> None:
-    table = _table("decode", 8, 1, 1, 60, weights=30, cache=10)
-    assert _bound(table).measured_tokens_per_s is None
-    found = _bound(table, measured_s=16.0)
-    assert found.tokens_per_s == pytest.approx(0.25)
-    assert found.measured_tokens_per_s == pytest.approx(1 / 16)
-
-
 @pytest.mark.parametrize(("memory", "fits"), [(40, True), (39, False), (None, None)])
 def test_weights_and_cache_fit_or_not_or_the_memory_is_unknown(memory: int | None, fits: bool | None) -> None:
     found = _bound(_table("decode", 8, 1, 1, 60, weights=30, cache=10), memory_bytes=memory)
     assert (found.fits, found.memory_bytes) == (fits, memory)
-
-
-def test_another_network_has_no_tokens() -> None:
-    table = _table("decode", 8, 1, 1, 60, weights=30, cache=10)
-    plain = replace(table, header=Header("ops", 1, "", "", conditions={"batch_size": 1}))
-    earlier = replace(table, header=Header("ops", 1, "", "", conditions={"phase": "decode", "tokens": 1}))
-    for other in (plain, earlier, replace(table, task="train")):
-        assert operating_point(other) is None
-        assert token_bound(place(other, _ROOF)) is None
-    assert operating_point(table) == OperatingPoint("decode", 8, 1, 30, 10)
 
 
 def test_llama_2_7b_on_a_board_of_204_8_gb_per_second(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ class Constants:
         gemm_tensor_share: Share of the tensor-core roof that a network's matrix products reach; no anchor.
         depthwise_tflops_per_ghz: Depthwise convolutions per GHz of GPU clock (ed).
         matrix_bandwidth_share: Bandwidth share of all convolutions and matrix products (mu): layout copies.
+        conv_exposed_tflops_per_ghz: Rate of the part of convolutions that launches do not hide, per GHz of GPU clock.
         conv_fp16_speed, conv_int8_speed: Convolution rate relative to TF32 (x16); int8 has no anchor.
         roof_fp16, roof_int8, copy_fp16: Roofs relative to TF32 and FP32; int8 has no anchor.
         energy_fp16, energy_int8: Energy per operation relative to the wider type; no anchor.
@@ -56,17 +57,19 @@ class Constants:
             cuDNN call, and per kernel after an operator's first (lop, lcv, lk).
         launch_memory_share: Share of the launch time that scales with the memory clock (lam).
         overlap_norm: How sharply the slowest of GPU, launches and data loading hides the others (q).
-        decode_core_ghz_s: Core time times clock to decode one training image (dec).
+        decode_core_ghz_s: Core time times clock to decode one image (dec).
         loader_workers: Data loading processes.
-        soc_w, gpu_static_w, mem_static_w, cpu_static_w: Static power at full clocks (Psoc, Pg, Pm, Pc).
-        host_busy_w: A core kept busy launching, at full clock (X).
+        soc_w, gpu_static_w, mem_static_w, cpu_static_w: Static power at full clocks (Psoc, Pg, Pm, Pc), the last of
+            all cores online.
+        mem_static_exponent: How fast that of memory falls with its clock.
+        host_busy_w: What a busy core draws besides, at full clock (X).
         gpu_active_w: SMs active, issuing or waiting for memory, at full clock (A).
         latency_activity: Share of this power while a kernel starts and drains (phi).
         tf32_pj, conv_pj, fp32_pj: Energy per FLOP of TF32 products, convolutions, FP32 and depthwise work at the
             highest voltage (n_t, e).
         byte_pj: Energy per byte moved to or from memory, caches and network on chip included (nd).
         gpu_volt_min, gpu_volt_knee_ghz, gpu_volt_exponent: Relative GPU voltage against clock (vmin, vf, vg).
-        cpu_volt_min, cpu_volt_knee_ghz, cpu_volt_range_ghz: Relative CPU voltage against clock.
+        cpu_volt_min, cpu_volt_knee_ghz: Relative CPU voltage against clock.
     """
 
     gpu_max_ghz: float
@@ -89,6 +92,7 @@ class Constants:
     gemm_tensor_share: float
     depthwise_tflops_per_ghz: float
     matrix_bandwidth_share: float
+    conv_exposed_tflops_per_ghz: float
     conv_fp16_speed: float
     conv_int8_speed: float
     roof_fp16: float
@@ -107,6 +111,7 @@ class Constants:
     soc_w: float
     gpu_static_w: float
     mem_static_w: float
+    mem_static_exponent: float
     cpu_static_w: float
     host_busy_w: float
     gpu_active_w: float
@@ -120,7 +125,6 @@ class Constants:
     gpu_volt_exponent: float
     cpu_volt_min: float
     cpu_volt_knee_ghz: float
-    cpu_volt_range_ghz: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationInfo:
-    """Origin of the constants: time and data of the calibration."""
+    """Origin of the constants: time and data of the calibration.
+
+    ``claim_slowdown_points`` is the largest error of a published slowdown at lower clocks, of those fitted.
+    """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
@@ -159,6 +166,7 @@ class CalibrationInfo:
     leave_one_out: tuple[LeftOut, ...] = ()
     claim_time_pct: float | None = None
     claim_power_pct: float | None = None
+    claim_slowdown_points: float | None = None
     claim_note: str = ""
 
 

@@ -114,6 +114,7 @@ def _conditions(twin: TwinFile, digest: str, *, seed: int, noise: bool) -> dict[
         "claim": {
             "time_pct": twin.fit.claim_time_pct,
             "power_pct": twin.fit.claim_power_pct,
+            "slowdown_points": twin.fit.claim_slowdown_points,
             "note": twin.fit.claim_note,
         },
     }

@@ -1,9 +1,11 @@
 """The equations: time and power of a network in a power mode, from clocks, roofs and launch costs.
 
 Picture a GPU fed by one CPU thread. The thread issues operators one after another (launches); the GPU works through
-kernels, each limited by arithmetic or by memory, plus a fixed start-up; while training, other cores decode images.
-The slowest of the three sets the pace and nearly hides the others. Power is what the clocks cost at rest plus what
-the work costs. Everything is an array over power modes. Clocks are GHz inside; results are s, W, FLOP/s, B/s.
+kernels, each limited by arithmetic or by memory, plus a fixed start-up; other cores decode images. The slowest of the
+three sets the pace and nearly hides the others, but for a part of the convolutions that nothing hides: it is why
+ResNet-50 slows with the GPU clock while it waits for launches, and MobileNetV3 does not (Pagoda, 2025, section 9.1,
+names its compute-bound layers). Power is what the clocks cost at rest plus what the work costs. Everything is an array
+over power modes. Clocks are GHz inside; results are s, W, FLOP/s, B/s.
 
 The equations are the simplified ones of the study that defines the constants' symbols: hard max of compute and memory
 time, hard min in the bandwidth roof, stalled matrix products fully clock-gated. Norms are evaluated scaled, because
@@ -106,32 +108,35 @@ def gpu_voltage(c: Constants, gpu_ghz: Array) -> Array:
 
 
 def cpu_voltage(c: Constants, cpu_ghz: Array) -> Array:
-    """Return CPU voltage relative to its highest: flat up to the knee, then linear (assumed, no anchor)."""
-    slope = (1 - c.cpu_volt_min) * (cpu_ghz - c.cpu_volt_knee_ghz) / c.cpu_volt_range_ghz
-    return np.maximum(c.cpu_volt_min, c.cpu_volt_min + slope)
+    """Return CPU voltage relative to its highest: flat up to the knee, then linear."""
+    above = np.maximum(0.0, (cpu_ghz - c.cpu_volt_knee_ghz) / (c.cpu_max_ghz - c.cpu_volt_knee_ghz))
+    result: Array = c.cpu_volt_min + (1 - c.cpu_volt_min) * above
+    return result
 
 
-def static_power(c: Constants, at: Clocks) -> Array:
-    """Return the power of a mode at rest, W: pi_0."""
+def cpu_power(c: Constants, at: Clocks, busy: Array | float = 0.0) -> Array:
+    """Return the power of the cores online, of which ``busy`` work, W."""
+    full_w = c.cpu_static_w * at.cores / c.cores_max + c.host_busy_w * busy
+    return full_w * at.cpu_ghz / c.cpu_max_ghz * cpu_voltage(c, at.cpu_ghz) ** 2
+
+
+def static_power(c: Constants, at: Clocks, busy: Array | float = 0.0) -> Array:
+    """Return the power of a mode at rest, W (pi_0), or with ``busy`` cores at work."""
     gpu = c.gpu_static_w * at.gpu_ghz / c.gpu_max_ghz * gpu_voltage(c, at.gpu_ghz) ** 2
-    memory = c.mem_static_w * at.mem_ghz / c.mem_max_ghz
-    cores = c.cpu_static_w * at.cores / c.cores_max * at.cpu_ghz / c.cpu_max_ghz * cpu_voltage(c, at.cpu_ghz) ** 2
-    return c.soc_w + gpu + memory + cores
-
-
-def busy_host_power(c: Constants, at: Clocks) -> Array:
-    """Return the power of the one core that launches work, W."""
-    return c.host_busy_w * at.cpu_ghz / c.cpu_max_ghz * cpu_voltage(c, at.cpu_ghz) ** 2
+    memory = c.mem_static_w * (at.mem_ghz / c.mem_max_ghz) ** c.mem_static_exponent
+    return c.soc_w + gpu + memory + cpu_power(c, at, busy)
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Compute rate of one group of operators, the part of the issue limit it uses, and its energy per FLOP."""
+    """Compute rate of one group of operators, the part of the issue limit it uses, its energy per FLOP, its share of
+    the bandwidth, and the rate of the part that neither launches nor loading hide."""
 
     flops_per_s: Array
     issue_share: Array
     pj_per_flop: float
     bandwidth_share: float
+    exposed_flops_per_s: Array | float = np.inf
 
 
 def rates(c: Constants, at: Clocks, precision: str, *, tf32_matmul: bool) -> dict[str, Rates]:
@@ -150,8 +155,9 @@ def rates(c: Constants, at: Clocks, precision: str, *, tf32_matmul: bool) -> dic
     else:
         gemm, rnn = (_cuda_core_rates(c, at, part) for part in (c.gemm_issue_share, c.rnn_issue_share))
     always = np.ones_like(peak)
+    exposed = TERA * c.conv_exposed_tflops_per_ghz * at.gpu_ghz * peak_flops(c, at, precision) / peak
     return {
-        "conv": Rates(speed * peak, used, energy * c.conv_pj, share),
+        "conv": Rates(speed * peak, used, energy * c.conv_pj, share, exposed),
         "gemm": gemm,
         "rnn": rnn,
         "saturated": Rates(peak_flops(c, at, precision), used, energy * c.tf32_pj, 1.0),
@@ -196,30 +202,31 @@ def _rates_by_group(c: Constants, at: Clocks, work: Work, *, tf32_matmul: bool) 
 def predict(c: Constants, work: Work, at: Clocks, *, tf32_matmul: bool = False) -> Prediction:
     """Return time and power of ``work`` in each mode of ``at``."""
     bandwidth = peak_bandwidth(c, at)
-    roof_s, active_s, flop_j = np.zeros_like(bandwidth), np.zeros_like(bandwidth), 0.0
+    roof_s, active_s, exposed_s, flop_j = (np.zeros_like(bandwidth) for _ in range(4))
     groups = work.groups(c)
     for key, rate in _rates_by_group(c, at, work, tf32_matmul=tf32_matmul).items():
         time_s, compute_s = groups[key].roof_s(rate.flops_per_s, rate.bandwidth_share * bandwidth)
         roof_s = roof_s + time_s
         # An SM whose matrix product waits for operands gates its clock; a streaming kernel keeps it running.
         active_s = active_s + time_s - compute_s * (1 - rate.issue_share)
-        flop_j += PICO * rate.pj_per_flop * groups[key].nominal_flops
+        exposed_s = exposed_s + groups[key].nominal_flops / rate.exposed_flops_per_s
+        flop_j = flop_j + PICO * rate.pj_per_flop * groups[key].nominal_flops
     latency_s = work.kernels * MICRO * c.kernel_latency_us_ghz / at.gpu_ghz
-    gpu_s, launch_s = roof_s + latency_s, launch_time(c, work, at)
     decode_core_s = work.images * c.decode_core_ghz_s / at.cpu_ghz
+    loads_too = np.where(at.cores < 2, decode_core_s, 0.0)  # the only core launches and loads in turn
+    gpu_s, launch_s = roof_s + latency_s, launch_time(c, work, at) + loads_too
     load_s = decode_core_s / np.minimum(c.loader_workers, np.maximum(at.cores - 1, 1))
-    total_s = norm(c.overlap_norm, gpu_s, launch_s, load_s)
+    exposed_s = np.minimum(exposed_s, gpu_s)
+    total_s = exposed_s + norm(c.overlap_norm, gpu_s - exposed_s, launch_s, load_s)
 
-    static_w = static_power(c, at)
     active_w = c.gpu_active_w * at.gpu_ghz / c.gpu_max_ghz * (active_s + c.latency_activity * latency_s) / total_s
     moved_bytes = sum(float(group.bytes_below[-1]) for group in groups.values())
     power_w = (
-        static_w
-        + busy_host_power(c, at) * (1 + decode_core_s / total_s)
+        static_power(c, at, 1 + decode_core_s / total_s)
         + gpu_voltage(c, at.gpu_ghz) ** 2 * (active_w + flop_j / total_s)
         + PICO * c.byte_pj * moved_bytes / total_s
     )
-    return Prediction(total_s, power_w, gpu_s, launch_s, load_s, static_w)
+    return Prediction(total_s, power_w, gpu_s, launch_s, load_s, static_power(c, at))
 
 
 def layer_times(c: Constants, ops: OpsTable, at: Clocks, *, tf32_matmul: bool = False) -> LayerTimes:

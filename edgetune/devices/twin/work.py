@@ -38,7 +38,7 @@ class Work:
         operators: Number of operators that an eager framework launches.
         cudnn_calls: Number of convolutions and recurrent layers among them.
         kernels: Total number of kernels.
-        images: Training images that CPU cores decode per minibatch.
+        images: Images that CPU cores decode per minibatch.
         precision: ``fp32``, ``fp16`` or ``int8``: the precision of most products.
     """
 
@@ -156,7 +156,7 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
         operators=len(rows),
         cudnn_calls=sum(row.op_class in _CUDNN for row in rows),
         kernels=sum(row.kernels for row in rows),
-        images=ops.batch_size if ops.task == "train" and ops.loads_images else 0,
+        images=ops.batch_size if ops.loads_images else 0,
         precision=_RUNS_AS.get(wanted, wanted),
     )
 

@@ -58,7 +58,7 @@ class Explanation:
 def possible_explanations(table: OpsTable, at_roofs_share: float) -> tuple[Explanation, ...]:
     """Return the possible explanations of the reference's time, of which layers at their roofs take a share."""
     kinds: tuple[Follows, ...] = ("layers", "compute", "memory")
-    spreads = (False, True) if table.task == "train" and table.loads_images else (False,)
+    spreads = (False, True) if table.loads_images else (False,)
     return tuple(
         Explanation(share, follows, overlap, cores)
         for overlap in OVERLAPS

@@ -85,6 +85,7 @@ class Tuned:
         tried: Everything measured besides the reference, in order.
         allowed_share: The slowdown that was allowed.
         measurements: How many there were, those of the reference included.
+        model_error_share: How much of it was kept for the error of a model that was measured in a device's place.
     """
 
     reference: ProfileRow
@@ -92,6 +93,7 @@ class Tuned:
     tried: tuple[TriedMode, ...]
     allowed_share: float
     measurements: int
+    model_error_share: float = 0.0
 
     @property
     def row(self) -> ProfileRow:
@@ -123,7 +125,7 @@ def candidates(forecast: Forecast, allowed_share: float, *, limit: int = POINTS)
 
 def tune(
     forecast: Forecast, measure: Measure, reference: ProfileRow, allowed_share: float, *, points: int = POINTS,
-    noise: float = NOISE, on_try: Callable[[TriedMode], None] | None = None,
+    noise: float = NOISE, model_error: float = 0.0, on_try: Callable[[TriedMode], None] | None = None,
 ) -> Tuned:  # fmt: skip
     """Measure the most promising modes, one at a time, and return the best measured one.
 
@@ -143,19 +145,22 @@ def tune(
         allowed_share: Slowdown allowed, e.g. 0.05.
         points: Modes to measure at most besides the reference, not counting what is measured again.
         noise: See ``NOISE``; 0 where measurements repeat exactly (a table).
+        model_error: Error of the slowdowns of a device that is a model. The limit is kept so far from what it shows
+            that the bound holds on the device itself; modes that it shows to be no slower are within.
         on_try: Called with every measurement.
 
     Raises:
         InputError: a slowdown or number of points that is none.
     """
     _check(allowed_share, points)
-    tuning = _Tuning(measure, reference, allowed_share, noise, on_try or (lambda _: None))
+    limit = max(allowed_share - model_error, 0.0)
+    tuning = _Tuning(measure, reference, limit, noise, on_try or (lambda _: None))
     while len(tuning.tried) < points and (candidate := _next(forecast, tuning)) is not None:
         tuning.take(candidate)
         forecast = _learnt(forecast, tuning.tried[-1])
     if noise and tuning.best is not None:
         tuning.confirm()
-    return Tuned(tuning.reference, tuning.best, tuple(tuning.tried), allowed_share, tuning.measurements)
+    return Tuned(tuning.reference, tuning.best, tuple(tuning.tried), allowed_share, tuning.measurements, model_error)
 
 
 @dataclass(slots=True)
@@ -241,7 +246,7 @@ def _next(forecast: Forecast, tuning: _Tuning) -> Candidate | None:
     savings_j = (to_beat_j - forecast.energies_j).clip(min=0.0)
     bound = _bound(tuning.allowed_share, tuning.noise)
     gains = forecast.weights @ (savings_j * (forecast.ratios <= bound)) / forecast.energy_j
-    gains[[forecast.column(one.candidate.mode) for one in tried]] = 0.0
+    gains[[forecast.column(mode) for mode in (forecast.reference, *(one.candidate.mode for one in tried))]] = 0.0
     too_slow = [one.candidate.mode for one in tried if one.verdict == "too slow"]
     for column in (gains > WORTH).nonzero()[0]:
         if any(no_knob_above(forecast.roofs[column].mode, mode) for mode in too_slow):

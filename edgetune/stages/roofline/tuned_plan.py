@@ -32,6 +32,7 @@ def tuned_plan(
     row, reference = tuned.row, tuned.reference
     told = {
         "slowdown_share": tuned.allowed_share,
+        "model_error_share": tuned.model_error_share,
         "reference": reference.mode.knobs(),
         "reference_minibatch_s": mean_minibatch_s(reference),
         "reference_energy_j": energy_per_minibatch_j(reference),

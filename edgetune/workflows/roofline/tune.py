@@ -176,8 +176,12 @@ def tune_network(
         def report(each: TriedMode) -> None:
             reporter.info(f"{each.verdict}: {each.candidate.mode}: {_figures(each.row)}; {each.candidate.why}")
 
-        repeats = device.simulated or is_table(device)
-        tuned = tune(forecast, measure, row, allowed, noise=0.0 if repeats else NOISE, on_try=report)
+        noise = 0.0 if device.simulated or is_table(device) else NOISE
+        error = (device.conditions.get("claim", {}).get("slowdown_points") or 0.0) / 100
+        if error:
+            most = max(allowed - error, 0.0)
+            reporter.info(f"note: up to {most:.1%} slower is within, since this model's slowdowns err by {error:.1%}")
+        tuned = tune(forecast, measure, row, allowed, noise=noise, model_error=error, on_try=report)
     known = {name: value for name, value in device.conditions.items() if name != "cautions"}  # warnings of the plan
     conditions = {**known, "device": device.name, "simulated": device.simulated}
     inputs = {"workload": {**origin_of(workload_of(opts), measuring(opts, table)), "task": table.task}}

@@ -86,7 +86,7 @@ class ZooNetwork:
         macs: Published multiply-accumulates of one sample's forward pass (exact, if the source prints none): those of
             convolutions and linear layers, from their shapes.
         loss: Loss of training, see ``edgetune.workloads.torch_losses``.
-        loads_images: Whether a training sample is an image that CPU cores decode.
+        loads_images: Whether a sample is an image that CPU cores decode.
         learning_rate: Learning rate of SGD with momentum 0.9 for steady progress in training from scratch.
     """
 

@@ -54,13 +54,6 @@ def test_roofs_are_recovered_from_roof_figures():
         assert getattr(fitted, name) == pytest.approx(getattr(truth, name), rel=0.01)
 
 
-def test_figures_that_are_not_kept_have_no_say():
-    bench = made_up(NETWORK, replace(TWIN.values, soc_w=9.0))
-    keep = [f.quantity == "minibatch_ms" for f in bench.figures]
-    fitted = fit(bench, TWIN.values, {"soc_w": REST["soc_w"]}, keep)
-    assert fitted.soc_w == pytest.approx(TWIN.values.soc_w, rel=1e-6)
-
-
 def test_bounds_hold_even_when_figures_ask_for_more():
     bench = made_up(NETWORK, replace(TWIN.values, op_launch_us=900.0))
     fitted = fit(bench, TWIN.values, {"op_launch_us": REST["op_launch_us"]}, [True] * len(NETWORK))
@@ -72,13 +65,6 @@ def test_ranges_hold_the_packaged_constants_and_their_priors():
         assert bounds.low * (1 - 1e-4) <= getattr(TWIN.values, name) <= bounds.high * (1 + 1e-4)
         for belief in (bounds.prior, bounds.neutral, bounds.start):
             assert belief is None or belief in REST or bounds.low <= belief <= bounds.high
-
-
-def test_what_runs_on_cuda_cores_is_bound_by_their_published_peak():
-    peak_tflops_per_ghz = 3.49 / 1.3005
-    assert REST["depthwise_tflops_per_ghz"].high == pytest.approx(peak_tflops_per_ghz)
-    for name in ("gemm_issue_share", "rnn_issue_share"):
-        assert REST[name].high * 13.3 == pytest.approx(peak_tflops_per_ghz)
 
 
 def test_a_fresh_start_knows_nothing_of_what_was_fitted():

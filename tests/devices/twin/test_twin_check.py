@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.twin import (
     MODES_96,
-    REMARKS,
     ROOFS,
     AnchorEvaluator,
     check,
@@ -52,38 +51,23 @@ def test_every_figure_is_within_its_tolerance():
     assert [f"{row.name}: {row.deviation_pct:+.1f}" for row in rows() if row.within is False] == []
 
 
-def test_tolerances_are_no_wider_than_the_studys():
-    assert ANCHORS.tolerances == {
-        "roof": 4, "energy_maxn": 1.5, "energy": 14, "time": 18, "power": 10, "power_wide": 22, "low_time": 18,
-        "low_power": 3, "sweep": 6.5, "sweep_mem_power": 10, "order": 0, "none": None,
-    }  # fmt: skip
-    wide = {figure.name for figure in ANCHORS.figures if figure.group == "power_wide"}
-    assert wide == {"lstm infer bs32", "yolov8n infer bs4"}
-
-
-def test_few_figures_are_without_a_promise_and_each_says_why():
-    free = [figure for figure in ANCHORS.figures if figure.group == "none"]
-    assert all(figure.note for figure in free)
-    assert {figure.quantity for figure in free} == {
-        "gemm_w", "time_implies_energy_fails_dynamic", "power_w", "slope_ms_per_w", "achieved_tflops",
-        "achieved_gflop_per_j",
-    }  # fmt: skip
-    assert [figure.name for figure in free if figure.quantity == "power_w"] == [
-        "lstm infer bs16", "resnet50 infer bs32", "bert_large infer bs1 memory 0.7: power",
-    ]  # fmt: skip
+def test_low_clocks_are_not_flattered():
+    """ResNet-50 with the GPU at 0.7 GHz (+7 % time, -10 % energy) and memory at 2.1 GHz (+2.4 % efficiency): within 1.5
+    points. No figure of a slowdown is further off than what `--tune` keeps away from its limit."""
+    hard = [row for row in rows() if row.tolerance_pct == 1.5 and row.unit == "ratio"]
+    assert len(hard) == 3
+    assert max(abs(row.deviation_pct) for row in hard) <= 1.5
+    slowdowns = [row for row in rows() if row.unit == "ratio" and row.name.endswith("time")]
+    assert len(slowdowns) == 8
+    assert max(abs(row.deviation_pct) for row in slowdowns) <= TWIN.fit.claim_slowdown_points <= 3
 
 
 def test_every_figure_names_its_source_and_is_checked_once():
     names = [(figure.name, figure.quantity, figure.use) for figure in ANCHORS.figures]
     assert len(set(names)) == len(names) == len(rows())
     assert all(figure.source for figure in ANCHORS.figures)
-
-
-def test_deviations_are_per_cent_or_hundredths_of_a_ratio():
-    static = row("static power MAXN")
-    assert static.deviation_pct == pytest.approx(100 * (static.twin / 17.9 - 1))
-    sweep = row("resnet50 infer bs1 GPU 0.3: time")
-    assert sweep.deviation_pct == pytest.approx(100 * (sweep.twin - 1.24))
+    assert all(figure.note for figure in ANCHORS.figures if figure.group == "none")
+    assert max(share for group, share in ANCHORS.tolerances.items() if share and group != "power_wide") == 18
 
 
 def test_each_figure_is_printed_with_points_for_ratios_and_one_out_of_tolerance_fails_it(capsys):
@@ -105,11 +89,6 @@ def test_the_roofs_are_where_a_fit_to_roof_figures_alone_puts_them():
     bench = AnchorEvaluator(roofs, tables)
     again = bench.values(fit(bench, TWIN.values, ROOFS, [True] * len(roofs)))
     assert again == pytest.approx(bench.values(TWIN.values), rel=0.003)
-
-
-def test_the_96_modes_are_those_of_the_roofline_study():
-    assert len(set(MODES_96)) == 96
-    assert {mode.mem_mhz for mode in MODES_96} == {665.6, 2133.0, 3199.0}
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the published table by batch size is not on this machine")
@@ -138,25 +117,6 @@ def test_the_claim_is_what_leaving_out_convolutional_networks_shows():
     assert "rnn_issue_share" in left_out["lstm"].note
 
 
-def test_leave_one_out_errors_are_the_studys_or_their_note_says_why_not():
-    study = {"resnet18": (4, 4), "yolov8n": (13, 8), "resnet50": (16, 8), "mobilenet": (27, 5), "bert": (55, 3),
-             "lstm": (40, 17)}  # fmt: skip
-    worse = [
-        row.network
-        for row in TWIN.fit.leave_one_out
-        if row.time_pct > study[row.network][0] + 1 or row.power_pct > study[row.network][1] + 1
-    ]
-    assert sorted(worse) == ["bert", "lstm", "mobilenet", "resnet18"]
-    for row in TWIN.fit.leave_one_out:
-        if row.network in worse:
-            assert row.note.endswith(REMARKS[row.network])
-
-
-def test_a_class_that_one_network_shows_is_guessed_without_it():
-    left_out = {row.network: row for row in TWIN.fit.leave_one_out}
-    assert "depthwise_tflops_per_ghz" in left_out["mobilenet"].note
-
-
 @pytest.mark.slow
 def test_the_leave_one_out_table_is_reproduced():
     again = {row.network: row for row in leave_one_out(TWIN, tables)}
@@ -178,6 +138,8 @@ def test_real_networks_never_slow_down_when_a_clock_or_a_core_is_added(network, 
     # Power rises with cores, CPU and GPU clock. With the memory clock it may fall: a launch-bound GPU rests sooner.
     for axis in range(3):
         assert np.diff(power_w, axis=axis).min() > 0
+    cheaper_w = power_w[-1, -1, -1, -1] - power_w[0, -1, -1, -1]  # 12 cores, of which 8 rest
+    assert cheaper_w > 0.5
     assert np.diff(power_w, axis=3).min() > -4
     assert 11 < power_w.min() < power_w.max() < 75
 

@@ -3,7 +3,7 @@ from dataclasses import fields
 import pytest
 import yaml
 
-from benchmarks.twin import dump, with_values
+from benchmarks.twin import dump
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson import catalog
 from edgetune.devices.twin.constants import Constants, list_boards, load_board, load_file, parse
@@ -22,12 +22,6 @@ def test_every_constant_has_a_unit_and_a_source():
     for constant in TWIN.constants.values():
         assert constant.unit
         assert constant.source
-
-
-def test_tables_presets_and_sensor_name_their_sources():
-    sources = [TWIN.knobs.source, TWIN.presets_source, TWIN.sensing.source]
-    assert all(sources)
-    assert len(DIGEST) == 64
 
 
 def test_presets_are_those_of_the_boards_configuration_at_its_own_clocks():
@@ -56,15 +50,6 @@ def test_what_is_written_reads_back(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(dump(TWIN))
     assert load_file(str(path))[0] == TWIN
-
-
-def test_new_values_replace_the_old_and_keep_their_sources():
-    from dataclasses import replace
-
-    other = with_values(TWIN, replace(TWIN.values, soc_w=12.5), TWIN.fit)
-    assert other.values.soc_w == 12.5
-    assert other.constants["soc_w"].source == TWIN.constants["soc_w"].source
-    assert TWIN.values.soc_w != 12.5
 
 
 def without(entry):

@@ -11,14 +11,13 @@ from twin_tables import LOW, MAXN, mixed
 from benchmarks.twin import dump, with_values
 from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.mode_grids import studied_grid
-from edgetune.devices.twin.constants import list_boards, load_board
+from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 
 NAME = "twin:orin-agx"
 NOISY = f"{NAME}?noise=on&seed=3"
@@ -65,19 +64,6 @@ def test_the_published_board_has_its_18096_modes():
     assert len(list(product(*studied_grid(space, 441).values()))) == 441
     assert set(space.presets) == {"MAXN", "MODE_15W", "MODE_30W", "MODE_50W"}
     assert space.presets["MAXN"] == MAXN
-
-
-def test_it_says_that_it_is_simulated_and_what_it_may_claim():
-    device = open_twin(NOISY)
-    assert device.simulated
-    assert device.conditions["simulated"] is True
-    assert device.conditions["board"] == "jetson-agx-orin-64gb"
-    assert device.conditions["runtime"] == "eager-pytorch"
-    assert len(device.conditions["constants_sha256"]) == 64
-    assert device.conditions["noise"] == {"time": 0.015, "power": 0.025, "seed": 3}
-    assert device.conditions["claim"]["time_pct"] >= 8
-    assert open_twin(NAME).conditions["noise"] is None
-    assert device.temperature == device.throttle == Absent("the twin has no thermal model")
 
 
 def test_minibatches_follow_each_other_on_the_virtual_clock():
@@ -139,14 +125,6 @@ def test_knobs_left_open_keep_their_value_and_restoring_brings_back_the_first():
     assert modes.apply(Mode()) == MAXN
 
 
-def test_a_refused_value_names_the_nearest_and_changes_nothing():
-    modes = open_twin(NAME).modes
-    with pytest.raises(DeviceError, match="twin:orin-agx offers no gpu_mhz of 700") as error:
-        modes.apply(Mode(cpu_cores=4, gpu_mhz=700.0))
-    assert "726.75" in error.value.hint
-    assert modes.apply(Mode()) == MAXN
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -163,12 +141,6 @@ def test_a_wrong_name_is_refused_in_one_line(name, says):
     with pytest.raises(InputError, match=says) as error:
         open_twin(name)
     assert "\n" not in error.value.message + error.value.hint
-
-
-def test_every_board_that_is_listed_opens():
-    assert "orin-agx" in list_boards()
-    for board in list_boards():
-        assert open_twin(f"twin:{board}").name == f"twin:{board}"
 
 
 def test_constants_of_another_calibration_are_used(tmp_path):
@@ -215,16 +187,6 @@ def test_noise_does_not_depend_on_the_order_of_points_or_on_how_a_run_was_cut():
     ends_ns = [end for piece in pieces for end in piece.end_ns]
     assert np.diff([0, *ends_ns]) / 1e9 == pytest.approx(measure(open_twin(NOISY), [MAXN])[MAXN], abs=2e-9)
     assert cut.clock.now_ns() == ends_ns[-1]
-
-
-def test_measuring_a_point_again_differs_by_noise_only():
-    device = open_twin(NOISY)
-    first = np.median(times_s(device, mixed()))
-    device.modes.apply(LOW)
-    device.modes.apply(MAXN)
-    again = np.median(times_s(device, mixed()))
-    assert first != again
-    assert again == pytest.approx(first, rel=0.1)
 
 
 def test_two_processes_agree_to_the_nanosecond():

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgetune.devices.twin.constants import Sensing
-from edgetune.devices.twin.timeline import Settling, TwinPowerSensor, TwinTimeline
+from edgetune.devices.twin.timeline import TwinPowerSensor, TwinTimeline
 
 SENSING = Sensing(
     refresh_s=1.0, settle_s=3.0, time_constant_s=0.4, lag_s=0.1, time_repeat=0.0, power_repeat=0.0, time_jitter=0.0,
@@ -37,10 +37,6 @@ def test_time_stands_still_until_it_is_moved():
     assert line.now_ns() == 1_500_000_000
     line.advance(1_000_000_000, 50.0)
     assert line.now_ns() == 1_500_000_000
-
-
-def test_an_idle_board_reads_its_idle_power():
-    assert readings([(3.0, 10.0)]) == [10.0, 10.0, 10.0]
 
 
 def test_readings_come_at_the_refresh_interval_counted_from_the_recording():
@@ -107,16 +103,3 @@ def test_history_is_bounded():
     for step in range(10_000):
         line.advance(line.now_ns() + S // 100, 20.0 + step % 2)
     assert len(line._pieces) < 300
-
-
-def test_the_sensor_says_what_it_covers_and_how_slow_it_is():
-    _, sensor = timeline()
-    assert (sensor.source, sensor.refresh_s, sensor.settle_s) == ("twin: board input, modelled", 1.0, 3.0)
-
-
-def test_settling_is_an_exponential_that_ends():
-    settling = Settling(0.5, 2.0)
-    assert settling.remaining(0) == 1
-    assert settling.remaining(0.5) == pytest.approx(1 / math.e)
-    assert settling.remaining(2.0) == 0
-    assert settling.fading_s(9.0) == settling.fading_s(2.0) == pytest.approx(0.5 * (1 - math.exp(-4)))
