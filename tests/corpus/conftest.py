@@ -81,6 +81,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
     monkeypatch.setattr("edgetune.stages.profiling.supervisor.Child", ChildHere)
     monkeypatch.setattr("edgetune.workloads.observed.Child", ChildHere)
+    monkeypatch.setattr("edgetune.stages.profiling.worker.give_back", lambda: None)  # there is much more here
 
 
 @pytest.fixture
@@ -96,19 +97,6 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
     monkeypatch.setattr("onnxruntime.InferenceSession", Watched)
     return last
-
-
-@pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory):
-    """Return the file of a network, written once."""
-    folder, files = tmp_path_factory.mktemp("corpus"), {}
-
-    def path_of(network: ForeignNetwork) -> Path:
-        if network.name not in files:
-            files[network.name] = network.write(folder)
-        return files[network.name]
-
-    return path_of
 
 
 @pytest.fixture
