@@ -110,7 +110,7 @@ def counted(edgetune, path: Path, *words: str) -> tuple[Ended, dict]:
 
 
 def costed(edgetune, path: Path, network: ForeignNetwork) -> None:
-    """Count the network's operators as it is in its file, and at twice the batch: costs grow with it, or it is refused."""
+    """Count its operators as it is in its file, and at twice the batch: costs grow with it, or it is refused."""
     ended, answer = counted(edgetune, path, *dims(network))
     expected = network.costed or network.verdict
     if expected == "refused" or (expected == "either" and ended.code):

@@ -16,6 +16,8 @@ from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, input_spec
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.shapes import known_shapes
 
+pytestmark = pytest.mark.usefixtures("children_here")
+
 
 def relu(**inputs: Dims) -> onnx.ModelProto:
     return model([node("Relu", name, f"y_{name}") for name in inputs], inputs, outputs=[f"y_{name}" for name in inputs])
