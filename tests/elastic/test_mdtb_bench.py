@@ -163,7 +163,7 @@ def test_more_normal_requests_in_flight_fill_a_gpu_that_one_leaves_idle() -> Non
     rates = {}
     for in_flight in (1, 4):
         backend = simulated(gpu, GpuTimingModel(host_s=1e-6))  # a host of 7 us is busy with one already
-        run = runner(backend, {"multistream": MultiStream()}, gpu, duration_s=0.02)
+        run = runner(backend, {"multistream": MultiStream()}, gpu, duration_s=0.008)
         (found,) = bench(replace(made, in_flight=in_flight), ["multistream"], run, turns=1).policies
         rates[in_flight] = found.normal_per_s
     assert rates[4] > 1.3 * rates[1]
