@@ -284,6 +284,8 @@ class KernelFiles(Sysfs):
 
     def files_below(self, folder: str) -> Iterator[str]:
         """Yield every file below a folder once, links not followed."""
+        if not os.path.isdir(f"{self._base}/{folder}"):
+            return
         with os.scandir(f"{self._base}/{folder}") as entries:
             here = sorted((entry for entry in entries if not entry.is_symlink()), key=lambda entry: entry.name)
         for entry in here:
