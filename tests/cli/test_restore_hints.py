@@ -18,10 +18,11 @@ from edgetune.cli.screen import Screen
 from edgetune.devices.guardian.journal import Journals
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_jetson import apply_line, guard, open_fake, request_line
+from edgetune.testing.fake_jetson import open_fake
 from edgetune.testing.fake_kernel import FakeKernel, Killed
 from edgetune.workflows.device.device import restore
 from edgetune.workflows.device.options import RestoreOptions
+from fakes.guardian_calls import apply_line, guard, request_line
 
 SLOW = apply_line(1, cpu_cores=2, gpu_mhz=76.8)
 GPU = "sys/class/devfreq/57000000.gpu"

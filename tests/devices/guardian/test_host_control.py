@@ -9,7 +9,7 @@ from edgetune.devices.cpufreq import HostControl
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_files import KernelFiles
-from edgetune.testing.fake_jetson import apply_line, guard, request_line
+from fakes.guardian_calls import apply_line, guard, request_line
 from fakes.sysfs import KHZ, add_cpufreq
 
 POLICIES = [f"sys/devices/system/cpu/cpufreq/policy{number}" for number in (0, 1)]
