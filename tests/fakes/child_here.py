@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -16,7 +17,7 @@ from edgetune.workloads.observe_worker import Observer
 class ChildHere:
     """Answers what edgetune asks of its child processes, in this process and with the same code."""
 
-    alive, pid = True, 0
+    alive, pid = True, os.getpid()
 
     def __init__(self, module: str, **_: object) -> None:
         self._module = module
