@@ -197,6 +197,14 @@ def commands_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LazyGroup, "get_command", built)
 
 
+@pytest.fixture
+def children_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure and observe networks in this process: a child starts Python, and loads NumPy and ONNX Runtime."""
+    from fakes.child_here import run_here
+
+    run_here(monkeypatch)
+
+
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 

@@ -66,15 +66,16 @@ fi
 echo "== ruff"
 ruff check edgetune tests examples
 ruff format --check edgetune tests examples
-echo "== import-linter"
-lint-imports
-echo "== mypy"
+echo "== import-linter and mypy"  # side by side, with what compiles what each process of pytest would compile
+lint-imports > "$TMPDIR/imports" 2>&1 &
+linting=$!
 collecting=''
 if (($# == 0)); then
-    python -m pytest --collect-only -q > /dev/null 2>&1 &  # compiles what each process of pytest would compile
+    python -m pytest --collect-only -q > /dev/null 2>&1 &
     collecting=$!
 fi
 mypy
+wait "$linting" || { cat "$TMPDIR/imports"; exit 1; }
 [[ ! $collecting ]] || wait "$collecting" || true
 if [[ $slow ]]; then
     echo "== pytest of the command line, with the opposite of each variable that could decide"

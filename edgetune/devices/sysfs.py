@@ -7,6 +7,7 @@ debugfs) are read by a process of root, see ``processes.privilege``.
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import subprocess
@@ -130,7 +131,7 @@ class Sysfs:
         """Return the paths that match, sorted by name with numbers in numerical order."""
         if self._root_may_help(pattern):
             return listed(pattern)
-        return sorted((str(path.relative_to(self.root)) for path in self.root.glob(pattern)), key=_natural)
+        return sorted(glob.glob(pattern, root_dir=self.root), key=_natural)
 
 
 @by_root

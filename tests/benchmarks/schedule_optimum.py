@@ -16,7 +16,6 @@ never does.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -156,48 +155,21 @@ def tell(results: Sequence[Result]) -> None:
     over = {name: sum(name in result.over for result in results) for name in POLICIES}
     print("cases above the budget:", ", ".join(f"{name} {count}" for name, count in over.items()))
     worst = sorted(results, key=lambda result: -result.ratio("reuse", result.best_ns))[:6]
-    found = ", ".join(f"--seed {result.seed} ({result.ratio('reuse', result.best_ns):.2f})" for result in worst)
+    found = ", ".join(f"case {result.seed} ({result.ratio('reuse', result.best_ns):.2f})" for result in worst)
     print("reuse is furthest from the best that was found at", found)
 
 
 def main() -> None:
-    """Print the table, or one case."""
+    """Run the cases and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=200, metavar="N")
     parser.add_argument("--limit", type=float, default=6.0, metavar="SECONDS", help="for each case; default: 6")
     parser.add_argument("--streams", type=int, metavar="N", help="loads at full speed; default: one per worker")
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="cases at a time; default: 2")
-    parser.add_argument("--seed", type=int, metavar="N", help="print this case, with its plan and that of reuse")
     asked = parser.parse_args()
-    if asked.seed is not None:
-        tell_case(asked.seed, asked.streams, asked.limit)
-        return
     work = partial(solve, streams=asked.streams, limit_s=asked.limit)
     with ProcessPoolExecutor(asked.processes) as pool:
         tell(list(pool.map(work, range(asked.cases))))
-
-
-def tell_case(seed: int, streams: int | None, limit_s: float) -> None:
-    """Print a case: its networks, its best plan as followed, and what reuse does."""
-    case = random_case(seed, streams)
-    for network in case.networks.values():
-        print(network.name, f"input {network.input_bytes}")
-        for layer in network.layers:
-            figures = {"weights": layer.weight_bytes, "output": layer.output_bytes, "scratch": layer.scratch_bytes}
-            times = {"load_ms": layer.load_s * 1e3, "execute_ms": layer.execute_s * 1e3, "after": layer.after}
-            print("  ", json.dumps({**figures, **times}))
-    asked = ", ".join(f"{request.network} at {request.arrival_ns / MS:g} ms" for request in case.requests)
-    print(f"{asked}; budget {case.budget_bytes}, {case.workers} workers")
-    _, known = run(make_policy("reuse"), case)
-    plan = optimum(case, limit_s=limit_s, known=known)
-    assert plan is not None, "no plan in this time: raise --limit"
-    print(f"optimum {plan.value_ns / MS:g} ms, bound {plan.bound_ns / MS:g} ms")
-    for name, policy in (("optimum", Optimum(plan=plan)), ("reuse", make_policy("reuse"))):
-        mean_ns, tasks = run(policy, case)
-        print(f"{name}: {mean_ns / MS:g} ms")
-        for task in sorted(tasks, key=lambda task: (task.start_ns, task.end_ns)):
-            times = f"{task.start_ns / MS:7.1f} {task.end_ns / MS:7.1f}"
-            print(f"  {times} {task.kind:8} {task.network}{task.layer} of {task.request:2}  held {task.held_bytes}")
 
 
 if __name__ == "__main__":

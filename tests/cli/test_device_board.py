@@ -19,8 +19,9 @@ from command_line import Ended, assert_two_lines
 
 from edgetune.devices.guardian.journal import Journals
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_jetson import apply_line, guard, open_fake, request_line
+from edgetune.testing.fake_jetson import open_fake
 from edgetune.testing.fake_kernel import FakeKernel, Killed
+from fakes.guardian_calls import apply_line, guard, request_line
 
 PATIENCE_S = 60.0
 SLOWEST = "cpu_cores=1,cpu_mhz=102,gpu_mhz=76.8"

@@ -3,7 +3,7 @@
     class TestMine(ElasticPolicyContract):
         policy = "mine"
 
-runs the policy of that name on random histories: see ``testing.elastic_histories``.
+runs the policy of that name on random histories: see ``elastic_histories``.
 """
 
 from __future__ import annotations
@@ -97,6 +97,19 @@ def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
     assert threads <= view.gpu.threads_per_sm - sum(launch.physical_threads for launch in critical)
 
 
+def check_at_once(view: View, decisions: Sequence[Decision]) -> None:
+    """Check that critical requests are launched as they come, the most critical first, before anything else.
+
+    Raises:
+        AssertionError: one waits.
+    """
+    waiting = [state.task for state in view.tasks if state.task.critical and state.arrived_ns]
+    if waiting:
+        first = max(waiting, key=lambda task: task.priority)
+        launched = [each for each in decisions if not isinstance(each, SetQuota)]
+        assert launched[:1] == [LaunchChain(first.name)]
+
+
 def critical_kernels(view: View) -> Sequence[Launch]:
     """Return the running or next kernel of each critical stream."""
     resident = {launch.number for launch in view.resident}
@@ -147,48 +160,20 @@ class ElasticPolicyContract:
 
     @_promise
     @given(rng=st.randoms())
-    def test_every_logical_block_is_launched_exactly_once_and_nothing_waits_for_ever(self, rng: Random) -> None:
-        case = made_case(rng)
-        check_launched(play(self.make(case.gpu), case, check_work), case)
-
-    @_promise
-    @given(rng=st.randoms())
-    def test_it_decides_by_what_it_sees_alone_and_leaves_that_as_it_is(self, rng: Random) -> None:
+    def test_a_history_keeps_what_every_policy_promises(self, rng: Random) -> None:
         def watch(view: View, decisions: Sequence[Decision]) -> None:
             states = [replace(s, arrived_ns=copy(s.arrived_ns), in_flight=copy(s.in_flight)) for s in view.tasks]
             seen = View(view.now_ns, view.gpu, states, [*view.resident])
-            assert list(self.make(view.gpu).decide(seen)) == list(decisions)
-            assert seen == view
+            assert list(self.make(view.gpu).decide(seen)) == list(decisions), "it decides by what it does not see"
+            assert seen == view, "it changes what it sees"
+            check_work(view, decisions)
+            if self.at_once:
+                check_at_once(view, decisions)
+            if self.keeps_to_leftovers:
+                check_leftovers(view, decisions)
 
-        case = made_case(rng)
-        play(self.make(case.gpu), case, watch)
-
-    @_promise
-    @given(rng=st.randoms())
-    def test_the_same_history_goes_the_same_way(self, rng: Random) -> None:
         case = made_case(rng)
         policy = self.make(case.gpu)
-        assert play(policy, case) == play(policy, case)
-
-    @_promise
-    @given(rng=st.randoms())
-    def test_critical_requests_are_launched_as_they_come_and_before_anything_else(self, rng: Random) -> None:
-        if not self.at_once:
-            return
-
-        def watch(view: View, decisions: Sequence[Decision]) -> None:
-            waiting = [state.task for state in view.tasks if state.task.critical and state.arrived_ns]
-            if waiting:
-                first = max(waiting, key=lambda task: task.priority)
-                launched = [each for each in decisions if not isinstance(each, SetQuota)]
-                assert launched[:1] == [LaunchChain(first.name)]
-
-        case = made_case(rng)
-        play(self.make(case.gpu), case, watch)
-
-    @_promise
-    @given(rng=st.randoms())
-    def test_normal_work_stays_within_what_critical_kernels_leave(self, rng: Random) -> None:
-        if self.keeps_to_leftovers:
-            case = made_case(rng)
-            play(self.make(case.gpu), case, check_leftovers)
+        launches = play(policy, case, watch)
+        check_launched(launches, case)
+        assert play(policy, case) == launches, "the same history goes another way"

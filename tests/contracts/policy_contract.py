@@ -79,19 +79,44 @@ class PolicyContract:
         assert POLICIES[self.policy].name == self.policy
 
     @_promise
-    @given(snapshot=snapshots(), other=snapshots())
-    def test_depends_on_the_snapshot_alone(self, snapshot: Snapshot, other: Snapshot) -> None:
+    @given(snapshot=snapshots(), other=snapshots(), later_ns=st.integers(0, _HOUR_NS))
+    def test_a_decision_keeps_what_every_policy_promises(
+        self, snapshot: Snapshot, other: Snapshot, later_ns: int
+    ) -> None:
         policy, before = self.make(), deepcopy(snapshot)
         decision = policy.decide(snapshot)
         assert snapshot == before
         policy.decide(other)
-        assert policy.decide(snapshot) == self.make().decide(snapshot) == decision
+        assert policy.decide(snapshot) == self.make().decide(snapshot) == decision, "it depends on more than it sees"
+        if isinstance(decision, Serve):
+            self.check_served(decision, snapshot)
+        if isinstance(decision, Serve | Train) and decision.begin_by_ns is not None:  # it lines up behind one at most
+            assert decision.begin_by_ns > snapshot.now_ns
+            in_flight = [queue.in_flight for queue in snapshot.queues] + [job.in_flight for job in snapshot.jobs]
+            assert sum(in_flight) == 1
+        if isinstance(decision, Train):
+            job = next(job for job in snapshot.jobs if job.name == decision.tenant)
+            assert job.in_flight < self.steps_in_flight
+            assert not job.resting
+        if isinstance(decision, Wait) and decision.until_ns is not None:
+            assert type(decision.until_ns) is int
+            assert decision.until_ns > snapshot.now_ns
+        self.check_clock(snapshot, later_ns)
 
-    @_promise
-    @given(snapshot=snapshots(), later_ns=st.integers(0, _HOUR_NS))
-    def test_what_the_clock_shows_at_first_makes_no_difference_to_batches(
-        self, snapshot: Snapshot, later_ns: int
-    ) -> None:
+    def check_served(self, decision: Serve, snapshot: Snapshot) -> None:
+        """Check that it is at most a batch of those that wait, and passes over those alone that cannot be in time."""
+        queue = next(queue for queue in snapshot.queues if queue.name == decision.tenant)
+        assert decision.count == min(queue.batch_size, len(queue.arrivals_ns)) > 0
+        assert queue.in_flight == 0 or (queue.in_flight == 1 and decision.begin_by_ns is not None)
+        can_be = timely(queue, snapshot.now_ns, GUARD_NS)
+        if self.first_come_first_served:
+            assert decision.passed == 0
+        elif can_be:
+            assert len(queue.arrivals_ns) - timely(queue, snapshot.now_ns, 0) <= decision.passed
+            assert len(queue.arrivals_ns) - decision.passed >= can_be
+
+    def check_clock(self, snapshot: Snapshot, later_ns: int) -> None:
+        """Check that it makes no difference to batches what the clock shows at first."""
         shifted = deepcopy(snapshot)
         shifted.jobs, snapshot.jobs = [], []
         shifted.now_ns += later_ns
@@ -105,66 +130,12 @@ class PolicyContract:
         assert decision == later
 
     @_promise
-    @given(snapshot=snapshots())
-    def test_serves_at_most_a_batch_of_those_that_wait_and_not_beside_another_of_the_tenant(
+    @given(snapshot=snapshots(running=False))
+    def test_what_waits_is_served_at_some_time_and_a_full_batch_on_an_idle_device_at_once(
         self, snapshot: Snapshot
     ) -> None:
-        decision = self.make().decide(snapshot)
-        if isinstance(decision, Serve):
-            queue = next(queue for queue in snapshot.queues if queue.name == decision.tenant)
-            assert decision.count == min(queue.batch_size, len(queue.arrivals_ns)) > 0
-            assert queue.in_flight == 0 or (queue.in_flight == 1 and decision.begin_by_ns is not None)
-
-    @_promise
-    @given(snapshot=snapshots())
-    def test_lines_up_behind_one_minibatch_at_most(self, snapshot: Snapshot) -> None:
-        decision = self.make().decide(snapshot)
-        if isinstance(decision, Serve | Train) and decision.begin_by_ns is not None:
-            assert decision.begin_by_ns > snapshot.now_ns
-            in_flight = [queue.in_flight for queue in snapshot.queues] + [job.in_flight for job in snapshot.jobs]
-            assert sum(in_flight) == 1
-
-    @_promise
-    @given(snapshot=snapshots())
-    def test_never_lines_up_more_steps_than_it_may(self, snapshot: Snapshot) -> None:
-        decision = self.make().decide(snapshot)
-        if isinstance(decision, Train):
-            job = next(job for job in snapshot.jobs if job.name == decision.tenant)
-            assert job.in_flight < self.steps_in_flight
-            assert not job.resting
-
-    @_promise
-    @given(snapshot=snapshots())
-    def test_waits_for_later_or_for_nothing_in_particular(self, snapshot: Snapshot) -> None:
-        decision = self.make().decide(snapshot)
-        if isinstance(decision, Wait) and decision.until_ns is not None:
-            assert type(decision.until_ns) is int
-            assert decision.until_ns > snapshot.now_ns
-
-    @_promise
-    @given(snapshot=snapshots())
-    def test_passes_over_requests_only_if_they_cannot_be_in_time_any_more(self, snapshot: Snapshot) -> None:
-        decision = self.make().decide(snapshot)
-        if isinstance(decision, Serve):
-            queue = next(queue for queue in snapshot.queues if queue.name == decision.tenant)
-            can_be = timely(queue, snapshot.now_ns, GUARD_NS)
-            late = len(queue.arrivals_ns) - timely(queue, snapshot.now_ns, 0)
-            taken_first = len(queue.arrivals_ns) - decision.passed
-            if self.first_come_first_served:
-                assert decision.passed == 0
-            elif can_be:
-                assert late <= decision.passed
-                assert taken_first >= can_be
-
-    @_promise
-    @given(snapshot=snapshots(running=False))
-    def test_an_idle_device_never_keeps_a_full_batch_waiting_that_can_be_in_time(self, snapshot: Snapshot) -> None:
         if any(timely(queue, snapshot.now_ns, GUARD_NS) >= queue.batch_size for queue in snapshot.queues):
             assert isinstance(self.make().decide(snapshot), Serve)
-
-    @_promise
-    @given(snapshot=snapshots(running=False))
-    def test_what_waits_is_served_at_some_time_though_nothing_more_happens(self, snapshot: Snapshot) -> None:
         policy, snapshot.jobs = self.make(), []
         for _ in range(1000):
             decision = policy.decide(snapshot)

@@ -29,7 +29,7 @@ from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import TaskRecord
 
 _MS = 1_000_000
-_promise = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.differing_executors])
+_promise = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.differing_executors])
 """The health check warns about one test in several classes; here each policy has a class of its own."""
 
 
@@ -105,57 +105,13 @@ class SchedulePolicyContract:
 
     @_promise
     @given(case=cases())
-    def test_every_request_is_answered_and_every_layer_executed_once(self, case: ScheduleCase) -> None:
-        loop = run(self.policy, case)
-        assert sorted(record.request.number for record in loop.requests) == list(range(len(case.requests)))
-        assert {record.outcome for record in loop.requests} == {"ok"}
-        executed = sorted((task.request, task.layer) for task in loop.tasks if task.kind == "execute")
-        networks = taken_by(make_policy(self.policy), case.networks)
-        assert executed == [
-            (request.number, layer)
-            for request in case.requests
-            for layer in range(len(networks[request.network].layers))
-        ]
-
-    @_promise
-    @given(case=cases())
-    def test_layers_are_executed_after_those_that_they_read_and_while_their_weights_are_there(
-        self, case: ScheduleCase
-    ) -> None:
-        loop = run(self.policy, case)
-        networks = taken_by(make_policy(self.policy), case.networks)
-        executions = {(task.request, task.layer): task for task in loop.tasks if task.kind == "execute"}
-        stays = _stays(loop.tasks)
-        for task in executions.values():
-            layer = networks[task.network].layers[task.layer]
-            assert all(executions[task.request, before].end_ns <= task.start_ns for before in layer.after)
-            there = [begin <= task.start_ns and task.end_ns <= end for begin, end in stays[task.copy, task.layer]]
-            assert any(there) or not layer.weight_bytes
-
-    @_promise
-    @given(case=cases())
-    def test_memory_is_above_the_budget_only_where_nothing_else_runs(self, case: ScheduleCase) -> None:
-        if not self.keeps_budget:
-            return
-        tasks = [task for task in run(self.policy, case).tasks if task.kind != "unload"]
-        for task in tasks:
-            if task.held_bytes > case.budget_bytes:
-                beside = [other for other in tasks if other.start_ns < task.start_ns < other.end_ns]
-                assert not beside
-
-    @_promise
-    @given(case=cases())
-    def test_what_is_loaded_is_unloaded_and_nothing_is_held_in_the_end(self, case: ScheduleCase) -> None:
-        loop = run(self.policy, case)
-        assert sum(map(len, _stays(loop.tasks).values())) == sum(task.kind == "load" for task in loop.tasks)
-        assert loop.state.memory.settled
-
-    @_promise
-    @given(case=cases())
-    def test_the_same_run_goes_the_same_way(self, case: ScheduleCase) -> None:
-        first, second = run(self.policy, case), run(self.policy, case)
-        assert first.tasks == second.tasks
-        assert first.requests == second.requests
+    def test_a_run_keeps_what_every_policy_promises(self, case: ScheduleCase) -> None:
+        loop, again = run(self.policy, case), run(self.policy, case)
+        assert (loop.tasks, loop.requests) == (again.tasks, again.requests), "the same run goes another way"
+        check_answers(loop, case, self.policy)
+        check_weights(loop, case, self.policy)
+        if self.keeps_budget:
+            check_budget(loop, case)
 
     def test_a_request_for_a_large_network_is_passed_by_no_more_than_it_may(self) -> None:
         if self.passes is None:
@@ -184,6 +140,38 @@ class SchedulePolicyContract:
         answers = _answers(run(self.policy, ScheduleCase(networks, tuple(requests), 1000, 1, 1, 1)))
         passed = [sum(later > n for later in answers[:place]) for place, n in enumerate(answers)]
         assert max(passed) <= self.passes * len(networks)
+
+
+def check_answers(loop: ScheduleLoop, case: ScheduleCase, policy: str) -> None:
+    """Check that every request is answered, and every layer executed once."""
+    assert sorted(record.request.number for record in loop.requests) == list(range(len(case.requests)))
+    assert {record.outcome for record in loop.requests} == {"ok"}
+    networks = taken_by(make_policy(policy), case.networks)
+    assert sorted((task.request, task.layer) for task in loop.tasks if task.kind == "execute") == [
+        (request.number, layer) for request in case.requests for layer in range(len(networks[request.network].layers))
+    ]
+
+
+def check_weights(loop: ScheduleLoop, case: ScheduleCase, policy: str) -> None:
+    """Check that layers run after those they read, while their weights are there; nothing is held in the end."""
+    networks = taken_by(make_policy(policy), case.networks)
+    executions = {(task.request, task.layer): task for task in loop.tasks if task.kind == "execute"}
+    stays = _stays(loop.tasks)
+    for task in executions.values():
+        layer = networks[task.network].layers[task.layer]
+        assert all(executions[task.request, before].end_ns <= task.start_ns for before in layer.after)
+        there = [begin <= task.start_ns and task.end_ns <= end for begin, end in stays[task.copy, task.layer]]
+        assert any(there) or not layer.weight_bytes
+    assert sum(map(len, stays.values())) == sum(task.kind == "load" for task in loop.tasks)
+    assert loop.state.memory.settled
+
+
+def check_budget(loop: ScheduleLoop, case: ScheduleCase) -> None:
+    """Check that memory is above the budget only where nothing else runs."""
+    tasks = [task for task in loop.tasks if task.kind != "unload"]
+    for task in tasks:
+        if task.held_bytes > case.budget_bytes:
+            assert not [other for other in tasks if other.start_ns < task.start_ns < other.end_ns]
 
 
 def _answers(loop: ScheduleLoop) -> list[int]:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
-from foreign import ForeignNetwork
-
-from edgetune.workloads import observed
 
 BARE_SESSION = onnxruntime.InferenceSession
 ONE_THREAD = onnxruntime.SessionOptions()
@@ -45,40 +40,9 @@ class Seen:
     outputs: list[np.ndarray[Any, Any]] = field(default_factory=list)
 
 
-class ChildHere:
-    """Answers what edgetune asks of its child processes, in this process and with the same code."""
-
-    alive, pid = True, 0
-
-    def __init__(self, module: str, **_: object) -> None:
-        from edgetune.stages.profiling import worker
-        from edgetune.workloads.observe_worker import Observer
-
-        self._module = module
-        self._observer = Observer()
-        self._session = worker.Session()
-
-    def ask(self, command: dict[str, Any], *, deadline_s: float) -> dict[str, Any]:
-        assert deadline_s > time.monotonic()
-        if self._module == observed.WORKER:
-            return dict(self._observer(command))
-        assert self._module == "edgetune.stages.profiling.worker:Session"
-        return self._session({**command, "cpus": [], "threads": 1} if command["command"] == "load" else command)
-
-    def log_tail(self) -> str:
-        return ""
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture(autouse=True)
-def children(monkeypatch: pytest.MonkeyPatch) -> None:
+def here(children_here: None) -> None:
     """Everything that edgetune does in child processes happens here."""
-    onnxruntime.set_default_logger_severity(4)  # of a real child, what it logs goes into a file
-    monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
-    monkeypatch.setattr("edgetune.stages.profiling.supervisor.Child", ChildHere)
-    monkeypatch.setattr("edgetune.workloads.observed.Child", ChildHere)
 
 
 @pytest.fixture
@@ -94,19 +58,6 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
     monkeypatch.setattr("onnxruntime.InferenceSession", Watched)
     return last
-
-
-@pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory):
-    """Return the file of a network, written once."""
-    folder, files = tmp_path_factory.mktemp("corpus"), {}
-
-    def path_of(network: ForeignNetwork) -> Path:
-        if network.name not in files:
-            files[network.name] = network.write(folder)
-        return files[network.name]
-
-    return path_of
 
 
 @pytest.fixture

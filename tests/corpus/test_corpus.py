@@ -18,22 +18,13 @@ from foreign import NETWORKS, ForeignNetwork
 from conftest import Ended, Seen, bare
 
 
-def corpus(*, runs: bool):
-    """Every network as a parameter."""
-    listed = [
-        pytest.param(network, id=name, marks=[pytest.mark.slow] if runs and network.slow else [])
-        for name, network in NETWORKS.items()
-    ]
-    return pytest.mark.parametrize("network", listed)
-
-
 def dims(network: ForeignNetwork) -> list[str]:
     return [word for name, size in network.dimensions.items() for word in ("--dim", f"{name}={size}")]
 
 
 def profile(edgetune, path: Path, *words: str) -> Ended:
-    how = ("--task", "infer", "--device", "host", "--minibatches", "2", "-o", "t.parquet", "-q")
-    return edgetune("profile", str(path), *how, *words)
+    how = ("--task", "infer", "--device", "host", "--minibatches", "2", "-q")
+    return edgetune("profile", str(path), *how, "-o", f"{len(words)}.parquet", *words)
 
 
 def assert_refused(ended: Ended, network: ForeignNetwork) -> None:
@@ -52,32 +43,18 @@ def assert_alike(ours: list[np.ndarray], theirs: list[np.ndarray], *, tolerance:
         assert off <= tolerance * largest, f"outputs differ by {off:.3g} of {largest:.3g}"
 
 
-@pytest.mark.slow  # every measured network runs so in its own test too
-@pytest.mark.parametrize(
-    "network", [n for n in NETWORKS.values() if n.shapes and not n.slow], ids=lambda network: network.name
-)
-def test_the_corpus_runs_on_bare_onnx_runtime(network: ForeignNetwork, written) -> None:
-    path, feeds = written(network), network.feeds()
-    assert set(feeds) >= set(network.batch_axes)
-    assert len(bare(path, feeds)) == len(network.build().graph.output)
-
-
-@corpus(runs=True)
-def test_a_network_is_measured_as_it_is(network: ForeignNetwork, edgetune, seen: Seen, written) -> None:
-    path = written(network)
+def judged(edgetune, path: Path, network: ForeignNetwork, seen: Seen) -> None:
+    """Measure the network as it is in its file, and at twice the batch."""
     ended = profile(edgetune, path, *dims(network))
     if network.verdict == "refused" or (network.verdict == "either" and ended.code):
         assert_refused(ended, network)
-        return
-    assert ended.code == 0, ended.err
-    assert {name: array.shape for name, array in seen.feeds.items()} == dict(network.shapes)
-    assert network.accept(seen.feeds) == ""
-    assert_alike(seen.outputs, bare(path, seen.feeds), tolerance=1e-3, values=network.repeatable)
-
-
-@corpus(runs=True)
-def test_another_batch_size_is_right_or_refused(network: ForeignNetwork, edgetune, seen: Seen, written) -> None:
-    path = written(network)
+        if network.shapes:  # it is refused for what it is, not because it would not run
+            assert len(bare(path, network.feeds())) == len(network.build().graph.output)
+    else:
+        assert ended.code == 0, ended.err
+        assert {name: array.shape for name, array in seen.feeds.items()} == dict(network.shapes)
+        assert network.accept(seen.feeds) == ""
+        assert_alike(seen.outputs, bare(path, seen.feeds), tolerance=1e-3, values=network.repeatable)
     ended = profile(edgetune, path, "--batch-sizes", str(2 * network.batch_size), *dims(network))
     if ended.code or network.verdict == "refused" or not network.batch_axes:
         assert_refused(ended, network)
@@ -123,35 +100,45 @@ def counted(edgetune, path: Path, *words: str) -> tuple[Ended, dict]:
     from edgetune.artifacts.io import read
     from edgetune.artifacts.ops import OpsTable
 
-    ended = edgetune("roofline", "ops", str(path), "--json", "-o", "ops.parquet", "-q", *words)
+    ended = edgetune("roofline", "ops", str(path), "--json", "-o", f"{len(words)}.ops.parquet", "-q", *words)
     if ended.code:
         return ended, {}
-    for row in read(OpsTable, "ops.parquet").rows:
+    for row in read(OpsTable, f"{len(words)}.ops.parquet").rows:
         amounts = (row.macs, row.flops, row.flops_other, row.bytes_read, row.bytes_written, row.weight_bytes)
         assert min(amounts) >= 0, f"{row.name} ({row.op}) costs {amounts}"
     return ended, json.loads(ended.out)
 
 
-@corpus(runs=False)
-def test_operators_are_costed_or_itemised(network: ForeignNetwork, edgetune, written) -> None:
-    ended, answer = counted(edgetune, written(network), *dims(network))
+def costed(edgetune, path: Path, network: ForeignNetwork) -> None:
+    """Count its operators as it is in its file, and at twice the batch: costs grow with it, or it is refused."""
+    ended, answer = counted(edgetune, path, *dims(network))
     expected = network.costed or network.verdict
     if expected == "refused" or (expected == "either" and ended.code):
         assert_refused(ended, network)
-        return
-    assert ended.code == 0, ended.err
-    if network.macs is not None:
-        assert answer["totals"]["macs"] == pytest.approx(network.macs, rel=0.01)
-    if network.weight_bytes is not None:  # scales and zero points may be counted too
-        assert answer["totals"]["weight_bytes"] == pytest.approx(network.weight_bytes, rel=0.1)
-
-
-@corpus(runs=False)
-def test_costs_grow_with_the_batch_or_are_refused(network: ForeignNetwork, edgetune, written) -> None:
-    size = ("--batch-size", str(2 * network.batch_size))
-    ended, answer = counted(edgetune, written(network), *size, *dims(network))
-    expected = network.costed or network.verdict
+    else:
+        assert ended.code == 0, ended.err
+        if network.macs is not None:
+            assert answer["totals"]["macs"] == pytest.approx(network.macs, rel=0.01)
+        if network.weight_bytes is not None:  # scales and zero points may be counted too
+            assert answer["totals"]["weight_bytes"] == pytest.approx(network.weight_bytes, rel=0.1)
+    ended, answer = counted(edgetune, path, "--batch-size", str(2 * network.batch_size), *dims(network))
     if ended.code or expected == "refused" or (expected == "measured" and not network.batch_axes and network.shapes):
         assert_refused(ended, network)
     elif network.macs is not None and any(axis is not None for axis in network.batch_axes.values()):
         assert answer["totals"]["macs"] == pytest.approx(2 * network.macs, rel=0.01)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_a_network_is_measured_and_costed_as_it_is_or_refused(
+    network: ForeignNetwork, edgetune, seen: Seen, tmp_path: Path
+) -> None:
+    path = network.write(tmp_path)
+    costed(edgetune, path, network)
+    if not network.slow:
+        judged(edgetune, path, network, seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", [n for n in NETWORKS.values() if n.slow], ids=lambda network: network.name)
+def test_a_large_network_is_measured_as_it_is(network: ForeignNetwork, edgetune, seen: Seen, tmp_path: Path) -> None:
+    judged(edgetune, network.write(tmp_path), network, seen)

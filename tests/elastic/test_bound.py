@@ -56,7 +56,7 @@ def slowest_s(policy, tasks, gpu, model) -> float:
 def test_no_simulated_latency_is_above_it_without_contention() -> None:
     """Multiprocessors and bandwidth are enough for all resident blocks, and requests come one at a time."""
     used, beyond_one = [], 0
-    for seed in (*range(9), 25):
+    for seed in (0, 1, 2, 3, 25):
         rng = Random(seed)
         gpu = rng.choice(GPUS[1:])
         decision_s = rng.choice((0.0, 20e-6))

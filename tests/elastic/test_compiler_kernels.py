@@ -36,7 +36,10 @@ def assert_kept_forms_are_sound(kernel: str, forms: Forms) -> None:
         assert registers <= original.registers_per_thread * 256 or place.shape.per_thread == 1
 
 
-@pytest.mark.parametrize(("place", "kernel"), list(enumerate(KERNELS)))
+@pytest.mark.parametrize(
+    ("place", "kernel"),
+    [pytest.param(*each, marks=pytest.mark.slow if each[0] % 3 else (), id=each[1]) for each in enumerate(KERNELS)],
+)
 def test_kernels_of_the_benchmark_have_forms_of_every_size(place: int, kernel: str) -> None:
     forms = assembled(kernel_source(kernel), f"{kernel}.cu", ARCHES[place % len(ARCHES)])[1][kernel]
     assert set(forms.elastic) == {1, 2, 4, 8}

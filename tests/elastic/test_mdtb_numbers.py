@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, int]] = {
     "alexnet": {"side": 63, "narrow": 16, "classes": 11},
     "squeezenet": {"side": 41, "narrow": 8, "classes": 13},
     "resnet": {"side": 37, "narrow": 16, "classes": 7},
-    "cifarnet": {"narrow": 2},
+    "cifarnet": {"narrow": 4, "side": 24},
     "lstm": {"units": 40, "inputs": 24, "steps": 5},
     "gru": {"units": 40, "inputs": 24, "steps": 5},
 }

@@ -20,6 +20,8 @@ from edgetune.workloads.resolve import resolve
 from edgetune.workloads.shapes import known_shapes
 from edgetune.workloads.workload import Axes, Batch, Workload
 
+pytestmark = pytest.mark.usefixtures("children_here")
+
 
 def made(shape: tuple[int, ...], seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32) * 0.1

@@ -25,7 +25,8 @@ from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.processes.replies import ReplyLines
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_files import KernelFiles
-from edgetune.testing.fake_jetson import apply_line, fake_guardian_command, request_line
+from edgetune.testing.fake_jetson import fake_guardian_command
+from fakes.guardian_calls import apply_line, request_line
 from fakes.sysfs import add_cpufreq
 
 FAST = Mode(gpu_mhz=200, mem_mhz=1600)

@@ -11,9 +11,9 @@ from toy_board import FOUND, HIGH, LOW, MEMORY, TABLES, ToyControl, make_toy, po
 
 from edgetune.devices.guardian.protocol import LONGEST_LINE_BYTES
 from edgetune.testing.fake_files import Killed
-from edgetune.testing.fake_jetson import apply_line as apply
-from edgetune.testing.fake_jetson import guard
-from edgetune.testing.fake_jetson import request_line as request
+from fakes.guardian_calls import apply_line as apply
+from fakes.guardian_calls import guard
+from fakes.guardian_calls import request_line as request
 
 MODES = (apply(1, gpu_mhz=200, mem_mhz=1600), apply(2, gpu_mhz=400), apply(3, gpu_mhz=100, mem_mhz=1600))
 WRITES = 12

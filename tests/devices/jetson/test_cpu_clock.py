@@ -8,7 +8,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import Killed
-from edgetune.testing.fake_jetson import apply_line, guard, request_line
+from fakes.guardian_calls import apply_line, guard, request_line
 
 FOLDER = "sys/devices/system/cpu/cpufreq"
 OFFLINE = ["ebusy", "missing", "readable"]

@@ -6,7 +6,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.emc import find_emc
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import KernelFiles
-from edgetune.testing.fake_jetson import apply_line, guard, request_line
+from fakes.guardian_calls import apply_line, guard, request_line
 
 BPMP = "sys/kernel/debug/bpmp/debug"
 LOCK = f"{BPMP}/clk/emc/mrq_rate_locked"

@@ -10,8 +10,8 @@ from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.nvpmodel import read_nvpmodel
 from edgetune.devices.jetson.restore import nvpmodel_in_force
-from edgetune.testing.fake_jetson import apply_line, guard, request_line
 from edgetune.testing.fake_kernel import Killed
+from fakes.guardian_calls import apply_line, guard, request_line
 
 GPU = "sys/devices/17000000.ga10b/devfreq/17000000.ga10b"
 GPU_LIMIT = f"{GPU}/max_freq"
