@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.abi import NO_QUOTA, PER_THREAD
 from edgetune.stages.elastic.backend import Launch
@@ -28,7 +29,7 @@ from edgetune.stages.elastic.cuda.driver import KernelFailedError
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch
-from edgetune.stages.elastic.work import KernelBuffer, KernelSequence
+from edgetune.stages.elastic.work import KernelSequence
 
 SLICES = (1, 2, 7)
 """The whole, halves, and a number that does not divide powers of two."""
