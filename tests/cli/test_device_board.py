@@ -307,7 +307,7 @@ class Left:
         return self.journals.path(self.state)
 
     def rewrite(self, **fields):
-        self.journals._write(self.journals.read(self.state).model_copy(update=fields))
+        self.journals.write(self.journals.read(self.state), **fields)
 
     def add(self, **snapshot):
         self.rewrite(snapshot={**self.journals.read(self.state).snapshot, **snapshot})

@@ -242,7 +242,7 @@ def test_the_optimum_is_planned_before_the_clock_starts(edgetune, folder):
     plans = [turn["plan"] for turn in timeline.header.conditions["policies"]["optimum"]]
     assert len(plans) == 4
     assert all(0 < plan["bound_s"] <= plan["value_s"] < plan["took_s"] for plan in plans)
-    assert plans[0]["bound_s"] == plans[2]["bound_s"] != plans[3]["bound_s"], "durations of three turns are known then"
+    assert len({plan["bound_s"] for plan in plans}) == 1
     first_s = [min(r.started_s for r in timeline.rows if r.event == "load" and r.turn == turn) for turn in range(4)]
     assert max(first_s) < min(plan["took_s"] for plan in plans), "nobody thinks while the clock runs"
 

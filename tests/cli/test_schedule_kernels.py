@@ -271,6 +271,7 @@ CALIBRATE = ("schedule", "kernels", "calibrate")
 @pytest.fixture
 def tasks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "tasks.yaml").write_text(GPU_TASKS)
     (tmp_path / "scale.cu").write_text(SOURCE)
     return tmp_path

@@ -348,7 +348,7 @@ def test_killed_while_it_writes_nothing_is_in_place_and_the_next_run_succeeds(tm
 def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(tmp_path):
     left = tmp_path / "made" / ".net.0123.partial"
     left.parent.mkdir()
-    with partial_folder(left.parent, ".net.", ".partial") as others:
+    with partial_folder(left.parent, ".net.", ".partial") as (others, _):
         left.mkdir()
         made(tmp_path, chain())
         assert {path.name for path in (tmp_path / "made").iterdir()} == {"net", others.name}

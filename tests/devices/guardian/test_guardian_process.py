@@ -471,7 +471,7 @@ def test_it_asks_to_be_the_last_that_the_kernel_ends_and_goes_on_where_it_may_no
 BESIDE_THE_GUARDIAN = {
     "artifacts", "artifacts.columns", "artifacts.file_operations", "artifacts.mode", "errors", "processes",
     "processes.file_lock", "processes.privilege", "processes.streams", "processes.user_folders",
-    "version", "visible",
+    "units", "version", "visible",
     *(f"devices{name}" for name in ("", ".capabilities", ".control", ".jetson", ".jetson.detect", ".sysfs")),
 }  # fmt: skip
 BOARD_FILES = {"devices.board_files", "choices", "limits", "units"}

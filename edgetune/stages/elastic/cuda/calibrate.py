@@ -1,7 +1,7 @@
 """Measures what launching costs on this GPU and host, with kernels that do nothing.
 
-    host   launch|launch|...|launch|record|query|query|        call, record and query: host time of each
-    GPU       .....[shard 1][shard 2]...[shard n]               over: until the first ends; shards: until all end
+    host   launch|launch|...|launch|query|query|
+    GPU       .....[shard 1][shard 2]...[shard n]               shards: until all end
 
     host   launch|query|query|decide|launch|...
     GPU       ....[kernel]              ....[kernel]            reaction: from the end of one to that of the next
@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from edgetune.artifacts.document import validated
+from edgetune.artifacts.document import STRICT, validated
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
 from edgetune.errors import InputError
@@ -118,6 +118,8 @@ class LaunchCosts:
     reaction_s: float
     shards_s: Mapping[int, float]
     turns_s: Mapping[int, float]
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = STRICT
 
     @property
     def turn_s(self) -> float:
