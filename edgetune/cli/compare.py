@@ -35,14 +35,14 @@ def compare(opts: CompareOptions, terminal: Terminal) -> None:
     from edgetune.cli.sections import TextSection
     from edgetune.errors import ExitCode
     from edgetune.workflows.profile.compare import compare as workflow
-    from edgetune.workflows.report.comparison import section
+    from edgetune.workflows.report.comparison import comparison_section
 
     found = workflow(opts, terminal.screen)
     if terminal.json:
         answer([_plain(each) for each in found])
     else:
         for each in found:
-            section(each, TextSection(), 0 if terminal.verbose else _SHOWN)
+            comparison_section(each, TextSection(), 0 if terminal.verbose else _SHOWN)
     draw_finished(lambda: _drawing(found, str(opts.plot)), opts.plot, terminal.screen, None)
     if any(each.regressions for each in found):
         raise typer.Exit(ExitCode.PARTIAL)
@@ -52,7 +52,7 @@ def _drawing(found: Sequence[Comparison], target: str) -> Figure | bytes:
     """Return the figure of comparisons, or the page where the name of the file asks for one."""
     from edgetune.plotting.page import Page, is_page
     from edgetune.stages.profiling.comparison_figure import comparison_figure
-    from edgetune.workflows.report.comparison import section
+    from edgetune.workflows.report.comparison import comparison_section
 
     titles = [f"{each.table} beside {each.baseline}" for each in found]
     if not is_page(target):
@@ -61,7 +61,7 @@ def _drawing(found: Sequence[Comparison], target: str) -> Figure | bytes:
     page = Page("Comparison")
     for each, title in zip(found, titles, strict=True):
         part = page.section(title, simulated=each.simulated)
-        section(each, part)
+        comparison_section(each, part)
         part.figure(partial(comparison_figure, [each.joined], [title], simulated=each.simulated), "ratio by point")
     return page.data()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgetune.workflows.profile.convergence import TrainingRequest
 
 
-def report_plan(request: TrainingRequest, terminal: Terminal) -> None:
+def report_convergence_plan(request: TrainingRequest, terminal: Terminal) -> None:
     """Print the planned runs, and the most minibatches they take."""
     proxy, tasks, jobs = request.proxy, request.tasks, request.jobs
     samples, options = len(proxy.dataset.x), proxy.options
@@ -49,7 +49,7 @@ def report_plan(request: TrainingRequest, terminal: Terminal) -> None:
     print_folded(summary)
 
 
-def report(runs: Convergence, target: Target, terminal: Terminal) -> None:
+def report_convergence(runs: Convergence, target: Target, terminal: Terminal) -> None:
     """Show the epochs by batch size on standard error, or answer in JSON; end with 5 when runs failed.
 
     Raises:
@@ -58,12 +58,12 @@ def report(runs: Convergence, target: Target, terminal: Terminal) -> None:
     from edgetune.artifacts.convergence import epochs_of
     from edgetune.artifacts.plain import plain
     from edgetune.cli.sections import TextSection
-    from edgetune.workflows.report.convergence import section
+    from edgetune.workflows.report.convergence import convergence_section
 
     if terminal.json:
         answer({"file": str(target.path or "-"), **plain(runs)})
     if not terminal.screen.quiet:
-        section(runs, TextSection(sys.stderr))
+        convergence_section(runs, TextSection(sys.stderr))
     failed = sum(row.status == "failed" for row in runs.rows)
     if failed:
         terminal.screen.info(f"{failed} of {len(runs.rows)} runs failed")

@@ -48,7 +48,7 @@ def _line(progress: EvaluationProgress) -> str:
     return done if progress.left_s is None else f"{done}, about {format_duration(float(f'{progress.left_s:.2g}'))} left"
 
 
-def report(evaluation: Evaluation, target: Target, opts: EvaluationOptions, terminal: Terminal) -> None:
+def report_evaluation(evaluation: Evaluation, target: Target, opts: EvaluationOptions, terminal: Terminal) -> None:
     """Print the figures, unless standard output carries the table, and draw the figure asked for."""
     from edgetune.cli.plot import draw_kept
     from edgetune.cli.sections import TextSection
@@ -59,5 +59,5 @@ def report(evaluation: Evaluation, target: Target, opts: EvaluationOptions, term
     elif target.path is not None:
         if evaluation.header.simulated:
             print_lines(SIMULATED)
-        figures.section(evaluation, TextSection(), opts.by)
+        figures.evaluation_section(evaluation, TextSection(), opts.by)
     draw_kept(evaluation, opts.plot, terminal.screen, view=None, file=target.file)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from edgetune.workloads.prepared import Prepared
 
 
-def report_plan(networks: Sequence[Prepared], rules: LayerOptions, figures: int, terminal: Terminal) -> None:
+def report_layer_costs_plan(
+    networks: Sequence[Prepared], rules: LayerOptions, figures: int, terminal: Terminal
+) -> None:
     """Print the layers to measure, and the most time this takes."""
     layers, longest_s = sum(len(network.layers) for network in networks), figures * rules.longest_s
     if terminal.json:
@@ -36,7 +38,7 @@ def report_plan(networks: Sequence[Prepared], rules: LayerOptions, figures: int,
     print_lines(f"{figures} figures of {layers} layers; time {long}")
 
 
-def report(costs: LayerCosts, target: Target, terminal: Terminal) -> None:
+def report_layer_costs(costs: LayerCosts, target: Target, terminal: Terminal) -> None:
     """Show the networks on standard error, or answer in JSON, and end with 5 when layers failed."""
     if terminal.json:
         answer({"file": str(target.path or "-"), "rows": [brief(row) for row in costs.rows]})

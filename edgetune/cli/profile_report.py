@@ -73,14 +73,14 @@ def report(table: Profile, target: Target, terminal: Terminal) -> None:
     """Show the rows on standard error, or answer in JSON, and end with 5 when points failed."""
     from edgetune.artifacts.plain import plain
     from edgetune.workflows.profile.profile import last_rows, unfinished
-    from edgetune.workflows.report.profile import section
+    from edgetune.workflows.report.profile import profile_section
 
     screen = terminal.screen
     if terminal.json:
         answer({"file": str(target.path or "-"), **plain(table.header), "rows": [brief(row) for row in table.rows]})
     if not screen.quiet:
         more = f"edgetune show {target.path or 'FILE'}"
-        section(table, TextSection(sys.stderr, most=_SHOWN, more=more))
+        profile_section(table, TextSection(sys.stderr, most=_SHOWN, more=more))
         for data_warning in table.header.warnings:
             if data_warning.code != "no-power":  # the note below the rows gives the reason
                 screen.warn(data_warning)

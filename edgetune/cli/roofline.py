@@ -97,7 +97,7 @@ def ops(opts: OpsOptions, terminal: Terminal) -> None:
     from edgetune.artifacts.ops import By
     from edgetune.choices import choose
     from edgetune.cli.sections import TextSection
-    from edgetune.workflows.report.ops import ops_answer, section
+    from edgetune.workflows.report.ops import ops_answer, ops_section
     from edgetune.workflows.roofline.ops import ops as workflow
 
     grouping = cast("By", choose(opts.by, get_args(By), what="grouping"))
@@ -107,4 +107,4 @@ def ops(opts: OpsOptions, terminal: Terminal) -> None:
     if terminal.json:
         answer(ops_answer(table, grouping, opts.output))
     else:
-        section(table, TextSection(), grouping)
+        ops_section(table, TextSection(), grouping)

@@ -14,7 +14,7 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read
 from edgetune.cli.sections import TextSection
 from edgetune.errors import ExitCode
-from edgetune.workflows.report.evaluation import answer, section
+from edgetune.workflows.report.evaluation import answer, evaluation_section
 
 HEAD = "device,workload,task,batch_size,gpu_mhz,mem_mhz,minibatch_s,power_w"
 
@@ -163,7 +163,7 @@ def test_changing_rates(edgetune, infer, tmp_path):
 
 
 def show_evaluation(evaluation, by="strategy"):
-    section(evaluation, TextSection(), by)
+    evaluation_section(evaluation, TextSection(), by)
 
 
 def run(

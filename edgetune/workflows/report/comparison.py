@@ -20,7 +20,7 @@ _MANY = 20
 """Points from which chance alone calls some of them different."""
 
 
-def section(comparison: Comparison, out: SectionWriter, shown: int = 0) -> None:
+def comparison_section(comparison: Comparison, out: SectionWriter, shown: int = 0) -> None:
     """Write conditions, points and the verdict on all of them.
 
     Args:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 
 
-def section(table: Convergence, out: SectionWriter) -> None:
+def convergence_section(table: Convergence, out: SectionWriter) -> None:
     """Write a row per batch size, below the facts that all runs share."""
     rows = table.rows
     if not rows:

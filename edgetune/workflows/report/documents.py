@@ -6,6 +6,6 @@ from edgetune.artifacts.document import Document
 from edgetune.plotting.page import SectionWriter
 
 
-def section(document: Document, out: SectionWriter) -> None:
+def document_section(document: Document, out: SectionWriter) -> None:
     """Write the document as YAML."""
     out.command(document.to_bytes().decode())

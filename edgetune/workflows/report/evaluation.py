@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 
 
-def section(evaluation: Evaluation, out: SectionWriter, by: str = "workload") -> None:
+def evaluation_section(evaluation: Evaluation, out: SectionWriter, by: str = "workload") -> None:
     """Write the figures of each strategy; with ``by`` ``workload``, those of each workload too."""
     runs = evaluation.runs
     if not runs:

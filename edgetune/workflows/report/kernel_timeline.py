@@ -20,7 +20,7 @@ _COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "pe
 """Few enough for a terminal of 80 columns; the rest is in lines below, and all of it in the answer for machines."""
 
 
-def section(timeline: KernelTimeline, out: SectionWriter) -> None:
+def kernel_timeline_section(timeline: KernelTimeline, out: SectionWriter) -> None:
     """Write a row per policy and task, how each policy compares with the first, and how busy multiprocessors were."""
     found = summarise(timeline)
     if not found:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TIMES = ("load_s", "cold_load_s", "execute_s")
 
 
-def section(costs: LayerCosts, out: SectionWriter) -> None:
+def layer_costs_section(costs: LayerCosts, out: SectionWriter) -> None:
     """Write a line for each network, with its layer of the largest memory, then one for each layer."""
     out.table(
         ("network", "layers>", "weights>", "load>", "from storage>", "execute>", "hungriest layer", "holds>"),

@@ -17,7 +17,7 @@ _NAMED = 8
 """Operator types named in a line of the ledger; more are counted."""
 
 
-def section(table: OpsTable, out: SectionWriter, by: By = "op") -> None:
+def ops_section(table: OpsTable, out: SectionWriter, by: By = "op") -> None:
     """Write ledger, totals and rows."""
     from edgetune.artifacts.ops import grouped, ledger, totals
 

@@ -40,7 +40,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def section(plan: Plan, out: SectionWriter, others: Sequence[Artifact] = (), file: str = "plan.yaml") -> None:
+def plan_section(plan: Plan, out: SectionWriter, others: Sequence[Artifact] = (), file: str = "plan.yaml") -> None:
     """Write the question and the answer, then, if a table among ``others`` has the points, the best and their front."""
     points = None if plan.search.strategy != EXHAUSTIVE else f"all {plan.search.points_measured} points"
     out.answer(f"{question(plan.problem)}: {describe_plan(plan, points)}")

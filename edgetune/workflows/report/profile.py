@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _Figures = Mapping[str, "Callable[[ProfileRow], object]"]
 
 
-def section(table: Profile, out: SectionWriter) -> None:
+def profile_section(table: Profile, out: SectionWriter) -> None:
     """Write every row, below the values that all rows share, above remarks; draw time against power, and soaks."""
     rows = table.rows
     if not rows:

@@ -14,7 +14,7 @@ _LONGEST = 400
 """Most characters of a condition."""
 
 
-def section(artifacts: Sequence[tuple[str, Artifact]], out: SectionWriter) -> None:
+def provenance_section(artifacts: Sequence[tuple[str, Artifact]], out: SectionWriter) -> None:
     """Write the warnings, inputs and conditions of every artifact by the name of its file."""
     for name, artifact in artifacts:
         header = artifact.header

@@ -121,7 +121,7 @@ def page_of(found: Sequence[Found], title: str | None = None, beside: Sequence[A
         section = page.section(_section_title(each), simulated=each.artifact.header.simulated)
         _write(each, section, [*(other for other in artifacts if other is not each.artifact), *beside])
     section = page.section("Where these figures come from")
-    provenance.section([(each.name, each.artifact) for each in ordered], section)
+    provenance.provenance_section([(each.name, each.artifact) for each in ordered], section)
     return page
 
 

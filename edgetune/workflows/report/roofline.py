@@ -10,7 +10,7 @@ from edgetune.stages.roofline.figures import write_rooflines
 from edgetune.workflows.cells import cell, si_cell
 
 
-def section(roofline: Roofline, out: SectionWriter) -> None:
+def roofline_section(roofline: Roofline, out: SectionWriter) -> None:
     """Write the roofs of a device, below a line on the measurements; energy columns only if known."""
     roofs = roofline.roofs
     varying = [knob for knob in KNOBS if len({getattr(roof.mode, knob) for roof in roofs}) > 1]

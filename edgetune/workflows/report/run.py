@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("engine", "workload", "done>", "violations>", "median>", "p99>", "peak>", "samples/s>", "note")
 
 
-def section(run: Run, out: SectionWriter) -> None:
+def run_section(run: Run, out: SectionWriter) -> None:
     """Write a row per engine and workload, where time and power went, how engines compare, and figures of each."""
     from edgetune.stages.interleave.summary import summarise
 

@@ -16,23 +16,22 @@ from edgetune.artifacts.plain import plain
 from edgetune.plotting.page import SectionWriter
 from edgetune.plugins import Registry
 
-_HERE = "edgetune.workflows.report"
 SECTIONS: Registry[Callable[..., None]] = Registry(
     "section of a report",
     {
-        "plan.answer": f"{_HERE}.plan:section",
-        "profile.points": f"{_HERE}.profile:section",
-        "trace.steps": f"{_HERE}.trace:section",
-        "roofline.roofs": f"{_HERE}.roofline:section",
-        "ops.operators": f"{_HERE}.ops:section",
-        "run.engines": f"{_HERE}.run:section",
-        "timeline.policies": f"{_HERE}.timeline:section",
-        "kernel_timeline.policies": f"{_HERE}.kernel_timeline:section",
-        "evaluation.strategies": f"{_HERE}.evaluation:section",
-        "convergence.epochs": f"{_HERE}.convergence:section",
-        "layer_costs.layers": f"{_HERE}.layer_costs:section",
-        "jobs.document": f"{_HERE}.documents:section",
-        "kernel_tasks.document": f"{_HERE}.documents:section",
+        "plan.answer": "edgetune.workflows.report.plan:plan_section",
+        "profile.points": "edgetune.workflows.report.profile:profile_section",
+        "trace.steps": "edgetune.workflows.report.trace:trace_section",
+        "roofline.roofs": "edgetune.workflows.report.roofline:roofline_section",
+        "ops.operators": "edgetune.workflows.report.ops:ops_section",
+        "run.engines": "edgetune.workflows.report.run:run_section",
+        "timeline.policies": "edgetune.workflows.report.timeline:timeline_section",
+        "kernel_timeline.policies": "edgetune.workflows.report.kernel_timeline:kernel_timeline_section",
+        "evaluation.strategies": "edgetune.workflows.report.evaluation:evaluation_section",
+        "convergence.epochs": "edgetune.workflows.report.convergence:convergence_section",
+        "layer_costs.layers": "edgetune.workflows.report.layer_costs:layer_costs_section",
+        "jobs.document": "edgetune.workflows.report.documents:document_section",
+        "kernel_tasks.document": "edgetune.workflows.report.documents:document_section",
     },
     group="edgetune.reports",
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _Figures: TypeAlias = Mapping[str, Callable[["PolicySummary"], str | None]]
 
 
-def section(timeline: Timeline, out: SectionWriter) -> None:
+def timeline_section(timeline: Timeline, out: SectionWriter) -> None:
     """Write a row per policy, how each compares with the first, and a row per job and network."""
     from edgetune.stages.schedule.summary import summarise
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.trace import Trace
 
 
-def section(trace: Trace, out: SectionWriter) -> None:
+def trace_section(trace: Trace, out: SectionWriter) -> None:
     """Write the steps of a search, below the values that all of them share, and draw every figure."""
     write_steps(trace, out)
     if trace.rows:

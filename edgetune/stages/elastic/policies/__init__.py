@@ -12,15 +12,14 @@ from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.view import NamedElasticPolicy, PieceLauncher
 from edgetune.stages.elastic.work import GpuTask
 
-_HERE = "edgetune.stages.elastic.policies"
 POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
     "policy",
     {
-        "sequential": f"{_HERE}.sequential:Sequential",
-        "multistream": f"{_HERE}.multistream:MultiStream",
-        "barrier": f"{_HERE}.barrier:Barrier",
-        "elastic": f"{_HERE}.elastic:Elastic",
-        "persistent": f"{_HERE}.persistent:Persistent",
+        "sequential": "edgetune.stages.elastic.policies.sequential:Sequential",
+        "multistream": "edgetune.stages.elastic.policies.multistream:MultiStream",
+        "barrier": "edgetune.stages.elastic.policies.barrier:Barrier",
+        "elastic": "edgetune.stages.elastic.policies.elastic:Elastic",
+        "persistent": "edgetune.stages.elastic.policies.persistent:Persistent",
     },
     group="edgetune.policies",
     prefix="elastic.",
